@@ -1,0 +1,1 @@
+"""One command, one table: what the real processes do per second."""

@@ -1,0 +1,1 @@
+"""The doors: HTTP, command line, settings and the wiring of every process."""

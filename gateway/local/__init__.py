@@ -1,0 +1,1 @@
+"""Real Kafka and Postgres on loopback, without Docker and without root."""

@@ -1,0 +1,1 @@
+"""Propose, wait and follow straight on Kafka, for trusted services and the gateway."""

@@ -1,0 +1,1 @@
+"""The Kafka log: topics, envelope, append and read. Nobody else knows the bytes."""

@@ -1,0 +1,1 @@
+"""The read side: tables derived from the log, disposable and rebuilt at will."""

@@ -1,0 +1,1 @@
+"""Finding out: what really happened to an action whose answer was lost."""

@@ -1,0 +1,1 @@
+"""What agents import: propose a side effect, wait for its outcome."""

@@ -1,0 +1,1 @@
+"""Moving: the processes that carry records between the log and the decisions."""

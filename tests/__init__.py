@@ -1,0 +1,1 @@
+"""Tests of the ledger; every folder is one rung of the ladder."""

@@ -1,0 +1,1 @@
+"""The product as a user meets it, and the public failure cases."""

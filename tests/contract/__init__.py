@@ -1,0 +1,1 @@
+"""What a port promises, asked of every adapter of it."""

@@ -1,0 +1,1 @@
+"""Processes killed at named points, and what must hold after."""

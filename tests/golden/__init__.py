@@ -1,0 +1,1 @@
+"""Bytes of released formats, read back for ever."""

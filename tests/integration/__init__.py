@@ -1,0 +1,1 @@
+"""Processes on a real broker and a real database."""

@@ -1,0 +1,1 @@
+"""The code against a small independent model of it."""

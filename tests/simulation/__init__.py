@@ -1,0 +1,1 @@
+"""Whole histories on the seeded log, judged by the invariants."""
