@@ -1,0 +1,363 @@
+"""The provider port: what an adapter must promise, and the words its answers are given in.
+
+Guarantees of every adapter, held by the contract suite: `before_first_byte` is called once, when
+the connection is open and before the first byte of the request is written; whatever it raises
+means that nothing was sent; an answer that does not prove its case is `Unresolved`, never a
+refusal; nothing but cancellation (and a fault inside the guard itself) is raised.
+
+Must never: retry on its own, follow a redirect, choose a key, an address or a credential by what a
+request holds, or hide an effect that it saw. `Finder` has no way to perform.
+
+Called by the executor (`Performer`), the inquirer (`Finder`) and the webhook agent
+(`WebhookMapping`).
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Final, Literal, Protocol, TypeAlias
+
+from pydantic import JsonValue
+
+from ledger.core.money import Money
+
+# --- what is asked -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRequest:
+    """One effect to be made, as it was accepted into the ledger.
+
+    `account` names a credential in the adapter's settings; it is looked up, never used as one.
+    `request_hash` travels in the provider's metadata beside the action key, so that whoever reads
+    the provider's own records can compare.
+    """
+
+    action_key: str
+    operation: str
+    version: int
+    target: str | None
+    params: Mapping[str, object]
+    money: Money | None
+    account: str
+    request_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Hard limits of one call.
+
+    `connect_ms` bounds everything before the first byte (waiting for a free connection, names,
+    connecting, TLS); `response_ms` bounds from the first byte to the last byte of the answer.
+    """
+
+    connect_ms: int
+    response_ms: int
+
+
+class Declined(Exception):
+    """Raised by a `before_first_byte` guard that will not let the request out.
+
+    `code` says why; `perform` returns it as `NotSent(code, Retry.LATER)`.
+    """
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+# --- what came of a call -----------------------------------------------------------------------
+
+
+class Retry(StrEnum):
+    """Whether the same request may be accepted another time."""
+
+    NEVER = 'never'
+    LATER = 'later'
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The effect exists, by the provider's own answer; `reference` is its name for it."""
+
+    reference: str
+    result: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The provider answered that this request has no effect.
+
+    It says nothing about another request under the same key that was never answered.
+    """
+
+    code: str
+    retry: Retry
+    retry_after_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """No byte of the request reached the provider."""
+
+    code: str
+    retry: Retry
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """The effect may or may not have happened; only evidence can tell."""
+
+    code: str
+
+
+Outcome: TypeAlias = Succeeded | Refused | NotSent | Unresolved
+
+
+class Performer(Protocol):
+    """Makes effects. Held by executors only."""
+
+    async def perform(
+        self,
+        request: ProviderRequest,
+        *,
+        provider_key: str,
+        deadlines: Deadlines,
+        before_first_byte: Callable[[], None],
+    ) -> Outcome:
+        """Make one call, once, and say what is known of its effect.
+
+        The same `request` under the same `provider_key` is the same bytes on the wire. Never
+        raises for trouble of the network or the provider; a cancelled call may have had its effect.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close all connections; idempotent."""
+        ...
+
+
+# --- what a lookup found -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The effect exists and carries our marker.
+
+    `further_references` names other effects under the same key or marker. One entry there means
+    that the act happened twice: a matter for a person, whatever becomes of the action.
+    """
+
+    reference: str
+    money: Money | None
+    result: Mapping[str, JsonValue]
+    provider_key: str | None
+    further_references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """No search that the provider offers shows the effect.
+
+    Not yet proof that there is none: the caller compares the lookup's start with the last possible
+    byte plus search lag plus settle horizon. `searched_until_at` is the provider's own word on how
+    far its index reaches (its clock), if it gives one.
+    """
+
+    searched_until_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inconclusive:
+    """The lookup was not answered, or its answer proves nothing; ask again."""
+
+    code: str
+
+
+Lookup: TypeAlias = Found | Absent | Inconclusive
+
+
+@dataclass(frozen=True, slots=True)
+class ListedEffect:
+    """One effect in the provider's own list, ours or not. `committed_at` is the provider's clock."""
+
+    reference: str
+    operation: str
+    account: str
+    money: Money | None
+    provider_key: str | None
+    action_key: str | None
+    request_hash: str | None
+    committed_at: int
+
+
+class Finder(Protocol):
+    """Looks effects up. Held by inquirer and reconciler, who can therefore not make one."""
+
+    async def find(
+        self,
+        *,
+        account: str,
+        provider_key: str,
+        action_key: str,
+        reference: str | None,
+        timeout_ms: int,
+    ) -> Lookup:
+        """Search by everything that is known, within `timeout_ms` in all. Never raises for trouble."""
+        ...
+
+    def list_effects(
+        self, *, account: str, since_at: int, timeout_ms: int
+    ) -> AsyncIterator[ListedEffect]:
+        """Every effect of the account committed at or after `since_at`, oldest first.
+
+        `timeout_ms` bounds each page. Raises `ListingFailed` when a page cannot be had: a list with
+        a hole must not pass for a whole one.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close all connections; idempotent."""
+        ...
+
+
+class ListingFailed(Exception):
+    """A page of `list_effects` could not be read; `code` says why. What came before it holds."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+# --- what a provider can and cannot ------------------------------------------------------------
+
+
+class Answer(Enum):
+    """Yes or no to one question about a provider. `IMPOSSIBLE` is false, and no field defaults to
+    it: an adapter that does not know must say so in writing.
+    """
+
+    POSSIBLE = 'possible'
+    IMPOSSIBLE = 'impossible'
+
+    def __bool__(self) -> bool:
+        """True only for POSSIBLE."""
+        return self is Answer.POSSIBLE
+
+
+POSSIBLE: Final = Answer.POSSIBLE
+IMPOSSIBLE: Final = Answer.IMPOSSIBLE
+
+Duration: TypeAlias = int | Literal[Answer.IMPOSSIBLE]
+"""Milliseconds, or IMPOSSIBLE where the provider gives no such bound."""
+
+
+class Reliability(StrEnum):
+    """How a second call for the same action is kept from being a second effect."""
+
+    KEYED = 'keyed'
+    REFERENCE = 'reference'
+    LOOKUP_ONLY = 'lookup_only'
+    NONE = 'none'
+
+
+class Remembered(StrEnum):
+    """Kinds of answer that a provider gives again to the same key instead of running it again."""
+
+    SUCCESS = 'success'
+    REFUSAL = 'refusal'
+    SERVER_ERROR = 'server_error'
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an adapter can do on one account, every question answered.
+
+    `key_window_ms`: how long the provider remembers a key, from its first arrival.
+    `search_lag_ms`: how long a committed effect may stay invisible to searches.
+    `settle_horizon_ms`: how long after its last possible byte a request may still take effect;
+    IMPOSSIBLE means that absence can never be proven. `replay_proven`: a second call under the same
+    key has been shown by test to return the first effect. Raises ValueError when answers contradict
+    each other.
+    """
+
+    reliability: Reliability
+    finds_by_key: Answer
+    finds_by_reference: Answer
+    finds_by_marker: Answer
+    lists_effects: Answer
+    key_window_ms: Duration
+    key_chars_max: Duration
+    settle_horizon_ms: Duration
+    search_lag_ms: Duration
+    replay_proven: Answer
+    remembers: frozenset[Remembered]
+    sends_webhooks: Answer
+    retries_webhooks: Answer
+
+    def __post_init__(self) -> None:
+        """Refuse answers that cannot all be true."""
+        searchable = self.finds_by_key or self.finds_by_reference or self.finds_by_marker
+        keyed = self.reliability is Reliability.KEYED
+        contradictions = {
+            'keyed without a key window': keyed and self.key_window_ms is IMPOSSIBLE,
+            'replay proven without keys': bool(self.replay_proven) and not keyed,
+            'remembers answers without keys': bool(self.remembers) and not keyed,
+            'lookup only without a lookup': (
+                self.reliability is Reliability.LOOKUP_ONLY and not searchable
+            ),
+            'searchable without a search lag': (
+                bool(searchable) and self.search_lag_ms is IMPOSSIBLE
+            ),
+            'none, though it can be searched': (
+                self.reliability is Reliability.NONE and bool(searchable)
+            ),
+            'retries webhooks that it does not send': (
+                bool(self.retries_webhooks) and not self.sends_webhooks
+            ),
+        }
+        found = [name for name, holds in contradictions.items() if holds]
+        if found:
+            raise ValueError(f'capabilities contradict each other: {", ".join(found)}')
+
+
+# --- what a webhook means ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MappedWebhook:
+    """A verified webhook in our words.
+
+    `meaning` final: the effect is settled one way; progress: it is still moving; irrelevant: a known
+    type that says nothing about an action (`effect` is then `pending`). `event_id` is the provider's
+    id, stable over redeliveries. `account` is the provider account the event speaks for: evidence
+    counts only for attempts made on it.
+    """
+
+    meaning: Literal['final', 'progress', 'irrelevant']
+    effect: Literal['exists', 'none', 'pending']
+    event_id: str
+    event_type: str
+    account: str
+    reference: str | None
+    action_key: str | None
+    provider_key: str | None
+    money: Money | None
+    occurred_at: int
+    attempt_hint: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unrecognised:
+    """Bytes that this mapping cannot put a meaning to: kept and counted, never dropped."""
+
+    code: str
+    event_type: str | None = None
+
+
+class WebhookMapping(Protocol):
+    """Reads the provider's webhooks. Pure, never raises, verifies nothing: that was done before."""
+
+    def map(self, raw: bytes) -> MappedWebhook | Unrecognised:
+        """Say what one webhook body means."""
+        ...
