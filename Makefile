@@ -6,8 +6,6 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 
 BIN := .venv/bin
-# Where the product's own code is; the SDK is a distribution of its own.
-CODE := ledger projections reconciler streams gateway sdk benchmarks tests
 SEED ?=
 
 .PHONY: help
@@ -42,3 +40,60 @@ help: ## list what can be made
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-deps \
 	    --no-build-isolation --editable . --editable sdk
 	@touch $@
+
+# --- what one runs -----------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: .venv ## the 2:13 a.m. story on real Kafka and Postgres; exit code says whether it held
+	@$(BIN)/actionledger demo
+
+.PHONY: up
+up: .venv ## start local Kafka, Postgres and every process, and keep their data
+	@$(BIN)/actionledger up
+
+.PHONY: test
+test: .venv ## all tests, on the same local servers
+	@$(BIN)/python -m pytest
+
+.PHONY: sim
+sim: .venv ## simulated histories; make sim SEED=N repeats one
+	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED))
+
+.PHONY: bench
+bench: .venv ## measure the real processes, one table
+	@$(BIN)/python -m benchmarks
+
+# --- what CI runs ------------------------------------------------------------------------------------
+
+.PHONY: check
+check: .venv ## format, lint, types, import layers, house rules
+	@echo "[1/5] format"
+	@$(BIN)/ruff format --check --quiet . || { echo "run: make format" >&2; exit 1; }
+	@echo "[2/5] lint"
+	@$(BIN)/ruff check --quiet .
+	@echo "[3/5] types"
+	@$(BIN)/mypy --no-error-summary
+	@echo "[4/5] import layers"
+	@$(BIN)/lint-imports --no-logo >.venv/layers.log 2>&1 || { cat .venv/layers.log; exit 1; }
+	@echo "[5/5] house rules"
+	@$(BIN)/python -m pytest --quiet --no-header tests/test_tidy.py tests/test_packaging.py tests/test_compose.py
+
+.PHONY: format
+format: .venv ## put the code into its format
+	@$(BIN)/ruff check --quiet --fix-only . && $(BIN)/ruff format --quiet .
+
+.PHONY: lock
+lock: .venv ## resolve the lock files again from pyproject.toml (needs uv)
+	@for out in requirements.lock requirements-dev.lock; do \
+	    echo "$$out"; \
+	    case $$out in *-dev.lock) extra="--extra dev" ;; *) extra= ;; esac; \
+	    uv pip compile pyproject.toml $$extra --universal --python-version 3.11 --quiet \
+	        --generate-hashes --no-annotate --no-header --no-emit-index-url --output-file $$out \
+	        || exit 1; \
+	done
+
+.PHONY: clean
+clean: ## remove the environment and what tools left; local server data stays
+	@rm -rf .venv build dist sdk/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	    .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
