@@ -19,6 +19,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from pydantic import JsonValue
 
+from ledger.core.errors import LedgerError
 from ledger.core.money import Money
 
 # --- what is asked -----------------------------------------------------------------------------
@@ -55,7 +56,7 @@ class Deadlines:
     response_ms: int
 
 
-class Declined(Exception):
+class Declined(Exception):  # noqa: N818 - a decision, named like the other outcomes
     """Raised by a `before_first_byte` guard that will not let the request out.
 
     `code` says why; `perform` returns it as `NotSent(code, Retry.LATER)`.
@@ -72,8 +73,8 @@ class Declined(Exception):
 class Retry(StrEnum):
     """Whether the same request may be accepted another time."""
 
-    NEVER = 'never'
-    LATER = 'later'
+    NEVER = "never"
+    LATER = "later"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,7 @@ Lookup: TypeAlias = Found | Absent | Inconclusive
 
 @dataclass(frozen=True, slots=True)
 class ListedEffect:
-    """One effect in the provider's own list, ours or not. `committed_at` is the provider's clock."""
+    """One effect in the provider's own list, ours or not; `committed_at` is by its clock."""
 
     reference: str
     operation: str
@@ -203,7 +204,7 @@ class Finder(Protocol):
         reference: str | None,
         timeout_ms: int,
     ) -> Lookup:
-        """Search by everything that is known, within `timeout_ms` in all. Never raises for trouble."""
+        """Search by all that is known, within `timeout_ms` in all. Never raises for trouble."""
         ...
 
     def list_effects(
@@ -221,11 +222,14 @@ class Finder(Protocol):
         ...
 
 
-class ListingFailed(Exception):
+class ListingFailed(LedgerError):  # noqa: N818 - named for what happened
     """A page of `list_effects` could not be read; `code` says why. What came before it holds."""
 
     def __init__(self, code: str) -> None:
-        super().__init__(code)
+        super().__init__(
+            f"The provider's list of effects ended early: {code}.",
+            hint="Compare what was read, and list again from the last effect seen.",
+        )
         self.code = code
 
 
@@ -233,12 +237,13 @@ class ListingFailed(Exception):
 
 
 class Answer(Enum):
-    """Yes or no to one question about a provider. `IMPOSSIBLE` is false, and no field defaults to
-    it: an adapter that does not know must say so in writing.
+    """Yes or no to one question about a provider; only POSSIBLE is true.
+
+    No field defaults to either: an adapter that does not know must say so in writing.
     """
 
-    POSSIBLE = 'possible'
-    IMPOSSIBLE = 'impossible'
+    POSSIBLE = "possible"
+    IMPOSSIBLE = "impossible"
 
     def __bool__(self) -> bool:
         """True only for POSSIBLE."""
@@ -255,18 +260,18 @@ Duration: TypeAlias = int | Literal[Answer.IMPOSSIBLE]
 class Reliability(StrEnum):
     """How a second call for the same action is kept from being a second effect."""
 
-    KEYED = 'keyed'
-    REFERENCE = 'reference'
-    LOOKUP_ONLY = 'lookup_only'
-    NONE = 'none'
+    KEYED = "keyed"
+    REFERENCE = "reference"
+    LOOKUP = "lookup"
+    NONE = "none"
 
 
 class Remembered(StrEnum):
     """Kinds of answer that a provider gives again to the same key instead of running it again."""
 
-    SUCCESS = 'success'
-    REFUSAL = 'refusal'
-    SERVER_ERROR = 'server_error'
+    SUCCESS = "success"
+    REFUSAL = "refusal"
+    SERVER_ERROR = "server_error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,25 +305,23 @@ class Capabilities:
         searchable = self.finds_by_key or self.finds_by_reference or self.finds_by_marker
         keyed = self.reliability is Reliability.KEYED
         contradictions = {
-            'keyed without a key window': keyed and self.key_window_ms is IMPOSSIBLE,
-            'replay proven without keys': bool(self.replay_proven) and not keyed,
-            'remembers answers without keys': bool(self.remembers) and not keyed,
-            'lookup only without a lookup': (
-                self.reliability is Reliability.LOOKUP_ONLY and not searchable
-            ),
-            'searchable without a search lag': (
+            "keyed without a key window": keyed and self.key_window_ms is IMPOSSIBLE,
+            "replay proven without keys": bool(self.replay_proven) and not keyed,
+            "remembers answers without keys": bool(self.remembers) and not keyed,
+            "lookup without a lookup": (self.reliability is Reliability.LOOKUP and not searchable),
+            "searchable without a search lag": (
                 bool(searchable) and self.search_lag_ms is IMPOSSIBLE
             ),
-            'none, though it can be searched': (
+            "none, though it can be searched": (
                 self.reliability is Reliability.NONE and bool(searchable)
             ),
-            'retries webhooks that it does not send': (
+            "retries webhooks that it does not send": (
                 bool(self.retries_webhooks) and not self.sends_webhooks
             ),
         }
         found = [name for name, holds in contradictions.items() if holds]
         if found:
-            raise ValueError(f'capabilities contradict each other: {", ".join(found)}')
+            raise ValueError(f"capabilities contradict each other: {', '.join(found)}")
 
 
 # --- what a webhook means ----------------------------------------------------------------------
@@ -328,14 +331,14 @@ class Capabilities:
 class MappedWebhook:
     """A verified webhook in our words.
 
-    `meaning` final: the effect is settled one way; progress: it is still moving; irrelevant: a known
-    type that says nothing about an action (`effect` is then `pending`). `event_id` is the provider's
-    id, stable over redeliveries. `account` is the provider account the event speaks for: evidence
-    counts only for attempts made on it.
+    `meaning` final: the effect is settled one way; progress: it is still moving; irrelevant: a
+    known type that says nothing about an action (`effect` is then `pending`). `event_id` is the
+    provider's id, stable over redeliveries. `account` is the provider account that the event speaks
+    for: evidence counts only for attempts made on it.
     """
 
-    meaning: Literal['final', 'progress', 'irrelevant']
-    effect: Literal['exists', 'none', 'pending']
+    meaning: Literal["final", "progress", "irrelevant"]
+    effect: Literal["exists", "none", "pending"]
     event_id: str
     event_type: str
     account: str
