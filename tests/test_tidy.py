@@ -1,0 +1,167 @@
+"""Code about code: the house rules, asked of every file, and each rule tried on what it forbids."""
+
+import re
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests import house_rules as rules
+from tests.house_rules import Rule, Source
+
+ROOT = Path(__file__).parent.parent
+PRODUCT = ("ledger/", "projections/", "reconciler/", "streams/", "gateway/", "sdk/src/")
+# The one reader of settings, and the switch that ends a process at a named point in crash tests.
+ENVIRONMENT_READERS = frozenset({"gateway/settings.py", "ledger/log/crashpoints.py"})
+RUNBOOK = "docs/OPERATIONS.md"
+
+EVERYWHERE: tuple[Rule, ...] = (
+    rules.has_module_docstring,
+    rules.functions_are_short,
+    rules.file_is_short,
+    rules.lines_are_short,
+    rules.open_tasks_have_numbers,
+    rules.class_names_say_what_they_are,
+    rules.module_name_says_what_it_holds,
+)
+IN_TESTS: tuple[Rule, ...] = (
+    rules.tests_state_behaviour,
+    rules.tests_always_run,
+    rules.tests_wait_for_conditions,
+    rules.tests_use_no_mocks,
+)
+TASK = "TO" + "DO"
+# What each rule must find: a path and a text that break it once.
+BROKEN: tuple[tuple[Rule, str, str], ...] = (
+    (rules.has_module_docstring, "ledger/a.py", "x = 1\n"),
+    (rules.functions_are_short, "ledger/a.py", "def f():\n" + "    x = 1\n" * 70),
+    (rules.file_is_short, "ledger/a.py", "x = 1\n" * 501),
+    (rules.lines_are_short, "ledger/a.py", f"x = '{'x' * 95}'\n"),
+    (rules.open_tasks_have_numbers, "ledger/a.py", f"x = 1  # {TASK}: later\n"),
+    (rules.class_names_say_what_they_are, "ledger/a.py", "class LogManager: ...\n"),
+    (rules.module_name_says_what_it_holds, "ledger/utils.py", ""),
+    (rules.public_functions_take_no_booleans, "ledger/a.py", "def f(*, fast: bool): ...\n"),
+    (rules.environment_is_not_read, "ledger/a.py", "import os\nx = os.environ['X']\n"),
+    (rules.environment_is_not_read, "ledger/a.py", "from os import getenv\n"),
+    (rules.core_is_pure, "ledger/core/a.py", "import random\n"),
+    (rules.core_is_pure, "ledger/core/a.py", "from ledger.log import topics\n"),
+    (rules.core_is_pure, "ledger/core/a.py", "import orjson\n"),
+    (rules.core_is_pure, "ledger/core/a.py", "def f(d): return d.now()\n"),
+    (rules.tests_state_behaviour, "tests/a.py", "async def test_a(): ...\n"),
+    (rules.tests_always_run, "tests/a.py", "from pytest import mark\n@mark.xfail\ndef f(): ...\n"),
+    (rules.tests_always_run, "tests/a.py", "from pytest import importorskip\n"),
+    (rules.tests_wait_for_conditions, "tests/a.py", "import time\ntime.sleep(PAUSE_S)\n"),
+    (rules.tests_wait_for_conditions, "tests/a.py", "while f():\n    asyncio.sleep(.1)\n"),
+    (rules.tests_use_no_mocks, "tests/a.py", "from unittest import mock\n"),
+)
+ADDRESS = re.compile(r"://|--(extra-)?index|--find-links|--trusted-host")
+# Folders that exist on somebody's machine only. A path below a user's own folder is one too.
+MACHINE_PATH = re.compile(r"(?<![A-Za-z0-9_.~])/(home|root|work|farm|Users|opt/wheels)(?=/)")
+
+
+def files(*suffixes: str) -> list[str]:
+    """List what is in the repository or about to be: tracked files and new ones not ignored."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\0")
+    return sorted(
+        path for path in listed if path.endswith(suffixes) and path and (ROOT / path).is_file()
+    )
+
+
+def sources(*prefixes: str) -> list[Source]:
+    """Read the Python files below these folders."""
+    return [
+        Source(path, (ROOT / path).read_text(encoding="utf-8"))
+        for path in files(".py")
+        if path.startswith(prefixes or "")
+    ]
+
+
+def broken(rule: Rule, over: Iterable[Source]) -> list[str]:
+    """Everything one rule finds in these files."""
+    return [finding for source in over for finding in rule(source)]
+
+
+@pytest.mark.parametrize("rule", EVERYWHERE, ids=lambda rule: rule.__name__)
+def test_every_file_is_tidy(rule: Rule) -> None:
+    """Every Python file keeps the rules of shape and naming."""
+    assert broken(rule, sources()) == []
+
+
+@pytest.mark.parametrize("rule", IN_TESTS, ids=lambda rule: rule.__name__)
+def test_every_test_is_honest(rule: Rule) -> None:
+    """Every test states behaviour, runs always, waits for conditions and meets the real thing."""
+    assert broken(rule, sources("tests/")) == []
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), BROKEN)
+def test_rules_find_what_they_forbid(rule: Rule, path: str, text: str) -> None:
+    """A rule that finds nothing in a broken file would guard nothing."""
+    assert len(list(rule(Source(path, text)))) == 1
+
+
+def test_the_core_is_pure() -> None:
+    """The core imports pydantic and pure standard modules, and asks neither clock nor chance."""
+    assert broken(rules.core_is_pure, sources("ledger/core/")) == []
+
+
+def test_the_environment_is_read_in_one_place() -> None:
+    """Only the settings, and the crash points of tests, look at environment variables."""
+    others = [source for source in sources(*PRODUCT) if source.path not in ENVIRONMENT_READERS]
+    assert broken(rules.environment_is_not_read, others) == []
+
+
+def test_public_functions_take_no_booleans() -> None:
+    """A caller never has to guess what True means; flags of the command line are the exception."""
+    inside = [source for source in sources(*PRODUCT) if not source.path.startswith("gateway/cli")]
+    assert broken(rules.public_functions_take_no_booleans, inside) == []
+
+
+def test_every_log_line_is_in_the_runbook() -> None:
+    """Whoever reads a log line at night finds its name, and no row explains a line long gone."""
+    logged = set()
+    for source in sources(*PRODUCT):
+        for name, line in rules.log_events(source):
+            assert name, f"{source.path}:{line}: a log line begins with the name of its event"
+            logged.add(name)
+    _, _, section = (ROOT / RUNBOOK).read_text(encoding="utf-8").partition("## Log lines")
+    table, _, _ = section.partition("\n## ")
+    explained = set(re.findall(r"^\| `(\w+)`", table, flags=re.MULTILINE))
+    assert logged - explained == set(), f"missing in {RUNBOOK}"
+    assert explained - logged == set(), f"no longer in the code, still in {RUNBOOK}"
+
+
+def test_lock_files_hold_no_address() -> None:
+    """Locks name versions and hashes, so that any mirror serves them."""
+    locks = files(".lock")
+    assert "requirements.lock" in locks
+    for path in locks:
+        assert not ADDRESS.search((ROOT / path).read_text(encoding="utf-8")), path
+
+
+def test_requirements_are_locked_by_hash() -> None:
+    """Each locked requirement is one exact version with at least one SHA-256."""
+    for path in ("requirements.lock", "requirements-dev.lock"):
+        text = (ROOT / path).read_text(encoding="utf-8").replace("\\\n", "")
+        for requirement in text.splitlines():
+            assert re.match(r"[\w.-]+==[^ ]+ .*--hash=sha256:[0-9a-f]{64}", requirement), (
+                f"{path}: {requirement[:60]}"
+            )
+
+
+def test_no_path_of_a_machine_is_in_the_tree() -> None:
+    """The project is the same wherever it is cloned."""
+    found = []
+    for path in files(""):
+        try:
+            text = (ROOT / path).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # bytes on purpose: a golden file or an image
+        found += [f"{path}: {match.group()}" for match in MACHINE_PATH.finditer(text)]
+    assert found == []
