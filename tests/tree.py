@@ -1,0 +1,33 @@
+"""The project's own tree as tests see it: what is in the repository, or is about to be."""
+
+import subprocess
+from pathlib import Path
+
+from tests.house_rules import Source
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("ledger", "projections", "reconciler", "streams", "gateway")
+
+
+def files(*suffixes: str) -> list[str]:
+    """List tracked files and new ones that are not ignored, by path from the root."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\0")
+    # A tracked file that was just deleted is still listed.
+    return sorted(
+        path for path in listed if path.endswith(suffixes or "") and (ROOT / path).is_file()
+    )
+
+
+def sources(*folders: str) -> list[Source]:
+    """Read the Python files below these folders, all of them without any."""
+    return [
+        Source(path, (ROOT / path).read_text(encoding="utf-8"))
+        for path in files(".py")
+        if path.startswith(tuple(f"{folder}/" for folder in folders) or "")
+    ]
