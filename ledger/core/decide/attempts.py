@@ -1,0 +1,135 @@
+"""Attempts: what a holder's word about its own start leads to.
+
+A report counts for the attempt whose token it bears, whenever it comes. After the attempt has an
+outcome it is late evidence: it is kept, and it moves nothing except where it proves what the ledger
+denies, which is a person's case.
+"""
+
+from typing import assert_never
+
+from ledger.core import inputs as i
+from ledger.core.decide.draft import Decided, Draft, replayed
+from ledger.core.decide.schedule import after_decline, after_no_effect, find_out, review
+from ledger.core.facts import (
+    ActionCompleted,
+    AttemptDeclined,
+    AttemptNotSent,
+    AttemptRefused,
+    AttemptSucceeded,
+    AttemptUnresolved,
+    EvidenceRecorded,
+)
+from ledger.core.rejections import Refused, Rejection
+from ledger.core.state import OPEN, Action, Attempt, AttemptStatus
+
+
+def report(draft: Draft, given: i.Report) -> Decided:
+    """Record the outcome of an attempt and what follows from it."""
+    named = _named(draft, given)
+    if isinstance(named, Decided):
+        return named
+    action, attempt = named
+    if attempt.status not in OPEN:
+        return _late(draft, action, attempt, given.outcome)
+    key, version, number = action.key, draft.version(action.key), attempt.number
+    match given.outcome:
+        case i.Success(reference=reference, result=result):
+            draft.add(
+                AttemptSucceeded(
+                    action=key, version=version, attempt=number, reference=reference, result=result
+                )
+            )
+            _complete(draft, key, reference)
+        case i.Refusal(code=code, retry=retry, retry_after_ms=wait_ms):
+            draft.add(
+                AttemptRefused(action=key, version=version, attempt=number, code=code, retry=retry)
+            )
+            after_no_effect(draft, key, code, retry, wait_ms)
+        case i.NotSent(code=code, retry=retry):
+            draft.add(AttemptNotSent(action=key, version=version, attempt=number, code=code))
+            after_no_effect(draft, key, code, retry)
+        case i.NoAnswer(code=code):
+            if attempt.status is AttemptStatus.UNRESOLVED:
+                return replayed(action, "already_unresolved")
+            draft.add(AttemptUnresolved(action=key, version=version, attempt=number, code=code))
+            find_out(draft, key)
+        case _:
+            assert_never(given.outcome)
+    return draft.decided()
+
+
+def decline(draft: Draft, given: i.Decline) -> Decided:
+    """Take a start back that its holder will not act on: no byte left."""
+    named = _named(draft, given)
+    if isinstance(named, Decided):
+        return named
+    action, attempt = named
+    if attempt.status is not AttemptStatus.RUNNING:
+        return replayed(action, "attempt_already_ended")
+    draft.add(
+        AttemptDeclined(
+            action=action.key,
+            version=draft.version(action.key),
+            attempt=attempt.number,
+            code=given.code,
+        )
+    )
+    after_decline(draft, action.key)
+    return draft.decided()
+
+
+def _named(draft: Draft, given: i.Report | i.Decline) -> tuple[Action, Attempt] | Decided:
+    """The attempt that an input speaks of, or the refusal of one that may not speak of it."""
+    action = draft.stream.action(given.key)
+    if action is None:
+        return Decided(refused=Refused(code=Rejection.UNKNOWN_ACTION))
+    if not 0 < given.attempt <= len(action.attempts):
+        return Decided(refused=Refused(code=Rejection.UNKNOWN_ATTEMPT, action=action.key))
+    attempt = action.attempts[given.attempt - 1]
+    if (attempt.fencing_token, attempt.holder) != (given.fencing_token, given.holder):
+        return Decided(refused=Refused(code=Rejection.STALE_TOKEN, action=action.key))
+    return action, attempt
+
+
+def _complete(draft: Draft, key: str, reference: str) -> None:
+    draft.add(
+        ActionCompleted(action=key, version=draft.version(key), proof="report", reference=reference)
+    )
+
+
+def _late(draft: Draft, action: Action, attempt: Attempt, outcome: i.ReportedOutcome) -> Decided:
+    """A report about an attempt that has its outcome: the same again changes nothing, another is
+    kept as evidence.
+    """
+    source = f"report:{attempt.number}:{outcome.kind}"
+    if outcome.kind == attempt.status or source in action.sources:
+        return replayed(action, "already_recorded")
+    match outcome:
+        case i.Success():
+            meaning = i.Meaning.EFFECT
+            reference: str | None = outcome.reference
+        case i.Refusal() | i.NotSent():
+            meaning, reference = i.Meaning.NO_EFFECT, None
+        case i.NoAnswer():
+            return replayed(action, "attempt_already_ended")
+        case _:
+            assert_never(outcome)
+    draft.add(
+        EvidenceRecorded(
+            action=action.key,
+            version=draft.version(action.key),
+            kind=i.EvidenceKind.REPORT,
+            source_id=source,
+            meaning=meaning,
+            attempts_upto=attempt.number,
+            reference=reference,
+        )
+    )
+    if meaning is i.Meaning.EFFECT:
+        if action.reference is None:
+            review(draft, action.key, "evidence_conflicts")
+        elif action.reference != reference:
+            review(draft, action.key, "second_effect")
+    elif attempt.status is AttemptStatus.SETTLED and action.counted_attempts == 1:
+        review(draft, action.key, "evidence_conflicts")
+    return draft.decided()

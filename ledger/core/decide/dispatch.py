@@ -1,0 +1,41 @@
+"""From an input to the rule that decides it."""
+
+from typing import assert_never
+
+from ledger.core import inputs as i
+from ledger.core.config import Config
+from ledger.core.decide.attempts import decline, report
+from ledger.core.decide.draft import Decided, Draft
+from ledger.core.decide.evidence import weigh
+from ledger.core.decide.intake import cancel, propose
+from ledger.core.decide.time import tick
+from ledger.core.evolve import Place
+from ledger.core.offers import Offer
+from ledger.core.state import Stream
+
+
+def decide(
+    stream: Stream, config: Config, given: i.Input, place: Place, offer: Offer | None = None
+) -> Decided:
+    """Decide one input with all actions of its stream in view; `offer` is capacity that a start may
+    spend.
+
+    Raises BrokenInvariantError only for a fault of ours; the caller quarantines the input and the
+    state stays as it was.
+    """
+    draft = Draft(stream, config, place, offer)
+    match given:
+        case i.Propose():
+            return propose(draft, given)
+        case i.Cancel():
+            return cancel(draft, given)
+        case i.Report():
+            return report(draft, given)
+        case i.Decline():
+            return decline(draft, given)
+        case i.Evidence():
+            return weigh(draft, given)
+        case i.Tick():
+            return tick(draft)
+        case _:
+            assert_never(given)

@@ -1,0 +1,86 @@
+"""A decision in the making: every fact is folded as it is added, so the next rule sees the state it
+leads to.
+"""
+
+from dataclasses import dataclass
+
+from ledger.core.catalogue import Operation
+from ledger.core.config import Config
+from ledger.core.evolve import Place, evolve
+from ledger.core.facts import AnyFact
+from ledger.core.invariants import invariant
+from ledger.core.offers import Offer
+from ledger.core.rejections import Refused, Unchanged
+from ledger.core.state import Action, Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What came of one input: facts; or one answer that changes nothing. `offer_spent` tells the
+    owner to count the slot.
+    """
+
+    facts: tuple[AnyFact, ...] = ()
+    refused: Refused | None = None
+    unchanged: Unchanged | None = None
+    offer_spent: Offer | None = None
+
+
+@dataclass(slots=True)
+class Draft:
+    """The stream as it would be, the facts so far, and what the decision may look at."""
+
+    stream: Stream
+    config: Config
+    place: Place
+    offer: Offer | None = None
+    offer_spent: Offer | None = None
+    facts: tuple[AnyFact, ...] = ()
+
+    @property
+    def now(self) -> int:
+        """Log time of this decision."""
+        return self.place.decided_at
+
+    def action(self, key: str) -> Action:
+        """The action as it would be now; it must be there."""
+        action = self.stream.action(key)
+        invariant(action is not None, "a rule names an action that is not there")
+        assert action is not None  # noqa: S101 - for the type checker; the line above survives -O
+        return action
+
+    def operation(self, action: Action) -> Operation | None:
+        """The declaration of the action's operation in the catalogue in force."""
+        return self.config.operation(action.request.operation, action.request.version)
+
+    def version(self, key: str) -> int:
+        """The version that the action's next fact bears."""
+        action = self.stream.action(key)
+        return 1 if action is None else action.version + 1
+
+    def add(self, fact: AnyFact) -> None:
+        """Fold a fact into the draft; an illegal one is a broken invariant before anything is
+        written.
+        """
+        self.stream = evolve(self.stream, fact, self.place)
+        self.facts = (*self.facts, fact)
+
+    def decided(self) -> Decided:
+        """The facts; or, when there are none, the answer that there was nothing to do."""
+        if not self.facts:
+            return Decided(unchanged=Unchanged(reason="nothing_due"))
+        return Decided(facts=self.facts, offer_spent=self.offer_spent)
+
+
+def replayed(action: Action, reason: str) -> Decided:
+    """The answer to an input that is in order and already accounted for: the action as it stands.
+    """
+    return Decided(
+        unchanged=Unchanged(
+            reason=reason,
+            action=action.key,
+            status=action.status,
+            reference=action.reference,
+            action_version=action.version,
+        )
+    )

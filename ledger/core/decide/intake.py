@@ -1,0 +1,140 @@
+"""Intake: what an agent may ask for, and when it may take it back.
+
+The order of the guards is the order of `Rejection`. A key that is known answers before anything
+else is looked at, so that a repeated proposal gets the same answer under every later catalogue.
+"""
+
+from fnmatch import fnmatchcase
+
+from ledger.core.catalogue import Operation
+from ledger.core.config import AUTOMATIC_POLICY, AUTOMATIC_POLICY_HASH
+from ledger.core.decide.draft import Decided, Draft, replayed
+from ledger.core.decide.schedule import start
+from ledger.core.facts import ActionCancelled, IntentRecorded, PolicyDecided
+from ledger.core.ids import ActionKey, MalformedId
+from ledger.core.inputs import Cancel, Propose
+from ledger.core.limits import DIFFERENCES_MAX, STREAM_ACTIONS_ORDINARY_MAX
+from ledger.core.rejections import Detail, Refused, Rejection
+from ledger.core.request import Request, differences, request_hash
+from ledger.core.state import Action, Status
+
+
+def propose(draft: Draft, given: Propose) -> Decided:
+    """Record a new intent and, where capacity is at hand, start it in the same decision."""
+    try:
+        key = ActionKey.parse(given.key)
+    except MalformedId as malformed:
+        return _refuse(Rejection.MALFORMED_KEY, detail=("key", malformed.field, str(malformed)))
+    if (key.operation, key.version) != (given.request.operation, given.request.version):
+        return _refuse(Rejection.KEY_MISMATCH)
+    digest = request_hash(given.request)
+    if given.request_hash is not None and given.request_hash != digest:
+        return _refuse(Rejection.HASH_MISMATCH)
+    known = draft.stream.action(given.key)
+    if known is not None:
+        same = known.request_hash == digest
+        return replayed(known, "replayed") if same else _conflict(known, given.request)
+    operation = draft.config.operation(key.operation, key.version)
+    refused = _refusal_of_new(draft, key, given, operation)
+    if refused is not None:
+        return refused
+    assert operation is not None  # noqa: S101 - refused above
+    _record(draft, given, digest, operation)
+    if draft.offer is not None:
+        start(draft, given.key, operation)
+    return draft.decided()
+
+
+def _refusal_of_new(
+    draft: Draft, key: ActionKey, given: Propose, operation: Operation | None
+) -> Decided | None:
+    """Why a new key may not enter, or None."""
+    if operation is None:
+        return _refuse(Rejection.UNKNOWN_OPERATION)
+    for action in draft.stream.actions:
+        other = ActionKey.parse(action.key)
+        if (other.operation, other.action_id) == (key.operation, key.action_id):
+            return _refuse(Rejection.OTHER_VERSION, action=action.key)
+    if given.revises is not None or key.action_id.revision is not None:
+        return _refuse(Rejection.REVISION_NEEDS_PERSON, action=given.revises)
+    if not any(fnmatchcase(given.request.principal, allowed) for allowed in operation.principals):
+        return _refuse(Rejection.NOT_ALLOWED)
+    problems = operation.check(given.request)
+    if problems:
+        details = tuple(
+            Detail(path=problem.path, code=problem.code, message=problem.message)
+            for problem in problems[:DIFFERENCES_MAX]
+        )
+        return Decided(refused=Refused(code=Rejection.INVALID_REQUEST, details=details))
+    if len(draft.stream.actions) >= STREAM_ACTIONS_ORDINARY_MAX:
+        return _refuse(Rejection.STREAM_FULL)
+    return None
+
+
+def _record(draft: Draft, given: Propose, digest: str, operation: Operation) -> None:
+    step_ms = operation.deadlines.step_ms
+    if given.step_ms is not None:
+        step_ms = min(step_ms, given.step_ms)
+    draft.add(
+        IntentRecorded(
+            action=given.key,
+            version=draft.version(given.key),
+            request=given.request,
+            request_hash=digest,
+            provider=operation.provider,
+            account=operation.account,
+            reliability=operation.reliability,
+            step_deadline_at=draft.now + step_ms,
+        )
+    )
+    draft.add(
+        PolicyDecided(
+            action=given.key,
+            version=draft.version(given.key),
+            policy_hash=AUTOMATIC_POLICY_HASH,
+            row=AUTOMATIC_POLICY,
+            outcome="automatic",
+        )
+    )
+
+
+def cancel(draft: Draft, given: Cancel) -> Decided:
+    """Take back an action of which no attempt can have had an effect."""
+    action = draft.stream.action(given.key)
+    if action is None:
+        return _refuse(Rejection.UNKNOWN_ACTION)
+    if action.status is Status.CANCELLED:
+        return replayed(action, "already_cancelled")
+    if action.is_final:
+        return _refuse(Rejection.ALREADY_FINAL, action=action.key)
+    if action.is_open:
+        return _refuse(Rejection.ATTEMPT_OPEN, action=action.key)
+    if action.status is Status.NEEDS_REVIEW:
+        return _refuse(Rejection.IN_REVIEW, action=action.key)
+    draft.add(
+        ActionCancelled(
+            action=given.key,
+            version=draft.version(given.key),
+            principal=given.principal,
+            reason=given.reason,
+        )
+    )
+    return draft.decided()
+
+
+def _refuse(
+    code: Rejection, *, action: str | None = None, detail: tuple[str, str, str] | None = None
+) -> Decided:
+    details = () if detail is None else (Detail(path=detail[0], code=detail[1], message=detail[2]),)
+    return Decided(refused=Refused(code=code, action=action, details=details))
+
+
+def _conflict(known: Action, request: Request) -> Decided:
+    """The same key for another request: which fields differ, was and now."""
+    details = tuple(
+        Detail(
+            path=difference.path, code="differs", message=f"{difference.was} -> {difference.now}"
+        )
+        for difference in differences(known.request, request)
+    )
+    return Decided(refused=Refused(code=Rejection.CONFLICTED, action=known.key, details=details))

@@ -1,0 +1,282 @@
+"""What an action does next by itself: start, try again, ask the provider, or wait for a person.
+
+Retries by class: keyed and reference try again with the same key while the provider's key window,
+less a margin, is open; lookup tries once more after reliable absence where the operation opts in;
+none tries once, ever. Time and attempts lead to a person, never to failed.
+"""
+
+from enum import StrEnum
+
+from ledger.core.catalogue import Operation
+from ledger.core.decide.draft import Draft
+from ledger.core.facts import (
+    ActionExpired,
+    ActionFailed,
+    AttemptStarted,
+    LookupStarted,
+    ReviewOpened,
+    ReviewReason,
+    TimerSet,
+)
+from ledger.core.ids import provider_key
+from ledger.core.inputs import Retry
+from ledger.core.limits import DECLINES_MAX
+from ledger.core.retries import backoff_ms
+from ledger.core.state import Action, AttemptStatus, Status
+
+
+class Bar(StrEnum):
+    """Why no further attempt may start; the first that applies."""
+
+    STEP_DEADLINE = "step_deadline_passed"
+    ONE_ATTEMPT = "one_attempt_only"
+    ATTEMPTS = "attempts_exhausted"
+    KEY_WINDOW = "key_window_closed"
+    DECLINES = "declines_exhausted"
+
+
+def bar(action: Action, operation: Operation, at: int) -> Bar | None:
+    """What keeps the action from starting an attempt at a time, or None."""
+    if at >= action.step_deadline_at:
+        return Bar.STEP_DEADLINE
+    if action.declines >= DECLINES_MAX:
+        return Bar.DECLINES
+    counted = action.counted_attempts
+    if counted == 0:
+        return None
+    match action.reliability:
+        case "none":
+            return Bar.ONE_ATTEMPT
+        case "lookup":
+            if not operation.second_attempt_after_absence or counted > 1 or action.is_open:
+                return Bar.ONE_ATTEMPT
+        case "keyed" | "reference":
+            if counted >= operation.retries.attempts_max:
+                return Bar.ATTEMPTS
+            closes_at = key_window_closes_at(action, operation)
+            if closes_at is not None and at >= closes_at:
+                return Bar.KEY_WINDOW
+    return None
+
+
+def key_window_closes_at(action: Action, operation: Operation) -> int | None:
+    """The last moment at which the provider surely still knows the key, less the margin; None
+    before the first start.
+    """
+    first = action.first_started_at
+    if first is None or operation.key_window_ms is None:
+        return None
+    return first + operation.key_window_ms - operation.key_margin_ms
+
+
+def start(draft: Draft, key: str, operation: Operation) -> None:
+    """Spend the offer at hand on the next attempt, write-ahead. Does nothing where the offer does
+    not fit or a bar stands.
+    """
+    action, offer = draft.action(key), draft.offer
+    if offer is None or draft.now > offer.until_at or draft.now < offer.appended_at:
+        return
+    if action.running is not None or bar(action, operation, draft.now) is not None:
+        return
+    if any(
+        attempt.status is AttemptStatus.DECLINED and attempt.holder == offer.incarnation
+        for attempt in action.attempts
+    ):
+        return
+    last_token = action.attempts[-1].fencing_token if action.attempts else 0
+    call_ms = operation.deadlines.connect_ms + operation.deadlines.response_ms
+    draft.add(
+        AttemptStarted(
+            action=key,
+            version=draft.version(key),
+            attempt=len(action.attempts) + 1,
+            fencing_token=last_token + 1,
+            holder=offer.incarnation,
+            offer_sequence=offer.sequence,
+            offered_at=offer.appended_at,
+            lease_until=draft.now + call_ms + draft.config.timing.lease_margin_ms,
+            deadline_at=draft.now + call_ms,
+            connect_ms=operation.deadlines.connect_ms,
+            response_ms=operation.deadlines.response_ms,
+            provider=action.provider,
+            account=action.account,
+            provider_key=_provider_key(action, operation),
+            key_expires_at=_key_expires_at(action, operation, draft.now),
+            intent_offset=action.intent_offset,
+            request_hash=action.request_hash,
+        )
+    )
+    draft.offer, draft.offer_spent = None, offer
+
+
+def _provider_key(action: Action, operation: Operation) -> str:
+    """All attempts bear the key of the first, whatever the catalogue says now."""
+    if action.attempts:
+        return action.attempts[0].provider_key
+    return provider_key(action.key, operation.provider_key)
+
+
+def _key_expires_at(action: Action, operation: Operation, now: int) -> int | None:
+    if operation.key_window_ms is None:
+        return None
+    return key_window_closes_at(action, operation) or (
+        now + operation.key_window_ms - operation.key_margin_ms
+    )
+
+
+def after_no_effect(
+    draft: Draft, key: str, code: str, retry: Retry, retry_after_ms: int | None = None
+) -> None:
+    """An attempt definitely had no effect. With nothing open: fail for good, try again later, or
+    ask a person.
+    """
+    action = draft.action(key)
+    if action.status is not Status.READY:
+        find_out(draft, key)
+        return
+    if retry is Retry.NEVER:
+        draft.add(ActionFailed(action=key, version=draft.version(key), code=code))
+        return
+    operation = draft.operation(action)
+    if operation is None:
+        review(draft, key, "operation_withdrawn")
+        return
+    wait_ms = max(_backoff_ms(action, operation, action.counted_attempts), retry_after_ms or 0)
+    try_again(draft, key, operation, wait_ms)
+
+
+def after_decline(draft: Draft, key: str) -> None:
+    """The start was given back: again after a wait of its own, up to a limit of its own."""
+    action = draft.action(key)
+    operation = draft.operation(action)
+    if operation is None:
+        review(draft, key, "operation_withdrawn")
+        return
+    try_again(draft, key, operation, _backoff_ms(action, operation, action.declines))
+
+
+def try_again(draft: Draft, key: str, operation: Operation, wait_ms: int) -> None:
+    """Set the retry timer; where a bar will stand by then, go on finding out or ask a person."""
+    due_at = draft.now + wait_ms
+    stopped = bar(draft.action(key), operation, due_at)
+    if stopped is None:
+        timer = TimerSet(action=key, version=draft.version(key), purpose="retry", due_at=due_at)
+        draft.add(timer)
+    else:
+        stop(draft, key, operation, stopped)
+
+
+def stop(draft: Draft, key: str, operation: Operation, stopped: Bar) -> None:
+    """No further attempt: an open action goes on being looked up, any other goes to a person or
+    expires unstarted.
+    """
+    action = draft.action(key)
+    if action.is_open:
+        ask_later_or_review(draft, key, operation)
+    elif stopped is Bar.STEP_DEADLINE and action.counted_attempts == 0:
+        draft.add(ActionExpired(action=key, version=draft.version(key)))
+    else:
+        reason: ReviewReason = "attempts_exhausted"
+        match stopped:
+            case Bar.STEP_DEADLINE:
+                reason = "step_deadline_passed"
+            case Bar.ONE_ATTEMPT:
+                reason = "one_attempt_only"
+            case Bar.DECLINES:
+                reason = "declines_exhausted"
+            case Bar.ATTEMPTS | Bar.KEY_WINDOW:
+                reason = "attempts_exhausted"
+        review(draft, key, reason)
+
+
+def find_out(draft: Draft, key: str) -> None:
+    """An action became or stays unknown and waits for nothing: decide how its answer will be found.
+
+    The same key again is the strongest question a keyed provider can be asked, but it can make the
+    effect; so a lookup comes first, then attempt and lookup in turn.
+    """
+    action = draft.action(key)
+    if action.status is not Status.UNKNOWN or action.timer or action.lookup:
+        return
+    operation = draft.operation(action)
+    if operation is None:
+        review(draft, key, "operation_withdrawn")
+        return
+    wait_ms = _backoff_ms(action, operation, action.counted_attempts)
+    asked_since_attempt = action.lookups_answered >= action.counted_attempts
+    if asked_since_attempt or not operation.lookups_ms:
+        due_at = draft.now + wait_ms
+        if bar(action, operation, due_at) is None:
+            timer = TimerSet(action=key, version=draft.version(key), purpose="retry", due_at=due_at)
+            draft.add(timer)
+            return
+    ask_later_or_review(draft, key, operation)
+
+
+def ask_later_or_review(draft: Draft, key: str, operation: Operation) -> None:
+    """The next rung of the lookup schedule; after the last one a person."""
+    action = draft.action(key)
+    if action.lookups_answered < len(operation.lookups_ms):
+        due_at = draft.now + operation.lookups_ms[action.lookups_answered]
+        draft.add(TimerSet(action=key, version=draft.version(key), purpose="lookup", due_at=due_at))
+    elif action.status is not Status.NEEDS_REVIEW:
+        review(draft, key, "lookups_exhausted" if operation.lookups_ms else "no_way_to_find_out")
+
+
+def ask(draft: Draft, key: str) -> None:
+    """Put the question now, about every attempt so far."""
+    action = draft.action(key)
+    draft.add(
+        LookupStarted(
+            action=key,
+            version=draft.version(key),
+            lookup=action.lookups_asked + 1,
+            attempts_upto=len(action.attempts),
+            provider=action.provider,
+            account=action.account,
+            provider_key=action.attempts[0].provider_key,
+            answer_by=draft.now + draft.config.timing.lookup_answer_ms,
+        )
+    )
+
+
+def review(draft: Draft, key: str, reason: ReviewReason) -> None:
+    """Hand the action to a person, once for a reason."""
+    action = draft.action(key)
+    if action.review != reason:
+        draft.add(ReviewOpened(action=key, version=draft.version(key), reason=reason))
+
+
+def _backoff_ms(action: Action, operation: Operation, tries: int) -> int:
+    return backoff_ms(
+        action.key,
+        tries,
+        base_ms=operation.retries.backoff_base_ms,
+        cap_ms=operation.retries.backoff_max_ms,
+    )
+
+
+def due_at(action: Action, *, skew_ms: int) -> int | None:
+    """When time alone next changes the action, or None. A retry that is due and waits for capacity
+    is not time's business.
+    """
+    if action.running is not None:
+        return action.running.lease_until + skew_ms
+    if action.lookup is not None:
+        return action.lookup.answer_by
+    if action.status is Status.READY:
+        retry_at = action.timer.due_at if action.timer else action.step_deadline_at
+        return min(retry_at, action.step_deadline_at)
+    return action.timer.due_at if action.timer else None
+
+
+def awaits_offer(action: Action, now: int) -> bool:
+    """Whether only an executor's capacity is missing for the next start."""
+    if action.running is not None:
+        return False
+    if action.status is Status.READY:
+        return action.timer is None or action.timer.due_at <= now
+    timer = action.timer
+    if action.status is not Status.UNKNOWN or timer is None:
+        return False
+    return timer.purpose == "retry" and timer.due_at <= now

@@ -1,0 +1,176 @@
+"""What arrives on the inbox topics: proposals, cancellations, reports of attempts, evidence, ticks,
+configuration.
+
+An input may be refused; it is never edited. Every input gets exactly one decision. Written by the
+doors, executors, reconciler and the processors themselves; read by `decide` only.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from ledger.core.money import Money
+from ledger.core.request import Request
+from ledger.core.wire import Count, Milliseconds, Text, Wire
+
+
+class Retry(StrEnum):
+    """Whether a definite "no effect" may be followed by another try."""
+
+    NEVER = "never"
+    LATER = "later"
+
+
+class Propose(Wire):
+    """An agent wants one effect on the world. `key` and the canonical form of `request` are its
+    identity.
+
+    `request_hash`, when given, must be the hash of `request`. `step_ms` shortens the operation's
+    own deadline for the whole step.
+    """
+
+    key: Text
+    request: Request
+    request_hash: Text | None = None
+    step_ms: Milliseconds | None = None
+    revises: Text | None = None
+
+
+class Cancel(Wire):
+    """The caller no longer wants an action that has not begun."""
+
+    key: Text
+    principal: Text
+    reason: Text | None = None
+
+
+class Success(Wire):
+    """The provider answered that the effect exists, under `reference`."""
+
+    kind: Literal["succeeded"] = "succeeded"
+    reference: Text
+    result: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class Refusal(Wire):
+    """The provider answered, definitely, that there is no effect."""
+
+    kind: Literal["refused"] = "refused"
+    code: Text
+    retry: Retry
+    retry_after_ms: Milliseconds | None = None
+
+
+class NotSent(Wire):
+    """No byte of the request left: definitely no effect."""
+
+    kind: Literal["not_sent"] = "not_sent"
+    code: Text
+    retry: Retry
+
+
+class NoAnswer(Wire):
+    """Bytes left and no usable answer came: the effect may or may not exist."""
+
+    kind: Literal["unresolved"] = "unresolved"
+    code: Text
+
+
+ReportedOutcome = Annotated[Success | Refusal | NotSent | NoAnswer, Field(discriminator="kind")]
+
+
+class Report(Wire):
+    """What became of one attempt, from the holder that the start named."""
+
+    key: Text
+    attempt: Count
+    fencing_token: Count
+    holder: Text
+    outcome: ReportedOutcome
+
+
+class Decline(Wire):
+    """The holder will not act on a start: definitely not sent, and not counted as an attempt."""
+
+    key: Text
+    attempt: Count
+    fencing_token: Count
+    holder: Text
+    code: Text
+
+
+class Meaning(StrEnum):
+    """What a piece of evidence says about the effect."""
+
+    EFFECT = "effect"
+    NO_EFFECT = "no_effect"
+    PENDING = "pending"
+    ABSENT = "absent"
+    INCONCLUSIVE = "inconclusive"
+
+
+class EvidenceKind(StrEnum):
+    """Where a piece of evidence comes from."""
+
+    REPORT = "report"
+    LOOKUP = "lookup"
+    WEBHOOK = "webhook"
+
+
+class Evidence(Wire):
+    """What a lookup or a webhook found out about an action.
+
+    `source_id` names the source once and for ever, so that evidence counts once. `lookup` is the
+    number of the lookup it answers.
+    """
+
+    key: Text
+    kind: Literal[EvidenceKind.LOOKUP, EvidenceKind.WEBHOOK]
+    source_id: Text
+    account: Text
+    meaning: Meaning
+    lookup: Count | None = None
+    reference: Text | None = None
+    money: Money | None = None
+    code: Text | None = None
+    raw_sha256: Text | None = None
+
+
+class Tick(Wire):
+    """Time has come for something in one stream; written by the owner of the partition, answered by
+    the owner of the partition.
+    """
+
+    stream: Text
+    generation: Text
+    due_at: Milliseconds
+
+
+class Publish(Wire):
+    """An operator publishes a new version of a kind of configuration; each owner adopts it into its
+    partition.
+    """
+
+    kind: Literal["catalogue"]
+    content: Annotated[str, Field(max_length=262_144)]
+    content_hash: Text
+
+
+Input = Propose | Cancel | Report | Decline | Evidence | Tick
+"""The inputs that concern one stream."""
+
+
+class Offered(Wire):
+    """An executor offers capacity on one partition of the ledger. Never replayed: it lapses at
+    `until_at`.
+
+    `slots` counts starts beyond those this incarnation has read up to ledger offset `seen_offset`.
+    """
+
+    incarnation: Text
+    sequence: Count
+    operations: tuple[Text, ...]
+    slots: Count
+    seen_offset: int
+    until_at: Milliseconds

@@ -1,0 +1,100 @@
+"""Every maximum of the ledger's ground in one place, and how they relate.
+
+What enters is bounded at the door, so nothing behind it needs a bound of its own: bytes bound depth and count, count bounds time. A limit
+here is part of what was promised to the log: it may grow, never shrink, because records written under it must be read for ever.
+"""
+
+INTEGER_MAX = 2**53 - 1
+"""The largest integer every JSON reader holds exactly (I-JSON, RFC 7493). Offsets, times and money too."""
+
+INTEGER_CHARS_MAX = 17
+"""Digits of INTEGER_MAX and a sign: a longer number is refused before anything converts it."""
+
+COMPONENT_CHARS_MAX = 128
+"""One component of a key: tenant, business event, item, environment."""
+
+OPERATION_CHARS_MAX = 64
+"""The name of an operation, dots included."""
+
+OPERATION_VERSION_MAX = 9_999
+"""A new meaning of an operation is rare; a fifth digit is a mistake."""
+
+REVISION_MAX = 9_999
+"""Far above STREAM_ACTIONS_MAX, since revisions may be numbered by the caller's own count."""
+
+ACTION_KEY_CHARS_MAX = (
+    OPERATION_CHARS_MAX + len(":v9999") + 3 * (COMPONENT_CHARS_MAX + 1) + len("~9999")
+)
+"""Operation, version, tenant, event, item and revision with what stands between: 462."""
+
+IDENTIFIER_CHARS_MAX = 256
+"""A free identifier: target, principal, a parameter of type identifier."""
+
+TEXT_CHARS_MAX = 1_024
+"""Any short text on a wire; holds every action key (462), identifier (256) and path (256)."""
+
+PATH_CHARS_MAX = 256
+"""A path in an error; keys in it come from the caller, so a longer one is shortened."""
+
+EXCERPT_CHARS_MAX = 200
+"""A caller's value quoted in an error or a difference."""
+
+INTENT_BYTES_MAX = 64 * 1_024
+"""One intent as it arrives. Bounds the canonical form too: escapes and NFC grow it less than four times."""
+
+JSON_DEPTH_MAX = 32
+"""Objects and arrays within each other; far below the interpreter's own recursion limit."""
+
+DIFFERENCES_MAX = 32
+"""Differences or problems named in one answer; the first ones tell the story."""
+
+STREAM_ACTIONS_MAX = 64
+"""Actions of one business event."""
+
+STREAM_ACTIONS_ORDINARY_MAX = 48
+"""Ordinary intents stop here; what is left is for compensations and revisions."""
+
+BACKOFF_DOUBLINGS_MAX = 32
+"""The exponent of a backoff stops growing here; its cap was reached long before."""
+
+DURATION_MS_MAX = 400 * 24 * 3_600_000
+"""Any duration in the operation catalogue: a little over a year."""
+
+ATTEMPTS_MAX = 20
+"""Attempts an operation may declare; each is a call to the outside world."""
+
+LOOKUPS_MAX = 16
+"""Lookups an operation may plan for one unknown outcome."""
+
+CATALOGUE_CHARS_MAX = 262_144
+"""The catalogue's source text; adopted whole into every partition, so it must fit one record."""
+
+CATALOGUE_OPERATIONS_MAX = 512
+"""Operations and versions of one catalogue; about 500 characters each fill CATALOGUE_CHARS_MAX."""
+
+PARAMETERS_MAX = 64
+"""Parameters of one operation."""
+
+CHOICES_MAX = 64
+"""Values a parameter may be limited to; principals, and other short lists of one operation."""
+
+MISTAKES_MAX = 50
+"""Mistakes named at once for one catalogue."""
+
+SOURCES_KEPT_MAX = 256
+"""Evidence sources an action remembers so that each counts once; the oldest are forgotten first."""
+
+DECLINES_MAX = 8
+"""Starts given back before a person looks; each costs a record and no byte at the provider."""
+
+WEBHOOK_BYTES_MAX = 1_024 * 1_024
+"""A webhook's raw body at the door."""
+
+RECORD_BYTES_MAX = 1_024 * 1_024
+"""One record of the ledger and of every topic without a limit of its own."""
+
+BATCH_INPUTS_MAX = 1_000
+"""Inputs that one partition's owner decides before it appends; the rest waits for the next round."""
+
+BATCH_BYTES_MAX = 512 * 1_024
+"""One produce batch; below the broker's message limit, so that a batch is never refused for its size."""

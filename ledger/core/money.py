@@ -1,0 +1,63 @@
+"""Money: an amount in minor units and its ISO 4217 currency. No floats, no rounding, no sign.
+
+Guarantees that every amount has a known number of decimals, so a person is shown what the provider is asked for. Direction is the
+operation's business (`charge`, `refund`), never a minus sign.
+"""
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+from ledger.core.limits import INTEGER_MAX
+from ledger.core.wire import Wire
+
+# ISO 4217 list one as of 2026-01-01, codes with a number of decimals. A code never leaves this
+# table when ISO withdraws it: amounts recorded under it must be read for ever.
+_CODES_BY_EXPONENT: Final = {
+    0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
+    2: (
+        "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND BOB BOV BRL BSD BTN BWP BYN "
+        "BZD CAD CDF CHE CHF CHW CNY COP COU CRC CUP CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD "
+        "FKP GBP GEL GHS GIP GMD GTQ GYD HKD HNL HTG HUF IDR ILS INR IRR JMD KES KGS KHR KPW "
+        "KYD KZT LAK LBP LKR LRD LSL MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MXV MYR "
+        "MZN NAD NGN NIO NOK NPR NZD PAB PEN PGK PHP PKR PLN QAR RON RSD RUB SAR SBD SCR SDG "
+        "SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TOP TRY TTD TWD TZS UAH USD "
+        "USN UYU UZS VED VES WST XAD XCD XCG YER ZAR ZMW ZWG"
+    ),
+    3: "BHD IQD JOD KWD LYD OMR TND",
+    4: "CLF UYW",
+}
+_EXPONENTS: Final = {
+    code: digits for digits, codes in _CODES_BY_EXPONENT.items() for code in codes.split()
+}
+
+
+def exponent(currency: str) -> int:
+    """How many decimals the currency's major unit has; raises ValueError for a code that has none or is unknown."""
+    digits = _EXPONENTS.get(currency)
+    if digits is None:
+        raise ValueError(
+            f"{currency[:8]!r} is not a currency with minor units; use a code of ISO 4217 such as EUR"
+        )
+    return digits
+
+
+def _known(currency: str) -> str:
+    exponent(currency)
+    return currency
+
+
+class Money(Wire):
+    """An amount of at least 0 minor units (cents of EUR, yen of JPY)."""
+
+    minor: Annotated[int, Field(ge=0, le=INTEGER_MAX)]
+    currency: Annotated[str, AfterValidator(_known)]
+
+
+def format_money(money: Money) -> str:
+    """The amount as people write it: `49.90 EUR`, `500 JPY`."""
+    digits = exponent(money.currency)
+    if digits == 0:
+        return f"{money.minor} {money.currency}"
+    major, minor = divmod(money.minor, 10**digits)
+    return f"{major}.{minor:0{digits}d} {money.currency}"

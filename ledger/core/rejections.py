@@ -1,0 +1,141 @@
+"""Every "no" the ledger can say to an input: a closed enum in order of precedence, and what each
+means.
+
+A rejection is a value and an answer: recorded in the log, the same after a crash. Doors map it to
+their own codes (HTTP in one table).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pydantic import Field
+
+from ledger.core.wire import Text, Wire
+
+
+class Rejection(StrEnum):
+    """Named refusals of inputs, most fundamental first: the first that applies is the answer."""
+
+    MISROUTED = "misrouted"
+    MALFORMED_KEY = "malformed_key"
+    KEY_MISMATCH = "key_mismatch"
+    HASH_MISMATCH = "hash_mismatch"
+    CONFLICTED = "conflicted"
+    UNKNOWN_ACTION = "unknown_action"
+    UNKNOWN_ATTEMPT = "unknown_attempt"
+    STALE_TOKEN = "stale_token"  # noqa: S105 - a code, not a secret
+    FOREIGN_ACCOUNT = "foreign_account"
+    UNKNOWN_LOOKUP = "unknown_lookup"
+    UNKNOWN_OPERATION = "unknown_operation"
+    OTHER_VERSION = "other_version"
+    REVISION_NEEDS_PERSON = "revision_needs_person"
+    NOT_ALLOWED = "not_allowed"
+    INVALID_REQUEST = "invalid_request"
+    STREAM_FULL = "stream_full"
+    ALREADY_FINAL = "already_final"
+    ATTEMPT_OPEN = "attempt_open"
+    IN_REVIEW = "in_review"
+    INVALID_CONFIGURATION = "invalid_configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """One sentence for the caller, and whether the same input may succeed later."""
+
+    sentence: str
+    retry_can_help: bool
+
+
+MEANINGS: dict[Rejection, Meaning] = {
+    Rejection.MISROUTED: Meaning(
+        "The record's key does not belong to the partition it was read from.", retry_can_help=False
+    ),
+    Rejection.MALFORMED_KEY: Meaning("The action key is malformed.", retry_can_help=False),
+    Rejection.KEY_MISMATCH: Meaning(
+        "The request names another operation or version than its action key.",
+        retry_can_help=False,
+    ),
+    Rejection.HASH_MISMATCH: Meaning(
+        "The request hash given is not the hash of the request.", retry_can_help=False
+    ),
+    Rejection.CONFLICTED: Meaning(
+        "This key already stands for another request. Nothing was started. A new key is the wrong "
+        "move if the same thing is meant: look at the original action first.",
+        retry_can_help=False,
+    ),
+    Rejection.UNKNOWN_ACTION: Meaning("No such action.", retry_can_help=False),
+    Rejection.UNKNOWN_ATTEMPT: Meaning("The action has no such attempt.", retry_can_help=False),
+    Rejection.STALE_TOKEN: Meaning(
+        "The report does not come from the holder that the start named.", retry_can_help=False
+    ),
+    Rejection.FOREIGN_ACCOUNT: Meaning(
+        "The evidence comes from another provider account than the action's.",
+        retry_can_help=False,
+    ),
+    Rejection.UNKNOWN_LOOKUP: Meaning(
+        "The ledger did not ask for this lookup.", retry_can_help=False
+    ),
+    Rejection.UNKNOWN_OPERATION: Meaning(
+        "The catalogue in force has no such operation and version.", retry_can_help=True
+    ),
+    Rejection.OTHER_VERSION: Meaning(
+        "The same business event and operation exist under another version: it is the same act.",
+        retry_can_help=False,
+    ),
+    Rejection.REVISION_NEEDS_PERSON: Meaning(
+        "A revised request needs a person's decision, which this installation has no policy for.",
+        retry_can_help=False,
+    ),
+    Rejection.NOT_ALLOWED: Meaning(
+        "This principal may not ask for this operation.", retry_can_help=False
+    ),
+    Rejection.INVALID_REQUEST: Meaning(
+        "The request does not fit the operation's declaration.", retry_can_help=False
+    ),
+    Rejection.STREAM_FULL: Meaning(
+        "The business event holds as many actions as one may hold.", retry_can_help=False
+    ),
+    Rejection.ALREADY_FINAL: Meaning(
+        "The action has reached a final status.", retry_can_help=False
+    ),
+    Rejection.ATTEMPT_OPEN: Meaning(
+        "An attempt may already have had its effect: it can no longer be cancelled.",
+        retry_can_help=True,
+    ),
+    Rejection.IN_REVIEW: Meaning("A person has to settle this action first.", retry_can_help=True),
+    Rejection.INVALID_CONFIGURATION: Meaning(
+        "The configuration is invalid; what was in force stays in force.", retry_can_help=False
+    ),
+}
+
+
+class Detail(Wire):
+    """One thing that is wrong: where, which rule, in words; for a conflict the value before and
+    now.
+    """
+
+    path: Text
+    code: Text
+    message: str = Field(max_length=2_048)
+
+
+class Refused(Wire):
+    """The recorded answer to an input that changed nothing because it may not."""
+
+    code: Rejection
+    action: Text | None = None
+    details: tuple[Detail, ...] = ()
+
+
+class Unchanged(Wire):
+    """The recorded answer to an input that was in order and changes nothing.
+
+    `status`, `reference` and `action_version` say how the action stands, so that a repeated
+    proposal is answered from the log alone.
+    """
+
+    reason: Text
+    action: Text | None = None
+    status: Text | None = None
+    reference: Text | None = None
+    action_version: int | None = None

@@ -1,0 +1,179 @@
+"""What is known of one business event: its actions, each with its attempts and what became of every
+one.
+
+State is derived from facts by `evolve` and from nothing else. `is_open` is the question that
+decides what may follow: some started attempt has neither a definite outcome nor a reliable absence.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import JsonValue
+
+from ledger.core.request import Request
+
+
+class Status(StrEnum):
+    """Where an action stands. The last six are final."""
+
+    PROPOSED = "proposed"
+    AWAITING_APPROVAL = "awaiting_approval"
+    BLOCKED = "blocked"
+    READY = "ready"
+    ATTEMPTING = "attempting"
+    UNKNOWN = "unknown"
+    NEEDS_REVIEW = "needs_review"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+    SUPERSEDED = "superseded"
+
+
+FINAL: frozenset[Status] = frozenset(
+    {
+        Status.COMPLETED,
+        Status.FAILED,
+        Status.DENIED,
+        Status.EXPIRED,
+        Status.CANCELLED,
+        Status.SUPERSEDED,
+    }
+)
+
+
+class AttemptStatus(StrEnum):
+    """What became of one attempt. The first two leave it open."""
+
+    RUNNING = "running"
+    UNRESOLVED = "unresolved"
+    SUCCEEDED = "succeeded"
+    REFUSED = "refused"
+    NOT_SENT = "not_sent"
+    DECLINED = "declined"
+    ABSENT = "absent"
+    SETTLED = "settled"
+
+
+OPEN: frozenset[AttemptStatus] = frozenset({AttemptStatus.RUNNING, AttemptStatus.UNRESOLVED})
+
+Reliability = Literal["keyed", "reference", "lookup", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at the provider. Its last byte can leave no later than `lease_until` plus the skew
+    bound.
+    """
+
+    number: int
+    fencing_token: int
+    holder: str
+    provider_key: str
+    started_at: int
+    lease_until: int
+    status: AttemptStatus = AttemptStatus.RUNNING
+    code: str | None = None
+    ended_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """What the action will do by itself when `due_at` comes."""
+
+    purpose: Literal["retry", "lookup"]
+    due_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A question put to the provider and not answered yet; `asked_at` bounds what its absence can
+    prove.
+    """
+
+    number: int
+    attempts_upto: int
+    asked_at: int
+    answer_by: int
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One intended effect, from proposal to settled outcome. `version` counts its facts."""
+
+    key: str
+    version: int
+    status: Status
+    request: Request
+    request_hash: str
+    provider: str
+    account: str
+    reliability: Reliability
+    intent_offset: int
+    recorded_at: int
+    updated_at: int
+    step_deadline_at: int
+    policy_row: str | None = None
+    attempts: tuple[Attempt, ...] = ()
+    timer: Timer | None = None
+    lookup: Lookup | None = None
+    lookups_asked: int = 0
+    lookups_answered: int = 0
+    reference: str | None = None
+    result: dict[str, JsonValue] | None = None
+    proof: str | None = None
+    code: str | None = None
+    review: str | None = None
+    sources: tuple[str, ...] = ()
+
+    @property
+    def is_final(self) -> bool:
+        """A final status never changes."""
+        return self.status in FINAL
+
+    @property
+    def is_open(self) -> bool:
+        """Some attempt may have had its effect and nothing has settled it."""
+        return any(attempt.status in OPEN for attempt in self.attempts)
+
+    @property
+    def running(self) -> Attempt | None:
+        """The attempt whose lease lives, if there is one; it is always the newest."""
+        if self.attempts and self.attempts[-1].status is AttemptStatus.RUNNING:
+            return self.attempts[-1]
+        return None
+
+    @property
+    def counted_attempts(self) -> int:
+        """Attempts that count against the maximum: all but those declined."""
+        return sum(attempt.status is not AttemptStatus.DECLINED for attempt in self.attempts)
+
+    @property
+    def declines(self) -> int:
+        """Starts that their holders gave back."""
+        return sum(attempt.status is AttemptStatus.DECLINED for attempt in self.attempts)
+
+    @property
+    def first_started_at(self) -> int | None:
+        """When the provider may first have seen the key; declined starts never showed it."""
+        for attempt in self.attempts:
+            if attempt.status is not AttemptStatus.DECLINED:
+                return attempt.started_at
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """All actions of one business event, in the order they were recorded."""
+
+    key: str
+    actions: tuple[Action, ...] = ()
+
+    def action(self, key: str) -> Action | None:
+        """The action under a key, or None."""
+        for action in self.actions:
+            if action.key == key:
+                return action
+        return None

@@ -1,0 +1,68 @@
+"""One declared cell for every (status, fact) pair: accept, or broken.
+
+`evolve` asks it before it folds, so an illegal transition in an accepted record is a broken
+invariant and never a silent change. A test walks every cell. The marks: A accept, and a dot for
+broken.
+"""
+
+from typing import Literal
+
+from ledger.core.state import Status
+
+Cell = Literal["accept", "broken"]
+
+_COLUMNS = (
+    Status.PROPOSED,
+    Status.AWAITING_APPROVAL,
+    Status.BLOCKED,
+    Status.READY,
+    Status.ATTEMPTING,
+    Status.UNKNOWN,
+    Status.NEEDS_REVIEW,
+    Status.COMPLETED,
+    Status.FAILED,
+    Status.DENIED,
+    Status.EXPIRED,
+    Status.CANCELLED,
+    Status.SUPERSEDED,
+)
+
+_ROWS = """
+                     pr aa bl re  at un nr  co fa de ex ca su
+policy.decided       A  .  .  .   .  .  .   .  .  .  .  .  .
+attempt.started      .  .  .  A   .  A  .   .  .  .  .  .  .
+attempt.declined     .  .  .  .   A  .  .   .  .  .  .  .  .
+attempt.succeeded    .  .  .  .   A  A  A   .  .  .  .  .  .
+attempt.refused      .  .  .  .   A  A  A   .  .  .  .  .  .
+attempt.not_sent     .  .  .  .   A  A  A   .  .  .  .  .  .
+attempt.unresolved   .  .  .  .   A  .  .   .  .  .  .  .  .
+attempt.absent       .  .  .  .   .  A  A   .  .  .  .  .  .
+timer.set            .  .  .  A   .  A  .   .  .  .  .  .  .
+lookup.started       .  .  .  .   .  A  A   .  .  .  .  .  .
+evidence.recorded    A  A  A  A   A  A  A   A  A  A  A  A  A
+action.completed     .  .  .  .   A  A  A   .  .  .  .  .  .
+action.failed        .  .  .  A   .  .  .   .  .  .  .  .  .
+action.cancelled     A  A  A  A   .  .  .   .  .  .  .  .  .
+action.expired       A  A  A  A   .  .  .   .  .  .  .  .  .
+review.opened        A  A  A  A   A  A  A   A  A  A  A  A  A
+"""
+
+
+def _read(rows: str) -> dict[tuple[Status, str], Cell]:
+    """The rows as cells; `intent.recorded` has no row, because it begins an action."""
+    cells: dict[tuple[Status, str], Cell] = {}
+    for line in rows.strip().splitlines()[1:]:
+        fact_type, *marks = line.split()
+        for status, mark in zip(_COLUMNS, marks, strict=True):
+            cells[status, fact_type] = "accept" if mark == "A" else "broken"
+    for status in _COLUMNS:
+        cells[status, "intent.recorded"] = "broken"
+    return cells
+
+
+TABLE: dict[tuple[Status, str], Cell] = _read(_ROWS)
+"""Every pair; a pair that is not here does not exist."""
+
+ACCEPTED: frozenset[tuple[Status, str]] = frozenset(
+    pair for pair, cell in TABLE.items() if cell == "accept"
+)

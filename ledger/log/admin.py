@@ -1,0 +1,208 @@
+"""Topics made and checked: one definition (`topics.specs`), one genesis record a partition, no
+other way to create either.
+
+`apply_topics` is safe to run again and against a half-made installation. `check_topics` changes
+nothing. Partitions are never added: keys would move. A genesis record carries the generation id, by
+which every process knows that it is the same log.
+"""
+
+from dataclasses import dataclass
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError
+
+from ledger.core.errors import LedgerError
+from ledger.core.records import Genesis
+from ledger.log.envelope import CONTENT_TYPE, MARK_EPOCH, MARKS, encode, read_input, read_ledger
+from ledger.log.kafka import KafkaLog, LogUnreachableError
+from ledger.log.port import Outgoing
+from ledger.log.topics import WITH_GENESIS, Topic, TopicSpec, specs
+
+_TOPIC_EXISTS = 36
+
+
+class TopicsError(LedgerError):
+    """The broker's topics are not those of this installation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One setting of one topic that is not as it must be."""
+
+    topic: str
+    setting: str
+    wanted: str
+    found: str
+
+
+def _settings(spec: TopicSpec, replicas_in_sync_min: int) -> dict[str, str]:
+    return {
+        "cleanup.policy": "delete",
+        "retention.ms": str(spec.retention_ms),
+        "retention.bytes": "-1",
+        "message.timestamp.type": "LogAppendTime",
+        "max.message.bytes": str(spec.record_bytes_max),
+        "min.insync.replicas": str(replicas_in_sync_min),
+        "unclean.leader.election.enable": "false",
+    }
+
+
+async def apply_topics(
+    log: KafkaLog,
+    *,
+    partitions: int,
+    generation: str,
+    replicas: int = 1,
+    replicas_in_sync_min: int = 1,
+) -> str:
+    """Create what is missing, write missing genesis records, check the rest. Returns the generation
+    in force.
+
+    Raises TopicsError with every difference when something that exists is otherwise.
+    """
+    admin = await _admin(log)
+    try:
+        wanted = specs(partitions)
+        made = await admin.create_topics(
+            [
+                NewTopic(
+                    name=log.prefix + spec.topic,
+                    num_partitions=spec.partitions,
+                    replication_factor=replicas,
+                    topic_configs=_settings(spec, replicas_in_sync_min),
+                )
+                for spec in wanted
+            ]
+        )
+        for name, code, *text in made.topic_errors:
+            if code not in (0, _TOPIC_EXISTS):
+                raise TopicsError(
+                    f"The broker did not create {name}: {text or code}.",
+                    hint="Give this principal CREATE on the topics, or let an operator apply them.",
+                )
+    finally:
+        await admin.close()
+    in_force = await _begin(log, partitions, generation)
+    differences = await check_topics(
+        log, partitions=partitions, replicas_in_sync_min=replicas_in_sync_min
+    )
+    if differences:
+        raise TopicsError(
+            "Topics differ from what they must be: "
+            + "; ".join(f"{d.topic} {d.setting} is {d.found}, not {d.wanted}" for d in differences),
+            hint="Repair them with incremental alter commands; partition numbers never change.",
+        )
+    return in_force
+
+
+async def check_topics(
+    log: KafkaLog, *, partitions: int, replicas_in_sync_min: int = 1
+) -> tuple[Difference, ...]:
+    """Every difference between the broker's topics and the definition; empty when all is well."""
+    admin = await _admin(log)
+    try:
+        wanted = {log.prefix + spec.topic: spec for spec in specs(partitions)}
+        existing = set(await admin.list_topics())
+        missing = [
+            Difference(name, "topic", "exists", "missing")
+            for name in wanted
+            if name not in existing
+        ]
+        present = [name for name in wanted if name in existing]
+        found: list[Difference] = list(missing)
+        for described in await admin.describe_topics(present):
+            name, count = described["topic"], len(described["partitions"])
+            if count != wanted[name].partitions:
+                found.append(
+                    Difference(name, "partitions", str(wanted[name].partitions), str(count))
+                )
+        found.extend(await _config_differences(admin, wanted, present, replicas_in_sync_min))
+        return tuple(found)
+    finally:
+        await admin.close()
+
+
+async def _config_differences(
+    admin: AIOKafkaAdminClient,
+    wanted: dict[str, TopicSpec],
+    present: list[str],
+    replicas_in_sync_min: int,
+) -> list[Difference]:
+    found: list[Difference] = []
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in present]
+    for response in await admin.describe_configs(resources):
+        for _code, _text, _kind, name, entries in response.resources:
+            is_now = {entry[0]: entry[1] for entry in entries}
+            for setting, value in _settings(wanted[name], replicas_in_sync_min).items():
+                if is_now.get(setting) != value:
+                    found.append(Difference(name, setting, value, str(is_now.get(setting))))
+    return found
+
+
+async def _begin(log: KafkaLog, partitions: int, generation: str) -> str:
+    """Write the genesis record wherever offset 0 is still free; all must carry one generation."""
+    places = [(topic, part) for topic in sorted(WITH_GENESIS) for part in range(partitions)]
+    reader = await log.reader(dict.fromkeys(places, 0))
+    appender = await log.appender()
+    try:
+        ends = await reader.end_offsets(places)
+        found = {
+            (await read_genesis(log, topic, part)).generation
+            for topic, part in places
+            if ends[topic, part] > 0
+        }
+        if len(found) > 1:
+            raise TopicsError(
+                f"Partitions belong to different generations: {sorted(found)}.",
+                hint="Topics of two installations are mixed, or one was made anew. Do not write.",
+            )
+        in_force = found.pop() if found else generation
+        for topic, part in places:
+            if ends[topic, part] == 0:
+                record = Genesis(generation=in_force, partition=part, partitions=partitions)
+                value = encode(
+                    record, event_id="genesis", source=f"/actionledger/{in_force}/{part}"
+                )
+                headers = (CONTENT_TYPE, (MARKS, MARK_EPOCH))
+                landed = await appender.append(topic, part, [Outgoing(b"genesis", value, headers)])
+                if landed[0].offset != 0:
+                    raise TopicsError(
+                        f"Somebody else began {topic} {part} at the same moment.",
+                        hint="Run `actionledger topics check`; make a new prefix if it complains.",
+                    )
+        return in_force
+    finally:
+        await appender.close()
+        await reader.close()
+
+
+async def read_genesis(log: KafkaLog, topic: str, partition: int) -> Genesis:
+    """The record at offset 0. Raises TopicsError when it is none."""
+    record = await log.read_one(topic, partition, 0)
+    if topic == Topic.LEDGER:
+        try:
+            read: object = read_ledger(record.value)
+        except ValueError:
+            read = None
+    else:
+        read = read_input(record)
+    if not isinstance(read, Genesis) or read.partition != partition:
+        raise TopicsError(
+            f"{topic} {partition} does not begin with its genesis record.",
+            hint="It is not a topic of this product, or it was made by hand. Apply topics anew.",
+        )
+    return read
+
+
+async def _admin(log: KafkaLog) -> AIOKafkaAdminClient:
+    admin = AIOKafkaAdminClient(bootstrap_servers=log.bootstrap, client_id=log.client_id)
+    try:
+        await admin.start()
+    except KafkaError as failure:
+        await admin.close()
+        raise LogUnreachableError(
+            f"No Kafka broker answers at {log.bootstrap}.",
+            hint="Start it, or point ACTIONLEDGER_KAFKA at one that runs.",
+        ) from failure
+    return admin

@@ -1,0 +1,91 @@
+"""How every reader follows a ledger partition: the same acceptance, the same epoch, the same
+positions.
+
+A reader feeds records in offset order and gets back those that count. What is void is counted and
+changes nothing. A record that is accepted by its place and cannot be read stops the reader: it is
+never skipped.
+"""
+
+from dataclasses import dataclass, field
+
+from ledger.core.evolve import Place, evolve
+from ledger.core.invariants import BrokenInvariantError, invariant
+from ledger.core.records import (
+    Adopted,
+    Decision,
+    EpochOpened,
+    Genesis,
+    LedgerRecord,
+    Verdict,
+    accept,
+)
+from ledger.core.state import Stream
+from ledger.log.envelope import read_ledger
+from ledger.log.port import Record
+
+
+@dataclass(slots=True)
+class PartitionFold:
+    """Where a reader stands in one partition: all that decides whether the next record counts.
+
+    `positions` holds, by inbox topic, the offset of the next input to decide; `decided_at` is the
+    last log time.
+    """
+
+    partition: int
+    generation: str | None = None
+    partitions: int | None = None
+    epoch: int = 0
+    next_offset: int = 0
+    decided_at: int = 0
+    adopted: Adopted | None = None
+    positions: dict[str, int] = field(default_factory=dict)
+    void_count: int = 0
+
+    def feed(self, record: Record) -> LedgerRecord | None:
+        """Take the next record; the record itself if it counts, None if it is void.
+
+        Raises BrokenInvariantError when an offset is not the next one, or when bytes at an accepted
+        place make no record. Bytes that make no record have no epoch, so they stand at no accepted
+        place unless the processor wrote them: they stop the reader as well.
+        """
+        invariant(record.offset >= self.next_offset, "ledger offsets only grow")
+        try:
+            read = read_ledger(record.value)
+        except ValueError as unreadable:
+            where = f"ledger {self.partition} offset {record.offset}"
+            raise BrokenInvariantError(
+                f"unreadable record at {where}: {unreadable}"
+            ) from unreadable
+        self.next_offset = record.offset + 1
+        if accept(self.epoch, record.offset, read) is not Verdict.ACCEPTED:
+            self.void_count += 1
+            return None
+        self.apply(read)
+        return read
+
+    def apply(self, read: LedgerRecord) -> None:
+        """Move to behind an accepted record."""
+        match read:
+            case Genesis():
+                invariant(read.partition == self.partition, "the genesis of another partition")
+                self.generation, self.partitions = read.generation, read.partitions
+            case EpochOpened():
+                self.epoch = read.epoch
+                self.adopted = read.adopted or self.adopted
+            case Decision():
+                invariant(read.decided_at >= self.decided_at, "log time does not run back")
+                self.decided_at = read.decided_at
+                cause = read.cause
+                expected = self.positions.get(cause.topic, 0)
+                invariant(cause.offset >= expected, "an input is decided once")
+                self.positions[cause.topic] = cause.offset + 1
+                self.adopted = read.adopted or self.adopted
+
+
+def fold_decision(stream: Stream, decision: Decision) -> Stream:
+    """The stream after an accepted decision; what every projection of state is made of."""
+    place = Place(offset=decision.at, decided_at=decision.decided_at)
+    for fact in decision.facts:
+        stream = evolve(stream, fact, place)
+    return stream

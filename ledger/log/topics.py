@@ -1,0 +1,78 @@
+"""The topics, one per authority of the writer, and which partition a stream lives on.
+
+The five inboxes and the ledger have the same number of partitions, fixed for life by the genesis
+record at offset 0. Partition numbers follow Kafka's own murmur2 partitioner, so that a client in
+any language reaches the same partition.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from aiokafka.partitioner import murmur2
+
+from ledger.core.limits import INTENT_BYTES_MAX, RECORD_BYTES_MAX, WEBHOOK_BYTES_MAX
+
+
+class Topic(StrEnum):
+    """Short names; on the broker they stand behind the prefix."""
+
+    INTENTS = "intents"
+    APPROVALS = "approvals"
+    ATTEMPTS = "attempts"
+    EVIDENCE = "evidence"
+    INTERNAL = "internal"
+    LEDGER = "ledger"
+    WEBHOOKS = "webhooks"
+    CONFIG = "config"
+    ATTENTION = "attention"
+    OFFERS = "offers"
+    QUARANTINE = "quarantine"
+
+
+INBOXES: tuple[Topic, ...] = (
+    Topic.INTENTS,
+    Topic.APPROVALS,
+    Topic.ATTEMPTS,
+    Topic.EVIDENCE,
+    Topic.INTERNAL,
+)
+WITH_GENESIS: frozenset[Topic] = frozenset(
+    {Topic.INTENTS, Topic.APPROVALS, Topic.ATTEMPTS, Topic.EVIDENCE, Topic.LEDGER}
+)
+FOREVER_MS = -1
+DAYS_3_MS = 3 * 24 * 3_600_000
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """What a topic must look like on the broker. `retention_ms` of -1 keeps its records for ever.
+    """
+
+    topic: Topic
+    partitions: int
+    retention_ms: int
+    record_bytes_max: int
+
+
+def specs(partitions: int) -> tuple[TopicSpec, ...]:
+    """Every topic of an installation with `partitions` partitions a stream topic."""
+    sizes = {Topic.INTENTS: INTENT_BYTES_MAX * 2, Topic.WEBHOOKS: WEBHOOK_BYTES_MAX * 2}
+    retention = {Topic.INTERNAL: DAYS_3_MS, Topic.OFFERS: HOUR_MS}
+    return tuple(
+        TopicSpec(
+            topic=topic,
+            partitions=1 if topic is Topic.CONFIG else partitions,
+            retention_ms=retention.get(topic, FOREVER_MS),
+            record_bytes_max=sizes.get(topic, RECORD_BYTES_MAX),
+        )
+        for topic in Topic
+    )
+
+
+@lru_cache(maxsize=65_536)
+def partition_of(key: str, partitions: int) -> int:
+    """The partition that a stream key (or any record key) belongs to."""
+    hashed: int = murmur2(key.encode()) & 0x7FFFFFFF
+    return hashed % partitions
