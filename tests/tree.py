@@ -11,8 +11,18 @@ PACKAGES = ("ledger", "projections", "reconciler", "streams", "gateway")
 
 def files(*suffixes: str) -> list[str]:
     """List tracked files and new ones that are not ignored, by path from the root."""
+    # The owner of a checkout may be somebody else, as in CI; listing it is harmless.
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        [
+            "git",
+            "-c",
+            f"safe.directory={ROOT}",
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ],
         cwd=ROOT,
         check=True,
         capture_output=True,
