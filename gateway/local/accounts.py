@@ -1,0 +1,87 @@
+"""Under which account Postgres runs, and where that account may keep its files.
+
+Postgres refuses to run as root. Guarantees: as root it runs as an account without rights, with
+files in a folder of its own, and the permissions of no existing folder are changed. As anybody
+else nothing happens here.
+"""
+
+import hashlib
+import os
+import pwd
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.local.errors import AccountMissingError
+
+# Accounts of every Unix that own nothing. Not `postgres`: a server of the distribution trusts it.
+CANDIDATES = ("nobody", "daemon")
+# Reachable by every account, kept across restarts, and ours to make as root.
+SYSTEM_FOLDER = Path("/var/lib/actionledger")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user and group by number."""
+
+    uid: int
+    gid: int
+
+
+def unprivileged_account() -> Account | None:
+    """Return the account to drop to: None when we are not root and need not.
+
+    Raises:
+        AccountMissingError: we are root and there is none.
+
+    """
+    if os.geteuid() != 0:
+        return None
+    for name in CANDIDATES:
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return Account(entry.pw_uid, entry.pw_gid)
+    raise AccountMissingError(CANDIDATES)
+
+
+def can_reach(path: Path, account: Account) -> bool:
+    """Whether the account may pass every folder on the way to `path`, and that folder too."""
+    resolved = path.resolve()
+    return all(
+        _may_enter(folder.stat(), account)
+        for folder in (resolved, *resolved.parents)
+        if folder.is_dir()
+    )
+
+
+def _may_enter(status: os.stat_result, account: Account) -> bool:
+    if status.st_uid == account.uid:
+        return bool(status.st_mode & stat.S_IXUSR)
+    if status.st_gid == account.gid:
+        return bool(status.st_mode & stat.S_IXGRP)
+    return bool(status.st_mode & stat.S_IXOTH)
+
+
+def folder_for(folder: Path, account: Account | None, name: str) -> Path:
+    """Where the account keeps what belongs to `folder`: in it, or in the system's own place.
+
+    The second is derived from the path of `folder`, so the same one is found again.
+    """
+    if account is None or can_reach(folder, account):
+        return folder / name
+    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    return SYSTEM_FOLDER / digest / name
+
+
+def make_own(path: Path, account: Account | None) -> None:
+    """Make a folder for the account alone to write; folders above it that are new are passable."""
+    for parent in reversed(path.parents):
+        if not parent.exists():
+            parent.mkdir(mode=0o711)
+            parent.chmod(0o711)
+    path.mkdir(mode=0o700, exist_ok=True)
+    if account is not None:
+        os.chown(path, account.uid, account.gid)
+        path.chmod(0o711)

@@ -1,0 +1,136 @@
+"""What can be wrong with a machine, told in one sentence with the way out in a second.
+
+    LedgerError
+    └── LocalError                    something about this machine
+        ├── MachineUnsupportedError   no Java or Postgres binaries for it
+        ├── FolderNotWritableError    path
+        ├── DiskFullError             path, free_bytes
+        ├── FolderBusyError           path: another `up`, or a test, holds it
+        ├── PortTakenError            port, wanted_by, holder
+        ├── JarsUnavailableError      coordinate: could not be fetched
+        ├── JarRefusedError           coordinate, expected, found: not what was locked
+        ├── AccountMissingError       no account without rights to run Postgres as
+        └── ProcessFailedError        name, exit_code, log: ended, or was not ready in time
+
+Raised by this package, shown by the command line as they are.
+"""
+
+from pathlib import Path
+
+from ledger.core.errors import LedgerError
+
+
+class LocalError(LedgerError):
+    """Something about this machine keeps the local servers from running."""
+
+
+class MachineUnsupportedError(LocalError):
+    """There are no Java or Postgres binaries for this machine in the environment."""
+
+    def __init__(self, package: str) -> None:
+        super().__init__(
+            f"The package {package} has no usable binaries for this machine.",
+            hint="Use Linux or macOS on x86-64 or arm64 and run `make .venv` again, or point "
+            "ACTIONLEDGER_KAFKA and ACTIONLEDGER_DATABASE_URL at servers of your own.",
+        )
+        self.package = package
+
+
+class FolderNotWritableError(LocalError):
+    """A folder that must be written cannot be."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"Cannot write to {path}: {reason}.",
+            hint="Make it writable for this user, or name another folder with "
+            "ACTIONLEDGER_STATE (data) or ACTIONLEDGER_CACHE (downloads).",
+        )
+        self.path = path
+
+
+class DiskFullError(LocalError):
+    """Less space than a start needs is free."""
+
+    def __init__(self, path: Path, free_bytes: int, needed_bytes: int) -> None:
+        super().__init__(
+            f"Only {free_bytes // 1_000_000} MB are free at {path}, "
+            f"{needed_bytes // 1_000_000} MB are needed.",
+            hint="Free some space, or name a folder on another disk with ACTIONLEDGER_STATE "
+            "(data) or ACTIONLEDGER_CACHE (downloads).",
+        )
+        self.path = path
+        self.free_bytes = free_bytes
+
+
+class FolderBusyError(LocalError):
+    """Another run holds the state folder."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"Another run is using {path}.",
+            hint="Wait for it or stop it with `actionledger down`, or name another folder with "
+            "ACTIONLEDGER_STATE.",
+        )
+        self.path = path
+
+
+class PortTakenError(LocalError):
+    """A port that was agreed on earlier belongs to another program now."""
+
+    def __init__(self, port: int, wanted_by: str, holder: str | None) -> None:
+        by = f"by {holder}" if holder else "by another program"
+        super().__init__(
+            f"Port {port} on 127.0.0.1, which {wanted_by} listens on, is taken {by}.",
+            hint=f"Stop that program, or move {wanted_by} with "
+            f"`actionledger up --port {wanted_by}=0` (0 takes a free one).",
+        )
+        self.port = port
+        self.wanted_by = wanted_by
+        self.holder = holder
+
+
+class JarsUnavailableError(LocalError):
+    """An artifact could not be fetched."""
+
+    def __init__(self, coordinate: str, reason: str) -> None:
+        super().__init__(
+            f"Could not fetch {coordinate}: {reason}.",
+            hint="Check the network (HTTPS_PROXY is honoured) and run the same command again; "
+            "what was fetched is kept.",
+        )
+        self.coordinate = coordinate
+
+
+class JarRefusedError(LocalError):
+    """An artifact is not the one that was locked; it was deleted and nothing ran it."""
+
+    def __init__(self, coordinate: str, *, expected: str, found: str) -> None:
+        super().__init__(
+            f"Refused {coordinate}: its SHA-256 is {found[:16]}…, locked is {expected[:16]}….",
+            hint="Run the command again; if it is refused again, something between you and the "
+            "artifact repository changes files: try another network.",
+        )
+        self.coordinate = coordinate
+        self.expected = expected
+        self.found = found
+
+
+class AccountMissingError(LocalError):
+    """Postgres does not run as root, and there is no account to run it as."""
+
+    def __init__(self, candidates: tuple[str, ...]) -> None:
+        super().__init__(
+            f"Postgres refuses to run as root, and there is no account {' or '.join(candidates)}.",
+            hint="Run as a user who is not root.",
+        )
+        self.candidates = candidates
+
+
+class ProcessFailedError(LocalError):
+    """A process ended, or was not ready in time."""
+
+    def __init__(self, name: str, what: str, *, log: Path, exit_code: int | None = None) -> None:
+        super().__init__(f"{name} {what}.", hint=f"Its log is {log}.")
+        self.name = name
+        self.exit_code = exit_code
+        self.log = log

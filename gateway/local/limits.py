@@ -1,0 +1,46 @@
+"""Every maximum of the local servers, and how they relate.
+
+Called by the rest of this package only. Units are in the names.
+"""
+
+# --- disk ----------------------------------------------------------------------------------------
+# A broker that meets a full disk takes its log directory offline: not started near it.
+FREE_BYTES_MIN = 200 * 1024 * 1024
+LOG_FILE_BYTES_MAX = 10 * 1024 * 1024  # then it becomes NAME.1; one older file is kept
+LOG_TAIL_BYTES_MAX = 16 * 1024  # what is read back to tell why a process ended
+
+# --- fetching ------------------------------------------------------------------------------------
+FETCH_THREADS = 8
+FETCH_TRIES_MAX = 3
+FETCH_TIMEOUT_SECONDS = 30  # for one request of one artifact
+FETCH_RETRY_MS = 500
+
+# --- processes -----------------------------------------------------------------------------------
+POLL_MS = 20  # how often a waited-for condition is looked at
+CREATED_AT_TOLERANCE_MS = 2_000  # the boot time that start times count from may step by a second
+LAUNCH_MS_MAX = 10_000  # from the fork to the program, on a machine that is swapping
+KILL_MS_MAX = 10_000  # from SIGKILL to gone; longer means stuck in the kernel
+ONCE_MS_MAX = 120_000  # initdb, formatting, AOT creation
+
+# --- servers -------------------------------------------------------------------------------------
+# First start on a busy machine takes 6 s; recovery after a crash reads the unflushed segments.
+KAFKA_READY_MS_MAX = 120_000
+POSTGRES_READY_MS_MAX = 120_000
+# Above the longest clean stop seen; after it comes SIGKILL, which loses nothing acknowledged.
+KAFKA_STOP_MS_MAX = 20_000
+POSTGRES_STOP_MS_MAX = 20_000
+KAFKA_HEAP_MB = 512
+# A restarted broker is refused until its old session has ended, so the session is short. The
+# heartbeat has to fit several times.
+KAFKA_SESSION_MS = 1_000
+KAFKA_HEARTBEAT_MS = 250
+# Consumers of crash tests may ask for short sessions too.
+GROUP_SESSION_MS_MIN = 1_000
+# A unix socket's path has to fit sockaddr_un (108 bytes on Linux, 104 on macOS) with its name.
+SOCKET_FOLDER_BYTES_MAX = 80
+POSTGRES_CONNECTIONS_MAX = 100
+
+# --- ports: below every system's ephemeral range, where outgoing connections would take them ------
+PORT_MIN = 20_000
+PORT_MAX = 29_999
+PORT_TRIES_MAX = 100

@@ -1,0 +1,259 @@
+"""The state folder: who holds it, which ports and passwords were agreed on, which processes run.
+
+Guarantees: one holder at a time (the lock is the kernel's and ends with its holder), the file is
+whole or not at all after any crash, and nobody but its owner can read it. Only the holder writes.
+
+    FOLDER/lock          held by the supervisor, or by whoever starts or ends servers
+    FOLDER/state.json    `State`
+    FOLDER/kafka         configuration and data
+    FOLDER/postgres      data, unless the account that Postgres runs as cannot reach it
+    FOLDER/logs          one file per process, and one older
+"""
+
+import base64
+import fcntl
+import os
+import secrets
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gateway.local import limits
+from gateway.local.errors import DiskFullError, FolderBusyError, FolderNotWritableError
+from gateway.local.ports import free_ports
+from gateway.local.processes import Identity, identify
+
+STATE_VARIABLE = "ACTIONLEDGER_STATE"
+CACHE_VARIABLE = "ACTIONLEDGER_CACHE"
+
+
+class Phase(StrEnum):
+    """How far a process, or all of them together, are."""
+
+    STARTING = "starting"
+    READY = "ready"
+    RESTARTING = "restarting"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+class ProcessRecord(BaseModel):
+    """One process, as it was when it was started."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pid: int
+    created_at: int
+    port: int | None
+    log: Path
+    phase: Phase = Phase.STARTING
+    restarts: int = 0
+
+    @property
+    def identity(self) -> Identity:
+        """Which process that was."""
+        return Identity(self.pid, self.created_at)
+
+
+class State(BaseModel):
+    """What is agreed on for a folder, and what runs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cluster_id: str
+    admin_password: str = Field(repr=False)
+    password: str = Field(repr=False)
+    ports: dict[str, int]
+    postgres_folder: Path | None = None
+    phase: Phase = Phase.STOPPED
+    failure: tuple[str, str] | None = None  # message and hint
+    processes: dict[str, ProcessRecord] = {}
+
+    @property
+    def kafka_bootstrap(self) -> str:
+        """Where clients of Kafka connect."""
+        return f"127.0.0.1:{self.ports['kafka']}"
+
+    @property
+    def database_url(self) -> str:
+        """Where the owner of the database connects; holds the password."""
+        port = self.ports["postgres"]
+        return f"postgresql://actionledger:{self.password}@127.0.0.1:{port}/actionledger"
+
+    @property
+    def admin_url(self) -> str:
+        """Where the superuser connects, for tests and backups."""
+        port = self.ports["postgres"]
+        return f"postgresql://postgres:{self.admin_password}@127.0.0.1:{port}/postgres"
+
+
+def new_state() -> State:
+    """Agree on free ports, random passwords and the identity of a new broker."""
+    kafka, controller, postgres = free_ports(3)
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return State(
+        # The tools of Kafka take an argument that begins with a dash for an option.
+        cluster_id=cluster_id.replace("-", "0", 1) if cluster_id.startswith("-") else cluster_id,
+        admin_password=secrets.token_urlsafe(24),
+        password=secrets.token_urlsafe(24),
+        ports={"kafka": kafka, "kafka-controller": controller, "postgres": postgres},
+    )
+
+
+def default_state_folder() -> Path:
+    """Where `up` keeps its data unless told otherwise."""
+    named = os.environ.get(STATE_VARIABLE)
+    return Path(named) if named else Path.home() / ".local" / "state" / "actionledger"
+
+
+def default_cache_folder() -> Path:
+    """Where downloads are kept for all state folders."""
+    named = os.environ.get(CACHE_VARIABLE)
+    return Path(named) if named else Path.home() / ".cache" / "actionledger"
+
+
+@contextmanager
+def file_trouble(path: Path) -> Iterator[None]:
+    """Tell the trouble of writing below `path` as an error with a way out."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {28, 122}:  # ENOSPC, EDQUOT
+            raise DiskFullError(path, 0, limits.FREE_BYTES_MIN) from error
+        raise FolderNotWritableError(path, error.strerror or str(error)) from error
+
+
+def make_folder(path: Path, mode: int = 0o700) -> None:
+    """Make the folder, with all above it, and see that it can be written and has space.
+
+    Raises:
+        FolderNotWritableError: it cannot.
+        DiskFullError: less than `FREE_BYTES_MIN` is free.
+
+    """
+    with file_trouble(path):
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(13, "permission denied")
+    free = shutil.disk_usage(path).free
+    if free < limits.FREE_BYTES_MIN:
+        raise DiskFullError(path, free, limits.FREE_BYTES_MIN)
+
+
+def write_private(path: Path, content: str) -> None:
+    """Replace a file whole: after a crash there is the old content or the new, readable by us."""
+    partial = path.with_name(f".{path.name}.partial")
+    with file_trouble(path), os.fdopen(_open_private(partial), "w") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def _open_private(path: Path) -> int:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
+def lock(path: Path) -> int | None:
+    """Take the lock file, as a descriptor to close for its release; None when somebody has it."""
+    with file_trouble(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def read_state(folder: Path) -> State | None:
+    """Read what is on record, without holding the folder; None when nothing is."""
+    try:
+        return State.model_validate_json((folder / "state.json").read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        raise FolderNotWritableError(
+            folder / "state.json", "it was written by another version; remove the folder"
+        ) from error
+    except OSError as error:
+        raise FolderNotWritableError(folder, error.strerror or str(error)) from error
+
+
+class StateFolder:
+    """The holder's view: the state, and the right to change it."""
+
+    def __init__(self, folder: Path, lock_descriptor: int) -> None:
+        """Take over a lock that is held already (see `hold`)."""
+        self.folder = folder
+        self._lock_descriptor = lock_descriptor
+        self.state = read_state(folder) or new_state()
+        self._write()
+
+    @classmethod
+    def hold(cls, folder: Path) -> Self:
+        """Make the folder if there is none and take it.
+
+        Raises:
+            FolderBusyError: another process holds it.
+            FolderNotWritableError: it cannot be written.
+            DiskFullError: less than `FREE_BYTES_MIN` is free.
+
+        """
+        # As root the account of Postgres has to pass; every file in it is private by itself.
+        make_folder(folder, 0o711 if os.geteuid() == 0 else 0o700)
+        descriptor = lock(folder / "lock")
+        if descriptor is None:
+            raise FolderBusyError(folder)
+        return cls(folder, descriptor)
+
+    def release(self) -> None:
+        """Let others have the folder."""
+        os.close(self._lock_descriptor)
+
+    def change(self, **fields: object) -> None:
+        """Change the state, durably."""
+        self.state = self.state.model_copy(update=fields)
+        self._write()
+
+    def record(self, name: str, record: ProcessRecord) -> None:
+        """Remember a process, durably."""
+        self.change(processes={**self.state.processes, name: record})
+
+    def change_process(self, name: str, **fields: object) -> None:
+        """Change what is known of a process; nothing when it is not on record."""
+        known = self.state.processes.get(name)
+        if known is not None:
+            self.record(name, known.model_copy(update=fields))
+
+    def forget(self, name: str) -> None:
+        """Forget a process that ended."""
+        self.change(processes={k: v for k, v in self.state.processes.items() if k != name})
+
+    def _write(self) -> None:
+        write_private(self.folder / "state.json", self.state.model_dump_json(indent=1))
+
+
+def leftovers(state: State) -> dict[str, ProcessRecord]:
+    """Processes on record that still run; whoever holds the lock may end them."""
+    return {
+        name: record
+        for name, record in state.processes.items()
+        if identify(record.pid) is not None and _is_ours(record)
+    }
+
+
+def _is_ours(record: ProcessRecord) -> bool:
+    found = identify(record.pid)
+    return (
+        found is not None
+        and abs(found.created_at - record.created_at) <= limits.CREATED_AT_TOLERANCE_MS
+    )

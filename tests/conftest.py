@@ -1,0 +1,3 @@
+"""What every test may ask for by name."""
+
+pytest_plugins = ["tests.servers"]

@@ -1,0 +1,68 @@
+"""Fixtures for the real Kafka and Postgres.
+
+`servers` is started once per session and shared: use your own topics, groups and databases on it.
+`own_servers` is for a test that kills them. With ACTIONLEDGER_TEST_KAFKA (host:port) and
+ACTIONLEDGER_TEST_DATABASE (the URL of a superuser) the shared ones are those, and none are started.
+`database_url` is a new, empty database for one test.
+"""
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+
+from gateway import local
+
+KAFKA_VARIABLE = "ACTIONLEDGER_TEST_KAFKA"
+DATABASE_VARIABLE = "ACTIONLEDGER_TEST_DATABASE"
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the shared servers are. `admin_url` is a superuser's, to make databases with."""
+
+    kafka_bootstrap: str
+    admin_url: str
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Addresses]:
+    """Run Kafka and Postgres for the session, or use the ones that the environment names."""
+    kafka, database = os.environ.get(KAFKA_VARIABLE), os.environ.get(DATABASE_VARIABLE)
+    if kafka and database:
+        yield Addresses(kafka, database)
+        return
+    # In this thread (the servers end with it), on a loop that no test sees.
+    loop = asyncio.new_event_loop()
+    running = local.servers()
+    started = loop.run_until_complete(running.__aenter__())
+    try:
+        yield Addresses(started.kafka_bootstrap, started.admin_url)
+    finally:
+        loop.run_until_complete(running.__aexit__(None, None, None))
+        loop.close()
+
+
+@pytest.fixture
+async def own_servers() -> AsyncIterator[local.Servers]:
+    """Run a Kafka and a Postgres for this test alone, to be killed and restarted."""
+    async with local.servers() as started:
+        yield started
+
+
+@pytest.fixture
+async def database_url(servers: Addresses) -> AsyncIterator[str]:
+    """Make an empty database for this test and drop it afterwards, connections included."""
+    name = f"test_{secrets.token_hex(6)}"
+    admin = await asyncpg.connect(servers.admin_url)
+    try:
+        await admin.execute(f"CREATE DATABASE {name}")
+        yield urlunsplit(urlsplit(servers.admin_url)._replace(path=f"/{name}"))
+        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    finally:
+        await admin.close()
