@@ -83,7 +83,7 @@ format: .venv ## put the code into its format
 	@$(BIN)/ruff check --quiet --fix-only . && $(BIN)/ruff format --quiet .
 
 .PHONY: lock
-lock: .venv ## resolve the lock files again from pyproject.toml (needs uv)
+lock: ## resolve the lock files again from pyproject.toml (needs uv)
 	@for out in requirements.lock requirements-dev.lock; do \
 	    echo "$$out"; \
 	    case $$out in *-dev.lock) extra="--extra dev" ;; *) extra= ;; esac; \
