@@ -1,7 +1,8 @@
 """Canonical JSON: RFC 8785 for the values the ledger knows, which hold no floats.
 
-Guarantees that equal values give equal bytes and different values different bytes, in every language. Must never guess: a value that has
-no canonical form here is refused. Hashes are taken over these bytes, and these bytes are what is kept.
+Guarantees that equal values give equal bytes and different values different bytes, in every
+language. Must never guess: a value that has no canonical form here is refused. Hashes are taken
+over these bytes, and these bytes are what is kept.
 """
 
 import json.encoder
@@ -11,8 +12,10 @@ from typing import Any, Final
 from ledger.core.limits import INTEGER_MAX, JSON_DEPTH_MAX
 
 
-class NotCanonical(ValueError):  # noqa: N818 - named for what it is about, like the other refusals
-    """A value without a canonical form: a float, an integer beyond ±(2^53-1), half a character, a foreign type."""
+class NotCanonical(ValueError):
+    """A value without a canonical form: a float, an integer beyond ±(2^53-1), half a character, a
+    foreign type.
+    """
 
 
 # Escapes exactly what RFC 8785, 3.2.2.2 asks for: quote, backslash, and controls below U+0020 in
@@ -21,7 +24,9 @@ _quoted: Final[Callable[[str], str]] = json.encoder.encode_basestring
 
 
 def canonicalize(value: object) -> bytes:
-    """The RFC 8785 bytes of a value made of dict, list, tuple, str, int, bool and None; raises NotCanonical."""
+    """The RFC 8785 bytes of a value made of dict, list, tuple, str, int, bool and None; raises
+    NotCanonical.
+    """
     try:
         return _text(value, JSON_DEPTH_MAX).encode()
     except UnicodeEncodeError:
@@ -61,8 +66,5 @@ def _object(members: dict[Any, Any], levels_left: int) -> str:
     if not in_ascii:
         # RFC 8785, 3.2.3 sorts by UTF-16 code units; code points order astral characters otherwise.
         keys.sort(key=lambda key: key.encode("utf-16-be"))
-    texts = [
-        f"{_quoted(key)}:{_quoted(item) if type(item := members[key]) is str else _text(item, levels_left)}"
-        for key in keys
-    ]
+    texts = [f"{_quoted(key)}:{_text(members[key], levels_left)}" for key in keys]
     return f"{{{','.join(texts)}}}"

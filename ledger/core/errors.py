@@ -1,6 +1,7 @@
 """Operating trouble: what the surroundings did to us, told so that a person can act on it.
 
-Expected refusals are values, never exceptions of this tree. The tree, each class in the module of its part:
+Expected refusals are values, never exceptions of this tree. The tree, each class in the module of
+its part:
 
     LedgerError            message, hint
     └── one class for every kind of trouble that is handled differently

@@ -1,7 +1,8 @@
 """Identities: action ids, action keys, stream keys, event ids, provider keys and free identifiers.
 
-Guarantees that two different things never share a text: every separator is a character that no component may hold, so nothing is escaped
-and nothing is guessed. Must never make an id from a clock, a counter of tries or a model's wording. Called by every part of the ledger.
+Guarantees that two different things never share a text: every separator is a character that no
+component may hold, so nothing is escaped and nothing is guessed. Must never make an id from a
+clock, a counter of tries or a model's wording. Called by every part of the ledger.
 """
 
 import hashlib
@@ -26,7 +27,9 @@ from ledger.core.limits import (
 from ledger.core.wire import Wire
 
 _COMPONENT: Final = rf"[A-Za-z0-9._-]{{1,{COMPONENT_CHARS_MAX}}}"
-_OPERATION: Final = rf"(?=.{{1,{OPERATION_CHARS_MAX}}}(?::|\Z))[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*"
+_OPERATION: Final = (
+    rf"(?=.{{1,{OPERATION_CHARS_MAX}}}(?::|\Z))[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*"
+)
 _ACTION_ID: Final = rf"({_COMPONENT})(?:#({_COMPONENT}))?(?:~([1-9][0-9]{{0,3}}))?"
 
 COMPONENT: Final = re.compile(_COMPONENT)
@@ -44,7 +47,7 @@ _PROVIDER_HASH_CHARS = 32
 _QUOTED_CHARS_MAX = 60
 
 
-class MalformedId(ValueError):  # noqa: N818 - named for what it is about, like the other refusals
+class MalformedId(ValueError):
     """A text that is no identity. `field` says which part, `hint` what would be right."""
 
     def __init__(self, field: str, problem: str, hint: str) -> None:
@@ -55,7 +58,7 @@ class MalformedId(ValueError):  # noqa: N818 - named for what it is about, like 
 
 @dataclass(frozen=True, slots=True)
 class ActionId:
-    """Which act of a business event: the event, an item where there are several, a revision from 2."""
+    """Which act of a business event: the event, an item of it, a revision from 2."""
 
     business_event: str
     item: str | None = None
@@ -141,7 +144,7 @@ def check_operation(text: str, field: str = "operation") -> str:
     if OPERATION.fullmatch(text) is None:
         raise MalformedId(
             field,
-            f"{_quoted(text)} is not the name of an operation",
+            f"is not the name of an operation: {_quoted(text)}",
             f"use lower-case words joined by dots, at most {OPERATION_CHARS_MAX} characters",
         )
     return text
@@ -152,8 +155,8 @@ def check_component(text: str, field: str) -> str:
     if COMPONENT.fullmatch(text) is None:
         raise MalformedId(
             field,
-            "is empty" if not text else f"{_quoted(text)} is not a component of a key",
-            f"use 1 to {COMPONENT_CHARS_MAX} of the letters A-Z a-z, digits, dot, underscore, hyphen",
+            "is empty" if not text else f"is not a component of a key: {_quoted(text)}",
+            f"use 1 to {COMPONENT_CHARS_MAX} letters A-Z a-z, digits, dots, underscores, hyphens",
         )
     return text
 
@@ -161,7 +164,8 @@ def check_component(text: str, field: str) -> str:
 def check_identifier(text: str, field: str) -> str:
     """Return a free identifier (a target, a principal) as given; raises MalformedId.
 
-    What a person cannot see or tell apart is refused by name, because an approver reads glyphs and the hash reads code points.
+    What a person cannot see or tell apart is refused by name, because an approver reads glyphs and
+    the hash reads code points.
     """
     if not text:
         raise MalformedId(field, "is empty", "give it or leave the field out")
@@ -184,7 +188,7 @@ def check_identifier(text: str, field: str) -> str:
     return text
 
 
-def event_id(  # noqa: PLR0913 - the eight parts that together make a fact unique
+def event_id(  # noqa: PLR0913, PLR0917 - the eight parts that together make a fact unique
     tenant: str,
     action_key: str,
     version: int,
@@ -194,9 +198,11 @@ def event_id(  # noqa: PLR0913 - the eight parts that together make a fact uniqu
     offset: int,
     ordinal: int,
 ) -> str:
-    """The id of a fact: 32 hex digits that follow from what it says and what caused it, so a replay writes the same.
+    """The id of a fact: 32 hex digits that follow from what it says and what caused it, so a replay
+    writes the same.
 
-    `version` is the action's; topic, partition and offset are the cause's; `ordinal` is the fact's place in its decision.
+    `version` is the action's; topic, partition and offset are the cause's; `ordinal` is the fact's
+    place in its decision.
     """
     source = (
         f"{_EVENT_ID_DOMAIN}\n{tenant}\n{action_key}\n{version}\n{fact_type}\n"
@@ -230,10 +236,11 @@ class ProviderKeyRule(Wire):
 
 
 def provider_key(action_key: str, rule: ProviderKeyRule) -> str:
-    """The key the provider gets: the action key where it fits, else a readable part and 128 bits of its hash.
+    """The key the provider gets: the action key where it fits, else a readable part and 128 bits of
+    its hash.
 
-    A shortened key holds no colon, so it can never be the text of another action key. Must not change: a provider that sees another key
-    for the same action makes a second effect.
+    A shortened key holds no colon, so it can never be the text of another action key. Must not
+    change: a provider that sees another key for the same action makes a second effect.
     """
     outside = _OUTSIDE[rule.alphabet]
     if len(action_key) <= rule.length_max and outside.search(action_key) is None:
@@ -264,12 +271,12 @@ def _explained_key(text: str) -> MalformedId:
         return MalformedId("key", f"has {len(text)} characters", shape)
     parts = text.split(":")
     if len(parts) != len(("operation", "version", "tenant", "action_id")):
-        return MalformedId("key", f"{_quoted(text)} has {len(parts)} parts instead of 4", shape)
+        return MalformedId("key", f"has {len(parts)} parts instead of 4: {_quoted(text)}", shape)
     operation, version, tenant, action_id = parts
     try:
         check_operation(operation)
         if re.fullmatch(r"v[1-9][0-9]{0,3}", version, re.ASCII) is None:
-            return MalformedId("version", f"{_quoted(version)} is not a version", "write v1, v2 …")
+            return MalformedId("version", f"is not a version: {_quoted(version)}", "write v1, v2 …")
         check_component(tenant, "tenant")
     except MalformedId as malformed:
         return malformed
@@ -289,10 +296,12 @@ def _explained_action_id(text: str) -> MalformedId:
     if tilde:
         return MalformedId(
             "revision",
-            f"{_quoted(revision)} is not a revision",
+            f"is not a revision: {_quoted(revision)}",
             f"write ~2 to ~{REVISION_MAX} without leading zeros",
         )
-    return MalformedId("action_id", f"{_quoted(text)} is malformed", "write event[#item][~revision]")
+    return MalformedId(
+        "action_id", f"is malformed: {_quoted(text)}", "write event[#item][~revision]"
+    )
 
 
 def _named_unprintable(text: str) -> str:
@@ -303,7 +312,7 @@ def _named_unprintable(text: str) -> str:
         code = f"U+{ord(character):04X} at character {place + 1}"
         if character == "\0":
             return f"holds a NUL character ({code})"
-        if 0xD800 <= ord(character) <= 0xDFFF:
+        if unicodedata.category(character) == "Cs":
             return f"holds half of a surrogate pair ({code})"
         if unicodedata.bidirectional(character) in _BIDIRECTIONAL:
             return f"holds a character that turns the reading direction ({code})"

@@ -1,11 +1,14 @@
 """Every maximum of the ledger's ground in one place, and how they relate.
 
-What enters is bounded at the door, so nothing behind it needs a bound of its own: bytes bound depth and count, count bounds time. A limit
-here is part of what was promised to the log: it may grow, never shrink, because records written under it must be read for ever.
+What enters is bounded at the door, so nothing behind it needs a bound of its own: bytes bound depth
+and count, count bounds time. A limit here is part of what was promised to the log: it may grow,
+never shrink, because records written under it must be read for ever.
 """
 
 INTEGER_MAX = 2**53 - 1
-"""The largest integer every JSON reader holds exactly (I-JSON, RFC 7493). Offsets, times and money too."""
+"""The largest integer every JSON reader holds exactly (I-JSON, RFC 7493). Offsets, times and money
+too.
+"""
 
 INTEGER_CHARS_MAX = 17
 """Digits of INTEGER_MAX and a sign: a longer number is refused before anything converts it."""
@@ -40,7 +43,9 @@ EXCERPT_CHARS_MAX = 200
 """A caller's value quoted in an error or a difference."""
 
 INTENT_BYTES_MAX = 64 * 1_024
-"""One intent as it arrives. Bounds the canonical form too: escapes and NFC grow it less than four times."""
+"""One intent as it arrives. Bounds the canonical form too: escapes and NFC grow it less than four
+times.
+"""
 
 JSON_DEPTH_MAX = 32
 """Objects and arrays within each other; far below the interpreter's own recursion limit."""
@@ -94,7 +99,19 @@ RECORD_BYTES_MAX = 1_024 * 1_024
 """One record of the ledger and of every topic without a limit of its own."""
 
 BATCH_INPUTS_MAX = 1_000
-"""Inputs that one partition's owner decides before it appends; the rest waits for the next round."""
+"""Inputs that one partition's owner decides before it appends; the rest waits for the next round.
+"""
 
 BATCH_BYTES_MAX = 512 * 1_024
-"""One produce batch; below the broker's message limit, so that a batch is never refused for its size."""
+"""One produce batch; below the broker's message limit, so that a batch is never refused for its
+size.
+"""
+
+OFFERS_REMEMBERED_MAX = 1_024
+"""Incarnations whose offers one partition's owner keeps; older ones have lapsed long before."""
+
+STARTS_REMEMBERED_MAX = 4_096
+"""Starts remembered for one incarnation: more than it can hold at once and not have read."""
+
+TICKS_MAX = 1_000
+"""Ticks that one owner has written and not yet answered; what is due beyond that waits."""

@@ -1,13 +1,14 @@
 """Money: an amount in minor units and its ISO 4217 currency. No floats, no rounding, no sign.
 
-Guarantees that every amount has a known number of decimals, so a person is shown what the provider is asked for. Direction is the
-operation's business (`charge`, `refund`), never a minus sign.
+Guarantees that every amount has a known number of decimals, so a person is shown what the provider
+is asked for. Direction is the operation's business (`charge`, `refund`), never a minus sign.
 """
 
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
+from ledger.core.excerpt import excerpt
 from ledger.core.limits import INTEGER_MAX
 from ledger.core.wire import Wire
 
@@ -33,11 +34,14 @@ _EXPONENTS: Final = {
 
 
 def exponent(currency: str) -> int:
-    """How many decimals the currency's major unit has; raises ValueError for a code that has none or is unknown."""
+    """How many decimals the currency's major unit has; raises ValueError for a code that has none
+    or is unknown.
+    """
     digits = _EXPONENTS.get(currency)
     if digits is None:
         raise ValueError(
-            f"{currency[:8]!r} is not a currency with minor units; use a code of ISO 4217 such as EUR"
+            f"{excerpt(currency, chars_max=8)} is not a currency with minor units; "
+            "use a code of ISO 4217 such as EUR"
         )
     return digits
 

@@ -1,7 +1,8 @@
 """The request of an action: what is hashed, approved, sent and compared, and nothing else.
 
-Guarantees one canonical form and one hash for one meaning: free text in normal form C, absent fields absent, no floats. Must never hold a
-time, a trace, a reason or anything else that differs when the same thing is asked for again. Called by the doors, `decide` and executors.
+Guarantees one canonical form and one hash for one meaning: free text in normal form C, absent
+fields absent, no floats. Must never hold a time, a trace, a reason or anything else that differs
+when the same thing is asked for again. Called by the doors, `decide` and executors.
 """
 
 import hashlib
@@ -30,7 +31,9 @@ from ledger.core.strict import character_fault, pointer
 from ledger.core.wire import Wire
 
 TOKEN_KEY: Final = "$token"  # noqa: S105 - the name of a field, not a secret
-"""Marks a personal field: `{"$token": "hmac-sha256:<64 hex>"}` stands for the value under its subject's key."""
+"""Marks a personal field: `{"$token": "hmac-sha256:<64 hex>"}` stands for the value under its
+subject's key.
+"""
 
 _TOKEN: Final = re.compile(r"hmac-sha256:[0-9a-f]{64}")
 _HASH_DOMAIN: Final = b"actionledger.request.v1\n"
@@ -121,7 +124,7 @@ def _check_token(members: dict[str, Any], key: str, path: _Path) -> None:
     if len(members) != 1 or not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
         raise _refused(
             RequestFault.MALFORMED_TOKEN,
-            f"{pointer(path)} must hold nothing but {TOKEN_KEY} with hmac-sha256: and 64 hex digits",
+            f"{pointer(path)} must hold nothing but {TOKEN_KEY}: hmac-sha256: and 64 hex digits",
         )
 
 
@@ -142,7 +145,8 @@ def _check_depth(path: _Path) -> None:
 class Request(Wire):
     """What is asked of the world, in full. `principal` is who asks, `environment` where it holds.
 
-    Two requests with one hash ask for the same thing; params differ from their canonical form in the normal form of free text only.
+    Two requests with one hash ask for the same thing; params differ from their canonical form in
+    the normal form of free text only.
     """
 
     operation: Annotated[str, _identifier(check_operation, "operation")]
@@ -157,7 +161,9 @@ class Request(Wire):
 
 
 def canonical_request(request: Request) -> bytes:
-    """The bytes that are hashed and kept: RFC 8785, free text in normal form C, absent fields left out."""
+    """The bytes that are hashed and kept: RFC 8785, free text in normal form C, absent fields left
+    out.
+    """
     form = canonicalize(_form(request))
     # Normal form is closed under cutting, so one look at the whole text clears every text in it.
     if form.isascii() or unicodedata.is_normalized("NFC", form.decode()):
@@ -211,7 +217,9 @@ def _normal(value: JsonValue) -> JsonValue:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One field in which two requests differ: JSON Pointer, and the values as bounded, visible JSON text or `(absent)`."""
+    """One field in which two requests differ: JSON Pointer, and the values as bounded, visible JSON
+    text or `(absent)`.
+    """
 
     path: str
     was: str
@@ -221,7 +229,9 @@ class Difference:
 def differences(
     a: Request | Mapping[str, JsonValue], b: Request | Mapping[str, JsonValue]
 ) -> tuple[Difference, ...]:
-    """Field by field what differs between two canonical requests, in the order of paths, at most DIFFERENCES_MAX."""
+    """Field by field what differs between two canonical requests, in the order of paths, at most
+    DIFFERENCES_MAX.
+    """
     was = canonical_form(a) if isinstance(a, Request) else dict(a)
     now = canonical_form(b) if isinstance(b, Request) else dict(b)
     return tuple(islice(_differences(was, now, ()), DIFFERENCES_MAX))

@@ -1,7 +1,8 @@
 """A strict reader of JSON: what it returns has exactly one meaning, in every language.
 
-Guarantees I-JSON (RFC 7493) without floats: UTF-8, no duplicate keys, integers within ±(2^53-1), no NUL, no half surrogate pairs, bounded
-depth and size. Time is linear in the input and nothing but MalformedJson ever comes out. Called at every door, before any model.
+Guarantees I-JSON (RFC 7493) without floats: UTF-8, no duplicate keys, integers within ±(2^53-1), no
+NUL, no half surrogate pairs, bounded depth and size. Time is linear in the input and nothing but
+MalformedJson ever comes out. Called at every door, before any model.
 """
 
 import json
@@ -56,7 +57,7 @@ _HINTS: Final = {
 }
 
 
-class MalformedJson(ValueError):  # noqa: N818 - named for what it is about, like the other refusals
+class MalformedJson(ValueError):
     """A text that is refused. `code` says why, `path` where (JSON Pointer), `hint` what to do."""
 
     def __init__(self, code: JsonFault, path: str = "") -> None:
@@ -66,7 +67,7 @@ class MalformedJson(ValueError):  # noqa: N818 - named for what it is about, lik
         super().__init__(f"{code} at {path or 'the top'}: {self.hint}")
 
 
-class _Found(Exception):  # noqa: N818 - a signal from the hooks, never seen outside
+class _Found(Exception):
     """Raised by a hook of the fast reader, which knows what but not where."""
 
     def __init__(self, code: JsonFault) -> None:
@@ -110,7 +111,9 @@ _INTEGER: Final = re.compile(r"-?[0-9]++")
 def parse(
     raw: bytes, *, depth_max: int = JSON_DEPTH_MAX, bytes_max: int = INTENT_BYTES_MAX
 ) -> JsonValue:
-    """The value of a JSON text; raises MalformedJson with the first fault in the order of JsonFault's checks."""
+    """The value of a JSON text; raises MalformedJson with the first fault in the order of
+    JsonFault's checks.
+    """
     if len(raw) > bytes_max:
         raise MalformedJson(JsonFault.TOO_LARGE)
     if raw.startswith(b"\xef\xbb\xbf"):
@@ -142,12 +145,12 @@ def _check_depth(text: str, depth_max: int) -> None:
     """Raise for a text deeper than allowed, before the reader would descend into it."""
     depth = 0
     for match in _STRING_OR_BRACKET.finditer(text):
-        token = match[0]
-        if token in "[{":
+        bracket = match[0]
+        if bracket in "[{":
             depth += 1
             if depth > depth_max:
                 raise MalformedJson(JsonFault.TOO_DEEP, _path_at(text, match.start()))
-        elif token in "]}":
+        elif bracket in "]}":
             depth -= 1
 
 
@@ -203,7 +206,9 @@ class _Token:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """Every scalar and bracket of a text that need not be valid, each with its path. Only used to explain a refusal."""
+    """Every scalar and bracket of a text that need not be valid, each with its path. Only used to
+    explain a refusal.
+    """
     levels: list[_Level] = []
     for match in _TOKEN.finditer(text):
         token = match[0]
@@ -230,7 +235,9 @@ def _tokens(text: str) -> Iterator[_Token]:
             case opening:
                 yield _Token(token, match.start(), _path(levels))
                 if opening in "[{":
-                    levels.append(_Level(is_object=opening == "{", place="" if opening == "{" else 0))
+                    levels.append(
+                        _Level(is_object=opening == "{", place="" if opening == "{" else 0)
+                    )
 
 
 def _path(levels: list[_Level]) -> tuple[str | int, ...]:

@@ -1,7 +1,8 @@
 """Where things stand in a TOML text: the line of every table, key and array element, by path.
 
-`tomllib` says what a text means and forgets where it stood. This reads only texts that `tomllib` has accepted, so it decides nothing and
-checks nothing. Called to give every mistake in a configuration its line.
+`tomllib` says what a text means and forgets where it stood. This reads only texts that `tomllib`
+has accepted, so it decides nothing and checks nothing. Called to give every mistake in a
+configuration its line.
 """
 
 import re
@@ -14,22 +15,24 @@ _BLANK: Final = re.compile(r"[ \t]*")
 _BLANK_LINES: Final = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 # Closing quotes of a multi-line text are the last three of a run of up to five.
 _MULTILINE: Final = re.compile(
-    r'"""(?:[^"\\]|\\[\s\S]|"{1,2}(?!"))*"{3,5}' r"|'''(?:[^']|'{1,2}(?!'))*'{3,5}"
+    r"""\"{3}(?:[^"\\]|\\[\s\S]|"{1,2}(?!"))*"{3,5}|'{3}(?:[^']|'{1,2}(?!'))*'{3,5}"""
 )
-_QUOTED: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"' r"|'[^'\n]*'")
+_QUOTED: Final = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'")
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 _BARE_VALUE: Final = re.compile(r"[^,\]}#\n]+")
 
 
 def lines_of(source: str) -> dict[TomlPath, int]:
-    """The line, from 1, of every path in a valid TOML text. Elements of arrays are counted from 0."""
+    """The line, from 1, of every path in a valid TOML text. Array elements count from 0."""
     scanner = _Scanner(source)
     scanner.scan()
     return scanner.lines
 
 
 def line_of(lines: dict[TomlPath, int], path: TomlPath) -> int:
-    """The line of a path, or of the nearest thing around it that stands in the text; 1 for nothing at all."""
+    """The line of a path, or of the nearest thing around it that stands in the text; 1 for nothing
+    at all.
+    """
     for length in range(len(path), 0, -1):
         line = lines.get(path[:length])
         if line is not None:
@@ -67,11 +70,9 @@ class _Scanner:
         names = self._key()
         self._at += 2 if is_element else 1
         path: TomlPath = ()
-        for name in names:
+        for place, name in enumerate(names, start=1):
             path = (*path, name)
-            is_last = len(path) - len([p for p in path if isinstance(p, int)]) == len(names)
-            if is_last and is_element:
-                self.lines.setdefault(path, line)
+            if is_element and place == len(names):
                 self._tables[path] = self._tables.get(path, -1) + 1
             if path in self._tables:
                 path = (*path, self._tables[path])
@@ -94,15 +95,16 @@ class _Scanner:
         elif self._peek("{"):
             self._inline_table(path)
         else:
-            for shape in (_MULTILINE, _QUOTED, _BARE_VALUE):
-                if self._skip(shape):
-                    return
+            shapes = (_MULTILINE, _QUOTED, _BARE_VALUE)
+            if not any(self._skip(shape) for shape in shapes):
+                # Whatever it is, every step moves on: a text this does not know must not hold it.
+                self._at += 1
 
     def _array(self, path: TomlPath) -> None:
         self._at += len("[")
         index = 0
         self._skip(_BLANK_LINES)
-        while not self._peek("]"):
+        while self._at < len(self._source) and not self._peek("]"):
             self._note((*path, index), self._line_here())
             self._value((*path, index))
             index += 1
@@ -112,7 +114,7 @@ class _Scanner:
     def _inline_table(self, path: TomlPath) -> None:
         self._at += len("{")
         self._skip(_BLANK_LINES)
-        while not self._peek("}"):
+        while self._at < len(self._source) and not self._peek("}"):
             self._pair(path)
             self._separator()
         self._at += len("}")

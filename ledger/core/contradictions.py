@@ -1,0 +1,153 @@
+"""What is well-formed in an operation's declaration and still cannot be: its parts contradict each
+other.
+
+Each rule follows from what a reliability class promises: who cannot tell a lost answer from no
+effect may not try twice. Called by `parse_catalogue` only.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from ledger.core.operation import Operation
+from ledger.core.parameters import Parameter
+
+Contradiction = tuple[tuple[str | int, ...], str]
+"""Path within the operation, and a sentence that names what it contradicts."""
+
+LOOKUP_ATTEMPTS_MAX = 2
+
+
+def contradictions(operation: Operation) -> Iterator[Contradiction]:
+    """Every contradiction in one operation."""
+    rules: tuple[Callable[[Operation], Iterator[Contradiction]], ...] = (
+        _in_deadlines,
+        _in_key,
+        _in_finding_out,
+        _in_attempts,
+        _in_names,
+        _in_principals,
+    )
+    for rule in rules:
+        yield from rule(operation)
+    if operation.money == "required" and operation.risk.money_impact == "none":
+        yield ("risk", "money_impact"), "cannot be none for an operation that requires money"
+    for name, parameter in operation.parameters.items():
+        for place, sentence in _in_parameter(parameter):
+            yield ("parameters", name, *place), sentence
+
+
+def _in_deadlines(operation: Operation) -> Iterator[Contradiction]:
+    times = operation.deadlines
+    if times.connect_ms > times.response_ms:
+        yield (
+            ("deadlines", "connect_ms"),
+            f"cannot be longer than response_ms ({times.response_ms}), which contains it",
+        )
+    if times.response_ms > times.step_ms:
+        yield (
+            ("deadlines", "response_ms"),
+            f"cannot be longer than step_ms ({times.step_ms}), the whole step",
+        )
+
+
+def _in_key(operation: Operation) -> Iterator[Contradiction]:
+    window = operation.key_window_ms
+    if operation.reliability != "keyed":
+        for name in ("key_window_ms", "key_margin_ms"):
+            if name in operation.model_fields_set:
+                yield (name,), f"means nothing for the class {operation.reliability}: it has no key"
+        return
+    if window is None:
+        yield ("key_window_ms",), "is missing: how long does the provider remember a key?"
+        return
+    usable = window - operation.key_margin_ms
+    if usable <= operation.deadlines.response_ms:
+        place = (
+            "key_margin_ms" if "key_margin_ms" in operation.model_fields_set else "key_window_ms"
+        )
+        yield (
+            (place,),
+            (
+                f"leaves {max(usable, 0)} ms of the window in which a key may be used; "
+                f"one call may take {operation.deadlines.response_ms} ms"
+            ),
+        )
+
+
+def _in_finding_out(operation: Operation) -> Iterator[Contradiction]:
+    if operation.reliability == "none":
+        for name in ("lookups", "settle_horizon_ms", "search_lag_ms"):
+            if getattr(operation, name):
+                yield (name,), "means nothing for the class none: nothing can be looked up"
+        return
+    if operation.settle_horizon_ms == 0:
+        yield (
+            ("settle_horizon_ms",),
+            "is missing: how long after its last byte can a call still take effect?",
+        )
+    if not operation.lookups:
+        yield ("lookups",), "cannot be empty: an unknown outcome would never be found out"
+    for index, (earlier, later) in enumerate(pairwise(operation.lookups), start=1):
+        if later <= earlier:
+            yield ("lookups", index), f"cannot be {later} after {earlier}: delays must grow"
+
+
+def _in_attempts(operation: Operation) -> Iterator[Contradiction]:
+    retries = operation.retries
+    if retries.backoff_base_ms > retries.backoff_max_ms:
+        yield (
+            ("retries", "backoff_base_ms"),
+            f"cannot be longer than backoff_max_ms ({retries.backoff_max_ms})",
+        )
+    again = operation.second_attempt_after_absence
+    if again and operation.reliability != "lookup":
+        yield (
+            ("second_attempt_after_absence",),
+            f"is a choice of the class lookup only, not of {operation.reliability}",
+        )
+        return
+    match operation.reliability:
+        case "none" if retries.attempts_max > 1:
+            yield (
+                ("retries", "attempts_max"),
+                "must be 1 for the class none: nobody could tell whether the first had its effect",
+            )
+        case "lookup" if retries.attempts_max != (LOOKUP_ATTEMPTS_MAX if again else 1):
+            yield (
+                ("retries", "attempts_max"),
+                "must be 2 with second_attempt_after_absence and 1 without (class lookup)",
+            )
+        case _:
+            return
+
+
+def _in_names(operation: Operation) -> Iterator[Contradiction]:
+    for list_name, names in (("volatile", operation.volatile), ("personal", operation.personal)):
+        for index, name in enumerate(names):
+            if name not in operation.parameters:
+                yield (list_name, index), f"names {name}, which is no parameter of this operation"
+    if operation.compensation == operation.name:
+        yield ("compensation",), "cannot be the operation itself"
+
+
+def _in_principals(operation: Operation) -> Iterator[Contradiction]:
+    for index, pattern in enumerate(operation.principals):
+        if any(character in "?[]" for character in pattern):
+            yield ("principals", index), "may hold * for any characters, and no other wildcard"
+
+
+def _in_parameter(parameter: Parameter) -> Iterator[Contradiction]:
+    kind = parameter.type
+    for names, kinds in (
+        (("length_min", "length_max"), {"string", "identifier", "list", "object"}),
+        (("minimum", "maximum"), {"integer"}),
+        (("values",), {"string", "identifier"}),
+        (("items",), {"list"}),
+    ):
+        for name in names:
+            if kind not in kinds and name in parameter.model_fields_set:
+                yield (name,), f"means nothing for the type {kind}"
+    for low, high in (("length_min", "length_max"), ("minimum", "maximum")):
+        least, most = getattr(parameter, low), getattr(parameter, high)
+        if least is not None and most is not None and least > most:
+            yield (low,), f"cannot be larger than {high} ({most})"

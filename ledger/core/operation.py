@@ -1,0 +1,211 @@
+"""An operation as it is declared: what a request for it must look like, who may ask, and what its
+provider can be trusted with.
+
+Immutable and free of behaviour beyond checking. Read by `decide`, the doors, executors and the
+inquirer; made by `parse_catalogue`.
+"""
+
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from itertools import islice
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field
+
+from ledger.core.excerpt import excerpt
+from ledger.core.ids import MalformedId, ProviderKeyRule, check_component, check_operation
+from ledger.core.limits import (
+    ATTEMPTS_MAX,
+    CHOICES_MAX,
+    DIFFERENCES_MAX,
+    DURATION_MS_MAX,
+    LOOKUPS_MAX,
+    OPERATION_VERSION_MAX,
+    PARAMETERS_MAX,
+)
+from ledger.core.parameters import Parameter, Problem, ProblemCode
+from ledger.core.request import Request
+from ledger.core.wire import Text, Wire
+
+Reliability = Literal["keyed", "reference", "lookup", "none"]
+"""What the provider offers against a lost answer: an idempotency key, a unique reference, a lookup,
+or nothing.
+"""
+
+Level = Literal["none", "low", "medium", "high"]
+
+Duration = Annotated[int, Field(ge=0, le=DURATION_MS_MAX)]
+PositiveDuration = Annotated[int, Field(ge=1, le=DURATION_MS_MAX)]
+
+LOOKUPS_DEFAULT: Final = (30_000, 120_000, 600_000, 3_600_000, 21_600_000)
+"""30 s, 2 min, 10 min, 1 h, 6 h after the outcome became unknown."""
+
+KEY_MARGIN_MS_DEFAULT: Final = 600_000
+
+
+def _identifier(check: Callable[[str, str], str]) -> AfterValidator:
+    """A validator whose refusal reads on from the path: `is refused: it is empty; …`."""
+
+    def validate(text: str) -> str:
+        try:
+            return check(text, "it")
+        except MalformedId as malformed:
+            raise ValueError(f"is refused: {malformed}") from None
+
+    return AfterValidator(validate)
+
+
+def _target_prefix(text: str, field: str) -> str:
+    if not text.endswith(":"):
+        raise MalformedId(field, "does not end with a colon", "write it as in order:")
+    check_component(text[:-1], field)
+    return text
+
+
+OperationName = Annotated[str, _identifier(check_operation)]
+Component = Annotated[str, _identifier(check_component)]
+Names = Annotated[tuple[Text, ...], Field(strict=False, max_length=CHOICES_MAX)]
+
+
+class Target(Wire):
+    """What the operation acts on, named in the request as `order:A-1842`."""
+
+    description: Text
+    required: bool = True
+    prefix: Annotated[str, _identifier(_target_prefix)] | None = None
+
+
+class Risk(Wire):
+    """The facts that a policy decides by."""
+
+    irreversibility: Level
+    blast_radius: Level
+    ambiguity: Level
+    money_impact: Level
+    security_impact: Level
+
+
+class Deadlines(Wire):
+    """How long a connection, an answer, and the whole step with waits and retries may take."""
+
+    connect_ms: PositiveDuration
+    response_ms: PositiveDuration
+    step_ms: PositiveDuration
+
+
+class Retries(Wire):
+    """How often and how far apart an action may be tried."""
+
+    attempts_max: Annotated[int, Field(ge=1, le=ATTEMPTS_MAX)]
+    backoff_base_ms: PositiveDuration = 1_000
+    backoff_max_ms: PositiveDuration = 60_000
+
+
+def _retries_of(declared: dict[str, Any]) -> Retries:
+    trusted = declared.get("reliability") in {"keyed", "reference"}
+    return Retries(attempts_max=5 if trusted else 1)
+
+
+def _lookups_of(declared: dict[str, Any]) -> tuple[int, ...]:
+    return () if declared.get("reliability") == "none" else LOOKUPS_DEFAULT
+
+
+class Operation(Wire):
+    """One version of an operation.
+
+    `key_window_ms`: how long the provider remembers a key; less `key_margin_ms`, how long we use
+    it. `settle_horizon_ms`: how long after its last byte a call can still take effect.
+    `search_lag_ms`: how far the provider's lookup runs behind its book. `lookups`: delays after
+    which an unknown outcome is looked up. `look_alike_window_ms`: how long an equal request is
+    suspected to be a duplicate; 0 is off.
+    """
+
+    name: OperationName
+    version: Annotated[int, Field(ge=1, le=OPERATION_VERSION_MAX)]
+    description: Text | None = None
+    provider: Component
+    account: Component
+    reliability: Reliability
+    target: Target | None = None
+    money: Literal["required", "forbidden", "optional"]
+    parameters: Annotated[dict[Component, Parameter], Field(max_length=PARAMETERS_MAX)] = Field(
+        default_factory=dict
+    )
+    volatile: Names = ()
+    personal: Names = ()
+    principals: Annotated[
+        tuple[Text, ...], Field(strict=False, min_length=1, max_length=CHOICES_MAX)
+    ]
+    risk: Risk
+    deadlines: Deadlines
+    retries: Retries = Field(default_factory=_retries_of)
+    key_window_ms: PositiveDuration | None = None
+    key_margin_ms: Duration = KEY_MARGIN_MS_DEFAULT
+    settle_horizon_ms: Duration = 0
+    search_lag_ms: Duration = 0
+    lookups: Annotated[
+        tuple[PositiveDuration, ...], Field(strict=False, max_length=LOOKUPS_MAX)
+    ] = Field(default_factory=_lookups_of)
+    second_attempt_after_absence: bool = False
+    look_alike_window_ms: Duration = 0
+    compensation: OperationName | None = None
+    provider_key: ProviderKeyRule = ProviderKeyRule()
+
+    def allows(self, principal: str) -> bool:
+        """Whether a principal may ask for this operation at all; policy comes after."""
+        return any(fnmatchcase(principal, pattern) for pattern in self.principals)
+
+    def check(self, request: Request) -> tuple[Problem, ...]:
+        """Everything in which a request falls outside the declaration, at most DIFFERENCES_MAX;
+        empty if nothing.
+        """
+        return tuple(islice(self._problems(request), DIFFERENCES_MAX))
+
+    def _problems(self, request: Request) -> Iterator[Problem]:
+        yield from self._target_problems(request.target)
+        if self.money == "required" and request.money is None:
+            yield Problem("/money", ProblemCode.MONEY_MISSING, "/money must be given")
+        if self.money == "forbidden" and request.money is not None:
+            yield Problem(
+                "/money", ProblemCode.MONEY_NOT_ALLOWED, f"{self.name} takes no money; leave it out"
+            )
+        for name, parameter in self.parameters.items():
+            path = ("params", name)
+            if name in request.params:
+                value = request.params[name]
+                yield from parameter.problems(value, path, personal=name in self.personal)
+            elif parameter.required:
+                yield Problem(
+                    f"/params/{name}",
+                    ProblemCode.PARAMETER_MISSING,
+                    f"/params/{name} must be given",
+                )
+        for name in sorted(request.params.keys() - self.parameters.keys()):
+            shown = excerpt(name, chars_max=60)
+            yield Problem(
+                f"/params/{shown}",
+                ProblemCode.PARAMETER_UNKNOWN,
+                f"{self.name} v{self.version} has no parameter {shown}",
+            )
+
+    def _target_problems(self, target: str | None) -> Iterator[Problem]:
+        declared = self.target
+        if target is None:
+            if declared is not None and declared.required:
+                yield Problem("/target", ProblemCode.TARGET_MISSING, "/target must be given")
+        elif declared is None:
+            yield Problem(
+                "/target",
+                ProblemCode.TARGET_NOT_ALLOWED,
+                f"{self.name} acts on no target; leave it out",
+            )
+        elif declared.prefix is not None and not _has_prefix(target, declared.prefix):
+            yield Problem(
+                "/target",
+                ProblemCode.TARGET_PREFIX,
+                f"/target must be {declared.prefix} and what it names",
+            )
+
+
+def _has_prefix(target: str, prefix: str) -> bool:
+    return target.startswith(prefix) and len(target) > len(prefix)
