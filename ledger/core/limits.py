@@ -47,6 +47,9 @@ INTENT_BYTES_MAX = 64 * 1_024
 times.
 """
 
+REQUEST_DEPTH_MAX = 24
+"""Levels of a request; the other eight of JSON_DEPTH_MAX are for what it travels in."""
+
 JSON_DEPTH_MAX = 32
 """Objects and arrays within each other; far below the interpreter's own recursion limit."""
 
@@ -95,6 +98,9 @@ DECLINES_MAX = 8
 WEBHOOK_BYTES_MAX = 1_024 * 1_024
 """A webhook's raw body at the door."""
 
+WEBHOOK_HEADERS_MAX = 32
+"""Headers of a webhook that are kept beside its body: those that were signed or name the event."""
+
 RECORD_BYTES_MAX = 1_024 * 1_024
 """One record of the ledger and of every topic without a limit of its own."""
 
@@ -115,3 +121,9 @@ STARTS_REMEMBERED_MAX = 4_096
 
 TICKS_MAX = 1_000
 """Ticks that one owner has written and not yet answered; what is due beyond that waits."""
+
+INTENTS_REMEMBERED_MAX = 4_096
+"""Requests an executor keeps by their place in the ledger; another is read again when it is needed."""
+
+OFFERS_UNSPENT_MAX = 256
+"""Offers of one incarnation and partition whose sending time is remembered; they lapse long before."""
