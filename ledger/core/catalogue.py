@@ -67,7 +67,7 @@ class Catalogue:
 
     operations: tuple[Operation, ...]
     content_hash: str
-    timing: Timing = Timing()
+    timing: Timing = field(default_factory=Timing)
     _by_name: dict[tuple[str, int], Operation] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -162,10 +162,10 @@ Input = Propose | Cancel | Report | Decline | Evidence | Tick
 
 
 class Offered(Wire):
-    """An executor offers capacity on one partition of the ledger. Never replayed: it lapses at
-    `until_at`.
+    """An executor offers capacity on one partition of the ledger, for `valid_ms` from its append.
 
-    `slots` counts starts beyond those this incarnation has read up to ledger offset `seen_offset`.
+    Never replayed. `slots` counts starts beyond those this incarnation has read up to ledger
+    offset `seen_offset`.
     """
 
     incarnation: Text
@@ -173,4 +173,4 @@ class Offered(Wire):
     operations: tuple[Text, ...]
     slots: Count
     seen_offset: int
-    until_at: Milliseconds
+    valid_ms: Milliseconds

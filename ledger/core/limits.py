@@ -43,9 +43,12 @@ EXCERPT_CHARS_MAX = 200
 """A caller's value quoted in an error or a difference."""
 
 INTENT_BYTES_MAX = 64 * 1_024
-"""One intent as it arrives. Bounds the canonical form too: escapes and NFC grow it less than four
+"""One intent as it arrives. Bounds the canonical form too: normal form C grows a text at most three
 times.
 """
+
+MARKS_MAX = 30
+"""Combining marks in a row in text that has yet to be brought into normal form C."""
 
 REQUEST_DEPTH_MAX = 24
 """Levels of a request; the other eight of JSON_DEPTH_MAX are for what it travels in."""

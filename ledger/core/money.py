@@ -7,6 +7,7 @@ is asked for. Direction is the operation's business (`charge`, `refund`), never 
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from ledger.core.excerpt import excerpt
 from ledger.core.limits import INTEGER_MAX
@@ -47,7 +48,11 @@ def exponent(currency: str) -> int:
 
 
 def _known(currency: str) -> str:
-    exponent(currency)
+    try:
+        exponent(currency)
+    except ValueError as unknown:
+        message = {"message": str(unknown)}
+        raise PydanticCustomError("unknown_currency", "{message}", message) from None
     return currency
 
 

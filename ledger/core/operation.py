@@ -23,7 +23,7 @@ from ledger.core.limits import (
     OPERATION_VERSION_MAX,
     PARAMETERS_MAX,
 )
-from ledger.core.parameters import Parameter, Problem, ProblemCode
+from ledger.core.parameters import Parameter, Problem, ProblemCode, token_problems
 from ledger.core.request import Request
 from ledger.core.wire import Text, Wire
 
@@ -173,7 +173,9 @@ class Operation(Wire):
             path = ("params", name)
             if name in request.params:
                 value = request.params[name]
-                yield from parameter.problems(value, path, personal=name in self.personal)
+                if name not in self.personal:
+                    yield from token_problems(value, path)
+                yield from parameter.problems(value, path)
             elif parameter.required:
                 yield Problem(
                     f"/params/{name}",

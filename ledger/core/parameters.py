@@ -92,16 +92,11 @@ class Parameter(Wire):
     ) = None
     items: ParameterType | None = None
 
-    def problems(
-        self, value: JsonValue, path: tuple[str | int, ...], *, personal: bool
-    ) -> Iterator[Problem]:
-        """Everything in which a value falls outside; a token stands for any value of a personal
-        parameter.
+    def problems(self, value: JsonValue, path: tuple[str | int, ...]) -> Iterator[Problem]:
+        """Everything in which a value falls outside. A token stands for any value: where none may
+        stand, `token_problems` has said so before.
         """
-        if _is_token(value) and personal:
-            return
-        if not personal and _holds_token(value):
-            yield _problem(path, ProblemCode.TOKEN_NOT_ALLOWED, "is not declared personal")
+        if _is_token(value):
             return
         if not _is(self.type, value):
             yield _problem(path, ProblemCode.WRONG_TYPE, f"must be {_ARTICLES[self.type]}")
@@ -115,7 +110,7 @@ class Parameter(Wire):
                 yield from self._text_problems(value, path)
             case list():
                 yield from self._length_problems(len(value), path)
-                yield from self._item_problems(value, path, personal=personal)
+                yield from self._item_problems(value, path)
             case dict():
                 yield from self._length_problems(len(value), path)
             case _:
@@ -153,13 +148,19 @@ class Parameter(Wire):
             )
 
     def _item_problems(
-        self, items: list[JsonValue], path: tuple[str | int, ...], *, personal: bool
+        self, items: list[JsonValue], path: tuple[str | int, ...]
     ) -> Iterator[Problem]:
         if self.items is None:
             return
         item = Parameter(type=self.items)
         for index, value in enumerate(items):
-            yield from item.problems(value, (*path, index), personal=personal)
+            yield from item.problems(value, (*path, index))
+
+
+def token_problems(value: JsonValue, path: tuple[str | int, ...]) -> Iterator[Problem]:
+    """A token anywhere in the value of a parameter that is not declared personal."""
+    if _holds_token(value):
+        yield _problem(path, ProblemCode.TOKEN_NOT_ALLOWED, "is not declared personal")
 
 
 def _is(kind: ParameterType, value: JsonValue) -> bool:

@@ -23,8 +23,9 @@ from ledger.core.ids import MalformedId, check_component, check_identifier, chec
 from ledger.core.limits import (
     DIFFERENCES_MAX,
     INTEGER_MAX,
-    JSON_DEPTH_MAX,
+    MARKS_MAX,
     OPERATION_VERSION_MAX,
+    REQUEST_DEPTH_MAX,
 )
 from ledger.core.money import Money
 from ledger.core.strict import character_fault, pointer
@@ -52,6 +53,7 @@ class RequestFault(StrEnum):
     RESERVED_KEY = "reserved_key"
     MALFORMED_TOKEN = "malformed_token"  # noqa: S105 - a code, not a secret
     DUPLICATE_KEY = "duplicate_key"
+    TOO_MANY_MARKS = "too_many_marks"
 
 
 def _refused(code: str, message: str) -> PydanticCustomError:
@@ -132,13 +134,28 @@ def _check_characters(text: str, path: _Path) -> None:
     fault = character_fault(text)
     if fault is not None:
         raise _refused(fault, f"{pointer(path)} holds a {fault.replace('_', ' ')}")
+    # Ordering marks takes time that grows with the square of their number; no language needs more
+    # than the Stream-Safe Text Format (UAX #15, D4) allows.
+    if not unicodedata.is_normalized("NFC", text) and _marks_in_a_row(text) > MARKS_MAX:
+        raise _refused(
+            RequestFault.TOO_MANY_MARKS,
+            f"{pointer(path)} has more than {MARKS_MAX} combining marks in a row",
+        )
+
+
+def _marks_in_a_row(text: str) -> int:
+    longest = length = 0
+    for character in text:
+        length = length + 1 if unicodedata.combining(character) else 0
+        longest = max(longest, length)
+    return longest
 
 
 def _check_depth(path: _Path) -> None:
-    # Params themselves are level 2 of the canonical request.
-    if len(path) + 1 >= JSON_DEPTH_MAX:
+    # The request itself is the first level, its params the second.
+    if len(path) + 2 > REQUEST_DEPTH_MAX:
         raise _refused(
-            RequestFault.TOO_DEEP, f"{pointer(path)} is deeper than {JSON_DEPTH_MAX} levels"
+            RequestFault.TOO_DEEP, f"{pointer(path)} is deeper than {REQUEST_DEPTH_MAX} levels"
         )
 
 

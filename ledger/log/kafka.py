@@ -40,8 +40,7 @@ class LogUnreachableError(LedgerError):
 
 
 class TruncatedLogError(LedgerError):
-    """The log ends before, or begins behind, a position that this reader holds: records are gone.
-    """
+    """The log ends before, or begins behind, a position that this reader holds: records are gone."""
 
 
 class KafkaAppender:

@@ -4,8 +4,6 @@ The order of the guards is the order of `Rejection`. A key that is known answers
 else is looked at, so that a repeated proposal gets the same answer under every later catalogue.
 """
 
-from fnmatch import fnmatchcase
-
 from ledger.core.catalogue import Operation
 from ledger.core.config import AUTOMATIC_POLICY, AUTOMATIC_POLICY_HASH
 from ledger.core.decide.draft import Decided, Draft, replayed
@@ -57,7 +55,7 @@ def _refusal_of_new(
             return _refuse(Rejection.OTHER_VERSION, action=action.key)
     if given.revises is not None or key.action_id.revision is not None:
         return _refuse(Rejection.REVISION_NEEDS_PERSON, action=given.revises)
-    if not any(fnmatchcase(given.request.principal, allowed) for allowed in operation.principals):
+    if not operation.allows(given.request.principal):
         return _refuse(Rejection.NOT_ALLOWED)
     problems = operation.check(given.request)
     if problems:

@@ -204,7 +204,7 @@ def find_out(draft: Draft, key: str) -> None:
         return
     wait_ms = _backoff_ms(action, operation, action.counted_attempts)
     asked_since_attempt = action.lookups_answered >= action.counted_attempts
-    if asked_since_attempt or not operation.lookups_ms:
+    if asked_since_attempt or not operation.lookups:
         due_at = draft.now + wait_ms
         if bar(action, operation, due_at) is None:
             timer = TimerSet(action=key, version=draft.version(key), purpose="retry", due_at=due_at)
@@ -216,11 +216,11 @@ def find_out(draft: Draft, key: str) -> None:
 def ask_later_or_review(draft: Draft, key: str, operation: Operation) -> None:
     """The next rung of the lookup schedule; after the last one a person."""
     action = draft.action(key)
-    if action.lookups_answered < len(operation.lookups_ms):
-        due_at = draft.now + operation.lookups_ms[action.lookups_answered]
+    if action.lookups_answered < len(operation.lookups):
+        due_at = draft.now + operation.lookups[action.lookups_answered]
         draft.add(TimerSet(action=key, version=draft.version(key), purpose="lookup", due_at=due_at))
     elif action.status is not Status.NEEDS_REVIEW:
-        review(draft, key, "lookups_exhausted" if operation.lookups_ms else "no_way_to_find_out")
+        review(draft, key, "lookups_exhausted" if operation.lookups else "no_way_to_find_out")
 
 
 def ask(draft: Draft, key: str) -> None:
@@ -256,18 +256,23 @@ def _backoff_ms(action: Action, operation: Operation, tries: int) -> int:
     )
 
 
-def due_at(action: Action, *, skew_ms: int) -> int | None:
-    """When time alone next changes the action, or None. A retry that is due and waits for capacity
-    is not time's business.
+def due_at(action: Action, now: int, *, skew_ms: int) -> int | None:
+    """When time alone next changes the action, or None.
+
+    A retry that is due waits for capacity, which is not time's business: then only the step's
+    deadline is.
     """
     if action.running is not None:
         return action.running.lease_until + skew_ms
     if action.lookup is not None:
         return action.lookup.answer_by
-    if action.status is Status.READY:
-        retry_at = action.timer.due_at if action.timer else action.step_deadline_at
-        return min(retry_at, action.step_deadline_at)
-    return action.timer.due_at if action.timer else None
+    timer = action.timer
+    if timer is not None and (timer.purpose == "lookup" or timer.due_at > now):
+        may_start = action.status is Status.READY
+        return min(timer.due_at, action.step_deadline_at) if may_start else timer.due_at
+    if action.status is Status.READY or timer is not None:
+        return action.step_deadline_at
+    return None
 
 
 def awaits_offer(action: Action, now: int) -> bool:

@@ -1,0 +1,195 @@
+"""From an inbox record to the one decision record that answers it, without I/O.
+
+What cannot be read, sits in the wrong partition or breaks a rule of ours gets its named answer
+here, so that every input has exactly one decision and nothing behind it waits.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ledger.core import inputs as i
+from ledger.core.catalogue import Catalogue, parse_catalogue
+from ledger.core.config import Config
+from ledger.core.decide import Decided, decide
+from ledger.core.decide.schedule import awaits_offer
+from ledger.core.evolve import Place
+from ledger.core.ids import MalformedId, stream_key_of
+from ledger.core.invariants import BrokenInvariantError
+from ledger.core.offers import Offer
+from ledger.core.records import Adopted, Cause, Decision, Quarantined
+from ledger.core.rejections import Detail, Refused, Rejection
+from ledger.core.state import Action, AttemptStatus, Stream
+from ledger.log.envelope import Unreadable, read_input
+from ledger.log.port import Record
+from ledger.log.quarantine import sha256_of
+from ledger.log.topics import Topic, partition_of
+
+PickOffer = Callable[[str, frozenset[str]], Offer | None]
+"""Capacity for an operation, from nobody who gave this action back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where a decision will stand and what it may look at."""
+
+    at: int
+    epoch: int
+    partition: int
+    partitions: int
+    decided_at: int
+    config: Config | None
+    stream_of: Callable[[str], Stream]
+    pick: PickOffer
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The decision, the offer it spends, and why its input is to be quarantined, if it is."""
+
+    decision: Decision
+    offer_spent: Offer | None = None
+    unreadable: Unreadable | None = None
+
+
+def make_decision(record: Record, seat: Seat) -> Made | None:
+    """Answer one inbox record. None for a genesis record, which is no input."""
+    cause = Cause(topic=Topic(record.topic).value, partition=record.partition, offset=record.offset)
+    given = read_input(record)
+    match given:
+        case i.Propose() | i.Cancel() | i.Report() | i.Decline() | i.Evidence():
+            return _decided(record, given, cause, seat, _stream_of_action(given.key))
+        case i.Tick():
+            copied = cause.model_copy(update={"copied": f"tick due {given.due_at}"})
+            return _decided(record, given, copied, seat, given.stream)
+        case i.Publish():
+            return Made(_published(given, cause, seat))
+        case i.Offered():
+            return _quarantined(record, cause, seat, Unreadable("not_an_input", "an offer"))
+        case Unreadable():
+            return _quarantined(record, cause, seat, given)
+        case _:
+            return None
+
+
+def _stream_of_action(key: str) -> str | None:
+    try:
+        return stream_key_of(key)
+    except MalformedId:
+        return None
+
+
+def _decided(
+    record: Record, given: i.Input, cause: Cause, seat: Seat, stream_key: str | None
+) -> Made:
+    """Decide an input for the stream it names, if that stream lives here."""
+    if stream_key is None:
+        malformed = Refused(code=Rejection.MALFORMED_KEY)
+        return Made(_decision(cause, seat, "", Decided(refused=malformed)))
+    here = partition_of(stream_key, seat.partitions) == seat.partition
+    if not here or record.key != stream_key.encode():
+        misrouted = Refused(code=Rejection.MISROUTED)
+        return Made(_decision(cause, seat, stream_key, Decided(refused=misrouted)))
+    stream, config = seat.stream_of(stream_key), seat.config
+    if config is None:
+        unknown = Refused(code=Rejection.UNKNOWN_OPERATION)
+        return Made(_decision(cause, seat, stream_key, Decided(refused=unknown)))
+    offer = _offer_for(given, stream, seat)
+    # A start is never decided before the offer it spends was appended.
+    now = seat.decided_at if offer is None else max(seat.decided_at, offer.appended_at)
+    try:
+        decided = decide(stream, config, given, Place(seat.at, now), offer)
+    except BrokenInvariantError as fault:
+        return _quarantined(record, cause, seat, Unreadable("broken_invariant", str(fault)))
+    if decided.offer_spent is None:
+        now = seat.decided_at
+        if offer is not None:
+            decided = decide(stream, config, given, Place(seat.at, now), None)
+    return Made(_decision(cause, seat, stream_key, decided, now), decided.offer_spent)
+
+
+def _offer_for(given: i.Input, stream: Stream, seat: Seat) -> Offer | None:
+    """Capacity for the start that this input may lead to, or None where it leads to none."""
+    match given:
+        case i.Propose(request=request, key=key):
+            if stream.action(key) is not None:
+                return None
+            return seat.pick(request.operation, frozenset())
+        case i.Tick():
+            for action in stream.actions:
+                if awaits_offer(action, seat.decided_at):
+                    return seat.pick(action.request.operation, holders_that_declined(action))
+            return None
+        case _:
+            return None
+
+
+def holders_that_declined(action: Action) -> frozenset[str]:
+    """Incarnations that gave this action back: they are not asked again."""
+    return frozenset(
+        attempt.holder for attempt in action.attempts if attempt.status is AttemptStatus.DECLINED
+    )
+
+
+def _decision(
+    cause: Cause, seat: Seat, stream_key: str, decided: Decided, now: int | None = None
+) -> Decision:
+    return Decision(
+        at=seat.at,
+        epoch=seat.epoch,
+        cause=cause,
+        decided_at=seat.decided_at if now is None else now,
+        stream=stream_key,
+        facts=decided.facts,
+        refused=decided.refused,
+        unchanged=decided.unchanged,
+    )
+
+
+def _quarantined(record: Record, cause: Cause, seat: Seat, why: Unreadable) -> Made:
+    quarantined = Quarantined(
+        reason=why.reason, sha256=sha256_of(record.value), size_bytes=len(record.value or b"")
+    )
+    decision = Decision(
+        at=seat.at,
+        epoch=seat.epoch,
+        cause=cause,
+        decided_at=seat.decided_at,
+        stream="",
+        quarantined=quarantined,
+    )
+    return Made(decision, unreadable=why)
+
+
+def _published(given: i.Publish, cause: Cause, seat: Seat) -> Decision:
+    """Adopt a configuration that is valid; refuse any other, and keep what holds."""
+    parsed = parse_catalogue(given.content)
+    if isinstance(parsed, Catalogue) and parsed.content_hash == given.content_hash:
+        adopted = Adopted(
+            kind=given.kind,
+            content=given.content,
+            content_hash=given.content_hash,
+            offset=cause.offset,
+        )
+        return Decision(
+            at=seat.at,
+            epoch=seat.epoch,
+            cause=cause,
+            decided_at=seat.decided_at,
+            stream="",
+            adopted=adopted,
+        )
+    mistakes = () if isinstance(parsed, Catalogue) else parsed
+    details = tuple(
+        Detail(path=mistake.path, code=f"line_{mistake.line}", message=mistake.message)
+        for mistake in mistakes
+    )
+    refused = Refused(code=Rejection.INVALID_CONFIGURATION, details=details)
+    return _decision(cause, seat, "", Decided(refused=refused))
+
+
+def config_of(adopted: Adopted) -> Config:
+    """The configuration that an adopted record holds; it was valid when it was adopted."""
+    parsed = parse_catalogue(adopted.content)
+    if not isinstance(parsed, Catalogue):
+        raise BrokenInvariantError("an adopted catalogue no longer parses")
+    return Config(parsed, adopted.content_hash)

@@ -1,0 +1,197 @@
+"""An executor without I/O: what it offers, which starts are its own, and until when it may act on
+them.
+
+It acts on accepted starts that name its incarnation, each once. No clocks need to agree: a start
+names the offer it spends, and the holder counts every limit from the moment it sent that offer, on
+its own clock; so it always stops before the ledger believes that it has. It must never decide what
+to do: the request and the key come from the log.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from ledger.core.facts import AttemptStarted, IntentRecorded
+from ledger.core.inputs import Decline, Offered, Report, ReportedOutcome
+from ledger.core.limits import INTENTS_REMEMBERED_MAX, OFFERS_UNSPENT_MAX, STARTS_REMEMBERED_MAX
+from ledger.core.records import Decision
+from ledger.core.request import Request, request_hash
+from ledger.log.envelope import MARK_EPOCH, MARK_START, marks_of
+from ledger.log.fold import PartitionFold
+from ledger.log.port import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A start that names this incarnation. `request` is None where its intent has to be read at
+    `start.intent_offset`.
+
+    `offered_mono_ms` is when the offer it spends was sent, on the holder's clock.
+    """
+
+    start: AttemptStarted
+    stream: str
+    partition: int
+    request: Request | None
+    offered_mono_ms: int
+
+    def until(self, log_time: int) -> int:
+        """A moment of log time as the latest it can be on the holder's clock."""
+        return self.offered_mono_ms + (log_time - self.start.offered_at)
+
+    def report(self, outcome: ReportedOutcome) -> Report:
+        """What became of it, for the log."""
+        start = self.start
+        return Report(
+            key=start.action,
+            attempt=start.attempt,
+            fencing_token=start.fencing_token,
+            holder=start.holder,
+            outcome=outcome,
+        )
+
+    def decline(self, code: str) -> Decline:
+        """That nothing was sent and nothing will be."""
+        start = self.start
+        return Decline(
+            key=start.action,
+            attempt=start.attempt,
+            fencing_token=start.fencing_token,
+            holder=start.holder,
+            code=code,
+        )
+
+
+def objection(
+    assignment: Assignment, request: Request, mono_ms: int, *, margin_ms: int
+) -> str | None:
+    """Why the holder must not send now, or None. Asked last of all, with the connection open and no
+    byte sent.
+    """
+    start = assignment.start
+    if request_hash(request) != start.request_hash:
+        return "request_hash_differs"
+    if mono_ms >= assignment.until(start.lease_until) - margin_ms:
+        return "lease_over"
+    if mono_ms >= assignment.until(start.deadline_at):
+        return "deadline_over"
+    if start.key_expires_at is not None and mono_ms >= assignment.until(start.key_expires_at):
+        return "key_window_closed"
+    return None
+
+
+@dataclass(slots=True)
+class _Place:
+    """What this incarnation knows of one partition."""
+
+    fold: PartitionFold
+    sent: OrderedDict[int, int] = field(default_factory=OrderedDict)
+    sequence: int = 0
+    outstanding: int = 0
+    slots_offered: int = 0
+    starts_since_offer: int = 0
+    is_current: bool = False
+
+
+class Hands:
+    """One incarnation: born with a random name, ended by any seek, reset or fork."""
+
+    def __init__(
+        self, incarnation: str, operations: tuple[str, ...], slots_by_partition: dict[int, int]
+    ) -> None:
+        self.incarnation = incarnation
+        self.operations = operations
+        self._slots = slots_by_partition
+        self._places = {part: _Place(PartitionFold(part)) for part in slots_by_partition}
+        self._acted: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._intents: OrderedDict[tuple[int, int], Request] = OrderedDict()
+        self._mark = MARK_START + incarnation.encode()
+
+    def begin(self, partition: int, *, next_offset: int, epoch: int) -> None:
+        """Read a partition from a point at which its epoch is known."""
+        fold = self._places[partition].fold
+        fold.next_offset, fold.epoch = next_offset, epoch
+
+    def caught_up(self, partition: int) -> None:
+        """Everything that lay in the partition when this incarnation began has been read: now it
+        may act.
+        """
+        self._places[partition].is_current = True
+
+    def next_offset(self, partition: int) -> int:
+        """The next ledger offset to read."""
+        return self._places[partition].fold.next_offset
+
+    def feed(self, record: Record) -> list[Assignment]:
+        """Read one ledger record; the starts in it that are to be acted on."""
+        place = self._places[record.partition]
+        marks = marks_of(record)
+        if marks is not None and MARK_EPOCH not in marks and self._mark not in marks:
+            place.fold.next_offset = record.offset + 1
+            return []
+        read = place.fold.feed(record)
+        if not isinstance(read, Decision):
+            return []
+        found: list[Assignment] = []
+        for fact in read.facts:
+            if isinstance(fact, IntentRecorded):
+                self._remember(record.partition, read.at, fact.request)
+            elif isinstance(fact, AttemptStarted) and fact.holder == self.incarnation:
+                assignment = self._assigned(place, read, fact)
+                if assignment is not None:
+                    found.append(assignment)
+        return found
+
+    def _assigned(self, place: _Place, read: Decision, start: AttemptStarted) -> Assignment | None:
+        place.outstanding += 1
+        place.starts_since_offer += 1
+        identity = (start.action, start.attempt)
+        sent_mono_ms = place.sent.get(start.offer_sequence)
+        if not place.is_current or sent_mono_ms is None or identity in self._acted:
+            return None
+        self._acted[identity] = None
+        while len(self._acted) > STARTS_REMEMBERED_MAX * 16:
+            self._acted.popitem(last=False)
+        request = self._intents.get((place.fold.partition, start.intent_offset))
+        return Assignment(start, read.stream, place.fold.partition, request, sent_mono_ms)
+
+    def _remember(self, partition: int, offset: int, request: Request) -> None:
+        self._intents[partition, offset] = request
+        while len(self._intents) > INTENTS_REMEMBERED_MAX:
+            self._intents.popitem(last=False)
+
+    def ended(self, assignment: Assignment) -> None:
+        """The report or decline of an assignment is durable: its slot is free again."""
+        self._places[assignment.partition].outstanding -= 1
+
+    def wants_to_offer(self, partition: int) -> bool:
+        """Whether the ledger may start less than half of what is free here: time for a new offer
+        before the old one lapses.
+        """
+        place = self._places[partition]
+        known = place.slots_offered - place.starts_since_offer
+        free = self._free(partition)
+        return place.is_current and free > 0 and known * 2 <= free
+
+    def _free(self, partition: int) -> int:
+        return max(0, self._slots[partition] - self._places[partition].outstanding)
+
+    def offer(self, partition: int, mono_ms: int, *, valid_ms: int) -> Offered | None:
+        """The next offer for a partition, or None while it must not act there. Call it right before
+        sending.
+        """
+        place = self._places[partition]
+        if not place.is_current:
+            return None
+        place.sequence += 1
+        place.sent[place.sequence] = mono_ms
+        while len(place.sent) > OFFERS_UNSPENT_MAX:
+            place.sent.popitem(last=False)
+        place.slots_offered, place.starts_since_offer = self._free(partition), 0
+        return Offered(
+            incarnation=self.incarnation,
+            sequence=place.sequence,
+            operations=self.operations,
+            slots=place.slots_offered,
+            seen_offset=place.fold.next_offset - 1,
+            valid_ms=valid_ms,
+        )

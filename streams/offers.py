@@ -1,0 +1,97 @@
+"""The executors' offers as the owner of a partition sees them: who has how many slots, until when.
+
+Offers are not state: they are read from the end of their topic, lapse, and are never replayed.
+Starts that an incarnation cannot have read when it made its offer count against that offer, so an
+offer is never spent twice, not even by a new owner.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from ledger.core.facts import AttemptStarted
+from ledger.core.inputs import Offered
+from ledger.core.limits import OFFERS_REMEMBERED_MAX, STARTS_REMEMBERED_MAX
+from ledger.core.offers import Offer
+from ledger.core.records import Decision
+
+
+@dataclass(slots=True)
+class _Standing:
+    offered: Offered
+    appended_at: int
+    reserved: int = 0
+
+    @property
+    def until_at(self) -> int:
+        """Log time at which the offer lapses."""
+        return self.appended_at + self.offered.valid_ms
+
+
+@dataclass(slots=True)
+class OfferBook:
+    """Standing offers by incarnation, and the ledger offsets of the starts that name each."""
+
+    _standing: dict[str, _Standing] = field(default_factory=dict)
+    _starts: dict[str, deque[int]] = field(default_factory=dict)
+
+    def offered(self, offered: Offered, appended_at: int) -> None:
+        """A newer offer of an incarnation replaces its older one."""
+        known = self._standing.get(offered.incarnation)
+        if known is not None and known.offered.sequence >= offered.sequence:
+            return
+        self._standing.pop(offered.incarnation, None)
+        self._standing[offered.incarnation] = _Standing(offered, appended_at)
+        while len(self._standing) > OFFERS_REMEMBERED_MAX:
+            self._standing.pop(next(iter(self._standing)))
+
+    def saw(self, decision: Decision) -> None:
+        """Count the starts of a decision that landed against the offers they spend."""
+        for fact in decision.facts:
+            if isinstance(fact, AttemptStarted):
+                starts = self._starts.setdefault(fact.holder, deque(maxlen=STARTS_REMEMBERED_MAX))
+                starts.append(decision.at)
+        while len(self._starts) > OFFERS_REMEMBERED_MAX:
+            self._starts.pop(next(iter(self._starts)))
+
+    def pick(self, operation: str, running_at: int, declined: frozenset[str]) -> Offer | None:
+        """A slot for an operation, from whoever has most left; reserve it with `reserve` when it is
+        spent.
+        """
+        best: _Standing | None = None
+        for standing in self._standing.values():
+            offered = standing.offered
+            if (
+                operation in offered.operations
+                and running_at <= standing.until_at
+                and offered.incarnation not in declined
+                and self._left(standing) > 0
+                and (best is None or self._left(standing) > self._left(best))
+            ):
+                best = standing
+        if best is None:
+            return None
+        offered = best.offered
+        return Offer(offered.incarnation, offered.sequence, best.appended_at, best.until_at)
+
+    def reserve(self, offer: Offer) -> None:
+        """Hold a slot for a start that is decided and not yet known to have landed."""
+        standing = self._standing.get(offer.incarnation)
+        if standing is not None:
+            standing.reserved += 1
+
+    def settle_reservations(self) -> None:
+        """The batch landed (its starts were counted by `saw`) or was lost: nothing is held any
+        more.
+        """
+        for standing in self._standing.values():
+            standing.reserved = 0
+
+    def _left(self, standing: _Standing) -> int:
+        seen = standing.offered.seen_offset
+        starts = self._starts.get(standing.offered.incarnation, ())
+        unseen = 0
+        for offset in reversed(starts):
+            if offset <= seen:
+                break
+            unseen += 1
+        return standing.offered.slots - unseen - standing.reserved
