@@ -1,0 +1,321 @@
+"""Settings: everything a process takes from its environment, read once and in one place.
+
+Guarantees that a process starts with values that were checked or does not start at all, and then
+every mistake is named at once with its variable and with what it should be. Must never print a
+secret. Called by the command line; everything else gets values as arguments.
+"""
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+from ledger.core.errors import LedgerError
+from ledger.core.ids import COMPONENT
+
+PREFIX: Final = "ACTIONLEDGER_"
+PARTITIONS_MAX: Final = 1_024
+PORT_MAX: Final = 65_535
+TOPIC_PREFIX_CHARS_MAX: Final = 64
+SECRETS_PER_ACCOUNT_MAX: Final = 8
+# Read by the crash points of tests, which end a process at a named place in the code.
+_NOT_OURS: Final = ("CRASH",)
+
+_Value = TypeVar("_Value")
+
+
+class LogFormat(StrEnum):
+    """How log lines look: for machines, or for a person at a terminal."""
+
+    JSON = "json"
+    PLAIN = "plain"
+
+
+class LogLevel(StrEnum):
+    """The least serious line that is written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One variable that is wrong: what it is called, what is wrong, what would be right."""
+
+    variable: str
+    problem: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.variable} {self.problem}: {self.hint}"
+
+
+class SettingsError(LedgerError):
+    """The environment is not fit to start with. `mistakes` names every one."""
+
+    def __init__(self, mistakes: tuple[Mistake, ...]) -> None:
+        lines = "\n".join(f"  {mistake}" for mistake in mistakes)
+        super().__init__(
+            f"the environment has {len(mistakes)} mistake(s):\n{lines}\n",
+            hint="Correct the variables named above and start again.",
+        )
+        self.mistakes = mistakes
+
+
+class _Wrong(ValueError):  # noqa: N818 - a signal of the readers below, never seen outside
+    """A value that is refused, with what it should be."""
+
+    def __init__(self, problem: str, hint: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a process is told. What holds a secret is left out of `repr`."""
+
+    kafka_bootstrap: str
+    database_url: str = field(repr=False)
+    topic_prefix: str
+    partitions: int
+    http_host: str
+    http_port: int
+    state_dir: Path
+    api_keys_file: Path
+    webhook_secrets: Mapping[tuple[str, str], tuple[str, ...]] = field(repr=False)
+    provider_urls: Mapping[str, str]
+    log_level: LogLevel
+    log_format: LogFormat
+    url: str
+    api_key: str | None = field(repr=False)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Settings":
+        """Read `ACTIONLEDGER_*`; raises SettingsError with every mistake.
+
+        `environment` stands in for that of the process. A variable that is empty counts as absent.
+        """
+        given = os.environ if environment is None else environment
+        reader = _Reader(given)
+        state_dir = reader.take("STATE_DIR", _absolute_path, _default_state_dir(given))
+        host = reader.take("HTTP_HOST", _host, "127.0.0.1")
+        port = reader.take("HTTP_PORT", _number(1, PORT_MAX), 8_788)
+        settings = cls(
+            kafka_bootstrap=reader.take("KAFKA_BOOTSTRAP", _bootstrap, "127.0.0.1:9092"),
+            database_url=reader.take(
+                "DATABASE_URL", _database_url, "postgresql://127.0.0.1:5432/actionledger"
+            ),
+            topic_prefix=reader.take("TOPIC_PREFIX", _topic_prefix, "actionledger."),
+            partitions=reader.take("PARTITIONS", _number(1, PARTITIONS_MAX), 6),
+            http_host=host,
+            http_port=port,
+            state_dir=state_dir,
+            api_keys_file=reader.take("API_KEYS_FILE", _absolute_path, state_dir / "api_keys.toml"),
+            webhook_secrets=reader.take("WEBHOOK_SECRETS_FILE", _secrets_file, _NO_SECRETS),
+            provider_urls=reader.take("PROVIDER_URLS", _provider_urls, _NO_URLS),
+            log_level=reader.take("LOG_LEVEL", _choice(LogLevel), LogLevel.INFO),
+            log_format=reader.take("LOG_FORMAT", _choice(LogFormat), LogFormat.JSON),
+            url=reader.take("URL", _http_url, f"http://{host}:{port}"),
+            api_key=reader.take("API_KEY", _api_key, None),
+        )
+        mistakes = reader.all_mistakes()
+        if mistakes:
+            raise SettingsError(mistakes)
+        return settings
+
+
+_NO_SECRETS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = MappingProxyType({})
+_NO_URLS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class _Reader:
+    """Takes variables one by one and remembers what was asked for and what was wrong."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self._known: list[str] = []
+        self._mistakes: list[Mistake] = []
+
+    def take(self, name: str, read: Callable[[str], _Value], default: _Value) -> _Value:
+        """The value of a variable, or the default where it is absent or wrong."""
+        variable = PREFIX + name
+        self._known.append(variable)
+        text = self._environment.get(variable, "").strip()
+        if not text:
+            return default
+        try:
+            return read(text)
+        except _Wrong as wrong:
+            self._mistakes.append(Mistake(variable, wrong.problem, wrong.hint))
+            return default
+
+    def all_mistakes(self) -> tuple[Mistake, ...]:
+        """What was wrong, and every variable with our prefix that nobody asked for."""
+        exempt = tuple(PREFIX + name for name in _NOT_OURS)
+        for variable in sorted(self._environment):
+            if not variable.startswith(PREFIX) or variable in self._known:
+                continue
+            if not variable.startswith(exempt):
+                close = get_close_matches(variable, self._known, n=1)
+                hint = f"did you mean {close[0]}?" if close else "remove it"
+                self._mistakes.append(Mistake(variable, "is not a setting", hint))
+        return tuple(self._mistakes)
+
+
+def _default_state_dir(environment: Mapping[str, str]) -> Path:
+    """Where the XDG Base Directory Specification keeps what outlives a restart."""
+    parent = environment.get("XDG_STATE_HOME", "")
+    if not parent or not Path(parent).is_absolute():
+        parent = str(Path(environment.get("HOME", "") or Path.home()) / ".local" / "state")
+    return Path(parent) / "actionledger"
+
+
+def _number(smallest: int, largest: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit()) or not smallest <= int(text[:9]) <= largest:
+            raise _Wrong("is not a number in range", f"write {smallest} to {largest}")
+        return int(text)
+
+    return read
+
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def _choice(choices: type[_Choice]) -> Callable[[str], _Choice]:
+    def read(text: str) -> _Choice:
+        try:
+            return choices(text.lower())
+        except ValueError:
+            raise _Wrong("is none of the choices", f"write one of {', '.join(choices)}") from None
+
+    return read
+
+
+def _host(text: str) -> str:
+    if any(character.isspace() or character in "/@?#" for character in text):
+        raise _Wrong("is not a host", "write a name or an address, such as 127.0.0.1 or ::1")
+    return text
+
+
+def _bootstrap(text: str) -> str:
+    servers = [server.strip() for server in text.split(",")]
+    for server in servers:
+        host, colon, port = server.rpartition(":")
+        if not (host and colon and port.isascii() and port.isdigit()):
+            raise _Wrong("is not a list of brokers", "write host:port, several with commas")
+    return ",".join(servers)
+
+
+def _topic_prefix(text: str) -> str:
+    # A trailing dot keeps `a.` from also matching the topics of an installation called `ab`.
+    if (
+        len(text) > TOPIC_PREFIX_CHARS_MAX
+        or COMPONENT.fullmatch(text) is None
+        or not text.endswith(".")
+    ):
+        raise _Wrong(
+            "is not a topic prefix",
+            f"use letters, digits, dot, underscore, hyphen, at most {TOPIC_PREFIX_CHARS_MAX}, "
+            "and end it with a dot",
+        )
+    return text
+
+
+def _database_url(text: str) -> str:
+    parts = _split(text)
+    if parts is None or parts[0] not in {"postgresql", "postgres"}:
+        raise _Wrong("is not the URL of a database", "write postgresql://user@host:5432/database")
+    return text
+
+
+def _http_url(text: str) -> str:
+    parts = _split(text)
+    if parts is None or parts[0] not in {"http", "https"} or not parts[1]:
+        raise _Wrong("is not a web address", "write http://host:port or https://host")
+    return text.rstrip("/")
+
+
+def _split(text: str) -> tuple[str, str] | None:
+    """Scheme and host of a URL, or None where it is malformed."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # checked by reading it
+    except ValueError:
+        return None
+    return parts.scheme, parts.hostname or ""
+
+
+def _absolute_path(text: str) -> Path:
+    path = Path(text)
+    if not path.is_absolute():
+        raise _Wrong("is not an absolute path", "write the whole path from /")
+    return path
+
+
+def _provider_urls(text: str) -> Mapping[str, str]:
+    urls: dict[str, str] = {}
+    for entry in text.split(","):
+        name, _, url = entry.strip().partition("=")
+        if COMPONENT.fullmatch(name) is None or name in urls:
+            raise _Wrong(
+                "is not a list of providers",
+                "write name=https://host, several with commas, each name once",
+            )
+        try:
+            urls[name] = _http_url(url)
+        except _Wrong as wrong:
+            raise _Wrong(f"names for {name} what {wrong.problem}", wrong.hint) from None
+    return MappingProxyType(urls)
+
+
+def _api_key(text: str) -> str:
+    if not text.isascii() or any(character.isspace() for character in text):
+        raise _Wrong("is not an API key", "give the key as it was printed when it was made")
+    return text
+
+
+_SECRETS_SHAPE: Final = 'write [provider.account] and below it secrets = ["whsec_…"]'
+
+
+def _secrets_file(text: str) -> Mapping[tuple[str, str], tuple[str, ...]]:
+    """The secrets by provider and account from a TOML file; several during a rotation."""
+    path = _absolute_path(text)
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise _Wrong("cannot be read", f"{error.strerror}: {path}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        raise _Wrong("is not TOML", _SECRETS_SHAPE) from None
+    secrets: dict[tuple[str, str], tuple[str, ...]] = {}
+    for provider, accounts in tables.items():
+        if not isinstance(accounts, dict):
+            raise _Wrong(f"holds {provider}, which is no table", _SECRETS_SHAPE)
+        for account, table in accounts.items():
+            secrets[provider, account] = _account_secrets(provider, account, table)
+    return MappingProxyType(secrets)
+
+
+def _account_secrets(provider: str, account: str, table: object) -> tuple[str, ...]:
+    name = f"{provider}.{account}"
+    if COMPONENT.fullmatch(provider) is None or COMPONENT.fullmatch(account) is None:
+        raise _Wrong("names an account that is no component of a key", _SECRETS_SHAPE)
+    listed = table.get("secrets") if isinstance(table, dict) and len(table) == 1 else None
+    if (
+        not isinstance(listed, list)
+        or not 1 <= len(listed) <= SECRETS_PER_ACCOUNT_MAX
+        or not all(isinstance(secret, str) and secret for secret in listed)
+    ):
+        raise _Wrong(
+            f"holds no list of 1 to {SECRETS_PER_ACCOUNT_MAX} secrets for {name}", _SECRETS_SHAPE
+        )
+    return tuple(listed)
