@@ -101,7 +101,7 @@ class Broken:
 Exchanged: TypeAlias = Answered | Broken
 
 
-class _Broke(Exception):  # noqa: N818 - a signal, never seen outside
+class _Broke(Exception):
     """Carries a trouble out of the nested steps of one exchange."""
 
     def __init__(self, trouble: Trouble) -> None:

@@ -56,7 +56,7 @@ class Deadlines:
     response_ms: int
 
 
-class Declined(Exception):  # noqa: N818 - a decision, named like the other outcomes
+class Declined(Exception):
     """Raised by a `before_first_byte` guard that will not let the request out.
 
     `code` says why; `perform` returns it as `NotSent(code, Retry.LATER)`.
@@ -222,7 +222,7 @@ class Finder(Protocol):
         ...
 
 
-class ListingFailed(LedgerError):  # noqa: N818 - named for what happened
+class ListingFailed(LedgerError):
     """A page of `list_effects` could not be read; `code` says why. What came before it holds."""
 
     def __init__(self, code: str) -> None:

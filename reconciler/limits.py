@@ -1,0 +1,19 @@
+"""Bounds of finding out: webhooks that wait, and what one source may say.
+
+Called by matching, evidence, parking and the processes that run them.
+"""
+
+from typing import Final
+
+SOURCE_PART_CHARS_MAX: Final = 128
+"""One part of a source id; a longer one is replaced by its SHA-256. Four fit the ledger's texts."""
+
+FURTHER_REFERENCES_MAX: Final = 8
+"""Effects under one key that are reported beside the first; two already are a case for a person."""
+
+PARKED_DAYS: Final = 30
+PARKED_MS: Final = PARKED_DAYS * 24 * 3_600_000
+"""How long a webhook waits for its action. Providers redeliver for days, not weeks."""
+
+SWEEP_ROWS_MAX: Final = 200
+"""Parked webhooks matched in one transaction: a sweep goes on until one comes back short."""

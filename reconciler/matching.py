@@ -1,0 +1,130 @@
+"""Which action a verified webhook speaks of: by our key in its metadata, else by the provider's
+reference, else nobody's yet.
+
+Pure: the same webhook and the same known references give the same answer, so it can be asked again
+at any time. Guarantees that nothing is dropped: what matches no action is parked under a named
+reason, and what no mapping understands is kept as unrecognised. Must never judge money, status or
+attempts: the ledger does. Called by the webhook agent when a webhook arrives, and by the inquirer's
+sweep when a reference became known.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from ledger.core.ids import ActionKey, MalformedId
+from reconciler.providers.port import MappedWebhook, Unrecognised
+
+
+class MatchedBy(StrEnum):
+    """What tied a webhook to its action."""
+
+    METADATA = "metadata"
+    PROVIDER_KEY = "provider_key"
+    REFERENCE = "reference"
+
+
+class ParkedReason(StrEnum):
+    """Why a webhook that says something about an effect is nobody's yet.
+
+    Only the first two can be resolved by a reference that becomes known; the others are for a
+    person.
+    """
+
+    REFERENCE_UNKNOWN = "reference_unknown"
+    ACCOUNT_SHARED = "account_shared"
+    REFERENCE_MISSING = "reference_missing"
+    REFERENCE_AMBIGUOUS = "reference_ambiguous"
+    MARKS_DISAGREE = "marks_disagree"
+    ACCOUNT_DIFFERS = "account_differs"
+    PROVIDER_UNKNOWN = "provider_unknown"
+
+
+AWAITS_REFERENCE: frozenset[ParkedReason] = frozenset(
+    {ParkedReason.REFERENCE_UNKNOWN, ParkedReason.ACCOUNT_SHARED}
+)
+"""The reasons that a known reference can end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """The webhook is evidence about this action."""
+
+    action_key: str
+    by: MatchedBy
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """The webhook is kept, and looked at again when more is known."""
+
+    reason: ParkedReason
+
+
+@dataclass(frozen=True, slots=True)
+class Irrelevant:
+    """A known type that says nothing about any effect."""
+
+
+Match: TypeAlias = Matched | Parked | Irrelevant | Unrecognised
+
+
+def match_webhook(
+    mapped: MappedWebhook | Unrecognised,
+    *,
+    account: str,
+    known: Collection[str],
+    shared_accounts: frozenset[str] = frozenset(),
+) -> Match:
+    """Say whose webhook it is.
+
+    `account` is the one whose secret verified the webhook: a webhook that speaks for another proves
+    nothing there. `known` holds the action keys recorded under the webhook's reference on that
+    account. On an account in `shared_accounts`, which others write metadata on too, a key in the
+    metadata counts only together with a known reference.
+    """
+    if isinstance(mapped, Unrecognised):
+        return mapped
+    if mapped.meaning == "irrelevant":
+        return Irrelevant()
+    if mapped.account != account:
+        return Parked(ParkedReason.ACCOUNT_DIFFERS)
+    claimed = _claims(mapped)
+    distinct = set(claimed.values())
+    holders = set(known)
+    if len(distinct) > 1 or (distinct and holders and not distinct & holders):
+        return Parked(ParkedReason.MARKS_DISAGREE)
+    if claimed:
+        by, action_key = next(iter(claimed.items()))
+        if account in shared_accounts and action_key not in holders:
+            return Parked(ParkedReason.ACCOUNT_SHARED)
+        return Matched(action_key, by)
+    if len(holders) > 1:
+        return Parked(ParkedReason.REFERENCE_AMBIGUOUS)
+    if holders:
+        return Matched(holders.pop(), MatchedBy.REFERENCE)
+    if mapped.reference is None:
+        return Parked(ParkedReason.REFERENCE_MISSING)
+    return Parked(ParkedReason.REFERENCE_UNKNOWN)
+
+
+def _claims(mapped: MappedWebhook) -> dict[MatchedBy, str]:
+    """The action keys that the webhook itself names, the strongest first.
+
+    A text that is no action key is somebody else's metadata, not a fault; a provider key is an
+    action key wherever the provider's rules let the ledger use it unchanged.
+    """
+    marks = {
+        MatchedBy.METADATA: mapped.action_key,
+        MatchedBy.PROVIDER_KEY: mapped.provider_key,
+    }
+    return {by: text for by, text in marks.items() if text is not None and _is_action_key(text)}
+
+
+def _is_action_key(text: str) -> bool:
+    try:
+        ActionKey.parse(text)
+    except MalformedId:
+        return False
+    return True

@@ -1,0 +1,38 @@
+"""What the simulated provider's webhooks mean.
+
+Guarantees that any bytes have an answer. Must never verify or match: the first was done before, the
+second is done after. Built by the registry, used by the webhook agent.
+"""
+
+from typing import Final, Literal, TypeAlias
+
+from pydantic import ValidationError
+
+from ledger.core.limits import TEXT_CHARS_MAX
+from ledger.core.strict import MalformedJson, parse
+from reconciler.providers.limits import WEBHOOK_BYTES_MAX
+from reconciler.providers.port import MappedWebhook, Unrecognised
+from reconciler.providers.simulated.api import JSON_DEPTH_MAX, Event
+
+_Meaning: TypeAlias = tuple[Literal["final", "progress"], Literal["exists", "none", "pending"]]
+
+_MEANINGS: Final[dict[str, _Meaning]] = {
+    "effect.settled": ("final", "exists"),
+    "effect.refused": ("final", "none"),
+    "effect.pending": ("progress", "pending"),
+}
+
+
+class SimulatedMapping:
+    """Reads the simulated provider's webhooks."""
+
+    def map(self, raw: bytes) -> MappedWebhook | Unrecognised:
+        """Say what one webhook body means; see the port."""
+        try:
+            value = parse(raw, depth_max=JSON_DEPTH_MAX, bytes_max=WEBHOOK_BYTES_MAX)
+        except MalformedJson as fault:
+            return Unrecognised(fault.code.value)
+        event_type = value.get("type") if isinstance(value, dict) else None
+        if not isinstance(event_type, str) or len(event_type) > TEXT_CHARS_MAX:
+            return Unrecognised("no_event_type")
+        if event_type not in 
