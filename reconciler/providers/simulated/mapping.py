@@ -35,4 +35,22 @@ class SimulatedMapping:
         event_type = value.get("type") if isinstance(value, dict) else None
         if not isinstance(event_type, str) or len(event_type) > TEXT_CHARS_MAX:
             return Unrecognised("no_event_type")
-        if event_type not in 
+        if event_type not in _MEANINGS:
+            return Unrecognised("unknown_event_type", event_type)
+        try:
+            event = Event.model_validate(value)
+        except ValidationError:
+            return Unrecognised("malformed_event", event_type)
+        meaning, effect = _MEANINGS[event.type]
+        return MappedWebhook(
+            meaning=meaning,
+            effect=effect,
+            event_id=event.id,
+            event_type=event.type,
+            account=event.account,
+            reference=event.data.effect_id,
+            action_key=event.data.metadata.action_key,
+            provider_key=event.data.key,
+            money=event.data.amount,
+            occurred_at=event.created_at,
+        )
