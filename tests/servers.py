@@ -39,6 +39,7 @@ def servers() -> Iterator[Addresses]:
         return
     # In this thread (the servers end with it), on a loop that no test sees.
     loop = asyncio.new_event_loop()
+    loop.run_until_complete(local.prepare())  # once per machine; every restart gains by it
     running = local.servers()
     started = loop.run_until_complete(running.__aenter__())
     try:

@@ -8,6 +8,8 @@ For tests and benchmarks, as children that end with the process that started the
         await s.kafka.restart()
 """
 
-from gateway.local.servers import Servers, servers
+from gateway.local.errors import LocalError
+from gateway.local.progress import Progress
+from gateway.local.servers import Servers, prepare, servers
 
-__all__ = ["Servers", "servers"]
+__all__ = ["LocalError", "Progress", "Servers", "prepare", "servers"]

@@ -75,13 +75,19 @@ def folder_for(folder: Path, account: Account | None, name: str) -> Path:
     return SYSTEM_FOLDER / digest / name
 
 
+def make_passable(path: Path, account: Account | None) -> None:
+    """Make a folder that we own and the account may pass. Idempotent.
+
+    Folders above it that are new may be passed too; those that exist stay as they are.
+    """
+    for folder in (*reversed(path.parents), path):
+        if not folder.exists():
+            folder.mkdir(mode=0o700)
+            folder.chmod(0o711 if account else 0o700)
+
+
 def make_own(path: Path, account: Account | None) -> None:
-    """Make a folder for the account alone to write; folders above it that are new are passable."""
-    for parent in reversed(path.parents):
-        if not parent.exists():
-            parent.mkdir(mode=0o711)
-            parent.chmod(0o711)
+    """Make a folder that belongs to the account alone. Idempotent."""
     path.mkdir(mode=0o700, exist_ok=True)
     if account is not None:
         os.chown(path, account.uid, account.gid)
-        path.chmod(0o711)

