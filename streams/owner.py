@@ -52,6 +52,7 @@ class Batch:
     read: list[Decision] = field(default_factory=list)
     streams: dict[str, Stream] = field(default_factory=dict)
     quarantine: list[Outgoing] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
 
 
 class Owner:
@@ -89,8 +90,7 @@ class Owner:
         return read
 
     def barrier(self) -> Outgoing:
-        """The record that opens the next epoch, for exactly the place behind all that was folded.
-        """
+        """The record that opens the next epoch, for exactly the place behind all that was folded."""
         opened = EpochOpened(
             at=self.fold.next_offset,
             epoch=self.fold.epoch + 1,
@@ -195,6 +195,7 @@ class Owner:
             self.offers.reserve(made.offer_spent)
         if made.unreadable is not None:
             why = made.unreadable
+            batch.reasons.append(f"{why.reason}: {why.detail}")
             batch.quarantine.append(quarantined(record, reason=why.reason, detail=why.detail))
 
     def landed(self, batch: Batch, appended: Sequence[Appended], mono_ms: int) -> None:
@@ -208,7 +209,7 @@ class Owner:
         for read in batch.read:
             self.fold.next_offset = read.at + 1
             self.fold.apply(read)
-            self._settle(read)
+            self._settle(read, batch.streams.get(read.stream))
         self._adopt(batch.adopted)
         self.offers.settle_reservations()
         if appended:
@@ -223,7 +224,7 @@ class Owner:
             return
         if 0 <= appended.offset < at:
             raise TruncatedLedgerError(
-                f"Ledger {self.partition} took a record at {appended.offset} that belongs at {at}.",
+                f"Ledger {self.partition} took a record for {at} at {appended.offset}.",
                 hint="Records that were acknowledged are gone. Stop all writers and restore the log.",
             )
         raise LostContinuityError(
@@ -231,13 +232,16 @@ class Owner:
             hint="Another owner writes; read what stands there and decide again, once.",
         )
 
-    def _settle(self, read: Decision) -> None:
-        """Take over what an accepted decision says: state, timers, what waits for capacity."""
+    def _settle(self, read: Decision, folded: Stream | None = None) -> None:
+        """Take over what an accepted decision says: state, timers, what waits for capacity.
+
+        `folded` is the stream after the whole batch, folded from the same bytes when it was made.
+        """
         if read.cause.topic == "internal":
             self._ticking.discard(read.stream)
-        before = self.streams.get(read.stream)
         if read.facts:
-            self.streams[read.stream] = fold_decision(before or Stream(read.stream), read)
+            before = self.streams.get(read.stream) or Stream(read.stream)
+            self.streams[read.stream] = folded or fold_decision(before, read)
             self.offers.saw(read)
         if read.stream in self.streams:
             self._schedule(self.streams[read.stream], read.decided_at)

@@ -30,7 +30,7 @@ _COMPONENT: Final = rf"[A-Za-z0-9._-]{{1,{COMPONENT_CHARS_MAX}}}"
 _OPERATION: Final = (
     rf"(?=.{{1,{OPERATION_CHARS_MAX}}}(?::|\Z))[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*"
 )
-_ACTION_ID: Final = rf"({_COMPONENT})(?:#({_COMPONENT}))?(?:~([1-9][0-9]{{0,3}}))?"
+_ACTION_ID: Final = rf"({_COMPONENT})(?:#({_COMPONENT}))?(?:~([2-9]|[1-9][0-9]{{1,3}}))?"
 
 COMPONENT: Final = re.compile(_COMPONENT)
 """One component of a key; match it with `fullmatch`."""

@@ -48,7 +48,7 @@ class Cause(Wire):
     copied.
     """
 
-    topic: Literal["intents", "approvals", "attempts", "evidence", "internal", "config"]
+    topic: Text
     partition: Count
     offset: Count
     copied: Text | None = None

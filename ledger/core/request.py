@@ -39,6 +39,7 @@ subject's key.
 _TOKEN: Final = re.compile(r"hmac-sha256:[0-9a-f]{64}")
 _HASH_DOMAIN: Final = b"actionledger.request.v1\n"
 _ABSENT: Final = "(absent)"
+_PARAMS: Final = "params"
 
 _Path = tuple[str | int, ...]
 
@@ -74,8 +75,8 @@ def _identifier(check: Callable[[str, str], str], field: str) -> AfterValidator:
 
 def _check_params(params: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if TOKEN_KEY in params:
-        raise _refused(RequestFault.RESERVED_KEY, f"/{TOKEN_KEY} cannot stand for all parameters")
-    _check(params, ())
+        raise _refused(RequestFault.RESERVED_KEY, f"/params/{TOKEN_KEY} cannot stand for all parameters")
+    _check(params, (_PARAMS,))
     return params
 
 
@@ -113,7 +114,7 @@ def _check_members(members: dict[str, Any], path: _Path) -> None:
         if len(normal) != len(members):
             raise _refused(
                 RequestFault.DUPLICATE_KEY,
-                f"{pointer(path) or 'params'} has two keys that are one in Unicode normal form C",
+                f"{pointer(path)} has two keys that are one in Unicode normal form C",
             )
 
 
@@ -153,7 +154,7 @@ def _marks_in_a_row(text: str) -> int:
 
 def _check_depth(path: _Path) -> None:
     # The request itself is the first level, its params the second.
-    if len(path) + 2 > REQUEST_DEPTH_MAX:
+    if len(path) + 1 > REQUEST_DEPTH_MAX:
         raise _refused(
             RequestFault.TOO_DEEP, f"{pointer(path)} is deeper than {REQUEST_DEPTH_MAX} levels"
         )

@@ -133,8 +133,7 @@ class _Scanner:
             begin = self._at
             if self._skip(_BARE_KEY):
                 names.append(self._source[begin : self._at])
-            else:
-                self._skip(_QUOTED)
+            elif self._skip(_QUOTED):
                 names.append(_unquoted(self._source[begin : self._at]))
             self._skip(_BLANK)
             if not self._peek("."):

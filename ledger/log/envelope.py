@@ -173,7 +173,7 @@ def encode(
 
 
 def outgoing(
-    data: i.Input, *, stream: str, subject: str | None, event_id: str, source: str
+    data: Wire, *, stream: str, subject: str | None, event_id: str, source: str
 ) -> Outgoing:
     """An input as a record for its inbox, keyed by its stream."""
     value = encode(data, event_id=event_id, source=source, subject=subject, partition_key=stream)

@@ -40,7 +40,8 @@ class LogUnreachableError(LedgerError):
 
 
 class TruncatedLogError(LedgerError):
-    """The log ends before, or begins behind, a position that this reader holds: records are gone."""
+    """The log ends before, or begins behind, a position that this reader holds: records are gone.
+    """
 
 
 class KafkaAppender:
@@ -66,7 +67,7 @@ class KafkaAppender:
         except (KafkaError, TimeoutError) as failure:
             raise AppendUnknownError(
                 f"An append to {topic} {partition} was not acknowledged ({failure!r}).",
-                hint="The records may be in the log. Replace the appender; appending again is safe.",
+                hint="They may be in the log. Replace the appender; appending again is safe.",
             ) from failure
 
     async def _append_one(self, topic: str, partition: int, record: Outgoing) -> Appended:

@@ -9,7 +9,13 @@ from typing import assert_never
 
 from ledger.core import inputs as i
 from ledger.core.decide.draft import Decided, Draft, replayed
-from ledger.core.decide.schedule import after_decline, after_no_effect, find_out, review
+from ledger.core.decide.schedule import (
+    SETTLED_BY_PERSON,
+    after_decline,
+    after_no_effect,
+    find_out,
+    review,
+)
 from ledger.core.facts import (
     ActionCompleted,
     AttemptDeclined,
@@ -39,7 +45,8 @@ def report(draft: Draft, given: i.Report) -> Decided:
                     action=key, version=version, attempt=number, reference=reference, result=result
                 )
             )
-            _complete(draft, key, reference)
+            if action.review not in SETTLED_BY_PERSON:
+                _complete(draft, key, reference)
         case i.Refusal(code=code, retry=retry, retry_after_ms=wait_ms):
             draft.add(
                 AttemptRefused(action=key, version=version, attempt=number, code=code, retry=retry)

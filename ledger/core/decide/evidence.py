@@ -9,7 +9,13 @@ contradicts goes to a person with all its pieces.
 from typing import assert_never
 
 from ledger.core.decide.draft import Decided, Draft, replayed
-from ledger.core.decide.schedule import after_no_effect, find_out, review, try_again
+from ledger.core.decide.schedule import (
+    SETTLED_BY_PERSON,
+    after_no_effect,
+    find_out,
+    review,
+    try_again,
+)
 from ledger.core.facts import (
     ActionCompleted,
     ActionFailed,
@@ -20,11 +26,6 @@ from ledger.core.facts import (
 from ledger.core.inputs import Evidence, EvidenceKind, Meaning, Retry
 from ledger.core.rejections import Refused, Rejection
 from ledger.core.state import OPEN, Action, AttemptStatus, Lookup, Status
-
-SETTLED_BY_PERSON = frozenset(
-    {"amount_differs", "evidence_conflicts", "effect_without_attempt", "second_effect"}
-)
-"""Reviews that no further evidence may end: two pieces disagree, and a third does not undo that."""
 
 
 def weigh(draft: Draft, given: Evidence) -> Decided:

@@ -24,6 +24,11 @@ from ledger.core.limits import DECLINES_MAX
 from ledger.core.retries import backoff_ms
 from ledger.core.state import Action, AttemptStatus, Status
 
+SETTLED_BY_PERSON = frozenset(
+    {"amount_differs", "evidence_conflicts", "effect_without_attempt", "second_effect"}
+)
+"""Reviews that no further evidence may end: two pieces disagree, and a third does not undo that."""
+
 
 class Bar(StrEnum):
     """Why no further attempt may start; the first that applies."""
