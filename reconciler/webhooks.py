@@ -18,11 +18,8 @@ from typing import Final
 
 from standardwebhooks import Webhook
 
-from reconciler.providers.limits import (
-    WEBHOOK_BYTES_MAX,
-    WEBHOOK_ID_CHARS_MAX,
-    WEBHOOK_SIGNATURES_MAX,
-)
+from ledger.core.limits import WEBHOOK_BYTES_MAX
+from reconciler.providers.limits import WEBHOOK_ID_CHARS_MAX, WEBHOOK_SIGNATURES_MAX
 
 TOLERANCE_MS: Final = 300_000
 

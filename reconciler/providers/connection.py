@@ -8,8 +8,11 @@ Must never: know HTTP, or connect on its own behalf. The HTTP exchange is its on
 """
 
 import asyncio
+import select
 import ssl
-from typing import cast
+from typing import Final, cast
+
+_ANY_NEWS: Final = select.POLLIN | select.POLLHUP | select.POLLERR
 
 
 class Connection(asyncio.Protocol):
@@ -36,6 +39,16 @@ class Connection(asyncio.Protocol):
             or self._transport is None
             or self._transport.is_closing()
         )
+
+    def is_silent(self) -> bool:
+        """Ask the operating system whether the other side has closed it or sent anything.
+
+        The event loop may not have got round to telling us: a provider that was restarted a moment
+        ago would turn a call that was never heard into an unresolved one.
+        """
+        poll = select.poll()
+        poll.register(self._open_transport.get_extra_info("socket").fileno(), _ANY_NEWS)
+        return not poll.poll(0)
 
     @property
     def is_flushed(self) -> bool:

@@ -131,7 +131,8 @@ class HttpClient:
             raise ValueError("a provider's base URL is http(s)://host[:port][/path]")
         if parts.query or parts.fragment:
             raise ValueError("a provider's base URL has no query and no fragment")
-        self._host = parts.hostname
+        # A name that cannot be looked up would otherwise fail at the first call.
+        self._host = parts.hostname.encode("idna").decode("ascii")
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
         self._netloc = parts.netloc
         self._prefix = parts.path.rstrip("/")
@@ -230,7 +231,8 @@ class HttpClient:
         """The connection used last, if it is still good; those that are not are cut."""
         while self._idle:
             connection, since = self._idle.pop()
-            if connection.is_usable and now - since <= self._idle_seconds_max:
+            fresh = now - since <= self._idle_seconds_max
+            if fresh and connection.is_usable and connection.is_silent():
                 return connection
             connection.cut()
         return None

@@ -29,7 +29,6 @@ FURTHER_REFERENCES_MAX: Final = 20
 LIST_PAGE_EFFECTS_MAX: Final = 100
 LIST_PAGES_MAX: Final = 10_000
 
-WEBHOOK_BYTES_MAX: Final = 1024 * 1024
 WEBHOOK_ID_CHARS_MAX: Final = 256
 WEBHOOK_SIGNATURES_MAX: Final = 16
 """Signatures in one header: two during a rotation; the rest is room."""

@@ -1,0 +1,26 @@
+"""Fixtures of the contract suite: one stage for each adapter, started once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.stage import STAGES, ProviderProcess, Stage
+
+
+@pytest.fixture(scope="session", params=sorted(STAGES))
+def stage(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stage]:
+    """Run the provider of one adapter."""
+    with STAGES[request.param](tmp_path_factory.mktemp("provider")) as running:
+        yield running
+
+
+@pytest.fixture
+def own_process(tmp_path: Path) -> Iterator[ProviderProcess]:
+    """Run a simulated provider for this test alone, to be killed and started again."""
+    process = ProviderProcess(tmp_path, "--webhook-retry-ms", "40")
+    process.start()
+    yield process
+    process.stop()

@@ -1,0 +1,231 @@
+"""The stage of the contract suite: an adapter, and a provider that does wrong what it is told to.
+
+A new adapter joins the suite with a class that satisfies `Stage`, and a line in `STAGES`. The suite
+itself never names a provider.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+import httpx
+
+from reconciler.providers.port import Capabilities, Finder, Performer
+from reconciler.providers.registry import ProviderSettings, finders, performers
+from reconciler.providers.simulated.api import API_KEY_PREFIX
+from reconciler.providers.simulated.capabilities import capabilities_of
+from reconciler.providers.simulated.faults import Personality
+
+START_SECONDS_MAX = 20
+KEY_WINDOW_MS = 400
+SEARCH_LAG_MS = 400
+
+
+class Behaviour(StrEnum):
+    """How an account's provider is by nature."""
+
+    HONOURS_KEYS = "honours_keys"
+    FORGETS_KEYS = "forgets_keys"
+    LOSES_KEYS_ON_RESTART = "loses_keys_on_restart"
+    IGNORES_KEYS = "ignores_keys"
+    UNIQUE_REFERENCES = "unique_references"
+    REMEMBERS_SERVER_ERRORS = "remembers_server_errors"
+    LAGGING_SEARCH = "lagging_search"
+    SEARCH_DOWN = "search_down"
+    NOTHING_AT_ALL = "nothing_at_all"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the suite reads of one request in the provider's own book."""
+
+    key: str | None
+    action_key: str | None
+    request_hash: str | None
+    account: str
+    arrived_at: int
+    effect: str | None
+
+
+class Stage(Protocol):
+    """What an adapter brings to the suite."""
+
+    def account(self, behaviour: Behaviour) -> str:
+        """Name a fresh account that behaves so."""
+        ...
+
+    def capabilities(self, behaviour: Behaviour) -> Capabilities:
+        """Say what the adapter declares for such an account."""
+        ...
+
+    def performer(self) -> Performer:
+        """Build a performer for every account of this stage."""
+        ...
+
+    def finder(self) -> Finder:
+        """Build a finder for every account of this stage."""
+        ...
+
+    def script(self, action_key: str, kind: str, **parameters: int | str) -> None:
+        """Let the next request for this action meet a fault."""
+        ...
+
+    def book(self, account: str) -> Sequence[Entry]:
+        """Read the account's lines in the provider's book, oldest first."""
+        ...
+
+
+class ProviderProcess:
+    """A provider in a process of its own, on a free port of the loopback interface."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        """Build it; `start` runs it, as often as it was stopped or killed."""
+        self.folder = folder
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        self._client = httpx.Client(trust_env=False)
+        self.url = ""
+
+    def start(self) -> None:
+        """Start and wait until it takes requests."""
+        port_file = self.folder / "port"
+        port_file.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "reconciler.providers.simulated"]
+        arguments = ["--book", str(self.folder / "book"), "--port-file", str(port_file)]
+        self._process = subprocess.Popen(
+            [*command, *arguments, *self._options], stdout=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while not port_file.exists():
+            assert self._process.poll() is None, "the provider ended before it took requests"
+            assert time.monotonic() < deadline, "the provider takes no requests"
+            time.sleep(0.02)
+        self.url = f"http://127.0.0.1:{port_file.read_text().strip()}"
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it as an operator would; the last thing done with it."""
+        self._end(signal.SIGTERM)
+        self._client.close()
+
+    def control(self, path: str, body: object) -> object:
+        """Steer it."""
+        answer = self._client.post(f"{self.url}/control/{path}", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def lines(self) -> list[dict[str, object]]:
+        """Read its book from disk."""
+        with contextlib.suppress(FileNotFoundError):
+            raw = (self.folder / "book" / "book.jsonl").read_bytes()
+            return [json.loads(line) for line in raw.splitlines()]
+        return []
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            os.kill(self._process.pid, number)
+            self._process.wait(START_SECONDS_MAX)
+            self._process = None
+
+
+class SimulatedStage:
+    """The simulated provider, in its own process."""
+
+    def __init__(self, process: ProviderProcess) -> None:
+        """Use a process that runs."""
+        self.process = process
+        self._accounts = 0
+        self._api_keys: dict[str, str] = {}
+
+    def account(self, behaviour: Behaviour) -> str:
+        """Name a fresh account that behaves so."""
+        self._accounts += 1
+        account = f"{behaviour.value}.{self._accounts}"
+        self._api_keys[account] = API_KEY_PREFIX + account
+        personality = _PERSONALITIES[behaviour].model_dump(mode="json")
+        self.process.control("personality", {"account": account, "personality": personality})
+        return account
+
+    def capabilities(self, behaviour: Behaviour) -> Capabilities:
+        """Say what the adapter declares for such an account."""
+        return capabilities_of(_PERSONALITIES[behaviour])
+
+    def performer(self) -> Performer:
+        """Build a performer for every account of this stage."""
+        return performers([self._settings()])["simulated"]
+
+    def finder(self) -> Finder:
+        """Build a finder for every account of this stage."""
+        return finders([self._settings()])["simulated"]
+
+    def script(self, action_key: str, kind: str, **parameters: int | str) -> None:
+        """Let the next request for this action meet a fault."""
+        fault = {"kind": kind, **parameters}
+        script = {"match": {"action_key": action_key}, "fault": fault}
+        self.process.control("script", {"scripts": [script]})
+
+    def book(self, account: str) -> Sequence[Entry]:
+        """Read the account's lines in the provider's book, oldest first."""
+        return [_entry(line) for line in self.process.lines() if line["account"] == account]
+
+    def _settings(self) -> ProviderSettings:
+        return ProviderSettings("simulated", "simulated", self.process.url, self._api_keys)
+
+
+def _entry(line: dict[str, object]) -> Entry:
+    def text(name: str) -> str | None:
+        value = line[name]
+        assert value is None or isinstance(value, str)
+        return value
+
+    arrived_at = line["arrived_at"]
+    assert isinstance(arrived_at, int)
+    return Entry(
+        key=text("key"),
+        action_key=text("action_key"),
+        request_hash=text("request_hash"),
+        account=str(line["account"]),
+        arrived_at=arrived_at,
+        effect=text("effect_id"),
+    )
+
+
+_PERSONALITIES = {
+    Behaviour.HONOURS_KEYS: Personality(),
+    Behaviour.FORGETS_KEYS: Personality(key_window_ms=KEY_WINDOW_MS),
+    Behaviour.LOSES_KEYS_ON_RESTART: Personality(key_memory="lost_on_restart"),
+    Behaviour.IGNORES_KEYS: Personality(keys="ignored"),
+    Behaviour.UNIQUE_REFERENCES: Personality(keys="unsupported", references="unique"),
+    Behaviour.REMEMBERS_SERVER_ERRORS: Personality(server_errors="remembered"),
+    Behaviour.LAGGING_SEARCH: Personality(search_lag_ms=SEARCH_LAG_MS),
+    Behaviour.SEARCH_DOWN: Personality(search="unavailable"),
+    Behaviour.NOTHING_AT_ALL: Personality(keys="unsupported", search="none"),
+}
+
+
+@contextlib.contextmanager
+def simulated_stage(folder: Path) -> Iterator[SimulatedStage]:
+    """A running simulated provider with an empty book."""
+    process = ProviderProcess(folder)
+    process.start()
+    try:
+        yield SimulatedStage(process)
+    finally:
+        process.stop()
+
+
+STAGES: dict[str, Callable[[Path], contextlib.AbstractContextManager[Stage]]] = {
+    "simulated": simulated_stage,
+}
