@@ -90,7 +90,7 @@ class Owner:
         return read
 
     def barrier(self) -> Outgoing:
-        """The record that opens the next epoch, for exactly the place behind all that was folded."""
+        """The record that opens the next epoch, for exactly the place behind what was folded."""
         opened = EpochOpened(
             at=self.fold.next_offset,
             epoch=self.fold.epoch + 1,
@@ -225,7 +225,7 @@ class Owner:
         if 0 <= appended.offset < at:
             raise TruncatedLedgerError(
                 f"Ledger {self.partition} took a record for {at} at {appended.offset}.",
-                hint="Records that were acknowledged are gone. Stop all writers and restore the log.",
+                hint="Records that were acknowledged are gone. Stop all writers; restore the log.",
             )
         raise LostContinuityError(
             f"Ledger {self.partition}: a record for offset {at} stands at {appended.offset}.",

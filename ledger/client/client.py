@@ -40,7 +40,7 @@ class NotDurableError(LedgerError):
 
 
 class UndecidedError(LedgerError):
-    """The input is durable, at `partition` and `offset` of `intents`, and no decision came in time."""
+    """The input is durable, at `partition` and `offset` of `intents`, and has no decision yet."""
 
     def __init__(self, partition: int, offset: int) -> None:
         super().__init__(

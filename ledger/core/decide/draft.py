@@ -73,8 +73,7 @@ class Draft:
 
 
 def replayed(action: Action, reason: str) -> Decided:
-    """The answer to an input that is in order and already accounted for: the action as it stands.
-    """
+    """The answer to an input that is in order and accounted for: the action as it stands."""
     return Decided(
         unchanged=Unchanged(
             reason=reason,

@@ -1,0 +1,44 @@
+"""An appender that outlives its producers: after a failed append the next one gets a new producer.
+
+Guarantees no more than an append does: what failed may be in the log, and only who appends knows
+whether appending it again is harmless. For records that count once by an id of their own. The owner
+of a ledger partition must never use it: there a new producer is a new epoch.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from ledger.log.port import Appended, Appender, AppendUnknownError, Outgoing
+
+
+class SteadyAppender:
+    """Appends through a producer that is started when it is needed and replaced when it is spent."""
+
+    def __init__(self, start: Callable[[], Awaitable[Appender]]) -> None:
+        """`start` gives a new appender, such as `KafkaLog.appender`."""
+        self._start = start
+        self._starting = asyncio.Lock()
+        self._appender: Appender | None = None
+
+    async def append(
+        self, topic: str, partition: int, records: Sequence[Outgoing]
+    ) -> list[Appended]:
+        """See `Appender.append`. Raises what starting a producer raises, too."""
+        async with self._starting:
+            if self._appender is None:
+                self._appender = await self._start()
+            appender = self._appender
+        try:
+            return await appender.append(topic, partition, records)
+        except AppendUnknownError:
+            # Others may be appending through the same spent one: the first to fail lets it go.
+            if self._appender is appender:
+                self._appender = None
+                await appender.close()
+            raise
+
+    async def close(self) -> None:
+        """Let the producer go; what was not acknowledged may be in the log."""
+        appender, self._appender = self._appender, None
+        if appender is not None:
+            await appender.close()
