@@ -145,6 +145,23 @@ def _decision(
     )
 
 
+def too_large(record: Record, made: Made, size_bytes: int) -> Made:
+    """The small answer to an input whose decision would be larger than a ledger record may be."""
+    why = Unreadable("too_large", f"its decision would have {size_bytes} bytes")
+    quarantined = Quarantined(
+        reason=why.reason, sha256=sha256_of(record.value), size_bytes=len(record.value)
+    )
+    small = Decision(
+        at=made.decision.at,
+        epoch=made.decision.epoch,
+        cause=made.decision.cause,
+        decided_at=made.decision.decided_at,
+        stream="",
+        quarantined=quarantined,
+    )
+    return Made(small, unreadable=why)
+
+
 def _quarantined(record: Record, cause: Cause, seat: Seat, why: Unreadable) -> Made:
     quarantined = Quarantined(
         reason=why.reason, sha256=sha256_of(record.value), size_bytes=len(record.value or b"")
@@ -185,6 +202,12 @@ def _published(given: i.Publish, cause: Cause, seat: Seat) -> Decision:
     )
     refused = Refused(code=Rejection.INVALID_CONFIGURATION, details=details)
     return _decision(cause, seat, "", Decided(refused=refused))
+
+
+def is_adoptable(given: i.Publish) -> bool:
+    """Whether an owner would adopt this version."""
+    parsed = parse_catalogue(given.content)
+    return isinstance(parsed, Catalogue) and parsed.content_hash == given.content_hash
 
 
 def config_of(adopted: Adopted) -> Config:

@@ -16,7 +16,7 @@ from ledger.core.config import Config
 from ledger.core.decide.schedule import awaits_offer, due_at
 from ledger.core.errors import LedgerError
 from ledger.core.invariants import invariant
-from ledger.core.limits import TICKS_MAX
+from ledger.core.limits import DECISION_BYTES_MAX, TICKS_MAX
 from ledger.core.offers import Offer
 from ledger.core.records import Adopted, Decision, EpochOpened, LedgerRecord
 from ledger.core.state import Stream
@@ -24,7 +24,7 @@ from ledger.log.envelope import encode_ledger, ledger_headers, outgoing, read_in
 from ledger.log.fold import PartitionFold, fold_decision
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.quarantine import quarantined
-from streams.deciding import Made, Seat, config_of, holders_that_declined, make_decision
+from streams.deciding import Made, Seat, config_of, holders_that_declined, make_decision, too_large
 from streams.offers import OfferBook
 
 
@@ -178,6 +178,11 @@ class Owner:
     def _write(self, batch: Batch, record: Record, made: Made) -> None:
         """Add a decision to the batch, and fold what its own bytes say."""
         value = encode_ledger(made.decision, generation=self.generation, partition=self.partition)
+        if len(value) > DECISION_BYTES_MAX:
+            made = too_large(record, made, len(value))
+            value = encode_ledger(
+                made.decision, generation=self.generation, partition=self.partition
+            )
         read = read_ledger(value)
         invariant(isinstance(read, Decision), "a decision reads back as a decision")
         assert isinstance(read, Decision)  # noqa: S101 - for the type checker

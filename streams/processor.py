@@ -13,14 +13,16 @@ import secrets
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from ledger.core.invariants import invariant
+from ledger.core.inputs import Publish
 from ledger.core.limits import BATCH_INPUTS_MAX
-from ledger.log.admin import read_genesis
+from ledger.log.admin import check_genesis
 from ledger.log.crashpoints import crash_point, is_armed
+from ledger.log.envelope import read_input
 from ledger.log.kafka import KafkaLog, Start, TruncatedLogError
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.topics import INBOXES, Topic
 from streams.clock import check_skew, mono_ms
+from streams.deciding import is_adoptable
 from streams.inbox import Inboxes
 from streams.owner import Batch, LostContinuityError, Owner
 
@@ -30,6 +32,7 @@ GROUP = "actionledger.processor"
 IDLE_MS = 200
 TICK_CHECK_SECONDS = 0.05
 COMMIT_SECONDS = 5.0
+CONFIG_CHECK_SECONDS = 1.0
 SKEW_MS_DEFAULT = 5_000
 HELD_BACK_BY = (Topic.INTENTS, Topic.APPROVALS, Topic.ATTEMPTS, Topic.EVIDENCE)
 """Inboxes that may hold the answer to a timer: a tick waits until they are read to where they ended
@@ -65,8 +68,7 @@ class Processor:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set. Raises whatever must end the process."""
-        genesis = await read_genesis(self._log, Topic.LEDGER, 0)
-        invariant(genesis.partitions == self._partitions, "partitions differ from the genesis")
+        genesis = await check_genesis(self._log, partitions=self._partitions)
         self._generation = genesis.generation
         self._appender = await self._log.appender()
         self._config_reader = await self._log.reader({(Topic.CONFIG, 0): 0})
@@ -74,7 +76,7 @@ class Processor:
         self._offers_reader = await self._log.reader(places)
         self._inboxes = Inboxes(self._log, self._log.prefix + GROUP)
         try:
-            await self._read_config()
+            await self._await_config(stop)
             await self._inboxes.start()
             async with asyncio.TaskGroup() as tasks:
                 helpers = [
@@ -292,6 +294,16 @@ class Processor:
             read_to = self._config[-1].offset + 1 if self._config else 0
             if read_to >= end:
                 return
+
+    async def _await_config(self, stop: asyncio.Event) -> None:
+        """Decide nothing before a valid configuration was published; say so while waiting."""
+        while not stop.is_set():
+            await self._read_config()
+            given = [read_input(record) for record in self._config]
+            if any(isinstance(one, Publish) and is_adoptable(one) for one in given):
+                return
+            logger.warning("waiting_for_configuration")
+            await asyncio.sleep(CONFIG_CHECK_SECONDS)
 
     async def _follow_offers(self, stop: asyncio.Event) -> None:
         while not stop.is_set():

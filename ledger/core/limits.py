@@ -107,6 +107,9 @@ WEBHOOK_HEADERS_MAX = 32
 RECORD_BYTES_MAX = 1_024 * 1_024
 """One record of the ledger and of every topic without a limit of its own."""
 
+DECISION_BYTES_MAX = 448 * 1_024
+"""One ledger record; a larger decision becomes a small quarantine, so that it always fits a batch."""
+
 BATCH_INPUTS_MAX = 1_000
 """Inputs that one partition's owner decides before it appends; the rest waits for the next round.
 """

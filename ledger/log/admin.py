@@ -16,10 +16,11 @@ from ledger.core.errors import LedgerError
 from ledger.core.records import Genesis
 from ledger.log.envelope import CONTENT_TYPE, MARK_EPOCH, MARKS, encode, read_input, read_ledger
 from ledger.log.kafka import KafkaLog, LogUnreachableError
-from ledger.log.port import Outgoing
+from ledger.log.port import Outgoing, Record
 from ledger.log.topics import WITH_GENESIS, Topic, TopicSpec, specs
 
 _TOPIC_EXISTS = 36
+_GENESIS_FETCH_BYTES = 4_096
 
 
 class TopicsError(LedgerError):
@@ -177,22 +178,61 @@ async def _begin(log: KafkaLog, partitions: int, generation: str) -> str:
         await reader.close()
 
 
-async def read_genesis(log: KafkaLog, topic: str, partition: int) -> Genesis:
-    """The record at offset 0. Raises TopicsError when it is none."""
-    record = await log.read_one(topic, partition, 0)
-    if topic == Topic.LEDGER:
+async def check_genesis(log: KafkaLog, *, partitions: int) -> Genesis:
+    """Read every genesis record and see that all are of one installation; the ledger's first.
+
+    Every process asks this before it works. Raises TopicsError, TruncatedLogError.
+    """
+    places = [(topic, part) for topic in sorted(WITH_GENESIS) for part in range(partitions)]
+    found: dict[tuple[str, int], Genesis] = {}
+    reader = await log.reader(dict.fromkeys(places, 0), fetch_bytes=_GENESIS_FETCH_BYTES)
+    try:
+        ends = await reader.end_offsets(places)
+        empty = sorted(place for place, end in ends.items() if end == 0)
+        if empty:
+            raise TopicsError(
+                f"{empty[0][0]} {empty[0][1]} has no genesis record.",
+                hint="Run `actionledger topics apply` first.",
+            )
+        while len(found) < len(places):
+            for record in await reader.read(timeout_ms=500, records_max=len(places)):
+                place = (record.topic, record.partition)
+                if record.offset == 0:
+                    found[place] = _genesis_in(record)
+                    reader.pause(*place)
+    finally:
+        await reader.close()
+    first = found[Topic.LEDGER.value, 0]
+    for (topic, part), genesis in found.items():
+        if (genesis.generation, genesis.partitions) != (first.generation, partitions):
+            raise TopicsError(
+                f"{topic} {part} is of generation {genesis.generation} with {genesis.partitions} "
+                f"partitions; this installation is {first.generation} with {partitions}.",
+                hint="Check ACTIONLEDGER_PARTITIONS and the topic prefix; never mix topics.",
+            )
+    return first
+
+
+def _genesis_in(record: Record) -> Genesis:
+    """The genesis that a partition must begin with. Raises TopicsError when it is none."""
+    if record.topic == Topic.LEDGER:
         try:
             read: object = read_ledger(record.value)
         except ValueError:
             read = None
     else:
         read = read_input(record)
-    if not isinstance(read, Genesis) or read.partition != partition:
+    if not isinstance(read, Genesis) or read.partition != record.partition:
         raise TopicsError(
-            f"{topic} {partition} does not begin with its genesis record.",
+            f"{record.topic} {record.partition} does not begin with its genesis record.",
             hint="It is not a topic of this product, or it was made by hand. Apply topics anew.",
         )
     return read
+
+
+async def read_genesis(log: KafkaLog, topic: str, partition: int) -> Genesis:
+    """The genesis of one partition. Raises TopicsError, TruncatedLogError."""
+    return _genesis_in(await log.read_one(topic, partition, 0))
 
 
 async def _admin(log: KafkaLog) -> AIOKafkaAdminClient:

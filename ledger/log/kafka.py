@@ -40,8 +40,7 @@ class LogUnreachableError(LedgerError):
 
 
 class TruncatedLogError(LedgerError):
-    """The log ends before, or begins behind, a position that this reader holds: records are gone.
-    """
+    """The log ends before, or begins behind, a position that this reader holds: records are gone."""
 
 
 class KafkaAppender:
@@ -229,7 +228,12 @@ class KafkaLog:
         await self._started(producer)
         return KafkaAppender(producer, self.prefix)
 
-    async def reader(self, places: Mapping[tuple[str, int], "int | Start"]) -> KafkaReader:
+    async def reader(
+        self,
+        places: Mapping[tuple[str, int], int | Start],
+        *,
+        fetch_bytes: int = FETCH_BYTES_MAX,
+    ) -> KafkaReader:
         """A reader of the given partitions, each from its offset or from an end. Raises
         LogUnreachableError.
         """
@@ -240,7 +244,7 @@ class KafkaLog:
             auto_offset_reset="none",
             fetch_max_wait_ms=500,
             fetch_min_bytes=1,
-            max_partition_fetch_bytes=FETCH_BYTES_MAX,
+            max_partition_fetch_bytes=fetch_bytes,
             request_timeout_ms=10_000,
         )
         await self._started(consumer)

@@ -12,7 +12,7 @@ from ledger.log.port import Appended, Appender, AppendUnknownError, Outgoing
 
 
 class SteadyAppender:
-    """Appends through a producer that is started when it is needed and replaced when it is spent."""
+    """Appends through a producer that is started when needed and replaced when spent."""
 
     def __init__(self, start: Callable[[], Awaitable[Appender]]) -> None:
         """`start` gives a new appender, such as `KafkaLog.appender`."""

@@ -47,8 +47,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """What a topic must look like on the broker. `retention_ms` of -1 keeps its records for ever.
-    """
+    """What a topic must look like on the broker. `retention_ms` of -1 keeps its records for ever."""
 
     topic: Topic
     partitions: int
@@ -58,7 +57,12 @@ class TopicSpec:
 
 def specs(partitions: int) -> tuple[TopicSpec, ...]:
     """Every topic of an installation with `partitions` partitions a stream topic."""
-    sizes = {Topic.INTENTS: INTENT_BYTES_MAX * 2, Topic.WEBHOOKS: WEBHOOK_BYTES_MAX * 2}
+    sizes = {
+        Topic.INTENTS: INTENT_BYTES_MAX * 2,
+        Topic.WEBHOOKS: WEBHOOK_BYTES_MAX * 2,
+        # A quarantined record stands in base64 inside another: the largest one still has room.
+        Topic.QUARANTINE: WEBHOOK_BYTES_MAX * 4,
+    }
     retention = {Topic.INTERNAL: DAYS_3_MS, Topic.OFFERS: HOUR_MS}
     return tuple(
         TopicSpec(

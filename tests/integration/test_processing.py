@@ -4,6 +4,8 @@ import asyncio
 
 from ledger.client.client import LedgerClient
 from ledger.core.facts import AttemptStarted, IntentRecorded
+from ledger.core.inputs import Propose
+from ledger.core.records import Decision, EpochOpened
 from ledger.core.rejections import Rejection
 from ledger.log.envelope import outgoing
 from ledger.log.port import Outgoing
@@ -12,7 +14,7 @@ from tests.integration.installation import PARTITIONS, Installation, charge, ins
 from tests.servers import Addresses
 
 
-def started(decisions: list, key: str) -> list[AttemptStarted]:
+def started(decisions: list[Decision], key: str) -> list[AttemptStarted]:
     """Every start of an action."""
     return [
         fact
@@ -71,7 +73,7 @@ async def test_c141_positions_come_from_the_ledger_so_a_crashed_processor_misses
         assert all(len(started(decisions, proposal.key)) == 1 for proposal in proposals)
 
 
-async def put_intents(one: Installation, proposals: list) -> None:
+async def put_intents(one: Installation, proposals: list[Propose]) -> None:
     """Append proposals to their inbox partitions as a trusted service does."""
     for proposal in proposals:
         stream = proposal.key.split(":", 2)[2].replace(":", "/")
@@ -165,7 +167,7 @@ async def test_inboxes_have_their_genesis_and_the_epoch_grows_by_one_with_each_o
         epochs = [
             read.epoch
             for partition, _, read in await one.ledger()
-            if partition == 0 and hasattr(read, "nonce")
+            if partition == 0 and isinstance(read, EpochOpened)
         ]
         assert epochs == [1, 2, 3]
         for topic in INBOXES:
