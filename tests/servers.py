@@ -1,15 +1,16 @@
 """Fixtures for the real Kafka and Postgres.
 
 `servers` is started once per session and shared: use your own topics, groups and databases on it.
-`own_servers` is for a test that kills them. With ACTIONLEDGER_TEST_KAFKA (host:port) and
-ACTIONLEDGER_TEST_DATABASE (the URL of a superuser) the shared ones are those, and none are started.
-`database_url` is a new, empty database for one test.
+`own_servers` and `module_servers` are for tests that kill them. With ACTIONLEDGER_TEST_KAFKA
+(host:port) and ACTIONLEDGER_TEST_DATABASE (the URL of a superuser) the shared ones are those, and
+none are started. `database_url` is a new, empty database for one test.
 """
 
 import asyncio
 import os
 import secrets
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
@@ -30,6 +31,20 @@ class Addresses:
     admin_url: str
 
 
+@contextmanager
+def running(loop: asyncio.AbstractEventLoop) -> Iterator[local.Servers]:
+    """Run both servers for a fixture that is no coroutine.
+
+    In the caller's thread (they end with it), on a loop that no test sees.
+    """
+    context = local.servers()
+    started = loop.run_until_complete(context.__aenter__())
+    try:
+        yield started
+    finally:
+        loop.run_until_complete(context.__aexit__(None, None, None))
+
+
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Addresses]:
     """Run Kafka and Postgres for the session, or use the ones that the environment names."""
@@ -37,16 +52,21 @@ def servers() -> Iterator[Addresses]:
     if kafka and database:
         yield Addresses(kafka, database)
         return
-    # In this thread (the servers end with it), on a loop that no test sees.
     loop = asyncio.new_event_loop()
-    loop.run_until_complete(local.prepare())  # once per machine; every restart gains by it
-    running = local.servers()
-    started = loop.run_until_complete(running.__aenter__())
-    try:
+    # Once per machine; every restart gains by it.
+    loop.run_until_complete(local.prepare())
+    with running(loop) as started:
         yield Addresses(started.kafka_bootstrap, started.admin_url)
-    finally:
-        loop.run_until_complete(running.__aexit__(None, None, None))
-        loop.close()
+    loop.close()
+
+
+@pytest.fixture(scope="module")
+def module_servers() -> Iterator[local.Servers]:
+    """Run a Kafka and a Postgres for this module alone, to be killed and restarted in turn."""
+    loop = asyncio.new_event_loop()
+    with running(loop) as started:
+        yield started
+    loop.close()
 
 
 @pytest.fixture

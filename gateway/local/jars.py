@@ -73,7 +73,7 @@ def ensure_jars(cache: Path, report: Report = silent, lock_file: Path = LOCK_FIL
     folder = cache / f"kafka-{hashlib.sha256(lock_file.read_bytes()).hexdigest()[:16]}"
     make_folder(folder)
     with _held(folder / "lock"):
-        missing = _without_a_stamp(folder, artifacts)
+        missing = find_missing(folder, artifacts)
         if missing:
             require_space(folder)
             try:
@@ -96,8 +96,11 @@ def _stamp_of(path: Path) -> list[int]:
     return [status.st_size, status.st_mtime_ns]
 
 
-def _without_a_stamp(folder: Path, artifacts: list[Artifact]) -> list[Artifact]:
-    """Artifacts that are not there or no longer right. What changed is read in full again."""
+def find_missing(folder: Path, artifacts: list[Artifact]) -> list[Artifact]:
+    """Name the artifacts that are not there, deleting those that are no longer right.
+
+    Only files whose size or time changed since they were verified are read in full again.
+    """
     try:
         stamps = json.loads((folder / STAMPS).read_text())
     except (FileNotFoundError, json.JSONDecodeError):
@@ -150,8 +153,17 @@ def _fetch(folder: Path, missing: list[Artifact], report: Report, total: int) ->
 
 
 def _fetch_one(folder: Path, partial: Path, artifact: Artifact) -> str:
-    """Fetch one artifact beside its place, verify it, and put it there in one step."""
-    fetched = _download(partial, artifact)
+    place(_download(partial, artifact), artifact, folder)
+    return artifact.file_name
+
+
+def place(fetched: Path, artifact: Artifact, folder: Path) -> None:
+    """Verify a fetched file and move it into the cache in one step.
+
+    Raises:
+        JarRefusedError: it is not what was locked; it is deleted.
+
+    """
     found = _sha256(fetched)
     if found != artifact.sha256:
         fetched.unlink()
@@ -159,7 +171,6 @@ def _fetch_one(folder: Path, partial: Path, artifact: Artifact) -> str:
     with file_trouble(folder), fetched.open("rb") as file:
         os.fsync(file.fileno())
     fetched.replace(folder / artifact.file_name)
-    return artifact.file_name
 
 
 def _download(partial: Path, artifact: Artifact) -> Path:

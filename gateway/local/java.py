@@ -38,6 +38,7 @@ class Java:
     class_path: str
     aot_cache: Path  # may not exist yet
     recording: Path | None = None  # where a training run notes what it loads
+    nice: int = 0
 
     def command(self, main: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
         """Spell the command line of one run; it uses the AOT cache when there is one."""
@@ -61,7 +62,7 @@ class Java:
 
     def to_record(self, recording: Path) -> "Java":
         """Return the same, for a training run."""
-        return replace(self, recording=recording)
+        return replace(self, recording=recording, nice=limits.TRAINING_NICE)
 
 
 def find_java(cache: Path, jars: list[Path]) -> Java:

@@ -6,7 +6,6 @@ Called by `servers` (children of a test) and `supervisor` (behind `up`).
 """
 
 from gateway.local import limits, ports
-from gateway.local.errors import ProcessFailedError
 from gateway.local.java import Java
 from gateway.local.processes import Command, until
 from gateway.local.program import Program
@@ -131,7 +130,7 @@ class KafkaServer(Program):
         )
         if not self.is_running or not ports.is_open(self.port):
             what = "is not ready" if self.is_running else f"ended with code {self.exit_code}"
-            raise ProcessFailedError("Kafka", what, log=self.log, exit_code=self.exit_code)
+            raise self._failure(what)
 
     def _command(self, main: str, *arguments: str) -> Command:
         logging = "-Dlog4j2.configurationFile=log4j2.properties"
@@ -142,4 +141,5 @@ class KafkaServer(Program):
             env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
             cwd=self._folder,
             death_signal=self._death_signal,
+            nice=self._java.nice,
         )

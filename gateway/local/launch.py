@@ -2,7 +2,7 @@
 
 Run as a script by `processes`:
 
-    python -I -S launch.py GO_FD PARENT_PID DEATH_SIGNAL UID GID PROGRAM [ARGUMENT...]
+    python -I -S launch.py GO_FD PARENT_PID DEATH_SIGNAL NICE UID GID PROGRAM [ARGUMENT...]
 
 Guarantees: nothing runs that is not on record (the caller writes our pid and start time, then one
 byte to GO_FD; when the caller dies before, we end here), and with a DEATH_SIGNAL other than 0 the
@@ -31,11 +31,13 @@ def die_with_parent(number: int, parent_pid: int) -> None:
 
 def main(arguments: list[str]) -> None:
     """Wait for the word, drop rights, exec."""
-    go_fd, parent_pid, death_signal, uid, gid = map(int, arguments[:5])
-    program = arguments[5:]
+    go_fd, parent_pid, death_signal, nice, uid, gid = map(int, arguments[:6])
+    program = arguments[6:]
     if os.read(go_fd, 1) != b"g":
         sys.exit(NOT_STARTED)
     os.close(go_fd)
+    if nice:
+        os.nice(nice)
     if uid != -1:
         os.setgroups([])
         os.setgid(gid)

@@ -26,6 +26,23 @@ SERVICE_STOP_MS_MAX = 10_000  # a service finishes what it holds, then SIGKILL; 
 LEFTOVER_STOP_MS_MAX = 10_000  # what a killed run left gets this long to end by itself
 ABANDONED_SECONDS_MIN = 60  # a temporary folder may be that young and not held yet
 
+SERVICE_READY_MS_MAX = 60_000
+PROBE_MS = 50  # how often an HTTP probe asks
+PROBE_SECONDS_MAX = 2
+# A crashed program is started again at once, then ever later; one that ran well starts over.
+RESTART_MS_FIRST = 200
+RESTART_MS_MAX = 10_000
+RESTARTS_IN_A_ROW_MAX = 30
+HEALTHY_MS_MIN = 30_000
+WATCH_MS = 100  # how soon a crash is seen
+ROTATE_MS = 5_000  # how often logs are looked at; a log may outgrow its limit by that much output
+# The supervisor as a whole: above the sum of what it waits for.
+UP_MS_MAX = 300_000
+DOWN_MS_MAX = 60_000
+BUSY_MS_MAX = 5_000  # a folder that is held but is not starting belongs to somebody else
+TRAINING_DELAY_MS = 60_000  # after the first start, when whoever started it has had a look
+TRAINING_NICE = 10
+
 # --- servers -------------------------------------------------------------------------------------
 # First start on a busy machine takes 6 s; recovery after a crash reads the unflushed segments.
 KAFKA_READY_MS_MAX = 120_000

@@ -28,7 +28,7 @@ from gateway.local.accounts import (
     make_passable,
     unprivileged_account,
 )
-from gateway.local.errors import MachineUnsupportedError, ProcessFailedError, WrongPasswordError
+from gateway.local.errors import MachineUnsupportedError, WrongPasswordError
 from gateway.local.processes import Command, end, identify
 from gateway.local.program import Program
 from gateway.local.state import StateFolder, file_trouble, make_folder, require_space, write_private
@@ -120,9 +120,8 @@ class PostgresServer(Program):
             finally:
                 await connection.close()
             return
-        if self._child is None:
-            raise ProcessFailedError("Postgres", "was not started", log=self.log)
-        raise self._child.failure("is not ready" if self.is_running else "ended")
+        what = "is not ready" if self.is_running else f"ended with code {self.exit_code}"
+        raise self._failure(what)
 
     def _own_folder(self) -> Path:
         """Return where the cluster lives, the same place on every start."""

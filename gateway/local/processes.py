@@ -46,6 +46,7 @@ class Command:
     cwd: Path = Path("/")
     account: Account | None = None
     death_signal: int = 0
+    nice: int = 0
 
 
 def identify(pid: int) -> Identity | None:
@@ -69,23 +70,19 @@ def is_running(identity: Identity) -> bool:
 
 
 def send(identity: Identity, number: int) -> None:
-    """Signal the process if it is still the same one; SIGKILL goes to its whole group."""
-    if not is_running(identity):
-        return
-    with contextlib.suppress(ProcessLookupError):
-        if number == signal.SIGKILL and os.getpgid(identity.pid) == identity.pid:
-            os.killpg(identity.pid, number)
-        else:
+    """Signal the process if it is still the same one."""
+    if is_running(identity):
+        with contextlib.suppress(ProcessLookupError):
             os.kill(identity.pid, number)
 
 
-async def until(condition: Callable[[], bool], ms_max: int) -> bool:
+async def until(condition: Callable[[], bool], ms_max: int, poll_ms: int = limits.POLL_MS) -> bool:
     """Wait until the condition holds; False when it did not within `ms_max`."""
     deadline = time.monotonic() + ms_max / 1000
     while not condition():
         if time.monotonic() > deadline:
             return False
-        await asyncio.sleep(limits.POLL_MS / 1000)
+        await asyncio.sleep(poll_ms / 1000)
     return True
 
 
@@ -94,21 +91,38 @@ async def end(identity: Identity, *, stop_signal: int, stop_ms_max: int) -> None
     send(identity, stop_signal)
     if await until(lambda: not is_running(identity), stop_ms_max):
         return
-    send(identity, signal.SIGKILL)
-    await until(lambda: not is_running(identity), limits.KILL_MS_MAX)
+    await kill_family(identity)
 
 
 def rss_bytes(identity: Identity) -> int:
-    """Resident memory of the process and its children; 0 when it is gone."""
+    """Resident memory of the process itself; 0 when it is gone."""
     if not is_running(identity):
         return 0
-    total = 0
-    with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-        process = psutil.Process(identity.pid)
-        for member in (process, *process.children(recursive=True)):
-            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                total += member.memory_info().rss
-    return total
+    with contextlib.suppress(psutil.Error):
+        return int(psutil.Process(identity.pid).memory_info().rss)
+    return 0
+
+
+def family(identity: Identity) -> tuple[Identity, ...]:
+    """Return the process and all below it, itself first; empty when it is gone."""
+    if not is_running(identity):
+        return ()
+    with contextlib.suppress(psutil.Error):
+        below = psutil.Process(identity.pid).children(recursive=True)
+        found = (identify(process.pid) for process in below)
+        return (identity, *(each for each in found if each is not None))
+    return (identity,)
+
+
+async def kill_family(identity: Identity) -> None:
+    """End the process and all below it with SIGKILL and wait until they are gone. Idempotent.
+
+    The children of Postgres lead sessions of their own, so a signal to the group is not enough.
+    """
+    members = family(identity)
+    for member in members:  # the parent first: it must not act on the end of a child
+        send(member, signal.SIGKILL)
+    await until(lambda: not any(map(is_running, members)), limits.KILL_MS_MAX)
 
 
 class Child:
@@ -117,30 +131,20 @@ class Child:
     def __init__(self, command: Command, record: Callable[[Identity], None]) -> None:
         """Start it. `record` is called before the program runs and must make its word durable."""
         self.command = command
-        account = command.account
         go_read, go_write = os.pipe()
         try:
-            with open_log(command.log) as log:
-                self._popen = subprocess.Popen(
-                    [
-                        *(sys.executable, "-I", "-S", str(LAUNCHER)),
-                        *(str(go_read), str(os.getpid()), str(command.death_signal)),
-                        *((str(account.uid), str(account.gid)) if account else ("-1", "-1")),
-                        *command.argv,
-                    ],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    env=dict(command.env),
-                    cwd=command.cwd,
-                    pass_fds=(go_read,),
-                    process_group=0,
-                )
+            self._popen = _launch(command, go_read)
             # Not reaped yet, so the pid cannot be anybody else's.
             created = psutil.Process(self._popen.pid).create_time()
             self.identity = Identity(self._popen.pid, round(created * 1000))
-            record(self.identity)
-            os.write(go_write, b"g")
+            try:
+                record(self.identity)
+            except BaseException:
+                self._popen.kill()  # it still waits for our word
+                self._popen.wait()
+                raise
+            with contextlib.suppress(BrokenPipeError):  # it died; its exit code tells
+                os.write(go_write, b"g")
         finally:
             os.close(go_read)
             os.close(go_write)
@@ -177,10 +181,9 @@ class Child:
                 await self.kill()
 
     async def kill(self) -> None:
-        """Kill it and all of its group with SIGKILL, and wait until it is gone. Idempotent."""
+        """Kill it and all below it, and wait until they are gone. Idempotent."""
         if self.is_running:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.identity.pid, signal.SIGKILL)
+            await kill_family(self.identity)
             await until(lambda: not self.is_running, limits.KILL_MS_MAX)
 
     def failure(self, what: str) -> ProcessFailedError:
@@ -189,6 +192,27 @@ class Child:
         said = f", saying: {last}" if last else ""
         return ProcessFailedError(
             self.command.name, what + said, log=self.command.log, exit_code=self.exit_code
+        )
+
+
+def _launch(command: Command, go_read: int) -> subprocess.Popen[bytes]:
+    """Start the launcher, which waits for a byte."""
+    account = command.account
+    with open_log(command.log) as log:
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-I", "-S", str(LAUNCHER)),
+                *(str(go_read), str(os.getpid()), str(command.death_signal), str(command.nice)),
+                *((str(account.uid), str(account.gid)) if account else ("-1", "-1")),
+                *command.argv,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=dict(command.env),
+            cwd=command.cwd,
+            pass_fds=(go_read,),
+            process_group=0,
         )
 
 

@@ -9,6 +9,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 from gateway.local import limits
+from gateway.local.errors import ProcessFailedError
+from gateway.local.logs import tail
 from gateway.local.processes import Child, Command, Identity, run_once
 from gateway.local.state import ProcessRecord, StateFolder
 
@@ -61,13 +63,11 @@ class Program(ABC):
         """End it cleanly, with SIGKILL when that takes too long. Idempotent."""
         if self._child is not None:
             await self._child.stop(self.stop_signal, self.stop_ms_max)
-            self._state.forget(self.name)
 
     async def kill(self) -> None:
         """End it and its children with SIGKILL. Idempotent."""
         if self._child is not None:
             await self._child.kill()
-            self._state.forget(self.name)
 
     async def restart(self) -> None:
         """End it cleanly if it runs, start it, and wait until it is ready."""
@@ -78,6 +78,12 @@ class Program(ABC):
     def _launch(self, command: Command) -> None:
         """Make the command its process."""
         self._child = Child(command, self._record)
+
+    def _failure(self, what: str) -> ProcessFailedError:
+        """Say what is wrong with its process, with the last line that it wrote."""
+        last = tail(self.log)
+        said = f", saying: {last}" if last else ""
+        return ProcessFailedError(self.name, what + said, log=self.log, exit_code=self.exit_code)
 
     async def _run_once(self, command: Command) -> None:
         """Run a command that prepares it, to its end."""

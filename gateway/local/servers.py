@@ -125,6 +125,7 @@ async def _running(folder: Path, java: Java) -> AsyncIterator[Servers]:
             )
         finally:
             await asyncio.gather(kafka.stop(), postgres.stop())
+            state.change(processes={})
     finally:
         state.release()
 

@@ -38,6 +38,7 @@ class Phase(StrEnum):
     RESTARTING = "restarting"
     FAILED = "failed"
     STOPPED = "stopped"
+    DONE = "done"  # a step that has ended as it should
 
 
 class ProcessRecord(BaseModel):
@@ -187,7 +188,7 @@ class StateFolder:
     def __init__(self, folder: Path, lock_descriptor: int) -> None:
         """Take over a lock that is held already (see `hold`)."""
         self.folder = folder
-        self._lock_descriptor = lock_descriptor
+        self.lock_descriptor = lock_descriptor
         self.state = read_state(folder) or new_state()
         self._write()
 
@@ -210,8 +211,8 @@ class StateFolder:
         return cls(folder, descriptor)
 
     def release(self) -> None:
-        """Let others have the folder."""
-        os.close(self._lock_descriptor)
+        """Let go of the folder; a process that inherited the lock has it from then on."""
+        os.close(self.lock_descriptor)
 
     def change(self, **fields: object) -> None:
         """Change the state, durably."""
@@ -231,11 +232,6 @@ class StateFolder:
         if known is not None:
             changed = known.model_copy(update=fields)
             self.change(processes={**self.state.processes, name: changed})
-
-    def forget(self, name: str) -> None:
-        """Forget a process that ended. Idempotent."""
-        if name in self.state.processes:
-            self.change(processes={k: v for k, v in self.state.processes.items() if k != name})
 
     def _write(self) -> None:
         write_private(self.folder / "state.json", self.state.model_dump_json(indent=1))

@@ -13,9 +13,6 @@ import signal
 import tempfile
 from pathlib import Path
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-
 from gateway.local import limits
 from gateway.local.java import Java
 from gateway.local.kafka import KafkaServer
@@ -63,9 +60,16 @@ async def _train_in(folder: Path, java: Java, report: Report) -> None:
     finally:
         state.release()
     report(Progress(STEP, 2, 3, "assemble"))
-    argv = java.assemble_command(recording, output)
-    log = folder / "assemble.log"
-    await run_once(Command("Java", argv, log, death_signal=signal.SIGKILL), lambda _: None)
+    await run_once(
+        Command(
+            name="Java",
+            argv=java.assemble_command(recording, output),
+            log=folder / "assemble.log",
+            death_signal=signal.SIGKILL,
+            nice=limits.TRAINING_NICE,
+        ),
+        lambda _: None,
+    )
     output.replace(java.aot_cache)
     _drop_old(java.aot_cache)
     report(Progress(STEP, 3, 3))
@@ -73,6 +77,10 @@ async def _train_in(folder: Path, java: Java, report: Report) -> None:
 
 async def _use(bootstrap: str) -> None:
     """Load the classes of what the ledger does: topics, idempotent appends, groups, commits."""
+    # 30 MB that the supervisor need not carry.
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer  # noqa: PLC0415
+    from aiokafka.admin import AIOKafkaAdminClient, NewTopic  # noqa: PLC0415
+
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await admin.start()
     try:

@@ -1,0 +1,309 @@
+"""`up`, `down`, `status` and `reset`: what the command line asks of the local servers.
+
+Guarantees: two calls at once do not disturb each other (the second waits for the first or is
+refused), `up` returns when everything is ready and keeps all data, and nothing is ended that is not
+on record by pid and start time. Raises `LocalError` with what to do.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.local import limits, ports
+from gateway.local.errors import FolderBusyError, LocalError, ProcessFailedError
+from gateway.local.jars import ensure_jars
+from gateway.local.java import find_java
+from gateway.local.logs import open_log, tail
+from gateway.local.processes import family, is_running, rss_bytes, send, until
+from gateway.local.progress import Progress, Report, silent
+from gateway.local.servers import end_leftovers, erase
+from gateway.local.service import SERVICES, Service
+from gateway.local.state import (
+    Phase,
+    ProcessRecord,
+    State,
+    StateFolder,
+    leftovers,
+    lock,
+    read_state,
+    write_private,
+)
+
+SUPERVISOR = "supervisor"
+SERVERS = ("kafka", "postgres")
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Where everything listens. `ports` has one entry per program that has a port."""
+
+    kafka_bootstrap: str
+    database_url: str
+    ports: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStatus:
+    """One program as it is now."""
+
+    name: str
+    phase: Phase
+    pid: int | None
+    uptime_ms: int
+    port: int | None
+    restarts: int
+    rss_bytes: int
+    log: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """All of them. `failure` is message and hint of what keeps them from running."""
+
+    phase: Phase
+    failure: tuple[str, str] | None
+    running: Running | None
+    processes: tuple[ProcessStatus, ...]
+
+
+async def up(
+    folder: Path,
+    cache: Path,
+    services: tuple[Service, ...] = (),
+    *,
+    wanted_ports: Mapping[str, int] | None = None,
+    report: Report = silent,
+) -> Running:
+    """Start Kafka, Postgres and the services, and return when all of them are ready.
+
+    What runs already is left as it is. `wanted_ports` moves programs (by name; 0: to a free port),
+    others stay where they were. Idempotent.
+
+    Raises:
+        LocalError: something is in the way; nothing was left running.
+
+    """
+    find_java(cache, await asyncio.to_thread(ensure_jars, cache, report))
+    try:
+        state = StateFolder.hold(folder)
+    except FolderBusyError:
+        return await _until_ready(folder, report)
+    try:
+        await end_leftovers(state)
+        agreed = _agree_on_ports(state.state, services, wanted_ports or {})
+        state.change(ports=agreed, phase=Phase.STARTING, failure=None)
+        write_private(folder / "services.json", SERVICES.dump_json(services).decode())
+        await asyncio.to_thread(_launch_supervisor, folder, cache, state.lock_descriptor)
+    finally:
+        state.release()
+    return await _until_ready(folder, report)
+
+
+async def down(folder: Path, *, report: Report = silent) -> bool:
+    """End everything, services first, and say whether anything ran. Idempotent; keeps all data.
+
+    Raises:
+        FolderBusyError: something else than our supervisor holds the folder.
+
+    """
+    if read_state(folder) is None:
+        return False
+    held = lock(folder / "lock")
+    ran = held is None
+    if held is None:
+        held = await _end_supervisor(folder, report)
+    state = StateFolder(folder, held)
+    try:
+        ran = ran or bool(leftovers(state.state))
+        await end_leftovers(state)
+        state.change(phase=Phase.STOPPED)
+    finally:
+        state.release()
+    return ran
+
+
+def status(folder: Path) -> Status:
+    """Tell what runs. Reads only."""
+    state = read_state(folder)
+    if state is None:
+        return Status(Phase.STOPPED, None, None, ())
+    processes = tuple(_status_of(name, record) for name, record in state.processes.items())
+    supervisor = state.processes.get(SUPERVISOR)
+    phase, failure = state.phase, state.failure
+    supervised = supervisor is not None and is_running(supervisor.identity)
+    if phase in {Phase.STARTING, Phase.READY} and not supervised:
+        phase = Phase.FAILED
+        failure = (
+            "The supervisor was ended from outside.",
+            "Run `actionledger up`: it ends what is left and starts again on the same data.",
+        )
+    return Status(phase, failure, _running(state) if phase is Phase.READY else None, processes)
+
+
+async def reset(folder: Path, confirm: Callable[[str], bool], *, report: Report = silent) -> bool:
+    """End everything and delete all data, if `confirm` answers the question with True.
+
+    Returns whether it was done. Idempotent. What others keep in the folder stays.
+    """
+    if read_state(folder) is None:
+        return False
+    if not confirm(f"Delete all records of Kafka and Postgres in {folder}?"):
+        return False
+    await down(folder, report=report)
+    state = StateFolder.hold(folder)
+    try:
+        erase(state)
+    finally:
+        state.release()
+    return True
+
+
+def _agree_on_ports(
+    state: State, services: tuple[Service, ...], wanted: Mapping[str, int]
+) -> dict[str, int]:
+    """Keep every port that was agreed on, move the wanted ones, choose for those without."""
+    agreed = dict(state.ports)
+    requests = {service.name: service.port for service in services if service.port is not None}
+    for name, port in {**requests, **wanted}.items():
+        if port:
+            agreed[name] = port
+        elif name not in agreed or name in wanted:
+            agreed[name] = ports.free_ports(1)[0]
+    return agreed
+
+
+def _launch_supervisor(folder: Path, cache: Path, lock_descriptor: int) -> None:
+    """Start the supervisor, which takes over the lock and leaves its parent."""
+    log_path = folder / "logs" / f"{SUPERVISOR}.log"
+    with open_log(log_path) as log:
+        ended = subprocess.run(
+            [
+                *(sys.executable, "-m", "gateway.local.supervisor"),
+                *(str(lock_descriptor), str(folder), str(cache)),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            pass_fds=(lock_descriptor,),
+            check=False,
+        )
+    if ended.returncode != 0:
+        raise ProcessFailedError("The supervisor", "did not start", log=log_path)
+
+
+async def _until_ready(folder: Path, report: Report) -> Running:
+    """Follow the state file until all is ready, or until it cannot be any more."""
+    started = time.monotonic()
+    told = -1
+    while time.monotonic() - started < limits.UP_MS_MAX / 1000:
+        state = read_state(folder)
+        if state is not None and state.phase is Phase.READY and _is_supervised(state):
+            _tell(folder, state, told, report)
+            return _running(state)
+        if state is not None and state.phase is Phase.FAILED:
+            message, hint = state.failure or ("The start failed.", "")
+            raise LocalError(message, hint=hint)
+        waited_ms = (time.monotonic() - started) * 1000
+        if state is None or state.phase is Phase.STOPPED:
+            if waited_ms > limits.BUSY_MS_MAX:
+                raise FolderBusyError(folder)
+        else:
+            told = _tell(folder, state, told, report)
+            _require_holder(folder)
+        await asyncio.sleep(limits.POLL_MS / 1000)
+    raise ProcessFailedError("The start", "took too long", log=folder / "logs")
+
+
+def _is_supervised(state: State) -> bool:
+    supervisor = state.processes.get(SUPERVISOR)
+    return supervisor is not None and is_running(supervisor.identity)
+
+
+def _require_holder(folder: Path) -> None:
+    """Raise when nobody holds the folder any more although the start is not over."""
+    held = lock(folder / "lock")
+    if held is None:
+        return
+    os.close(held)
+    state = read_state(folder)
+    if state is not None and state.phase is Phase.STARTING:
+        log = folder / "logs" / f"{SUPERVISOR}.log"
+        raise ProcessFailedError("The supervisor", f"ended, saying: {tail(log)}", log=log)
+
+
+def _tell(folder: Path, state: State, told: int, report: Report) -> int:
+    """Report how many programs are ready, when that has changed."""
+    names = [*SERVERS, *(service.name for service in _services(folder))]
+    ready = {
+        name
+        for name, record in state.processes.items()
+        if record.phase in {Phase.READY, Phase.DONE}
+    }
+    done = sum(name in ready for name in names)
+    if done != told:
+        waiting = ", ".join(name for name in names if name not in ready)
+        report(Progress("start", done, len(names), waiting))
+    return done
+
+
+def _services(folder: Path) -> tuple[Service, ...]:
+    try:
+        return SERVICES.validate_json((folder / "services.json").read_bytes())
+    except FileNotFoundError:
+        return ()
+
+
+async def _end_supervisor(folder: Path, report: Report) -> int:
+    """Ask the supervisor to end everything and wait for the lock; return it."""
+    deadline = time.monotonic() + limits.DOWN_MS_MAX / 1000
+    asked: ProcessRecord | None = None
+    while time.monotonic() < deadline:
+        held = lock(folder / "lock")
+        if held is not None:
+            return held
+        state = read_state(folder)
+        record = state.processes.get(SUPERVISOR) if state else None
+        if state is not None and record is not None:
+            if record != asked:
+                asked = record
+                send(record.identity, signal.SIGTERM)
+            left = sum(is_running(each.identity) for each in state.processes.values())
+            report(Progress("stop", len(state.processes) - left, len(state.processes)))
+        await asyncio.sleep(limits.WATCH_MS / 1000)
+    if asked is not None:
+        send(asked.identity, signal.SIGKILL)
+        await until(lambda: not is_running(asked.identity), limits.KILL_MS_MAX)
+    held = lock(folder / "lock")
+    if held is None:
+        raise FolderBusyError(folder)
+    return held
+
+
+def _running(state: State) -> Running:
+    return Running(state.kafka_bootstrap, state.database_url, dict(state.ports))
+
+
+def _status_of(name: str, record: ProcessRecord) -> ProcessStatus:
+    running = is_running(record.identity)
+    # The children of the supervisor are the others.
+    members = (record.identity,) if name == SUPERVISOR else family(record.identity)
+    rss = sum(map(rss_bytes, members))
+    phase = record.phase
+    if not running and phase in {Phase.STARTING, Phase.READY}:
+        phase = Phase.STOPPED
+    return ProcessStatus(
+        name=name,
+        phase=phase,
+        pid=record.pid if running else None,
+        uptime_ms=max(0, round(time.time() * 1000) - record.created_at) if running else 0,
+        port=record.port,
+        restarts=record.restarts,
+        rss_bytes=rss,
+        log=record.log,
+    )

@@ -1,0 +1,199 @@
+"""The process behind `actionledger up`: starts everything, keeps it running, ends it in order.
+
+Run as `python -m gateway.local.supervisor LOCK_FD FOLDER CACHE` by `control.up`, which hands over
+the lock of the folder. Guarantees: Kafka and Postgres run before the first service; a program that
+crashes is started again, later each time; on SIGTERM all end, services first; a start that fails
+leaves nothing running and its reason in the state file. What is left of a supervisor that was
+killed itself is ended by the next `up`. Must never write outside the folder and the cache.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+
+from gateway.local import limits
+from gateway.local.errors import LocalError
+from gateway.local.jars import ensure_jars
+from gateway.local.java import Java, find_java
+from gateway.local.kafka import NAME as KAFKA
+from gateway.local.kafka import KafkaServer
+from gateway.local.logs import rotate
+from gateway.local.postgres import PostgresServer
+from gateway.local.processes import identify, until
+from gateway.local.program import Program
+from gateway.local.servers import start_together
+from gateway.local.service import SERVICES, Service, ServiceProgram
+from gateway.local.state import Phase, ProcessRecord, StateFolder
+from gateway.local.training import train
+from gateway.logs import set_up_logs
+from gateway.settings import LogFormat, LogLevel
+
+NAME = "supervisor"
+KAFKA_LOG = f"{KAFKA}.log"  # rotates itself
+logger = logging.getLogger("actionledger.local")
+
+
+class Supervisor:
+    """All programs of a state folder."""
+
+    def __init__(self, state: StateFolder, java: Java, services: Iterable[Service]) -> None:
+        """Describe them; `run` is the rest."""
+        self._state = state
+        self._java = java
+        # What starts side by side: the servers, then each step alone, then services up to the next.
+        self._groups: list[list[Program]] = [[KafkaServer(state, java), PostgresServer(state)]]
+        for is_step, members in groupby(services, key=lambda service: service.is_step):
+            programs: list[Program] = [ServiceProgram(service, state) for service in members]
+            self._groups += [[each] for each in programs] if is_step else [programs]
+
+    async def run(self) -> int:
+        """Run until SIGTERM or SIGINT; the exit code is 1 when the start failed."""
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        failure: LocalError | None = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                work = group.create_task(self._work())
+                await stop.wait()
+                work.cancel()
+        except* LocalError as trouble:
+            failure = _first(trouble)
+            logger.error("supervisor_start_failed", extra={"reason": failure.message})  # noqa: TRY400 - told
+        finally:
+            await self._stop_all()
+        if failure is None:
+            self._state.change(phase=Phase.STOPPED, processes={})
+            return 0
+        self._state.change(
+            phase=Phase.FAILED, failure=(failure.message, failure.hint), processes={}
+        )
+        return 1
+
+    async def _work(self) -> None:
+        for group in self._groups:
+            await start_together(*group)
+            for program in group:
+                self._mark_ready(program)
+        self._state.change(phase=Phase.READY)
+        logger.info("supervisor_ready")
+        async with asyncio.TaskGroup() as tasks:
+            for program in self._long_running():
+                tasks.create_task(self._keep(program))
+            tasks.create_task(self._rotate_logs())
+            tasks.create_task(self._train_later())
+
+    def _long_running(self) -> list[Program]:
+        return [program for group in self._groups for program in group if program.is_running]
+
+    def _mark_ready(self, program: Program) -> None:
+        phase = Phase.READY if program.is_running else Phase.DONE
+        self._state.change_process(program.name, phase=phase)
+        logger.info("program_ready", extra={"program": program.name, "phase": phase.value})
+
+    async def _keep(self, program: Program) -> None:
+        """Start it again whenever it ends, until it has failed too often in a row."""
+        failures = 0
+        while True:
+            while not await until(
+                lambda: not program.is_running, limits.HEALTHY_MS_MIN, limits.WATCH_MS
+            ):
+                failures = 0
+            logger.warning(
+                "program_ended", extra={"program": program.name, "exit_code": program.exit_code}
+            )
+            if failures == limits.RESTARTS_IN_A_ROW_MAX:
+                self._state.change_process(program.name, phase=Phase.FAILED)
+                logger.error("program_given_up", extra={"program": program.name})
+                return
+            await self._start_again(program, failures)
+            failures += 1
+
+    async def _start_again(self, program: Program, failures: int) -> None:
+        known = self._state.state.processes.get(program.name)
+        restarts = known.restarts + 1 if known else 1
+        self._state.change_process(program.name, phase=Phase.RESTARTING, restarts=restarts)
+        delay_ms = min(limits.RESTART_MS_FIRST << failures, limits.RESTART_MS_MAX)
+        await asyncio.sleep(delay_ms / 1000)
+        try:
+            await program.start()
+            await program.wait_ready()
+            self._mark_ready(program)
+        except LocalError as trouble:
+            logger.warning(
+                "program_restart_failed", extra={"program": program.name, "reason": trouble.message}
+            )
+            await program.kill()
+
+    async def _rotate_logs(self) -> None:
+        while True:
+            for path in (self._state.folder / "logs").iterdir():
+                if path.suffix in {".log", ".out"} and path.name != KAFKA_LOG:
+                    rotate(path)
+            await asyncio.sleep(limits.ROTATE_MS / 1000)
+
+    async def _train_later(self) -> None:
+        if self._java.aot_cache.exists():
+            return
+        await asyncio.sleep(limits.TRAINING_DELAY_MS / 1000)
+        try:
+            await train(self._java)
+        except LocalError as trouble:
+            # Only the next start's speed depended on it.
+            logger.warning("training_failed", extra={"reason": trouble.message})
+
+    async def _stop_all(self) -> None:
+        logger.info("supervisor_stopping")
+        for group in reversed(self._groups):
+            await asyncio.gather(*[program.stop() for program in group])
+
+
+def _first(trouble: BaseExceptionGroup[LocalError]) -> LocalError:
+    """Return the first error of a group, however deep it is."""
+    inner: BaseException = trouble
+    while isinstance(inner, BaseExceptionGroup):
+        inner = inner.exceptions[0]
+    if not isinstance(inner, LocalError):  # the group holds no others
+        raise inner
+    return inner
+
+
+def _detach() -> None:
+    """Leave the terminal and the parent: whoever called `up` neither waits for us nor ends us."""
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+
+
+def main(arguments: list[str]) -> int:
+    """Take over the folder and run."""
+    lock_descriptor, folder, cache = int(arguments[0]), Path(arguments[1]), Path(arguments[2])
+    _detach()
+    # Or our children would hold it after our death.
+    os.set_inheritable(lock_descriptor, False)  # noqa: FBT003 - takes no keyword
+    set_up_logs(LogLevel.INFO, LogFormat.JSON)
+    state = StateFolder(folder, lock_descriptor)
+    me = identify(os.getpid())
+    if me is None:
+        raise ProcessLookupError
+    log = folder / "logs" / f"{NAME}.log"
+    record = ProcessRecord(pid=me.pid, created_at=me.created_at, port=None, log=log)
+    state.record(NAME, record.model_copy(update={"phase": Phase.READY}))
+    logger.info("supervisor_started", extra={"folder": str(folder), "pid": me.pid})
+    try:
+        services = SERVICES.validate_json((folder / "services.json").read_bytes())
+        java = find_java(cache, ensure_jars(cache))
+    except LocalError as trouble:
+        state.change(phase=Phase.FAILED, failure=(trouble.message, trouble.hint), processes={})
+        return 1
+    return asyncio.run(Supervisor(state, java, services).run())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,171 @@
+"""Jars, logs, folders and processes of the local servers, without starting a server."""
+
+import hashlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.local import limits, ports
+from gateway.local.accounts import SYSTEM_FOLDER, Account, can_reach, folder_for
+from gateway.local.errors import (
+    DiskFullError,
+    FolderBusyError,
+    FolderNotWritableError,
+    JarRefusedError,
+)
+from gateway.local.jars import Artifact, find_missing, place, read_lock
+from gateway.local.logs import open_log, rotate, tail
+from gateway.local.processes import Child, Command, Identity, identify, is_running, until
+from gateway.local.service import Service, fill
+from gateway.local.state import StateFolder, read_state
+
+
+def artifact_of(content: bytes) -> Artifact:
+    """Lock an artifact with this content."""
+    return Artifact("org.example", "thing", "1.0", hashlib.sha256(content).hexdigest())
+
+
+def test_every_jar_is_locked_by_hash() -> None:
+    """The lock names 45 artifacts, each once, each with a whole SHA-256."""
+    artifacts = read_lock()
+    assert len({artifact.file_name for artifact in artifacts}) == len(artifacts) == 45
+    assert all(len(bytes.fromhex(artifact.sha256)) == 32 for artifact in artifacts)
+
+
+def test_a_jar_with_another_hash_is_refused(tmp_path: Path) -> None:
+    """What was fetched and is not what was locked is deleted and never reaches the class path."""
+    fetched, folder = tmp_path / "fetched.jar", tmp_path / "cache"
+    fetched.write_bytes(b"something else")
+    folder.mkdir()
+    with pytest.raises(JarRefusedError, match=r"org\.example:thing:1\.0") as caught:
+        place(fetched, artifact_of(b"the jar"), folder)
+    assert "try another network" in caught.value.hint
+    assert not fetched.exists()
+    assert list(folder.iterdir()) == []
+
+
+def test_a_jar_that_changed_in_the_cache_is_fetched_again(tmp_path: Path) -> None:
+    """A file that was touched is kept when it is still right and deleted when it is not."""
+    artifact = artifact_of(b"the jar")
+    fetched = tmp_path / "fetched.jar"
+    fetched.write_bytes(b"the jar")
+    place(fetched, artifact, tmp_path)
+    path = tmp_path / artifact.file_name
+    assert find_missing(tmp_path, [artifact]) == []
+    path.touch()
+    assert find_missing(tmp_path, [artifact]) == []
+    path.write_bytes(b"the jaR")
+    assert find_missing(tmp_path, [artifact]) == [artifact]
+    assert not path.exists()
+
+
+def test_a_long_log_keeps_one_older_file(tmp_path: Path) -> None:
+    """Rotation moves what there is to one older file while the writer goes on in the new one."""
+    path = tmp_path / "logs" / "program.log"
+    with open_log(path) as log:
+        log.write(b"first\n")
+        log.flush()
+        rotate(path, bytes_max=3)
+        log.write(b"second\n")
+    assert path.read_text() == "second\n"
+    assert path.with_name("program.log.1").read_text() == "first\n"
+    assert tail(path) == "second"
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_folder_has_one_holder_and_keeps_its_agreement(tmp_path: Path) -> None:
+    """A second holder is refused until the first lets go, and then finds the same passwords."""
+    first = StateFolder.hold(tmp_path / "state")
+    with pytest.raises(FolderBusyError, match="state"):
+        StateFolder.hold(tmp_path / "state")
+    first.release()
+    second = StateFolder.hold(tmp_path / "state")
+    second.release()
+    assert second.state == first.state == read_state(tmp_path / "state")
+    assert (tmp_path / "state" / "state.json").stat().st_mode & 0o777 == 0o600
+    assert first.state.password not in repr(first.state)
+
+
+def test_trouble_with_the_folder_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No permission and no space are one sentence each, with the variable that moves the folder."""
+    (tmp_path / "file").touch()
+    with pytest.raises(FolderNotWritableError) as caught:
+        StateFolder.hold(tmp_path / "file" / "state")
+    assert "ACTIONLEDGER_STATE_DIR" in caught.value.hint
+    monkeypatch.setattr(limits, "FREE_BYTES_MIN", 1 << 60)
+    with pytest.raises(DiskFullError, match=r"Only \d+ MB are free") as full:
+        StateFolder.hold(tmp_path / "state")
+    assert "ACTIONLEDGER_STATE_DIR" in full.value.hint
+
+
+def test_an_account_without_rights_gets_a_place_that_it_can_reach(tmp_path: Path) -> None:
+    """Where a folder on the way is closed, data go to a place of their own, always the same."""
+    stranger = Account(uid=os.getuid() + 1, gid=os.getgid() + 1)
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    assert not can_reach(closed, stranger)
+    place_of_data = folder_for(closed, stranger, "postgres")
+    assert place_of_data.is_relative_to(SYSTEM_FOLDER)
+    assert place_of_data == folder_for(closed, stranger, "postgres")
+    assert folder_for(closed, None, "postgres") == closed / "postgres"
+    assert closed.stat().st_mode & 0o777 == 0o700
+
+
+async def test_a_program_that_could_not_be_recorded_never_runs(tmp_path: Path) -> None:
+    """When writing down its identity fails the program is not executed."""
+    started: list[Identity] = []
+
+    def refuse(identity: Identity) -> None:
+        started.append(identity)
+        raise OSError
+
+    proof = tmp_path / "ran"
+    with pytest.raises(OSError, match=r"^$"):
+        Child(Command("touch", ["touch", str(proof)], tmp_path / "log"), refuse)
+    assert len(started) == 1
+    assert not is_running(started[0])
+    assert not proof.exists()
+
+
+async def test_a_stubborn_program_is_killed_with_its_children(tmp_path: Path) -> None:
+    """A program that ignores SIGTERM, and what it started, are gone after the grace period."""
+    program = (
+        "import signal, subprocess, sys\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "inner = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        "print(inner.pid, flush=True)\n"
+        "inner.wait()\n"
+    )
+    log = tmp_path / "log"
+    child = Child(
+        Command("stubborn", [sys.executable, "-c", program], log, env=dict(os.environ)),
+        lambda _: None,
+    )
+    assert await until(lambda: bool(tail(log)), 10_000)
+    inner = identify(int(tail(log)))
+    assert inner is not None
+    await child.stop(signal.SIGTERM, stop_ms_max=100)
+    assert child.exit_code == -signal.SIGKILL
+    assert not is_running(inner)
+
+
+def test_ports_are_told_apart_from_those_of_outgoing_connections() -> None:
+    """Chosen ports differ, are free, and lie below the range the system gives to clients."""
+    chosen = ports.free_ports(20)
+    assert len(set(chosen)) == 20
+    assert all(limits.PORT_MIN <= port <= limits.PORT_MAX < 32_768 for port in chosen)
+    assert all(map(ports.is_free, chosen))
+
+
+def test_placeholders_are_filled_and_other_braces_stay() -> None:
+    """Only known names in braces are replaced, so that JSON can be an argument."""
+    assert fill('{"a": "{port}"} {port:web} {x}', {"port": "1", "port:web": "2"}) == (
+        '{"a": "1"} 2 {x}'
+    )
+    service = Service(name="web", argv=("serve", "{port}"), port=0)
+    assert Service.model_validate_json(service.model_dump_json()) == service
