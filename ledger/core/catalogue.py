@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 from ledger.core.contradictions import contradictions
 from ledger.core.excerpt import excerpt
 from ledger.core.ids import ProviderKeyRule
-from ledger.core.limits import CATALOGUE_CHARS_MAX, CATALOGUE_OPERATIONS_MAX, MISTAKES_MAX
+from ledger.core.limits import CATALOGUE_BYTES_MAX, CATALOGUE_OPERATIONS_MAX, MISTAKES_MAX
 from ledger.core.operation import Deadlines, Level, Operation, Reliability, Retries, Risk, Target
 from ledger.core.parameters import Parameter, Problem, ProblemCode
 from ledger.core.timing import Timing
@@ -88,10 +88,10 @@ def parse_catalogue(text: str) -> Catalogue | tuple[Mistake, ...]:
     """The catalogue of a TOML text, or its mistakes in the order of their lines, at most
     MISTAKES_MAX.
     """
-    if len(text) > CATALOGUE_CHARS_MAX:
-        return (
-            Mistake(1, "", f"The catalogue has {len(text)} characters of {CATALOGUE_CHARS_MAX}."),
-        )
+    # Counted first in characters: at least as many bytes, and no work for what is far too long.
+    if len(text) > CATALOGUE_BYTES_MAX or _bytes(text) > CATALOGUE_BYTES_MAX:
+        said = f"The catalogue has more than {CATALOGUE_BYTES_MAX} bytes."
+        return (Mistake(1, "", said),)
     try:
         document = tomllib.loads(text)
         lines = lines_of(text)
@@ -110,6 +110,10 @@ def parse_catalogue(text: str) -> Catalogue | tuple[Mistake, ...]:
 
 
 _Found = tuple[TomlPath, str]
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _timing(document: dict[str, Any]) -> tuple[Timing, list[_Found]]:

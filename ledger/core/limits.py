@@ -77,11 +77,13 @@ ATTEMPTS_MAX = 20
 LOOKUPS_MAX = 16
 """Lookups an operation may plan for one unknown outcome."""
 
-CATALOGUE_CHARS_MAX = 262_144
-"""The catalogue's source text; adopted whole into every partition, so it must fit one record."""
+CATALOGUE_BYTES_MAX = 192 * 1_024
+"""The catalogue's source text in UTF-8. Adopted whole into every partition: as a JSON string it may
+double, and still fits DECISION_BYTES_MAX.
+"""
 
 CATALOGUE_OPERATIONS_MAX = 512
-"""Operations and versions of one catalogue; about 500 characters each fill CATALOGUE_CHARS_MAX."""
+"""Operations and versions of one catalogue; a few hundred characters each fill the text."""
 
 PARAMETERS_MAX = 64
 """Parameters of one operation."""

@@ -75,7 +75,9 @@ def _identifier(check: Callable[[str, str], str], field: str) -> AfterValidator:
 
 def _check_params(params: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if TOKEN_KEY in params:
-        raise _refused(RequestFault.RESERVED_KEY, f"/params/{TOKEN_KEY} cannot stand for all parameters")
+        raise _refused(
+            RequestFault.RESERVED_KEY, f"/params/{TOKEN_KEY} cannot stand for all of params"
+        )
     _check(params, (_PARAMS,))
     return params
 
