@@ -71,7 +71,9 @@ class OfferBook:
         if best is None:
             return None
         offered = best.offered
-        return Offer(offered.incarnation, offered.sequence, best.appended_at, best.until_at)
+        return Offer(
+            offered.incarnation, operation, offered.sequence, best.appended_at, best.until_at
+        )
 
     def reserve(self, offer: Offer) -> None:
         """Hold a slot for a start that is decided and not yet known to have landed."""

@@ -166,17 +166,15 @@ def _ended(
     invariant(attempt.status in OPEN, "an attempt has one outcome")
     ended = _changed(attempt, status=outcome, code=code, ended_at=now)
     attempts = (*action.attempts[:position], ended, *action.attempts[position + 1 :])
+    is_open = any(one.status in OPEN for one in attempts)
+    # A question about attempts that are all settled is nobody's question any more.
+    lookup = action.lookup if is_open else None
+    changes: dict[str, object] = {"attempts": attempts, "lookup": lookup}
     if action.status is Status.NEEDS_REVIEW:
-        return {"attempts": attempts}
-    return {"attempts": attempts, "status": _status_between(attempts)}
-
-
-def _status_between(attempts: tuple[Attempt, ...]) -> Status:
-    """The status of an action that neither waits for a person nor is final."""
+        return changes
     if attempts[-1].status is AttemptStatus.RUNNING:
-        return Status.ATTEMPTING
-    is_open = any(attempt.status in OPEN for attempt in attempts)
-    return Status.UNKNOWN if is_open else Status.READY
+        return {**changes, "status": Status.ATTEMPTING}
+    return {**changes, "status": Status.UNKNOWN if is_open else Status.READY}
 
 
 def _with_evidence(action: Action, fact: f.EvidenceRecorded) -> dict[str, object]:

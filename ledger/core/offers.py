@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One slot of an incarnation's capacity. `appended_at` is the broker's time; the holder counts
-    its lease from when it sent it.
+    """One slot of an incarnation's capacity for an operation. `appended_at` is the broker's time;
+    the holder counts its lease from when it sent it.
     """
 
     incarnation: str
+    operation: str
     sequence: int
     appended_at: int
     until_at: int

@@ -31,11 +31,11 @@ _ROWS = """
                      pr aa bl re  at un nr  co fa de ex ca su
 policy.decided       A  .  .  .   .  .  .   .  .  .  .  .  .
 attempt.started      .  .  .  A   .  A  .   .  .  .  .  .  .
-attempt.declined     .  .  .  .   A  .  .   .  .  .  .  .  .
+attempt.declined     .  .  .  .   A  A  A   .  .  .  .  .  .
 attempt.succeeded    .  .  .  .   A  A  A   .  .  .  .  .  .
 attempt.refused      .  .  .  .   A  A  A   .  .  .  .  .  .
 attempt.not_sent     .  .  .  .   A  A  A   .  .  .  .  .  .
-attempt.unresolved   .  .  .  .   A  .  .   .  .  .  .  .  .
+attempt.unresolved   .  .  .  .   A  .  A   .  .  .  .  .  .
 attempt.absent       .  .  .  .   .  A  A   .  .  .  .  .  .
 timer.set            .  .  .  A   .  A  .   .  .  .  .  .  .
 lookup.started       .  .  .  .   .  A  A   .  .  .  .  .  .

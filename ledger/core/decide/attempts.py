@@ -71,7 +71,7 @@ def decline(draft: Draft, given: i.Decline) -> Decided:
     if isinstance(named, Decided):
         return named
     action, attempt = named
-    if attempt.status is not AttemptStatus.RUNNING:
+    if attempt.status not in OPEN:
         return replayed(action, "attempt_already_ended")
     draft.add(
         AttemptDeclined(
@@ -109,7 +109,10 @@ def _late(draft: Draft, action: Action, attempt: Attempt, outcome: i.ReportedOut
     kept as evidence.
     """
     source = f"report:{attempt.number}:{outcome.kind}"
-    if outcome.kind == attempt.status or source in action.sources:
+    said_before = outcome.kind == attempt.status
+    if isinstance(outcome, i.Success):
+        said_before = said_before and outcome.reference == action.reference
+    if said_before or source in action.sources:
         return replayed(action, "already_recorded")
     match outcome:
         case i.Success():

@@ -39,8 +39,9 @@ def weigh(draft: Draft, given: Evidence) -> Decided:
         return replayed(action, "evidence_known")
     if given.kind is EvidenceKind.LOOKUP and not 0 < (given.lookup or 0) <= action.lookups_asked:
         return Decided(refused=Refused(code=Rejection.UNKNOWN_LOOKUP, action=action.key))
+    lookup = given.lookup if given.kind is EvidenceKind.LOOKUP else None
     asked = action.lookup
-    answered = asked if asked is not None and given.lookup == asked.number else None
+    answered = asked if asked is not None and lookup == asked.number else None
     draft.add(
         EvidenceRecorded(
             action=action.key,
@@ -49,7 +50,7 @@ def weigh(draft: Draft, given: Evidence) -> Decided:
             source_id=given.source_id,
             meaning=given.meaning,
             attempts_upto=len(action.attempts) if answered is None else answered.attempts_upto,
-            lookup=given.lookup,
+            lookup=lookup,
             reference=given.reference,
             money=given.money,
             code=given.code,

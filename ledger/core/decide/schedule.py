@@ -79,7 +79,9 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
     not fit or a bar stands.
     """
     action, offer = draft.action(key), draft.offer
-    if offer is None or draft.now > offer.until_at or draft.now < offer.appended_at:
+    if offer is None or offer.operation != action.request.operation:
+        return
+    if draft.now > offer.until_at or draft.now < offer.appended_at:
         return
     if action.running is not None or bar(action, operation, draft.now) is not None:
         return
@@ -153,6 +155,10 @@ def after_no_effect(
 def after_decline(draft: Draft, key: str) -> None:
     """The start was given back: again after a wait of its own, up to a limit of its own."""
     action = draft.action(key)
+    waits = action.timer is not None or action.lookup is not None
+    # A late word about an earlier attempt leaves what the open ones wait for as it is.
+    if action.status is not Status.READY and (action.status is not Status.UNKNOWN or waits):
+        return
     operation = draft.operation(action)
     if operation is None:
         review(draft, key, "operation_withdrawn")
