@@ -58,7 +58,8 @@ class Mistake:
     message: str
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.path} {self.message}".replace(":  ", ": ")
+        place = f"{self.path} " if self.path else ""
+        return f"line {self.line}: {place}{self.message}"
 
 
 @dataclass(frozen=True, slots=True)

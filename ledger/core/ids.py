@@ -27,6 +27,7 @@ from ledger.core.limits import (
 from ledger.core.wire import Wire
 
 _COMPONENT: Final = rf"[A-Za-z0-9._-]{{1,{COMPONENT_CHARS_MAX}}}"
+# The look ahead bounds the whole name; its words alone cannot.
 _OPERATION: Final = (
     rf"(?=.{{1,{OPERATION_CHARS_MAX}}}(?::|\Z))[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*"
 )
