@@ -253,7 +253,7 @@ class HttpClient:
         except TimeoutError:
             raise _Broke(Trouble.CONNECT_TIMED_OUT) from None
         except OSError as error:
-            raise _Broke(_connect_trouble(error)) from None
+            raise _Broke(connect_trouble(error)) from None
 
     async def _read(self, connection: Connection, http: h11.Connection) -> Answered:
         """Read one whole answer. Raises `_Broke`; an answer that only may be whole is none."""
@@ -292,7 +292,7 @@ class HttpClient:
                     raise _Broke(Trouble.ANSWER_INVALID)
 
 
-def _connect_trouble(error: OSError) -> Trouble:
+def connect_trouble(error: OSError) -> Trouble:
     """Name what kept a connection from opening; side-by-side tries report one of their errors."""
     match error:
         case ConnectionRefusedError():

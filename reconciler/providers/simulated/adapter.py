@@ -87,7 +87,7 @@ class SimulatedPerformer:
             )
         except Declined as declined:
             return NotSent(declined.code, Retry.LATER)
-        return _outcome(request, exchanged)
+        return outcome_of(request, exchanged)
 
     async def close(self) -> None:
         """Close all connections; idempotent."""
@@ -219,7 +219,8 @@ def _message(request: ProviderRequest, provider_key: str, api_key: str) -> Messa
     )
 
 
-def _outcome(request: ProviderRequest, exchanged: Answered | Broken) -> Outcome:
+def outcome_of(request: ProviderRequest, exchanged: Answered | Broken) -> Outcome:
+    """What one exchange proves about the effect that was asked for."""
     if isinstance(exchanged, Broken) or exchanged.status != _OK:
         code = _code(exchanged) if isinstance(exchanged, Answered) else None
         return judge(exchanged, DEFAULT, code)

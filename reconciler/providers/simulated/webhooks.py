@@ -181,7 +181,13 @@ class Outbox:
                         self._running.add(task)
                         task.add_done_callback(self._running.discard)
         finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the journal; idempotent."""
+        if self._descriptor >= 0:
             os.close(self._descriptor)
+            self._descriptor = -1
 
     async def _wait(self) -> None:
         """Until the next chain is due, something is queued, or the address changes."""

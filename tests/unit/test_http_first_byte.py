@@ -1,0 +1,121 @@
+"""The moment of the first byte: what the guard sees, and what the other side has by then."""
+
+import asyncio
+import contextlib
+import select
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from reconciler.providers.http_exchange import Broken, HttpClient, Message, Trouble
+from reconciler.providers.port import Deadlines, Declined
+
+DEADLINES = Deadlines(connect_ms=2_000, response_ms=2_000)
+SHORT = Deadlines(connect_ms=120, response_ms=120)
+MESSAGE = Message("POST", "/things", (("Content-Type", "application/json"),), b'{"a":1}')
+
+
+@contextlib.asynccontextmanager
+async def client(url: str) -> AsyncIterator[HttpClient]:
+    """A client, closed at the end."""
+    http = HttpClient(url)
+    try:
+        yield http
+    finally:
+        await http.close()
+
+
+class Peer:
+    """A server in a thread of its own: it can be looked at while our loop stands still."""
+
+    def __init__(self) -> None:
+        """Listen; the first connection is accepted in the background."""
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._accepted = threading.Event()
+        self._thread = threading.Thread(target=self._accept)
+        self._thread.start()
+
+    def is_connected(self) -> bool:
+        """Whether our connection has been accepted, waiting a little for it."""
+        return self._accepted.wait(5)
+
+    def has_bytes(self) -> bool:
+        """Whether anything came over the connection, looking for a tenth of a second."""
+        return bool(select.select([self.connection], [], [], 0.1)[0])
+
+    def close(self) -> None:
+        """Close what is open."""
+        self._thread.join(5)
+        self.connection.close()
+        self._listening.close()
+
+    def _accept(self) -> None:
+        self.connection, _ = self._listening.accept()
+        self._accepted.set()
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    """Run one peer."""
+    peer = Peer()
+    yield peer
+    peer.close()
+
+
+async def test_the_guard_sees_an_open_connection_without_a_byte(peer: Peer) -> None:
+    """While the guard runs the provider has our connection and nothing on it; then all of it."""
+    seen: list[tuple[bool, bool]] = []
+
+    def guard() -> None:
+        seen.append((peer.is_connected(), peer.has_bytes()))
+
+    async with client(peer.url) as http:
+        exchanged = await http.exchange(MESSAGE, deadlines=SHORT, before_first_byte=guard)
+    assert exchanged == Broken(Trouble.ANSWER_TIMED_OUT)
+    assert seen == [(True, False)]
+    received = peer.connection.recv(65_536)
+    assert received.startswith(b"POST /things")
+    assert received.endswith(MESSAGE.body), "head and body leave in one write"
+
+
+async def test_a_guard_that_declines_leaves_a_closed_connection_without_a_byte(peer: Peer) -> None:
+    """The peer reads the end of the stream and nothing before it."""
+
+    def guard() -> None:
+        raise Declined("too_late")
+
+    async with client(peer.url) as http:
+        with pytest.raises(Declined):
+            await http.exchange(MESSAGE, deadlines=DEADLINES, before_first_byte=guard)
+    assert peer.is_connected()
+    with contextlib.suppress(ConnectionResetError):
+        assert peer.connection.recv(1) == b""
+
+
+async def test_no_task_runs_between_the_guard_and_the_write(peer: Peer) -> None:
+    """What is scheduled by the guard finds the bytes already with the operating system."""
+    found: list[bool] = []
+
+    def guard() -> None:
+        assert peer.is_connected()
+        asyncio.get_running_loop().call_soon(lambda: found.append(peer.has_bytes()))
+
+    async with client(peer.url) as http:
+        await http.exchange(MESSAGE, deadlines=SHORT, before_first_byte=guard)
+    assert found == [True]
+
+
+async def test_the_guard_is_not_asked_when_there_is_no_connection() -> None:
+    """A refused connection ends before the guard."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    asked: list[str] = []
+    async with client(url) as http:
+        exchanged = await http.exchange(
+            MESSAGE, deadlines=DEADLINES, before_first_byte=lambda: asked.append("asked")
+        )
+    assert exchanged == Broken(Trouble.CONNECT_REFUSED)
+    assert asked == []

@@ -1,0 +1,103 @@
+"""The registry builds what settings name, keeps secrets out of sight, and the null provider."""
+
+import pytest
+
+from reconciler.providers.port import (
+    Deadlines,
+    Declined,
+    Inconclusive,
+    ListingFailed,
+    NotSent,
+    ProviderRequest,
+    Reliability,
+    Retry,
+    Succeeded,
+    Unrecognised,
+)
+from reconciler.providers.registry import (
+    ProviderSettings,
+    UnusableProvider,
+    capabilities,
+    finders,
+    performers,
+    webhook_mappings,
+)
+
+SIMULATED = ProviderSettings(
+    "payments",
+    "simulated",
+    base_url="http://127.0.0.1:1",
+    api_keys={"main": "sk_sim_main"},
+    webhook_secrets=("whsec_c2VjcmV0",),
+)
+NULL = ProviderSettings("nothing", "null")
+REQUEST = ProviderRequest("charge:v1:a:b", "charge", 1, None, {}, None, "main", "sha256:00")
+DEADLINES = Deadlines(connect_ms=100, response_ms=100)
+
+
+async def test_every_provider_is_built_under_its_name() -> None:
+    """Performers, finders, mappings and capabilities come by the name that the catalogue uses."""
+    both = [SIMULATED, NULL]
+    names = {"payments", "nothing"}
+    assert capabilities(both).keys() == webhook_mappings(both).keys() == names
+    assert capabilities(both)["payments"].reliability is Reliability.KEYED
+    assert capabilities(both)["nothing"].reliability is Reliability.NONE
+    for performer in performers(both).values():
+        await performer.close()
+    for finder in finders(both).values():
+        await finder.close()
+
+
+def test_secrets_are_not_shown() -> None:
+    """Settings that end up in a log line give nothing away."""
+    assert "sk_sim" not in repr(SIMULATED)
+    assert "whsec" not in repr(SIMULATED)
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ([ProviderSettings("payments", "simulated")], "no base URL"),
+        ([ProviderSettings("payments", "simulated", base_url="ftp://x")], "unusable base URL"),
+        ([SIMULATED, SIMULATED], "configured twice"),
+    ],
+)
+def test_unusable_settings_name_the_provider(
+    settings: list[ProviderSettings], problem: str
+) -> None:
+    """A mistake is told with the provider's name and what to do, for either kind of client."""
+    for build in (performers, finders):
+        with pytest.raises(UnusableProvider, match=problem) as raised:
+            build(settings)
+        assert raised.value.name == "payments"
+        assert raised.value.hint
+
+
+async def test_the_null_provider_succeeds_behind_its_guard() -> None:
+    """It asks the guard first, and succeeds with the key as its reference."""
+    performer = performers([NULL])["nothing"]
+
+    def decline() -> None:
+        raise Declined("lease_over")
+
+    declined = await performer.perform(
+        REQUEST, provider_key="k", deadlines=DEADLINES, before_first_byte=decline
+    )
+    done = await performer.perform(
+        REQUEST, provider_key="k", deadlines=DEADLINES, before_first_byte=lambda: None
+    )
+    assert declined == NotSent("lease_over", Retry.LATER)
+    assert done == Succeeded("k", {})
+
+
+async def test_the_null_provider_can_look_nothing_up() -> None:
+    """A lookup proves nothing, a listing fails, and no webhook has a meaning."""
+    finder = finders([NULL])["nothing"]
+    found = await finder.find(
+        account="main", provider_key="k", action_key="a", reference=None, timeout_ms=1
+    )
+    assert found == Inconclusive("lookup_impossible")
+    with pytest.raises(ListingFailed):
+        async for _ in finder.list_effects(account="main", since_at=0, timeout_ms=1):
+            pass
+    assert webhook_mappings([NULL])["nothing"].map(b"{}") == Unrecognised("no_webhooks")
