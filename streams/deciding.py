@@ -93,18 +93,30 @@ def _decided(
     if config is None:
         unknown = Refused(code=Rejection.UNKNOWN_OPERATION)
         return Made(_decision(cause, seat, stream_key, Decided(refused=unknown)))
-    offer = _offer_for(given, stream, seat)
-    # A start is never decided before the offer it spends was appended.
-    now = seat.decided_at if offer is None else max(seat.decided_at, offer.appended_at)
     try:
-        decided = decide(stream, config, given, Place(seat.at, now), offer)
+        decided, now = _with_capacity(given, stream, config, seat)
     except BrokenInvariantError as fault:
         return _quarantined(record, cause, seat, Unreadable("broken_invariant", str(fault)))
-    if decided.offer_spent is None:
-        now = seat.decided_at
-        if offer is not None:
-            decided = decide(stream, config, given, Place(seat.at, now), None)
+    except Exception as fault:  # noqa: BLE001 - a fault of ours in one input must not stop the others
+        why = Unreadable("fault_in_decide", f"{type(fault).__name__}: {fault}")
+        return _quarantined(record, cause, seat, why)
     return Made(_decision(cause, seat, stream_key, decided, now), decided.offer_spent)
+
+
+def _with_capacity(
+    given: i.Input, stream: Stream, config: Config, seat: Seat
+) -> tuple[Decided, int]:
+    """Decide with an offer where one may be spent, and without it where it was not; and the log
+    time of the decision, which for a start is never before its offer was appended.
+    """
+    offer = _offer_for(given, stream, seat)
+    if offer is not None:
+        now = max(seat.decided_at, offer.appended_at)
+        decided = decide(stream, config, given, Place(seat.at, now), offer)
+        if decided.offer_spent is not None:
+            return decided, now
+    now = seat.decided_at
+    return decide(stream, config, given, Place(seat.at, now), None), now
 
 
 def _offer_for(given: i.Input, stream: Stream, seat: Seat) -> Offer | None:
@@ -117,7 +129,10 @@ def _offer_for(given: i.Input, stream: Stream, seat: Seat) -> Offer | None:
         case i.Tick():
             for action in stream.actions:
                 if awaits_offer(action, seat.decided_at):
-                    return seat.pick(action.request.operation, holders_that_declined(action))
+                    declined = holders_that_declined(action)
+                    offer = seat.pick(action.request.operation, declined)
+                    if offer is not None:
+                        return offer
             return None
         case _:
             return None

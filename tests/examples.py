@@ -336,6 +336,7 @@ def started(
     offered: int | None = None,
     sequence: int = 1,
     first_at: int | None = None,
+    intent_offset: int = 0,
 ) -> f.AttemptStarted:
     """An attempt begins `at` by an offer that came `offered`; the first began `first_at`."""
     operation = operation_of(key)
@@ -359,7 +360,7 @@ def started(
         account=operation.account,
         provider_key=key,
         key_expires_at=expires,
-        intent_offset=0,
+        intent_offset=intent_offset,
         request_hash=request_hash(request(key)),
     )
 

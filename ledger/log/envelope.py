@@ -15,6 +15,7 @@ from pydantic_core import to_json
 
 from ledger.core import inputs as i
 from ledger.core.facts import AttemptStarted, LookupStarted
+from ledger.core.limits import RECORD_BYTES_MAX
 from ledger.core.records import Decision, EpochOpened, Genesis, LedgerRecord
 from ledger.core.strict import MalformedJson, parse
 from ledger.core.wire import Text, Wire
@@ -183,7 +184,7 @@ def outgoing(
 def read_input(record: Record) -> i.Input | i.Publish | i.Offered | Genesis | Unreadable:
     """What an inbox record says, or why it says nothing. Never raises for any bytes."""
     try:
-        parse(record.value)
+        parse(record.value, bytes_max=RECORD_BYTES_MAX)
         envelope = _READERS[Topic(record.topic)].validate_json(record.value)
     except MalformedJson as malformed:
         return Unreadable(malformed.code, str(malformed))

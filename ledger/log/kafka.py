@@ -195,7 +195,7 @@ def records_of(
             record.offset,
             record.timestamp,
             record.key,
-            record.value,
+            record.value or b"",  # a record without a value is one that says nothing
             record.headers,
         )
         for records in fetched.values()

@@ -1,0 +1,1 @@
+"""Tests of what moves records, without moving any."""
