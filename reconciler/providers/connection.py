@@ -124,12 +124,10 @@ class Connection(asyncio.Protocol):
 
 
 async def open_connection(host: str, port: int, tls: ssl.SSLContext | None) -> Connection:
-    """Connect, trying the host's addresses side by side. Raises OSError; the caller sets the limit.
+    """Connect, trying the host's addresses in order. Raises OSError; the caller sets the limit.
 
     A connection that is made and then cancelled before it is handed over is cut by the loop.
     """
     loop = asyncio.get_running_loop()
-    _, connection = await loop.create_connection(
-        Connection, host, port, ssl=tls, happy_eyeballs_delay=0.25
-    )
+    _, connection = await loop.create_connection(Connection, host, port, ssl=tls)
     return connection

@@ -293,7 +293,7 @@ class HttpClient:
 
 
 def connect_trouble(error: OSError) -> Trouble:
-    """Name what kept a connection from opening; side-by-side tries report one of their errors."""
+    """Name what kept a connection from opening."""
     match error:
         case ConnectionRefusedError():
             return Trouble.CONNECT_REFUSED

@@ -19,6 +19,7 @@ from reconciler.providers.port import (
 from tests.contract.stage import Behaviour, Entry, Stage
 
 DEADLINES = Deadlines(connect_ms=3_000, response_ms=3_000)
+POLL_SECONDS = 0.01
 _numbers = itertools.count(1)
 
 
@@ -121,4 +122,4 @@ async def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> Non
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "the condition never came to hold"
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(POLL_SECONDS)

@@ -26,6 +26,7 @@ from reconciler.providers.simulated.capabilities import capabilities_of
 from reconciler.providers.simulated.faults import Personality
 
 START_SECONDS_MAX = 20
+POLL_SECONDS = 0.02
 KEY_WINDOW_MS = 400
 SEARCH_LAG_MS = 400
 
@@ -108,7 +109,7 @@ class ProviderProcess:
         while not port_file.exists():
             assert self._process.poll() is None, "the provider ended before it took requests"
             assert time.monotonic() < deadline, "the provider takes no requests"
-            time.sleep(0.02)
+            time.sleep(POLL_SECONDS)
         self.url = f"http://127.0.0.1:{port_file.read_text().strip()}"
 
     def kill(self) -> None:

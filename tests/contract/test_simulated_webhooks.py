@@ -25,11 +25,13 @@ class Receiver:
     received: list[tuple[bytes, Mapping[str, str], Verified | WebhookRejected]] = field(
         default_factory=list
     )
+    accounts: list[str] = field(default_factory=list)
     refusals_left: int = 0
 
     async def take(self, request: web.Request) -> web.Response:
         """Verify one webhook over its raw bytes."""
         raw = await request.read()
+        self.accounts.append(request.query["account"])
         verdict = verify(raw, request.headers, [SECRET], now_ms())
         self.received.append((raw, dict(request.headers), verdict))
         if self.refusals_left > 0:
@@ -67,7 +69,7 @@ async def receiver(process: ProviderProcess) -> AsyncIterator[Receiver]:
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    receiver.url = f"http://127.0.0.1:{runner.addresses[0][1]}/hooks"
+    receiver.url = f"http://127.0.0.1:{runner.addresses[0][1]}/hooks?account={{account}}"
     process.control("reset", {})
     process.control("webhooks", {"url": receiver.url, "secret": SECRET})
     yield receiver
@@ -101,6 +103,7 @@ async def test_a_settled_effect_is_told_with_all_that_matching_needs(
     assert event.reference == outcome.reference
     assert event.action_key == event.provider_key == call.action_key
     assert event.account == call.account
+    assert receiver.accounts == [call.account], "each account may have its own door"
     assert event.money == call.request.money
 
 

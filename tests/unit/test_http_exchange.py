@@ -29,6 +29,7 @@ SHORT = Deadlines(connect_ms=120, response_ms=120)
 MESSAGE = Message("POST", "/things", (("Content-Type", "application/json"),), b'{"a":1}')
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
+DRIP_SECONDS = 0.02
 CERTIFICATE = Path(__file__).with_name("loopback.pem")
 
 
@@ -77,7 +78,7 @@ class Dripping(Server):
             while not writer.is_closing():
                 writer.write(b" ")
                 await writer.drain()
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(DRIP_SECONDS)
 
 
 class Talkative(Server):

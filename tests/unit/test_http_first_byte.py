@@ -5,9 +5,10 @@ import contextlib
 import select
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
+import uvloop
 
 from reconciler.providers.http_exchange import Broken, HttpClient, Message, Trouble
 from reconciler.providers.port import Deadlines, Declined
@@ -45,6 +46,12 @@ class Peer:
     def has_bytes(self) -> bool:
         """Whether anything came over the connection, looking for a tenth of a second."""
         return bool(select.select([self.connection], [], [], 0.1)[0])
+
+    def answer(self) -> None:
+        """Read one request and answer it."""
+        assert self.is_connected()
+        assert self.connection.recv(65_536).endswith(MESSAGE.body)
+        self.connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 
     def close(self) -> None:
         """Close what is open."""
@@ -95,17 +102,33 @@ async def test_a_guard_that_declines_leaves_a_closed_connection_without_a_byte(p
         assert peer.connection.recv(1) == b""
 
 
-async def test_no_task_runs_between_the_guard_and_the_write(peer: Peer) -> None:
-    """What is scheduled by the guard finds the bytes already with the operating system."""
-    found: list[bool] = []
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_nothing_runs_between_the_guard_and_the_write(
+    peer: Peer, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """What the loop has to run right after the call finds the bytes at the other side already."""
+    order: list[str] = []
 
-    def guard() -> None:
-        assert peer.is_connected()
-        asyncio.get_running_loop().call_soon(lambda: found.append(peer.has_bytes()))
+    def look() -> None:
+        order.append("bytes there" if peer.has_bytes() else "nothing there")
 
-    async with client(peer.url) as http:
-        await http.exchange(MESSAGE, deadlines=SHORT, before_first_byte=guard)
-    assert found == [True]
+    async def run() -> None:
+        async with client(peer.url) as http:
+            first = asyncio.create_task(http.exchange(MESSAGE, deadlines=DEADLINES))
+            await asyncio.to_thread(peer.answer)
+            await first
+            second = asyncio.create_task(
+                http.exchange(
+                    MESSAGE, deadlines=SHORT, before_first_byte=lambda: order.append("guard")
+                )
+            )
+            # In the same turn of the loop, directly behind the second call.
+            asyncio.get_running_loop().call_soon(look)
+            await second
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(run())
+    assert order == ["guard", "bytes there"]
 
 
 async def test_the_guard_is_not_asked_when_there_is_no_connection() -> None:

@@ -30,7 +30,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--port-file", type=Path, help="written when requests are taken")
     parser.add_argument("--seed", type=int, default=0, help="of everything left to chance")
-    parser.add_argument("--webhook-url", help="where webhooks go; with --webhook-secret-file")
+    parser.add_argument("--webhook-url", help="where webhooks go ({account} is filled in)")
     parser.add_argument("--webhook-secret-file", type=Path, help="holds one whsec_ secret")
     parser.add_argument("--webhook-retry-ms", type=int, default=200, metavar="MS")
     return parser.parse_args()

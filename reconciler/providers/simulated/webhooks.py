@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final, Literal
+from urllib.parse import quote
 
 import aiohttp
 from pydantic import Field
@@ -42,6 +43,7 @@ class Sending(Wire):
 
     number: Count
     chain: Count
+    account: Text
     event_id: Text
     body: Annotated[str, Field(max_length=64 * 1024)]
     due_at: Milliseconds
@@ -93,7 +95,10 @@ class Outbox:
         self._read_again()
 
     def address(self, url: str | None, secret: str | None) -> None:
-        """Send to this URL, signed with this secret (`whsec_…`), from now on."""
+        """Send to this URL, signed with this secret (`whsec_…`), from now on.
+
+        `{account}` in the URL stands for the account that an event is about.
+        """
         self._url, self._secret = url, secret
         self._wake.set()
 
@@ -126,6 +131,7 @@ class Outbox:
                     Sending(
                         number=self._last_number,
                         chain=chain,
+                        account=account,
                         event_id=event_id,
                         body=body,
                         due_at=now + step.delay_ms,
@@ -231,6 +237,7 @@ class Outbox:
         if self._url is None or self._secret is None or self._session is None:
             return False
         raw = sending.body.encode()
+        url = self._url.replace("{account}", quote(sending.account, safe=""))
         headers = signed_headers(
             sending.event_id,
             sending.body,
@@ -238,7 +245,7 @@ class Outbox:
         )
         try:
             async with self._session.post(
-                self._url, data=raw, headers=headers, allow_redirects=False
+                url, data=raw, headers=headers, allow_redirects=False
             ) as answer:
                 return 200 <= answer.status < 300  # noqa: PLR2004 - the class of success
         except (aiohttp.ClientError, TimeoutError, OSError):
