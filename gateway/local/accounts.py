@@ -47,13 +47,10 @@ def unprivileged_account() -> Account | None:
 
 
 def can_reach(path: Path, account: Account) -> bool:
-    """Whether the account may pass every folder on the way to `path`, and that folder too."""
+    """Whether the account may pass every folder on the way to `path`, and enter or run that."""
     resolved = path.resolve()
-    return all(
-        _may_enter(folder.stat(), account)
-        for folder in (resolved, *resolved.parents)
-        if folder.is_dir()
-    )
+    way = (resolved, *resolved.parents)
+    return all(_may_enter(each.stat(), account) for each in way if each.exists())
 
 
 def _may_enter(status: os.stat_result, account: Account) -> bool:
@@ -84,6 +81,14 @@ def make_passable(path: Path, account: Account | None) -> None:
         if not folder.exists():
             folder.mkdir(mode=0o700)
             folder.chmod(0o711 if account else 0o700)
+
+
+def open_to_all(folder: Path) -> None:
+    """Let every account read what is in the folder, and run what its owner may run."""
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            runs = path.is_dir() or path.stat().st_mode & stat.S_IXUSR
+            path.chmod(0o755 if runs else 0o644)
 
 
 def make_own(path: Path, account: Account | None) -> None:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway.local import limits, ports
@@ -44,7 +44,7 @@ class Running:
     """Where everything listens. `ports` has one entry per program that has a port."""
 
     kafka_bootstrap: str
-    database_url: str
+    database_url: str = field(repr=False)
     ports: Mapping[str, int]
 
 

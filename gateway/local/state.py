@@ -68,7 +68,7 @@ class State(BaseModel):
     admin_password: str = Field(repr=False)
     password: str = Field(repr=False)
     ports: dict[str, int]
-    postgres_folder: Path | None = None
+    postgres_folder: Path | None = None  # where it is not in the folder itself
     phase: Phase = Phase.STOPPED
     failure: tuple[str, str] | None = None  # message and hint
     processes: dict[str, ProcessRecord] = {}
@@ -147,7 +147,7 @@ def write_private(path: Path, content: str) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    partial.replace(path)
+        partial.replace(path)
 
 
 def _open_private(path: Path) -> int:

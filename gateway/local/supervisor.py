@@ -77,23 +77,20 @@ class Supervisor:
         return 1
 
     async def _work(self) -> None:
-        for group in self._groups:
-            await start_together(*group)
-            for program in group:
-                self._mark_ready(program)
-        self._state.change(phase=Phase.READY)
-        logger.info("supervisor_ready")
         async with asyncio.TaskGroup() as tasks:
-            for program in self._long_running():
-                tasks.create_task(self._keep(program))
+            for group in self._groups:
+                await start_together(*group)
+                for program in group:
+                    self._mark_ready(program)
+                    if not program.is_step:
+                        tasks.create_task(self._keep(program))
+            self._state.change(phase=Phase.READY)
+            logger.info("supervisor_ready")
             tasks.create_task(self._rotate_logs())
             tasks.create_task(self._train_later())
 
-    def _long_running(self) -> list[Program]:
-        return [program for group in self._groups for program in group if program.is_running]
-
     def _mark_ready(self, program: Program) -> None:
-        phase = Phase.READY if program.is_running else Phase.DONE
+        phase = Phase.DONE if program.is_step else Phase.READY
         self._state.change_process(program.name, phase=phase)
         logger.info("program_ready", extra={"program": program.name, "phase": phase.value})
 
@@ -116,18 +113,19 @@ class Supervisor:
             failures += 1
 
     async def _start_again(self, program: Program, failures: int) -> None:
+        """Start it again after a while; trouble is told, the next try is the caller's."""
         known = self._state.state.processes.get(program.name)
         restarts = known.restarts + 1 if known else 1
-        self._state.change_process(program.name, phase=Phase.RESTARTING, restarts=restarts)
-        delay_ms = min(limits.RESTART_MS_FIRST << failures, limits.RESTART_MS_MAX)
-        await asyncio.sleep(delay_ms / 1000)
         try:
+            self._state.change_process(program.name, phase=Phase.RESTARTING, restarts=restarts)
+            delay_ms = min(limits.RESTART_MS_FIRST << failures, limits.RESTART_MS_MAX)
+            await asyncio.sleep(delay_ms / 1000)
             await program.start()
             await program.wait_ready()
             self._mark_ready(program)
-        except LocalError as trouble:
+        except (LocalError, OSError) as trouble:
             logger.warning(
-                "program_restart_failed", extra={"program": program.name, "reason": trouble.message}
+                "program_restart_failed", extra={"program": program.name, "reason": str(trouble)}
             )
             await program.kill()
 
