@@ -124,3 +124,27 @@ class Then:
 def given(*history: AnyFact | After) -> Given:
     """A stream with this history, every fact decided at T0 unless `after` says otherwise."""
     return Given(Stream(STREAM)).and_then(*history)
+
+
+class Story:
+    """A stream that hears one input after the other, for cases told over many steps."""
+
+    def __init__(self, config: Config = CONFIG) -> None:
+        """Begin with nothing known."""
+        self.known = Given(Stream(STREAM), config)
+        self.facts: list[AnyFact] = []
+
+    def hears(self, said: i.Input, *, at: int = 0, offer: Offer | None = None) -> Then:
+        """Decide an input `at` and go on from what it led to."""
+        then = self.known.when(said, at=at, offer=offer)
+        self.known = self.known.and_then(After(at, then.decided.facts))
+        self.facts += then.decided.facts
+        return then
+
+    def action(self, key: str = CHARGE) -> Action:
+        """The action as it stands."""
+        return self.known.action(key)
+
+    def count(self, fact_type: str, key: str = CHARGE) -> int:
+        """How many facts of a type an action has."""
+        return sum(fact.type == fact_type and fact.action == key for fact in self.facts)

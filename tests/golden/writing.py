@@ -1,0 +1,199 @@
+"""Write the golden bytes of what has none yet: `python -m tests.golden.writing`.
+
+A file that is there is never written again: what it holds is in somebody's log. The examples below
+are only what each type began with; after that the files speak for themselves.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from ledger.core import inputs as i
+from ledger.core.catalogue import catalogue_hash
+from ledger.core.facts import AnyFact
+from ledger.core.records import (
+    Adopted,
+    Cause,
+    Decision,
+    EpochOpened,
+    Genesis,
+    LedgerRecord,
+    Quarantined,
+)
+from ledger.core.rejections import Detail, Refused, Rejection, Unchanged
+from ledger.core.wire import Wire
+from ledger.log.envelope import encode, encode_ledger
+from ledger.log.port import Record
+from ledger.log.quarantine import quarantined
+from ledger.log.webhook_record import WebhookReceived, webhook_outgoing
+from tests import examples as e
+
+EVENTS = Path(__file__).with_name("events")
+GENERATION = "0f6d3c1a"
+PARTITION = 5
+CATALOGUE = '# A catalogue — with "quotes", a tab\t and a line that ends here.\n'
+
+
+def main() -> int:
+    """Write what is missing, and say so."""
+    EVENTS.mkdir(exist_ok=True)
+    for name, value in examples():
+        path = EVENTS / f"{name}.json"
+        if not path.exists():
+            path.write_bytes(value)
+            sys.stdout.write(f"wrote {path.name}\n")
+    return 0
+
+
+def examples() -> Iterator[tuple[str, bytes]]:
+    """Every type of record with everything filled in, by the name of its file."""
+    for name, data in _inputs():
+        yield name, _input(data)
+    for fact_name, facts in _facts():
+        yield f"decision.{fact_name}", _ledger(_decision(facts=facts))
+    for name, record in _ledger_records():
+        yield name, _ledger(record)
+    yield "record.quarantined", _quarantined()
+    yield "webhook.received", _webhook()
+
+
+def _input(data: Wire) -> bytes:
+    return encode(
+        data,
+        event_id="01J9Z3",
+        source="/actionledger/gateway",
+        subject=e.CHARGE,
+        partition_key=e.STREAM,
+    )
+
+
+def _ledger(record: LedgerRecord) -> bytes:
+    return encode_ledger(record, generation=GENERATION, partition=PARTITION)
+
+
+def _inputs() -> Iterator[tuple[str, Wire]]:
+    request = e.request(text='Grüße, "Zoë", 東京 😊 \\ /')
+    yield (
+        "intent.propose",
+        e.propose(
+            request=request, request_hash="sha256:" + "ab" * 32, step_ms=60_000, revises=e.CHARGE
+        ),
+    )
+    yield "intent.propose.small", i.Propose(key=e.EMAIL, request=e.request(e.EMAIL))
+    yield "action.cancel", e.cancel()
+    for outcome in (
+        e.success(),
+        e.refusal(wait=30_000),
+        e.not_sent(retry=i.Retry.NEVER),
+        e.no_answer(),
+    ):
+        yield f"attempt.report.{outcome.kind}", e.report(outcome)
+    yield "attempt.decline", e.decline()
+    for meaning in i.Meaning:
+        yield f"evidence.report.lookup.{meaning}", e.found_out(meaning)
+    webhook = e.found_out(i.Meaning.EFFECT, lookup=None)
+    full = webhook.model_copy(update={"code": "settled", "raw_sha256": "cd" * 32})
+    yield "evidence.report.webhook", full
+    yield "stream.tick", e.tick()
+    yield (
+        "config.publish",
+        i.Publish(kind="catalogue", content=CATALOGUE, content_hash=catalogue_hash(CATALOGUE)),
+    )
+    yield (
+        "executor.offered",
+        i.Offered(
+            incarnation="9f2c",
+            sequence=12,
+            operations=("charge", "refund"),
+            slots=8,
+            seen_offset=41,
+            valid_ms=6_000,
+        ),
+    )
+    yield "genesis.recorded", _genesis()
+
+
+def _facts() -> Iterator[tuple[str, tuple[AnyFact, ...]]]:
+    lookup, webhook = e.found_out(i.Meaning.EFFECT), e.found_out(i.Meaning.EFFECT, lookup=None)
+    every: tuple[AnyFact, ...] = (
+        e.recorded(),
+        e.automatic(),
+        e.started(),
+        e.declined(),
+        e.succeeded(),
+        e.refused(),
+        e.unsent(),
+        e.unresolved(),
+        e.absent(),
+        e.retry_due(5_000),
+        e.asked(),
+        e.kept(lookup),
+        e.completed(),
+        e.failed(),
+        e.cancelled(),
+        e.expired(),
+        e.review("lookups_exhausted"),
+    )
+    for version, fact in enumerate(every, start=1):
+        yield fact.type, (fact.model_copy(update={"version": version}),)
+    kept = e.kept(webhook.model_copy(update={"raw_sha256": "cd" * 32}))
+    both = (
+        kept.model_copy(update={"version": 4}),
+        e.completed("webhook").model_copy(update={"version": 5}),
+    )
+    yield "two_facts", both
+    yield "keyless", (e.started(key=e.EMAIL).model_copy(update={"version": 3}),)
+
+
+def _genesis() -> Genesis:
+    return Genesis(generation=GENERATION, partition=PARTITION, partitions=24)
+
+
+def _decision(**answer: object) -> Decision:
+    cause = Cause(topic="attempts", partition=PARTITION, offset=1_234)
+    base = Decision(at=88, epoch=3, cause=cause, decided_at=e.T0 + 5, stream=e.STREAM)
+    return base.model_copy(update=answer)
+
+
+def _ledger_records() -> Iterator[tuple[str, LedgerRecord]]:
+    adopted = Adopted(
+        kind="catalogue", content=CATALOGUE, content_hash=catalogue_hash(CATALOGUE), offset=2
+    )
+    yield "epoch.opened", EpochOpened(at=7, epoch=2, nonce="b1e5", adopted=adopted)
+    yield "epoch.opened.first", EpochOpened(at=1, epoch=1, nonce="b1e5")
+    detail = Detail(path="/money/minor", code="differs", message="4990 -> 49900")
+    refused = Refused(code=Rejection.CONFLICTED, action=e.CHARGE, details=(detail,))
+    yield "decision.refused", _decision(refused=refused)
+    unchanged = Unchanged(
+        reason="replayed", action=e.CHARGE, status="completed", reference="ch_1", action_version=5
+    )
+    yield "decision.unchanged", _decision(unchanged=unchanged)
+    ticked = Cause(topic="internal", partition=PARTITION, offset=9, copied=f"tick due {e.T0}")
+    nothing = Unchanged(reason="nothing_due")
+    yield "decision.unchanged.tick", _decision(cause=ticked, unchanged=nothing)
+    poison = Quarantined(reason="not_json", sha256="ef" * 32, size_bytes=4)
+    yield "decision.quarantined", _decision(stream="", quarantined=poison)
+    yield "decision.adopted", _decision(stream="", adopted=adopted)
+
+
+def _quarantined() -> bytes:
+    read = Record("intents", PARTITION, 7, e.T0, b"acme/renewal-1", b"{bad", ())
+    return quarantined(
+        read, reason="not_json", detail="not_json at the top: send one JSON text"
+    ).value
+
+
+def _webhook() -> bytes:
+    received = WebhookReceived.of(
+        '{"id":"evt_1","note":"😊"}'.encode(),
+        provider="simulated",
+        account="main",
+        event_id="evt_1",
+        sent_at=e.T0,
+        headers={"webhook-id": "evt_1", "webhook-timestamp": "1800000000"},
+    )
+    return webhook_outgoing(received).value
+
+
+if __name__ == "__main__":
+    sys.exit(main())
