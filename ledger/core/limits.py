@@ -110,7 +110,8 @@ RECORD_BYTES_MAX = 1_024 * 1_024
 """One record of the ledger and of every topic without a limit of its own."""
 
 DECISION_BYTES_MAX = 448 * 1_024
-"""One ledger record; a larger decision becomes a small quarantine, so that it always fits a batch."""
+"""One ledger record; a larger decision becomes a small quarantine, so that it always fits a batch.
+"""
 
 BATCH_INPUTS_MAX = 1_000
 """Inputs that one partition's owner decides before it appends; the rest waits for the next round.
@@ -131,7 +132,9 @@ TICKS_MAX = 1_000
 """Ticks that one owner has written and not yet answered; what is due beyond that waits."""
 
 INTENTS_REMEMBERED_MAX = 4_096
-"""Requests an executor keeps by their place in the ledger; another is read again when it is needed."""
+"""Requests an executor keeps by their place in the ledger; another is read again when it is needed.
+"""
 
 OFFERS_UNSPENT_MAX = 256
-"""Offers of one incarnation and partition whose sending time is remembered; they lapse long before."""
+"""Offers of one incarnation and partition whose sending time is remembered; they lapse long before.
+"""
