@@ -122,7 +122,7 @@ async def down(folder: Path, *, report: Report = silent) -> bool:
     try:
         ran = ran or bool(leftovers(state.state))
         await end_leftovers(state)
-        state.change(phase=Phase.STOPPED)
+        state.change(phase=Phase.STOPPED, failure=None)
     finally:
         state.release()
     return ran
@@ -206,16 +206,12 @@ async def _until_ready(folder: Path, report: Report) -> Running:
         if state is not None and state.phase is Phase.READY and _is_supervised(state):
             _tell(folder, state, told, report)
             return _running(state)
-        if state is not None and state.phase is Phase.FAILED:
-            message, hint = state.failure or ("The start failed.", "")
-            raise LocalError(message, hint=hint)
         waited_ms = (time.monotonic() - started) * 1000
-        if state is None or state.phase is Phase.STOPPED:
-            if waited_ms > limits.BUSY_MS_MAX:
-                raise FolderBusyError(folder)
-        else:
+        _require_holder(folder)
+        if state is not None and state.phase is Phase.STARTING:
             told = _tell(folder, state, told, report)
-            _require_holder(folder)
+        elif waited_ms > limits.BUSY_MS_MAX:
+            raise FolderBusyError(folder)
         await asyncio.sleep(limits.POLL_MS / 1000)
     raise ProcessFailedError("The start", "took too long", log=folder / "logs")
 
@@ -226,15 +222,22 @@ def _is_supervised(state: State) -> bool:
 
 
 def _require_holder(folder: Path) -> None:
-    """Raise when nobody holds the folder any more although the start is not over."""
+    """Raise when nobody holds the folder any more: then the start will not be over.
+
+    A failure on record before that may be the one of an earlier start.
+    """
     held = lock(folder / "lock")
     if held is None:
         return
     os.close(held)
     state = read_state(folder)
-    if state is not None and state.phase is Phase.STARTING:
+    if state is not None and state.failure is not None:
+        message, hint = state.failure
+        raise LocalError(message, hint=hint)
+    if state is not None and state.phase in {Phase.STARTING, Phase.READY}:
         log = folder / "logs" / f"{SUPERVISOR}.log"
         raise ProcessFailedError("The supervisor", f"ended, saying: {tail(log)}", log=log)
+    raise LocalError("Another command has ended the start.", hint="Run `actionledger up`.")
 
 
 def _tell(folder: Path, state: State, told: int, report: Report) -> int:
