@@ -24,8 +24,8 @@ PARTITIONS_MAX: Final = 1_024
 PORT_MAX: Final = 65_535
 TOPIC_PREFIX_CHARS_MAX: Final = 64
 SECRETS_PER_ACCOUNT_MAX: Final = 8
-# Read by the crash points of tests, which end a process at a named place in the code.
-_NOT_OURS: Final = ("CRASH",)
+# Read by tests: where a process is to end, and which servers to use.
+_NOT_OURS: Final = ("CRASH_AT", "TEST_")
 
 _Value = TypeVar("_Value")
 
@@ -70,7 +70,7 @@ class SettingsError(LedgerError):
         self.mistakes = mistakes
 
 
-class _Wrong(ValueError):  # noqa: N818 - a signal of the readers below, never seen outside
+class _Wrong(ValueError):
     """A value that is refused, with what it should be."""
 
     def __init__(self, problem: str, hint: str) -> None:
@@ -90,9 +90,12 @@ class Settings:
     http_host: str
     http_port: int
     state_dir: Path
+    cache_dir: Path
+    heartbeat: Path | None
     api_keys_file: Path
     webhook_secrets: Mapping[tuple[str, str], tuple[str, ...]] = field(repr=False)
     provider_urls: Mapping[str, str]
+    webhooks_url: str | None
     log_level: LogLevel
     log_format: LogFormat
     url: str
@@ -119,9 +122,12 @@ class Settings:
             http_host=host,
             http_port=port,
             state_dir=state_dir,
+            cache_dir=reader.take("CACHE_DIR", _absolute_path, _default_cache_dir(given)),
+            heartbeat=reader.take("HEARTBEAT", _absolute_path, None),
             api_keys_file=reader.take("API_KEYS_FILE", _absolute_path, state_dir / "api_keys.toml"),
             webhook_secrets=reader.take("WEBHOOK_SECRETS_FILE", _secrets_file, _NO_SECRETS),
             provider_urls=reader.take("PROVIDER_URLS", _provider_urls, _NO_URLS),
+            webhooks_url=reader.take("WEBHOOKS_URL", _http_url, None),
             log_level=reader.take("LOG_LEVEL", _choice(LogLevel), LogLevel.INFO),
             log_format=reader.take("LOG_FORMAT", _choice(LogFormat), LogFormat.JSON),
             url=reader.take("URL", _http_url, f"http://{host}:{port}"),
@@ -165,18 +171,33 @@ class _Reader:
             if not variable.startswith(PREFIX) or variable in self._known:
                 continue
             if not variable.startswith(exempt):
-                close = get_close_matches(variable, self._known, n=1)
-                hint = f"did you mean {close[0]}?" if close else "remove it"
+                names = [known.removeprefix(PREFIX) for known in self._known]
+                close = get_close_matches(variable.removeprefix(PREFIX), names, n=1)
+                hint = f"did you mean {PREFIX}{close[0]}?" if close else "remove it"
                 self._mistakes.append(Mistake(variable, "is not a setting", hint))
         return tuple(self._mistakes)
 
 
+def process_environment() -> Mapping[str, str]:
+    """What this process was started with; the one look at it outside `from_environment`."""
+    return MappingProxyType(dict(os.environ))
+
+
 def _default_state_dir(environment: Mapping[str, str]) -> Path:
     """Where the XDG Base Directory Specification keeps what outlives a restart."""
-    parent = environment.get("XDG_STATE_HOME", "")
-    if not parent or not Path(parent).is_absolute():
-        parent = str(Path(environment.get("HOME", "") or Path.home()) / ".local" / "state")
-    return Path(parent) / "actionledger"
+    return _xdg(environment, "XDG_STATE_HOME", Path(".local") / "state")
+
+
+def _default_cache_dir(environment: Mapping[str, str]) -> Path:
+    """Where it keeps what can be fetched again."""
+    return _xdg(environment, "XDG_CACHE_HOME", Path(".cache"))
+
+
+def _xdg(environment: Mapping[str, str], variable: str, below_home: Path) -> Path:
+    parent = Path(environment.get(variable, ""))
+    if not parent.is_absolute():
+        parent = Path(environment.get("HOME", "") or Path.home()) / below_home
+    return parent / "actionledger"
 
 
 def _number(smallest: int, largest: int) -> Callable[[str], int]:
@@ -265,8 +286,8 @@ def _absolute_path(text: str) -> Path:
 def _provider_urls(text: str) -> Mapping[str, str]:
     urls: dict[str, str] = {}
     for entry in text.split(","):
-        name, _, url = entry.strip().partition("=")
-        if COMPONENT.fullmatch(name) is None or name in urls:
+        name, sign, url = entry.strip().partition("=")
+        if not sign or COMPONENT.fullmatch(name) is None or name in urls:
             raise _Wrong(
                 "is not a list of providers",
                 "write name=https://host, several with commas, each name once",

@@ -1,1 +1,79 @@
-"""What agents import: propose a side effect, wait for its outcome."""
+"""What agents import: propose a side effect, wait for its outcome.
+
+from actionledger import Intent, Ledger, Money
+
+async with Ledger("http://127.0.0.1:8788", api_key) as ledger:
+    result = await ledger.propose(
+        Intent(
+            operation="charge",
+            business_event="renewal-2026-08-28-01",
+            target="order:A-1842",
+            money=Money(minor=4_990, currency="USD"),
+            environment="production",
+        )
+    )
+print(result.text_for_model)
+"""
+
+from actionledger.client import Ledger
+from actionledger.errors import (
+    CallerMistake,
+    LedgerTrouble,
+    LedgerUnavailable,
+    NotAllowed,
+    Trouble,
+    Unauthorized,
+    UnexpectedAnswer,
+    UnknownAction,
+)
+from actionledger.exchange import Retries
+from actionledger.results import (
+    FINAL,
+    ApprovalExpired,
+    AwaitingApproval,
+    Blocked,
+    Cancelled,
+    Conflict,
+    Denied,
+    Difference,
+    Expired,
+    Failed,
+    NeedsReview,
+    Pending,
+    Result,
+    Succeeded,
+    Superseded,
+    Unknown,
+)
+from actionledger.wire import Intent, Money
+
+__all__ = [
+    "FINAL",
+    "ApprovalExpired",
+    "AwaitingApproval",
+    "Blocked",
+    "CallerMistake",
+    "Cancelled",
+    "Conflict",
+    "Denied",
+    "Difference",
+    "Expired",
+    "Failed",
+    "Intent",
+    "Ledger",
+    "LedgerTrouble",
+    "LedgerUnavailable",
+    "Money",
+    "NeedsReview",
+    "NotAllowed",
+    "Pending",
+    "Result",
+    "Retries",
+    "Succeeded",
+    "Superseded",
+    "Trouble",
+    "Unauthorized",
+    "UnexpectedAnswer",
+    "Unknown",
+    "UnknownAction",
+]

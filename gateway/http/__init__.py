@@ -1,0 +1,1 @@
+"""The HTTP door: intents in, answers out, webhooks in."""

@@ -1,0 +1,238 @@
+"""The routes of actions: propose, look, follow, cancel, timeline.
+
+Guarantees that a 2xx answer to a proposal means that the intent is durable, and that an action of
+another tenant is answered exactly as one that does not exist. Called by agents, through the SDK or
+without it.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from gateway.http import following, views
+from gateway.http.bodies import (
+    CancelBody,
+    Poll,
+    ProposeBody,
+    Wait,
+    check_idempotency_key,
+    own_key,
+    proposal,
+    read_json,
+    read_model,
+    read_query,
+)
+from gateway.http.codes import Code
+from gateway.http.doors import Doors, caller_of, doors_of, proposer_of
+from gateway.http.limits import CANCEL_BYTES_MAX, DECISION_MS_MAX, WAIT_MS_MAX
+from gateway.http.openapi import answer, header, json_body, optional_json_body, problems, query
+from gateway.http.problems import No
+from gateway.http.timeline import TimelineView, timeline_of
+from gateway.http.views import ActionView
+from ledger.core.ids import ActionKey
+from ledger.core.inputs import Cancel
+
+router = APIRouter(prefix="/v1/actions", tags=["actions"])
+
+_JSON: Final = "application/json"
+_COUNTED: Final = {200: "replayed", 201: "new", 202: "undecided"}
+_WAIT: Final = query(
+    "wait_ms", f"Answer later, at most after so many milliseconds (0 to {WAIT_MS_MAX})."
+)
+_UNDECIDED: Final = answer(202, ActionView, "Durable, and not decided in time.")
+_PROPOSED: Final = (
+    answer(200, ActionView, "A replay: the action as it stands.")
+    | answer(201, ActionView, "Recorded and durable. Location names the action.")
+    | _UNDECIDED
+    | problems(400, 401, 403, 408, 409, 413, 415, 422, 500, 503)
+)
+_CANCELLED: Final = (
+    answer(200, ActionView, "Cancelled, now or earlier.")
+    | _UNDECIDED
+    | problems(400, 401, 403, 404, 408, 409, 413, 415, 500, 503)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Yes:
+    """An action on its way to the caller, under a 2xx status."""
+
+    view: ActionView
+    status: int
+
+
+@router.post(
+    "",
+    operation_id="propose",
+    summary="Propose an action",
+    response_model=None,
+    status_code=201,
+    responses=_PROPOSED,
+    openapi_extra=json_body(ProposeBody)
+    | {
+        "parameters": [
+            _WAIT,
+            header(
+                "Idempotency-Key",
+                "Optional, and checked: the action key, or its action id. It follows from the "
+                "body, and is never forgotten.",
+            ),
+        ]
+    },
+)
+async def propose(http: HttpRequest) -> Response:
+    """Record the intent, decide it, and answer how the action stands.
+
+    The same intent again is the same action: nothing happens twice. After 503, a timeout or a lost
+    connection ask again with the same body.
+    """
+    doors = doors_of(http)
+    answered = await _proposed(http, doors)
+    if isinstance(answered, No):
+        doors.metrics.intent(answered.code.value)
+        return answered.response()
+    doors.metrics.intent(_COUNTED[answered.status])
+    return _response(answered)
+
+
+async def _proposed(http: HttpRequest, doors: Doors) -> _Yes | No:
+    caller = proposer_of(http, doors)
+    if isinstance(caller, No):
+        return caller
+    wait = read_query(Wait, http)
+    if isinstance(wait, No):
+        return wait
+    value = await read_json(http)
+    if isinstance(value, No):
+        return value
+    body = read_model(ProposeBody, value, Code.INVALID_BODY)
+    if isinstance(body, No):
+        return body
+    given = proposal(body, caller)
+    if isinstance(given, No):
+        return given
+    differs = check_idempotency_key(http.headers, given.key)
+    if differs is not None:
+        return differs
+    asked = await following.ask(doors.ledger.propose(given, timeout_ms=DECISION_MS_MAX))
+    if isinstance(asked, No):
+        return asked
+    if isinstance(asked, following.Undecided):
+        return _Yes(views.undecided(given.key), 202)
+    view = await following.decided(doors, given.key, asked)
+    if isinstance(view, No):
+        return view
+    status = 200 if view.replayed else 201
+    if wait.wait_ms:
+        view = await following.until_settled(doors, view, wait.wait_ms)
+    return _Yes(view, status)
+
+
+@router.get(
+    "/{key}",
+    operation_id="getAction",
+    summary="Look at an action",
+    response_model=None,
+    responses=answer(200, ActionView, "As it stands.") | problems(400, 401, 404, 503),
+    openapi_extra={
+        "parameters": [
+            _WAIT,
+            query("after_version", "With wait_ms: answer once the version is above this one."),
+        ]
+    },
+)
+async def get_action(http: HttpRequest, key: str) -> Response:
+    """How the action stands, at once or as soon as it moves."""
+    doors = doors_of(http)
+    answered = await _found(http, doors, key)
+    return answered.response() if isinstance(answered, No) else _response(answered)
+
+
+async def _found(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
+    key = _key_of(http, doors, text)
+    if isinstance(key, No):
+        return key
+    poll = read_query(Poll, http)
+    if isinstance(poll, No):
+        return poll
+    known = await following.current(doors, str(key))
+    after = poll.after_version
+    if poll.wait_ms and (isinstance(known, No) or (after is not None and known.version <= after)):
+        later = await following.until_later(doors, str(key), after or 0, poll.wait_ms)
+        known = known if later is None else later
+    return known if isinstance(known, No) else _Yes(known, 200)
+
+
+@router.get(
+    "/{key}/timeline",
+    operation_id="getTimeline",
+    summary="Look at everything that happened to an action",
+    response_model=None,
+    responses=answer(200, TimelineView, "Its facts in order, each with its cause.")
+    | problems(400, 401, 404, 503),
+)
+async def get_timeline(http: HttpRequest, key: str) -> Response:
+    """Every recorded fact of the action, from the read model."""
+    doors = doors_of(http)
+    own = _key_of(http, doors, key)
+    answered = own if isinstance(own, No) else await timeline_of(doors, own)
+    if isinstance(answered, No):
+        return answered.response()
+    return Response(answered.model_dump_json(exclude_none=True), media_type=_JSON)
+
+
+@router.post(
+    "/{key}/cancel",
+    operation_id="cancel",
+    summary="Take an action back",
+    response_model=None,
+    responses=_CANCELLED,
+    openapi_extra=optional_json_body(CancelBody),
+)
+async def cancel(http: HttpRequest, key: str) -> Response:
+    """Take back an action of which no attempt can have had an effect; again changes nothing."""
+    doors = doors_of(http)
+    answered = await _cancelled(http, doors, key)
+    return answered.response() if isinstance(answered, No) else _response(answered)
+
+
+async def _cancelled(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
+    caller = proposer_of(http, doors)
+    if isinstance(caller, No):
+        return caller
+    key = own_key(text, caller)
+    if isinstance(key, No):
+        return key
+    body: CancelBody | No = CancelBody()
+    if http.headers.get("content-length", "0") != "0" or "transfer-encoding" in http.headers:
+        value = await read_json(http, bytes_max=CANCEL_BYTES_MAX)
+        body = value if isinstance(value, No) else read_model(CancelBody, value, Code.INVALID_BODY)
+    if isinstance(body, No):
+        return body
+    given = Cancel(key=str(key), principal=caller.principal, reason=body.reason)
+    asked = await following.ask(doors.ledger.cancel(given, timeout_ms=DECISION_MS_MAX))
+    if isinstance(asked, No):
+        return asked
+    if isinstance(asked, following.Undecided):
+        return _Yes(views.undecided(given.key), 202)
+    view = await following.decided(doors, given.key, asked)
+    return view if isinstance(view, No) else _Yes(view, 200)
+
+
+def _key_of(http: HttpRequest, doors: Doors, text: str) -> ActionKey | No:
+    """The key of a path for whoever may look at it."""
+    caller = caller_of(http, doors)
+    return caller if isinstance(caller, No) else own_key(text, caller)
+
+
+def _response(yes: _Yes) -> Response:
+    view = yes.view
+    return Response(
+        view.model_dump_json(exclude_none=True),
+        status_code=yes.status,
+        headers={"Location": view.href, "Idempotency-Key": f'"{view.key}"'},
+        media_type=_JSON,
+    )

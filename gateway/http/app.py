@@ -1,0 +1,91 @@
+"""The HTTP app: its routes, and what stands behind them.
+
+Guarantees that every answer that is not an action, a webhook's receipt or a measurement is a
+problem. Built by the gateway process and by tests; holds no connection of its own.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from gateway.http import actions, health, webhooks
+from gateway.http.bodies import CancelBody, ProposeBody
+from gateway.http.codes import Code
+from gateway.http.doors import Check, Doors, KeyPort, LedgerPort, QueriesPort
+from gateway.http.openapi import describe
+from gateway.http.outermost import Outermost
+from gateway.http.problems import No
+from gateway.settings import Settings
+from ledger.log.port import Appender
+
+VERSION: Final = "1"
+_DESCRIPTION: Final = (
+    "Agents propose side effects; each is decided, recorded, carried out once and settled. A 2xx "
+    "answer to a proposal means that it is durable. Every refusal is an RFC 9457 problem with a "
+    "stable code and a hint."
+)
+_BY_STATUS: Final = {404: Code.NOT_FOUND, 405: Code.METHOD_NOT_ALLOWED}
+
+
+def bare_app() -> FastAPI:
+    """The routes with nothing behind them: enough to be described."""
+    app = FastAPI(
+        title="Action Ledger",
+        version=VERSION,
+        description=_DESCRIPTION,
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        exception_handlers={HTTPException: _refused},
+    )
+    app.include_router(actions.router)
+    app.include_router(webhooks.router)
+    app.include_router(health.router)
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = describe(app, (ProposeBody, CancelBody))
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign] # as FastAPI's own manual does it
+    return app
+
+
+def create_app(
+    client: LedgerPort,
+    queries: QueriesPort,
+    webhooks_appender: Appender,
+    keys: KeyPort,
+    settings: Settings,
+    *,
+    checks: Mapping[str, Check] | None = None,
+) -> FastAPI:
+    """The app over its parts, which the caller has started and closes after it.
+
+    `checks` are what readiness asks, by the name of the part.
+    """
+    app = bare_app()
+    doors = Doors(
+        ledger=client,
+        queries=queries,
+        webhooks=webhooks_appender,
+        keys=keys,
+        webhook_secrets=settings.webhook_secrets,
+        partitions=settings.partitions,
+        checks={} if checks is None else checks,
+    )
+    app.state.doors = doors
+    app.add_middleware(Outermost, metrics=doors.metrics)
+    return app
+
+
+async def _refused(_http: HttpRequest, refusal: Exception) -> Response:
+    """What the framework refuses: no such path, no such method."""
+    code = Code.INTERNAL
+    if isinstance(refusal, HTTPException):
+        code = _BY_STATUS.get(refusal.status_code, Code.INTERNAL)
+    return No(code).response()

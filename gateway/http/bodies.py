@@ -1,0 +1,211 @@
+"""What callers send to the HTTP door: read once, bounded, strictly, before any model sees it.
+
+Guarantees that a body has one meaning and that tenant and principal are the API key's. Must never
+take an identity from a body or invent a key. Called by the routes.
+"""
+
+import asyncio
+import re
+from typing import Annotated, Final, TypeVar
+
+import http_sf
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from starlette.datastructures import Headers
+from starlette.requests import Request as HttpRequest
+
+from gateway.http.codes import Code
+from gateway.http.limits import BODY_MS_MAX, WAIT_MS_MAX
+from gateway.http.problems import No, Trouble, invalid
+from gateway.keys import Caller
+from ledger.core.ids import ActionId, ActionKey, MalformedId
+from ledger.core.inputs import Propose
+from ledger.core.limits import DURATION_MS_MAX, INTEGER_MAX, INTENT_BYTES_MAX
+from ledger.core.money import Money
+from ledger.core.rejections import Rejection
+from ledger.core.request import Request
+from ledger.core.strict import MalformedJson, parse
+from ledger.core.wire import Text, Wire
+
+_MS_PER_S: Final = 1_000
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9._~:#/-]{1,512}")
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+class ProposeBody(Wire):
+    """An intent: one effect that the caller wants.
+
+    `business_event` names what happened in your business that this act belongs to (an invoice, a
+    renewal, a ticket): it makes the key, so it must be the same whenever the same act is meant.
+    `item` tells acts of one operation within one event apart. `step_ms` shortens the operation's
+    own deadline for the whole step.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "operation": "charge",
+                    "version": 1,
+                    "business_event": "renewal-2026-08-28-01",
+                    "target": "order:A-1842",
+                    "params": {"customer": "cus_7f", "description": "Renewal, August"},
+                    "money": {"minor": 4_990, "currency": "USD"},
+                    "environment": "production",
+                }
+            ]
+        }
+    )
+
+    operation: Text
+    version: int
+    business_event: Text
+    item: Text | None = None
+    target: Text | None = None
+    params: dict[str, JsonValue] = Field(default_factory=dict)
+    money: Money | None = None
+    environment: Text
+    step_ms: Annotated[int, Field(ge=1, le=DURATION_MS_MAX)] | None = None
+
+
+class CancelBody(Wire):
+    """Why an action is taken back, in the caller's words."""
+
+    reason: Text | None = None
+
+
+class Wait(BaseModel):
+    """How long an answer may wait for the action to move on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    wait_ms: Annotated[int, Field(ge=0, le=WAIT_MS_MAX)] = 0
+
+
+class Poll(Wait):
+    """A long poll: wait until the action's version is above `after_version`."""
+
+    after_version: Annotated[int, Field(ge=0, le=INTEGER_MAX)] | None = None
+
+
+async def read_body(http: HttpRequest, *, bytes_max: int) -> bytes | No:
+    """The raw bytes, once; a size above the maximum, declared or real, is refused unkept."""
+    too_large = No(Code.TOO_LARGE, detail=f"At most {bytes_max} bytes are allowed.")
+    declared = http.headers.get("content-length", "")
+    if declared.isascii() and declared.isdigit() and int(declared[:20]) > bytes_max:
+        return too_large
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_MS_MAX / _MS_PER_S):
+            async for chunk in http.stream():
+                size += len(chunk)
+                if size > bytes_max:
+                    return too_large
+                chunks.append(chunk)
+    except TimeoutError:
+        return No(Code.TOO_SLOW)
+    return b"".join(chunks)
+
+
+async def read_json(http: HttpRequest, *, bytes_max: int = INTENT_BYTES_MAX) -> JsonValue | No:
+    """The value of a JSON body, by the strict parser."""
+    media_type = http.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        return No(Code.UNSUPPORTED_MEDIA_TYPE)
+    raw = await read_body(http, bytes_max=bytes_max)
+    if isinstance(raw, No):
+        return raw
+    try:
+        return parse(raw, bytes_max=bytes_max)
+    except MalformedJson as malformed:
+        trouble = Trouble(path=malformed.path, code=malformed.code, message=malformed.hint)
+        return No(Code.MALFORMED_JSON, problems=(trouble,))
+
+
+def read_model(model: type[_Model], value: JsonValue, code: Code) -> _Model | No:
+    """A value as a model, or what is wrong with it."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        return invalid(code, error)
+
+
+def read_query(model: type[_Model], http: HttpRequest) -> _Model | No:
+    """The query as a model; a parameter that is given twice is refused."""
+    query = http.query_params
+    if not query:
+        return model()
+    pairs = query.multi_items()
+    given = dict(pairs)
+    if len(given) != len(pairs):
+        return No(Code.INVALID_QUERY, detail="A parameter is given more than once.")
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        return invalid(Code.INVALID_QUERY, error)
+
+
+def proposal(body: ProposeBody, caller: Caller) -> Propose | No:
+    """The intent of a body for the caller's own tenant and principal."""
+    try:
+        key = ActionKey(
+            body.operation, body.version, caller.tenant, ActionId(body.business_event, body.item)
+        )
+        request = Request(
+            operation=body.operation,
+            version=body.version,
+            target=body.target,
+            params=body.params,
+            money=body.money,
+            principal=caller.principal,
+            environment=body.environment,
+        )
+    except MalformedId as malformed:
+        trouble = Trouble(
+            path=f"/{malformed.field}", code="malformed_identifier", message=str(malformed)
+        )
+        return No(Code.INVALID_BODY, problems=(trouble,))
+    except ValidationError as error:
+        return invalid(Code.INVALID_BODY, error)
+    return Propose(key=str(key), request=request, step_ms=body.step_ms)
+
+
+def check_idempotency_key(headers: Headers, key: str) -> No | None:
+    """Hold the header against the key that the body makes; absent is fine.
+
+    It may be the whole action key, or its action id.
+    """
+    given = headers.getlist("idempotency-key")
+    if not given:
+        return None
+    value = _unquoted(given[0].strip()) if len(given) == 1 else None
+    if not value:
+        return No(Code.MALFORMED_IDEMPOTENCY_KEY)
+    if value in {key, str(ActionKey.parse(key).action_id)}:
+        return None
+    return No(Code.OTHER_IDEMPOTENCY_KEY, detail=f"The body's key is {key}")
+
+
+def _unquoted(text: str) -> str | None:
+    """The key of a header: a string of RFC 9651 as the IETF draft asks, or bare as many send it."""
+    if not text.startswith('"'):
+        return text if _BARE_KEY.fullmatch(text) else None
+    try:
+        item = http_sf.parse(text.encode("latin-1"), tltype="item")
+    except (http_sf.StructuredFieldError, UnicodeEncodeError):
+        return None
+    value = item[0] if isinstance(item, tuple) else item
+    return value if isinstance(value, str) else None
+
+
+def own_key(text: str, caller: Caller) -> ActionKey | No:
+    """The action key of a path, if it is one of the caller's own tenant.
+
+    Another tenant's key is answered exactly as one that nobody ever used, without a look at it.
+    """
+    try:
+        key = ActionKey.parse(text)
+    except MalformedId as malformed:
+        trouble = Trouble(path="/key", code=malformed.field, message=str(malformed))
+        return No(Rejection.MALFORMED_KEY, problems=(trouble,))
+    return key if key.tenant == caller.tenant else No(Rejection.UNKNOWN_ACTION)

@@ -1,0 +1,227 @@
+"""Every way in which the HTTP door says no, in one table: name, status, sentence, what to do.
+
+Guarantees one status and one hint for each name, whether the door refuses (`Code`) or the ledger
+does (`Rejection`). The names are published and never change their meaning; `docs/HTTP.md` lists
+them. Called by `problems`, which puts them on the wire.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Literal
+
+from ledger.core.rejections import MEANINGS, Rejection
+
+
+class Code(StrEnum):
+    """What the door itself refuses; `Rejection` is what the ledger refuses."""
+
+    UNAUTHENTICATED = "unauthenticated"
+    ROLE_NOT_ALLOWED = "role_not_allowed"
+    MALFORMED_JSON = "malformed_json"
+    INVALID_BODY = "invalid_body"
+    INVALID_QUERY = "invalid_query"
+    TOO_LARGE = "too_large"
+    TOO_SLOW = "too_slow"
+    UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
+    MALFORMED_IDEMPOTENCY_KEY = "malformed_idempotency_key"
+    OTHER_IDEMPOTENCY_KEY = "other_idempotency_key"
+    NOT_FOUND = "not_found"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    NOT_DURABLE = "not_durable"
+    QUARANTINED = "quarantined"
+    READ_MODEL_UNAVAILABLE = "read_model_unavailable"
+    WEBHOOK_SOURCE_UNKNOWN = "webhook_source_unknown"
+    WEBHOOK_REJECTED = "webhook_rejected"
+    WEBHOOK_NOT_DURABLE = "webhook_not_durable"
+    TOO_BUSY = "too_busy"
+    NOT_READY = "not_ready"
+    INTERNAL = "internal"
+
+
+AskingAgain = Literal["never_helps", "may_help_later", "is_safe_with_the_same_request"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is the same for every problem of one code."""
+
+    status: int
+    title: str
+    hint: str
+    asking_again: AskingAgain = "never_helps"
+
+
+_SAME_AGAIN: Final[AskingAgain] = "is_safe_with_the_same_request"
+
+KINDS: Final[Mapping[Code, Kind]] = {
+    Code.UNAUTHENTICATED: Kind(
+        401,
+        "The API key is missing or unknown.",
+        "Send the header Authorization: Bearer with a key made by `actionledger keys create`.",
+    ),
+    Code.ROLE_NOT_ALLOWED: Kind(
+        403,
+        "The role of this API key may not do this.",
+        "Use a key with the role agent or operator.",
+    ),
+    Code.MALFORMED_JSON: Kind(
+        400,
+        "The body is not a JSON text with one meaning.",
+        "Send one JSON object: UTF-8, each key once, whole numbers, no NaN, no half characters.",
+    ),
+    Code.INVALID_BODY: Kind(
+        400,
+        "The body has wrong, missing or unknown fields.",
+        "Correct the fields named under problems; the schema is at /openapi.json.",
+    ),
+    Code.INVALID_QUERY: Kind(
+        400,
+        "The query has wrong or unknown parameters.",
+        "Correct the parameters named under problems; the schema is at /openapi.json.",
+    ),
+    Code.TOO_LARGE: Kind(
+        413,
+        "The body is larger than allowed.",
+        "Send a reference to what is large instead of the thing itself.",
+    ),
+    Code.TOO_SLOW: Kind(
+        408,
+        "The body did not arrive in time.",
+        "Send the whole request at once.",
+        _SAME_AGAIN,
+    ),
+    Code.UNSUPPORTED_MEDIA_TYPE: Kind(
+        415, "The body is not declared as JSON.", "Send Content-Type: application/json."
+    ),
+    Code.MALFORMED_IDEMPOTENCY_KEY: Kind(
+        400,
+        "The header Idempotency-Key is malformed.",
+        "Send one quoted string, or leave the header out: the key follows from the body.",
+    ),
+    Code.OTHER_IDEMPOTENCY_KEY: Kind(
+        400,
+        "The header Idempotency-Key names another action than the body.",
+        "The key follows from operation, version and business event. Leave the header out, or send "
+        "the action key. Never draw a key at random: each draw would be another effect.",
+    ),
+    Code.NOT_FOUND: Kind(404, "There is nothing here.", "The paths are at /openapi.json."),
+    Code.METHOD_NOT_ALLOWED: Kind(
+        405, "This method is not allowed here.", "The methods are at /openapi.json."
+    ),
+    Code.NOT_DURABLE: Kind(
+        503,
+        "It is not known whether the request was recorded.",
+        "Ask again with the same key and the same body: it cannot happen twice. Do not use a new "
+        "key.",
+        _SAME_AGAIN,
+    ),
+    Code.QUARANTINED: Kind(
+        500,
+        "The ledger could not decide this request and has set it aside. Nothing was started.",
+        "Tell an operator the ledger's partition and offset; a new key is the wrong move.",
+    ),
+    Code.READ_MODEL_UNAVAILABLE: Kind(
+        503,
+        "The read model does not answer. What was recorded is safe.",
+        "Ask again in a moment.",
+        _SAME_AGAIN,
+    ),
+    Code.WEBHOOK_SOURCE_UNKNOWN: Kind(
+        404,
+        "No webhooks are expected from this provider and account.",
+        "Configure a secret for it, and give ?account= where a provider has several.",
+        "may_help_later",
+    ),
+    Code.WEBHOOK_REJECTED: Kind(
+        401,
+        "The webhook is not signed as expected. It was not kept.",
+        "Sign the raw body with the shared secret, at the time of sending.",
+        "may_help_later",
+    ),
+    Code.WEBHOOK_NOT_DURABLE: Kind(
+        503,
+        "It is not known whether the webhook was kept.",
+        "Send it again: each event counts once.",
+        _SAME_AGAIN,
+    ),
+    Code.TOO_BUSY: Kind(
+        503,
+        "The door has as many requests as it can hold. Nothing was recorded.",
+        "Ask again in a moment, with the same request.",
+        _SAME_AGAIN,
+    ),
+    Code.NOT_READY: Kind(
+        503, "A part that is needed does not answer.", "See problems.", "may_help_later"
+    ),
+    Code.INTERNAL: Kind(
+        500,
+        "A fault of ours. It is not known whether the request was recorded.",
+        "Ask again with the same key and the same body. Tell an operator the incident: the log of "
+        "the gateway has it.",
+        _SAME_AGAIN,
+    ),
+}
+
+_STATUSES: Final[Mapping[Rejection, int]] = {
+    # The door places a record by its key, so this one is a fault of ours.
+    Rejection.MISROUTED: 500,
+    Rejection.MALFORMED_KEY: 400,
+    Rejection.KEY_MISMATCH: 400,
+    Rejection.HASH_MISMATCH: 400,
+    Rejection.CONFLICTED: 422,
+    Rejection.UNKNOWN_ACTION: 404,
+    Rejection.UNKNOWN_ATTEMPT: 404,
+    Rejection.STALE_TOKEN: 409,
+    Rejection.FOREIGN_ACCOUNT: 409,
+    Rejection.UNKNOWN_LOOKUP: 409,
+    Rejection.UNKNOWN_OPERATION: 400,
+    Rejection.OTHER_VERSION: 409,
+    Rejection.REVISION_NEEDS_PERSON: 403,
+    Rejection.NOT_ALLOWED: 403,
+    Rejection.INVALID_REQUEST: 400,
+    Rejection.STREAM_FULL: 409,
+    Rejection.ALREADY_FINAL: 409,
+    Rejection.ATTEMPT_OPEN: 409,
+    Rejection.IN_REVIEW: 409,
+    Rejection.INVALID_CONFIGURATION: 400,
+}
+
+_NEXT: Final[Mapping[Rejection, str]] = {
+    Rejection.MISROUTED: "Tell an operator the ledger's partition and offset.",
+    Rejection.MALFORMED_KEY: "Write operation:v1:tenant:event[#item], with %23 for #.",
+    Rejection.KEY_MISMATCH: "Send operation and version as in the key.",
+    Rejection.HASH_MISMATCH: "Send the request as it was hashed.",
+    Rejection.CONFLICTED: "Look at the original action first. A new key is the wrong move if the "
+    "same thing is meant; what is really another thing belongs to a business event of its own.",
+    Rejection.UNKNOWN_ACTION: "Check the key. If you proposed it a moment ago, propose the same "
+    "again: it cannot happen twice.",
+    Rejection.UNKNOWN_ATTEMPT: "Check the number of the attempt.",
+    Rejection.STALE_TOKEN: "Only the holder of the attempt may report it.",
+    Rejection.FOREIGN_ACCOUNT: "Send evidence from the action's own provider account.",
+    Rejection.UNKNOWN_LOOKUP: "Answer only lookups that the ledger asked for.",
+    Rejection.UNKNOWN_OPERATION: "Use an operation and version of the catalogue, or ask an "
+    "operator to publish it; then the same key may be proposed again.",
+    Rejection.OTHER_VERSION: "Look at the action that exists. Do not propose the same act under "
+    "another version.",
+    Rejection.REVISION_NEEDS_PERSON: "Ask a person, and leave the earlier action as it is.",
+    Rejection.NOT_ALLOWED: "Ask an operator to allow this principal in the catalogue.",
+    Rejection.INVALID_REQUEST: "Correct what is named under problems. Nothing was recorded under "
+    "this key, so use the same key again.",
+    Rejection.STREAM_FULL: "Use another business event for what does not belong to this one.",
+    Rejection.ALREADY_FINAL: "Look at the action: its outcome stands.",
+    Rejection.ATTEMPT_OPEN: "Wait for its outcome; it will be found out.",
+    Rejection.IN_REVIEW: "Wait for the person who settles it.",
+    Rejection.INVALID_CONFIGURATION: "Correct the configuration and publish it again.",
+}
+
+REJECTED: Final[Mapping[Rejection, Kind]] = {
+    rejection: Kind(
+        _STATUSES[rejection],
+        meaning.sentence,
+        _NEXT[rejection],
+        "may_help_later" if meaning.retry_can_help else "never_helps",
+    )
+    for rejection, meaning in MEANINGS.items()
+}
+"""How the door answers each refusal of the ledger: the one table from names to statuses."""

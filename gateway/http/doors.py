@@ -1,0 +1,124 @@
+"""What the routes work with, put together once, and how a route gets at it.
+
+The ledger and the read model are narrow ports: the door proposes, cancels, follows and looks up,
+and can do nothing else. Built by `create_app`.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol, cast
+
+from starlette.applications import Starlette
+from starlette.requests import Request as HttpRequest
+
+from gateway.http.codes import Code
+from gateway.http.metrics import Metrics
+from gateway.http.problems import No
+from gateway.keys import Caller, Role
+from ledger.client.client import Answer, Progress
+from ledger.core.inputs import Cancel, Propose
+from ledger.log.port import Appender
+from projections.views import ActionView as ActionRow
+from projections.views import EventView as EventRow
+
+
+class LedgerPort(Protocol):
+    """The ledger as the door uses it."""
+
+    async def propose(self, given: Propose, *, timeout_ms: int) -> Answer:
+        """Record an intent and wait for its decision. Raises NotDurableError, UndecidedError."""
+        ...
+
+    async def cancel(self, given: Cancel, *, timeout_ms: int) -> Answer:
+        """Record a cancellation and wait for its decision; as `propose`."""
+        ...
+
+    async def progress(self, key: str, *, after_version: int, timeout_ms: int) -> Progress | None:
+        """How an action stands once its version is above `after_version`; None if not in time."""
+        ...
+
+
+class QueriesPort(Protocol):
+    """The read model as the door uses it; a row is seen by its own tenant only."""
+
+    async def action(self, tenant: str, action_key: str) -> ActionRow | None:
+        """The row of an action, or None."""
+        ...
+
+    async def timeline(
+        self, tenant: str, action_key: str, *, after_version: int = 0, limit: int
+    ) -> Sequence[EventRow]:
+        """The facts of an action above a version, in order."""
+        ...
+
+
+class KeyPort(Protocol):
+    """Who an API key belongs to."""
+
+    def caller(self, presented: str) -> Caller | None:
+        """The caller, or None, in the same time."""
+        ...
+
+
+Check = Callable[[], Awaitable[None]]
+"""Asks one part whether it answers; raises when it does not."""
+
+
+@dataclass(slots=True)
+class Doors:
+    """Everything behind the routes, and what they count."""
+
+    ledger: LedgerPort
+    queries: QueriesPort
+    webhooks: Appender
+    keys: KeyPort
+    webhook_secrets: Mapping[tuple[str, str], tuple[str, ...]]
+    partitions: int
+    checks: Mapping[str, Check] = field(default_factory=dict)
+    metrics: Metrics = field(default_factory=Metrics)
+    wall_clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    webhooks_in_flight: int = 0
+    waiters: int = 0
+    is_stopping: bool = False
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count one more request that waits, while it does."""
+        self.waiters += 1
+        self.metrics.waiters.inc()
+        try:
+            yield
+        finally:
+            self.waiters -= 1
+            self.metrics.waiters.dec()
+
+
+def doors_in(app: Starlette) -> Doors:
+    """What an app was created with."""
+    return cast("Doors", app.state.doors)
+
+
+def doors_of(http: HttpRequest) -> Doors:
+    """What the app of a request was created with."""
+    return doors_in(http.app)
+
+
+_BEARER = "bearer "
+
+
+def caller_of(http: HttpRequest, doors: Doors) -> Caller | No:
+    """Who asks, by the API key; a missing, malformed, unknown and wrong one look the same."""
+    header = http.headers.get("authorization", "")
+    presented = header[len(_BEARER) :].strip() if header.lower().startswith(_BEARER) else ""
+    caller = doors.keys.caller(presented)
+    return No(Code.UNAUTHENTICATED) if caller is None else caller
+
+
+def proposer_of(http: HttpRequest, doors: Doors) -> Caller | No:
+    """Who asks, if they may change anything."""
+    caller = caller_of(http, doors)
+    if isinstance(caller, Caller) and caller.role is Role.ANALYST:
+        return No(Code.ROLE_NOT_ALLOWED)
+    return caller

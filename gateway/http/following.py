@@ -1,0 +1,140 @@
+"""Asking the ledger, and following an action until it moves.
+
+Guarantees that "durable" is said only of what the log acknowledged, and that whoever waits is let
+go: when the action moves, when the time is up, or when the process stops. Called by the routes of
+actions.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from gateway.http import views
+from gateway.http.codes import Code
+from gateway.http.doors import Doors
+from gateway.http.limits import (
+    ASK_MS_MAX,
+    READ_AGAIN_MS,
+    READ_MS_MAX,
+    WAIT_SLICE_MS,
+    WAITERS_MAX,
+)
+from gateway.http.problems import LedgerPlace, No, Original, refused
+from gateway.http.views import ActionView
+from ledger.client.client import Answer, UndecidedError
+from ledger.core.errors import LedgerError
+from ledger.core.ids import ActionKey
+from ledger.core.rejections import Refused, Rejection
+
+logger = logging.getLogger("actionledger.http")
+
+_MS_PER_S: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """The input is in the log and nobody has decided it so far."""
+
+
+async def ask(asking: Awaitable[Answer]) -> Answer | Undecided | No:
+    """The ledger's answer; or that there is none so far; or that nothing is known."""
+    try:
+        async with asyncio.timeout(ASK_MS_MAX / _MS_PER_S):
+            return await asking
+    except UndecidedError:
+        return Undecided()
+    except (LedgerError, TimeoutError) as trouble:
+        logger.warning("ledger_not_answering", extra={"reason": repr(trouble)})
+        return No(Code.NOT_DURABLE)
+
+
+async def decided(doors: Doors, key: str, answer: Answer) -> ActionView | No:
+    """What a decision says about the action: how it stands, or why not."""
+    decision = answer.decision
+    place = LedgerPlace(partition=answer.partition, offset=decision.at)
+    if decision.refused is not None:
+        return await _refused(doors, decision.refused, place)
+    if decision.quarantined is not None:
+        return No(Code.QUARANTINED, detail=decision.quarantined.reason, ledger=place)
+    if decision.unchanged is not None:
+        view = views.of_unchanged(key, decision.unchanged, place)
+        return views.newer(view, await _at_hand(doors, key))
+    return views.of_decision(key, decision, place)
+
+
+async def _refused(doors: Doors, answer: Refused, place: LedgerPlace) -> No:
+    """The refusal, with the action that it speaks of as far as it is known at once."""
+    if answer.action is None:
+        return refused(answer, place=place)
+    known = await _at_hand(doors, answer.action)
+    original = Original(
+        key=answer.action,
+        href=views.href(answer.action),
+        status=None if known is None else known.status,
+        reference=None if known is None else known.reference,
+    )
+    return refused(answer, place=place, original=original)
+
+
+async def _at_hand(doors: Doors, key: str) -> ActionView | None:
+    """The action as it is known at once; None where nothing is, or the read model is away."""
+    known = await current(doors, key)
+    return None if isinstance(known, No) else known
+
+
+async def current(doors: Doors, key: str) -> ActionView | No:
+    """How an action stands: as the log says where this process followed it, else the read model."""
+    followed = await doors.ledger.progress(key, after_version=0, timeout_ms=0)
+    if followed is not None:
+        return views.of_progress(followed)
+    try:
+        async with asyncio.timeout(READ_MS_MAX / _MS_PER_S):
+            row = await doors.queries.action(ActionKey.parse(key).tenant, key)
+    except Exception as trouble:  # noqa: BLE001 - whatever a database does, it is not the caller's
+        logger.warning("read_model_not_answering", extra={"reason": repr(trouble)})
+        return No(Code.READ_MODEL_UNAVAILABLE)
+    return No(Rejection.UNKNOWN_ACTION) if row is None else views.of_row(row)
+
+
+async def until_settled(doors: Doors, view: ActionView, wait_ms: int) -> ActionView:
+    """The action once it no longer moves by itself, or after `wait_ms`."""
+    deadline_s = monotonic() + wait_ms / _MS_PER_S
+    while view.is_moving:
+        later = await until_later(doors, view.key, view.version, _left_ms(deadline_s))
+        if later is None:
+            return view
+        view = views.newer(view, later)
+    return view
+
+
+async def until_later(
+    doors: Doors, key: str, after_version: int, wait_ms: int
+) -> ActionView | None:
+    """The action once its version is above `after_version`; None when that did not come in time.
+
+    In memory where this process followed the action, else by asking the read model again and again.
+    """
+    if wait_ms <= 0 or doors.waiters >= WAITERS_MAX:
+        return None
+    deadline_s = monotonic() + wait_ms / _MS_PER_S
+    slice_ms = WAIT_SLICE_MS
+    with doors.waiting():
+        while (left_ms := _left_ms(deadline_s)) > 0 and not doors.is_stopping:
+            followed = await doors.ledger.progress(
+                key, after_version=after_version, timeout_ms=min(left_ms, slice_ms)
+            )
+            if followed is not None:
+                return views.of_progress(followed)
+            if await doors.ledger.progress(key, after_version=0, timeout_ms=0) is None:
+                slice_ms = READ_AGAIN_MS
+                known = await _at_hand(doors, key)
+                if known is not None and known.version > after_version:
+                    return known
+    return None
+
+
+def _left_ms(deadline_s: float) -> int:
+    return int((deadline_s - monotonic()) * _MS_PER_S)

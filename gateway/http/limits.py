@@ -1,0 +1,60 @@
+"""Every maximum of the HTTP door, and how they relate.
+
+A body is bounded in bytes and in time before anything reads it; whoever waits is bounded in time
+and in number, so that waiting callers never keep new intents out. A stopping process ends every
+wait within one slice.
+"""
+
+from typing import Final
+
+BODY_MS_MAX: Final = 10_000
+"""From the head of a request to the last byte of its body; slower senders are sent away."""
+
+CANCEL_BYTES_MAX: Final = 4 * 1_024
+"""The body of a cancellation holds a reason and nothing else."""
+
+DECISION_MS_MAX: Final = 8_000
+"""From a durable intent to its decision; without one by then the answer says that it is durable."""
+
+ASK_MS_MAX: Final = 12_000
+"""From a request to any answer of the ledger. Above a decision's time, so that a slow append alone
+leaves room for it; beyond this it is not known whether the intent was recorded.
+"""
+
+WAIT_MS_MAX: Final = 30_000
+"""The longest that one request waits for an action to move; below the patience of proxies."""
+
+WAIT_SLICE_MS: Final = 1_000
+"""A wait is made of slices of this length, and a stopping process ends it between two."""
+
+READ_AGAIN_MS: Final = 500
+"""How often a waiting request asks the read model about an action that nobody follows in memory."""
+
+WAITERS_MAX: Final = 10_000
+"""Requests that wait for an action to move; one more is answered at once with what is known."""
+
+WEBHOOKS_IN_FLIGHT_MAX: Final = 128
+"""Webhooks between their first byte and their acknowledgement: 128 MiB of bodies at most."""
+
+WEBHOOK_APPEND_MS_MAX: Final = 8_000
+"""From a verified webhook to its acknowledgement; providers give up after about ten seconds."""
+
+CHECK_MS_MAX: Final = 2_000
+"""One check of readiness."""
+
+READ_MS_MAX: Final = 2_000
+"""One question to the read model."""
+
+TIMELINE_ENTRIES_MAX: Final = 1_000
+"""Entries of one timeline; an action with more is looked at in the log."""
+
+REQUESTS_IN_FLIGHT_MAX: Final = 20_000
+"""Open requests of the process: twice the waiters, so that waiting alone cannot fill it."""
+
+STOP_S_MAX: Final = 5
+"""A stopping process gives open requests this long, below the deadline of the process itself. Who
+is cut off asks another one again, with the same key.
+"""
+
+RETRY_AFTER_S: Final = 1
+"""What a caller is told to wait before it asks again."""

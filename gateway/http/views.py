@@ -1,0 +1,212 @@
+"""An action as a caller sees it: one shape, whatever it was learnt from.
+
+Guarantees that every answer about an action has the same fields with the same meaning, and that a
+newer version never gives way to an older one. Called by the routes; it asks nobody.
+"""
+
+from typing import Annotated, Final, Literal
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from gateway.http.problems import LedgerPlace
+from ledger.client.client import Progress
+from ledger.core.evolve import Place, evolve
+from ledger.core.facts import ActionCancelled, IntentRecorded
+from ledger.core.invariants import invariant
+from ledger.core.records import Decision
+from ledger.core.rejections import Unchanged
+from ledger.core.state import FINAL, Action, Status, Stream
+from projections.views import ActionView as ActionRow
+
+UNDECIDED: Final = "undecided"
+"""What stands for a status while an intent is durable and not decided yet."""
+
+MOVING: Final[frozenset[str]] = frozenset(
+    {UNDECIDED, Status.PROPOSED, Status.READY, Status.ATTEMPTING}
+)
+"""What goes on by itself within seconds, so that waiting for it is worth a request."""
+
+_FINAL: Final[frozenset[str]] = frozenset(FINAL)
+
+
+class ActionView(BaseModel):
+    """An action as it stands. `version` grows with everything that happens to it.
+
+    `reference` and `result` are the provider's; `code` says why it failed or is not known; `review`
+    why a person is needed. Times are milliseconds since 1970-01-01T00:00:00Z.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "key": "charge:v1:acme:renewal-2026-08-28-01",
+                    "href": "/v1/actions/charge:v1:acme:renewal-2026-08-28-01",
+                    "status": "completed",
+                    "version": 5,
+                    "reference": "ch_1",
+                    "proof": "webhook",
+                    "replayed": True,
+                }
+            ]
+        },
+    )
+
+    key: str
+    href: str
+    status: Status | Literal["undecided"]
+    version: Annotated[int, Field(ge=0)] = 0
+    request_hash: str | None = None
+    reference: str | None = None
+    result: dict[str, JsonValue] | None = None
+    code: str | None = None
+    proof: str | None = None
+    review: str | None = None
+    approval: Literal["waiting", "expired"] | None = None
+    attempts: int | None = None
+    next_check_at: int | None = None
+    recorded_at: int | None = None
+    updated_at: int | None = None
+    replayed: bool | None = None
+    ledger: LedgerPlace | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing can change the status any more."""
+        return self.status in _FINAL
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether it goes on by itself within seconds."""
+        return self.status in MOVING
+
+
+def href(key: str) -> str:
+    """Where the action is found at this door."""
+    return f"/v1/actions/{quote(key, safe=':~')}"
+
+
+def undecided(key: str) -> ActionView:
+    """A durable intent without a decision so far."""
+    return ActionView(key=key, href=href(key), status=UNDECIDED)
+
+
+def of_decision(key: str, decision: Decision, place: LedgerPlace) -> ActionView:
+    """The action after a decision about it: folded where the decision began it, else its end."""
+    facts = [fact for fact in decision.facts if fact.action == key]
+    at = Place(offset=decision.at, decided_at=decision.decided_at)
+    if facts and isinstance(facts[0], IntentRecorded):
+        stream = Stream(decision.stream)
+        for fact in facts:
+            stream = evolve(stream, fact, at)
+        return of_action(stream.actions[0], place)
+    invariant(
+        len(facts) == 1 and isinstance(facts[0], ActionCancelled),
+        "an intent begins an action or cancels one",
+    )
+    return ActionView(
+        key=key,
+        href=href(key),
+        status=Status.CANCELLED,
+        version=facts[0].version,
+        updated_at=decision.decided_at,
+        replayed=False,
+        ledger=place,
+    )
+
+
+def of_action(action: Action, place: LedgerPlace | None) -> ActionView:
+    """A folded action."""
+    return ActionView(
+        key=action.key,
+        href=href(action.key),
+        status=action.status,
+        version=action.version,
+        request_hash=action.request_hash,
+        reference=action.reference,
+        result=action.result,
+        code=action.code,
+        proof=action.proof,
+        review=action.review,
+        attempts=action.counted_attempts,
+        next_check_at=None if action.timer is None else action.timer.due_at,
+        recorded_at=action.recorded_at,
+        updated_at=action.updated_at,
+        replayed=False,
+        ledger=place,
+    )
+
+
+def of_unchanged(key: str, answer: Unchanged, place: LedgerPlace) -> ActionView:
+    """The action that an input met and left as it was: a replay."""
+    return ActionView(
+        key=key,
+        href=href(key),
+        status=Status(answer.status) if answer.status is not None else UNDECIDED,
+        version=answer.action_version or 0,
+        reference=answer.reference,
+        replayed=True,
+        ledger=place,
+    )
+
+
+def of_progress(progress: Progress) -> ActionView:
+    """An action as the followed log says."""
+    is_review = progress.status == Status.NEEDS_REVIEW
+    return ActionView(
+        key=progress.key,
+        href=href(progress.key),
+        status=Status(progress.status),
+        version=progress.version,
+        reference=progress.reference,
+        result=None if progress.result is None else dict(progress.result),
+        code=None if is_review else progress.code,
+        review=progress.code if is_review else None,
+        proof=progress.proof,
+        ledger=LedgerPlace(partition=progress.ledger_partition, offset=progress.ledger_offset),
+    )
+
+
+def of_row(row: ActionRow) -> ActionView:
+    """An action as the read model has it."""
+    return ActionView(
+        key=row.action_key,
+        href=href(row.action_key),
+        status=Status(row.status),
+        version=row.version,
+        request_hash=row.request_hash,
+        reference=row.provider_reference,
+        result=row.result,
+        code=row.code,
+        proof=row.proof,
+        review=row.review,
+        attempts=row.attempts,
+        next_check_at=row.next_due_at,
+        recorded_at=row.created_at,
+        updated_at=row.updated_at,
+        ledger=LedgerPlace(partition=row.ledger_partition, offset=row.ledger_offset),
+    )
+
+
+_OF_A_STATUS: Final = frozenset({"code", "proof", "review", "approval", "next_check_at"})
+
+
+def newer(a: ActionView, b: ActionView | None) -> ActionView:
+    """What is known of one action from two sources: the newer status, and what never changes.
+
+    Whether the answer is a replay is known to `a` alone, the answer itself.
+    """
+    if b is None:
+        return a
+    late, early = (b, a) if b.version >= a.version else (a, b)
+    is_same = late.version == early.version
+    known = {
+        name: value
+        for name, value in early
+        if value is not None and (is_same or name not in _OF_A_STATUS)
+    }
+    known |= {name: value for name, value in late if value is not None}
+    known["replayed"] = a.replayed
+    return ActionView.model_construct(**known)

@@ -1,0 +1,185 @@
+"""The route of webhooks: verified on the raw bytes, in the log before the answer, never judged.
+
+Guarantees that a 2xx answer means that the webhook is durable, byte for byte as it was signed. Must
+never parse a body, keep one that is not believed, or say what it made of it. Called by providers.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.datastructures import Headers
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from gateway.http.bodies import read_body, read_query
+from gateway.http.codes import Code
+from gateway.http.doors import Doors, doors_of
+from gateway.http.limits import WEBHOOK_APPEND_MS_MAX, WEBHOOKS_IN_FLIGHT_MAX
+from gateway.http.openapi import answer, problems, query, raw_body
+from gateway.http.problems import No, Trouble
+from ledger.core.errors import LedgerError
+from ledger.core.limits import TEXT_CHARS_MAX, WEBHOOK_BYTES_MAX
+from ledger.log.crashpoints import crash_point
+from ledger.log.topics import Topic, partition_of
+from ledger.log.webhook_record import WebhookReceived, webhook_key, webhook_outgoing
+from reconciler.webhooks import Verified, WebhookProblem, verify
+
+logger = logging.getLogger("actionledger.http")
+
+router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
+
+KEPT_HEADERS: Final = (
+    "content-type",
+    "user-agent",
+    "webhook-id",
+    "webhook-signature",
+    "webhook-timestamp",
+)
+"""What is kept beside the body; with it the signature can be checked again by an auditor."""
+
+_MS_PER_S: Final = 1_000
+
+STATUSES: Final[Mapping[WebhookProblem, int]] = {
+    WebhookProblem.TOO_LARGE: 413,
+    WebhookProblem.MISSING_HEADER: 400,
+    WebhookProblem.REPEATED_HEADER: 400,
+    WebhookProblem.MALFORMED_ID: 400,
+    WebhookProblem.MALFORMED_TIMESTAMP: 400,
+    WebhookProblem.MALFORMED_SIGNATURE: 400,
+    WebhookProblem.UNSUPPORTED_SIGNATURE: 400,
+    WebhookProblem.NOT_UTF8: 400,
+    # A secret of ours that verifies nothing is our trouble: the sender is to try again.
+    WebhookProblem.NO_USABLE_SECRET: 503,
+    WebhookProblem.SIGNATURE_MISMATCH: 401,
+    # Our clock may be the wrong one, so it is answered with what senders repeat.
+    WebhookProblem.TIMESTAMP_OUT_OF_TOLERANCE: 401,
+}
+"""The status of each reason for which a webhook is not believed."""
+
+
+class _Query(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    account: Annotated[str, Field(min_length=1, max_length=TEXT_CHARS_MAX)] | None = None
+
+
+class Accepted(BaseModel):
+    """The webhook is durable. `event_id` is the sender's own."""
+
+    model_config = ConfigDict(frozen=True)
+
+    event_id: str
+
+
+@router.post(
+    "/{provider}",
+    operation_id="receiveWebhook",
+    summary="Receive a webhook",
+    response_model=None,
+    status_code=202,
+    responses=answer(202, Accepted, "Durable. What it means is found out later.")
+    | problems(400, 401, 404, 408, 413, 500, 503),
+    openapi_extra=raw_body()
+    | {
+        "security": [],
+        "parameters": [query("account", "The account at the provider, where there are several.")],
+    },
+)
+async def receive(http: HttpRequest, provider: str) -> Response:
+    """Verify a webhook by Standard Webhooks and put it into the log.
+
+    Deliveries of one event are kept as often as they come and count once.
+    """
+    doors = doors_of(http)
+    account = _account(http, doors, provider)
+    if isinstance(account, No):
+        doors.metrics.webhook(None, account.code.value)
+        return account.response()
+    if doors.webhooks_in_flight >= WEBHOOKS_IN_FLIGHT_MAX:
+        doors.metrics.webhook(provider, Code.TOO_BUSY)
+        return No(Code.TOO_BUSY).response()
+    doors.webhooks_in_flight += 1
+    try:
+        received = await _received(http, doors, provider, account)
+    finally:
+        doors.webhooks_in_flight -= 1
+    if isinstance(received, No):
+        reason = received.detail if received.code is Code.WEBHOOK_REJECTED else None
+        doors.metrics.webhook(provider, reason or received.code.value)
+        return received.response()
+    doors.metrics.webhook(provider, "accepted")
+    accepted = Accepted(event_id=received.event_id)
+    return Response(accepted.model_dump_json(), status_code=202, media_type="application/json")
+
+
+def _account(http: HttpRequest, doors: Doors, provider: str) -> str | No:
+    """The account whose secrets verify this webhook: the one named, or the provider's only one."""
+    asked = read_query(_Query, http)
+    if isinstance(asked, No):
+        return asked
+    accounts = [account for name, account in doors.webhook_secrets if name == provider]
+    if asked.account is None and len(accounts) == 1:
+        return accounts[0]
+    if asked.account is not None and asked.account in accounts:
+        return asked.account
+    return No(Code.WEBHOOK_SOURCE_UNKNOWN)
+
+
+async def _received(
+    http: HttpRequest, doors: Doors, provider: str, account: str
+) -> WebhookReceived | No:
+    raw = await read_body(http, bytes_max=WEBHOOK_BYTES_MAX)
+    if isinstance(raw, No):
+        return raw
+    secrets = doors.webhook_secrets[provider, account]
+    verdict = verify(raw, http.headers, secrets, doors.wall_clock_ms())
+    if not isinstance(verdict, Verified):
+        return _not_believed(provider, account, verdict.code, len(raw))
+    webhook = WebhookReceived.of(
+        raw,
+        provider=provider,
+        account=account,
+        event_id=verdict.event_id,
+        sent_at=verdict.sent_at,
+        headers=_kept(http.headers),
+    )
+    partition = partition_of(webhook_key(webhook), doors.partitions)
+    try:
+        async with asyncio.timeout(WEBHOOK_APPEND_MS_MAX / _MS_PER_S):
+            await doors.webhooks.append(Topic.WEBHOOKS, partition, [webhook_outgoing(webhook)])
+    except (LedgerError, TimeoutError) as trouble:
+        logger.warning("webhook_not_kept", extra={"provider": provider, "reason": repr(trouble)})
+        return No(Code.WEBHOOK_NOT_DURABLE)
+    crash_point("webhook_acked")
+    return webhook
+
+
+def _not_believed(provider: str, account: str, reason: WebhookProblem, size_bytes: int) -> No:
+    """Count and name the refusal; of the body nothing is kept but its size."""
+    logger.warning(
+        "webhook_rejected",
+        extra={
+            "provider": provider,
+            "account": account,
+            "reason": reason.value,
+            "size_bytes": size_bytes,
+        },
+    )
+    return No(
+        Code.WEBHOOK_REJECTED,
+        detail=reason.value,
+        problems=(Trouble(path="", code=reason.value, message=reason.value.replace("_", " ")),),
+        status=STATUSES[reason],
+    )
+
+
+def _kept(headers: Headers) -> dict[str, str]:
+    return {
+        name: value
+        for name in KEPT_HEADERS
+        if (value := headers.get(name)) is not None and len(value) <= TEXT_CHARS_MAX
+    }

@@ -1,0 +1,118 @@
+"""What can go wrong between an agent and the ledger. An outcome of an action is never here.
+
+    LedgerTrouble           message, hint, text_for_model
+    ├── LedgerUnavailable   not reached, or not confirmed in time: the same call again is safe
+    ├── Unauthorized        the API key is missing, unknown or withdrawn
+    ├── UnexpectedAnswer    what answered is not a ledger of this version; status
+    └── CallerMistake       the request is refused as it is; code, status, problems
+        ├── NotAllowed      this key may not ask for this
+        └── UnknownAction   no action of this tenant has this key
+
+Catch by class and read the attributes; the words may change. The names state what is the case, as
+the results do, which is why they do not end in `Error`.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One thing that is wrong with a request: where (JSON Pointer), which rule, in words."""
+
+    path: str
+    code: str
+    message: str
+
+
+class LedgerTrouble(Exception):
+    """Anything of this tree. `hint` says what to do about it."""
+
+    _text = "The action ledger could not be used."
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}"
+
+    @property
+    def text_for_model(self) -> str:
+        """What a model may be told: what is known, what may be done, what must not."""
+        return f"{self._text} {self.hint}"
+
+
+class LedgerUnavailable(LedgerTrouble):
+    """The ledger was not reached or did not confirm in time; what was asked may be recorded.
+
+    The same call again is safe, because the key follows from what was asked for.
+    """
+
+    _text = (
+        "The action ledger did not answer in time. It is not known whether the request was "
+        "recorded, so do not say that it succeeded or failed, and do not try another way."
+    )
+
+
+class Unauthorized(LedgerTrouble):
+    """The API key is missing, unknown or withdrawn. Nothing was recorded."""
+
+    _text = "The action ledger does not accept this program's API key. Nothing was recorded."
+
+
+class UnexpectedAnswer(LedgerTrouble):
+    """Something answered that is not a ledger of this version. `status` is its HTTP status."""
+
+    _text = (
+        "The answer of the action ledger was not understood. It is not known whether the request "
+        "was recorded, so do not say that it succeeded or failed, and do not try another way."
+    )
+
+    def __init__(self, message: str, *, hint: str, status: int) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+class CallerMistake(LedgerTrouble):
+    """The request is refused as it is, and nothing was started. `code` is stable.
+
+    `problems` names what is wrong; `key` is the action that the refusal speaks of, if there is one.
+    """
+
+    _text = "The action ledger refused the request. Nothing was started."
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str,
+        code: str,
+        status: int,
+        problems: tuple[Trouble, ...] = (),
+        key: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+        self.status = status
+        self.problems = problems
+        self.key = key
+
+    def __str__(self) -> str:
+        named = "".join(f" [{item.path}: {item.message}]" for item in self.problems)
+        return f"{self.message}{named} {self.hint}"
+
+
+class NotAllowed(CallerMistake):
+    """This API key, or this principal, may not ask for this."""
+
+    _text = (
+        "The action ledger does not allow this to be asked for. Nothing was started. Do not look "
+        "for another way to have the same effect."
+    )
+
+
+class UnknownAction(CallerMistake):
+    """No action of this tenant has this key, or not yet."""
+
+    _text = "The action ledger knows no action under this key."

@@ -1,0 +1,147 @@
+"""One request to the ledger, asked again where that is safe: bounded in number and in time.
+
+Guarantees that every repetition is byte for byte the same request, so that its key is the same and
+it cannot happen twice. Must never repeat what was answered with a refusal. The HTTP library is used
+here and nowhere else. Called by the client.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+import httpx
+
+from actionledger.errors import LedgerUnavailable
+
+ANSWER_BYTES_MAX: Final = 4 * 1_024 * 1_024
+CONNECT_S: Final = 5.0
+ANSWER_S: Final = 15.0
+"""How long an answer may take beyond the time that the request itself asked to wait."""
+
+_AGAIN: Final = frozenset({408, 429, 502, 503, 504})
+_SAFE: Final = "Make the same call again: the key follows from what is asked, so it is safe."
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often and how long to ask again: full jitter, doubling up to a cap."""
+
+    attempts_max: int = 6
+    total_ms: int = 45_000
+    first_ms: int = 100
+    cap_ms: int = 5_000
+
+    def wait_ms(self, attempt: int, asked_ms: int) -> int:
+        """The wait after an attempt, counted from 1; the ledger asks for at least `asked_ms`."""
+        ceiling = min(self.cap_ms, self.first_ms << min(attempt - 1, 30))
+        return max(min(asked_ms, self.cap_ms), random.randint(1, ceiling))  # noqa: S311 - jitter
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer: its status and its body."""
+
+    status: int
+    raw: bytes
+
+
+class Exchange:
+    """A connection pool to one ledger, with one API key."""
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str,
+        *,
+        user_agent: str,
+        retries: Retries,
+        transport: httpx.AsyncBaseTransport | None,
+    ) -> None:
+        self._retries = retries
+        self._client = httpx.AsyncClient(
+            base_url=base_url,
+            headers={"Authorization": f"Bearer {api_key}", "User-Agent": user_agent},
+            follow_redirects=False,
+            transport=transport,
+        )
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, int] | None = None,
+        body: bytes | None = None,
+        wait_ms: int = 0,
+    ) -> Reply:
+        """Ask until there is an answer that is one; raises LedgerUnavailable when there is none."""
+        request = self._client.build_request(
+            method,
+            path,
+            params=query,
+            content=body,
+            headers={} if body is None else {"Content-Type": "application/json"},
+            timeout=httpx.Timeout(wait_ms / 1_000 + ANSWER_S, connect=CONNECT_S),
+        )
+        give_up_at = time.monotonic() + (self._retries.total_ms + wait_ms) / 1_000
+        last = "no attempt was made"
+        for attempt in range(1, self._retries.attempts_max + 1):
+            reply, last, asked_ms = await self._once(request)
+            if reply is not None:
+                return reply
+            pause_s = self._retries.wait_ms(attempt, asked_ms) / 1_000
+            is_last = attempt == self._retries.attempts_max
+            if is_last or time.monotonic() + pause_s > give_up_at:
+                break
+            await asyncio.sleep(pause_s)
+        raise LedgerUnavailable(f"The ledger gave no answer ({last}).", hint=_SAFE)
+
+    async def _once(self, request: httpx.Request) -> tuple[Reply | None, str, int]:
+        """The answer; or None with what happened instead and the least wait that was asked for."""
+        try:
+            response = await self._client.send(request, stream=True)
+            try:
+                raw = await _read(response)
+            finally:
+                await response.aclose()
+        except httpx.TransportError as error:
+            return None, type(error).__name__, 0
+        if response.status_code in _AGAIN:
+            return None, f"status {response.status_code}", _retry_after_ms(response)
+        return Reply(response.status_code, raw), "", 0
+
+    async def close(self) -> None:
+        """Close all connections; idempotent."""
+        await self._client.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+async def _read(response: httpx.Response) -> bytes:
+    """The body up to the maximum; what is longer is no answer of ours and is cut."""
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in response.aiter_bytes():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > ANSWER_BYTES_MAX:
+            break
+    return b"".join(chunks)[:ANSWER_BYTES_MAX]
+
+
+def _retry_after_ms(response: httpx.Response) -> int:
+    text = response.headers.get("retry-after", "")
+    return int(text[:6]) * 1_000 if text.isascii() and text.isdigit() else 0

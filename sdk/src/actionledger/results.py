@@ -1,0 +1,268 @@
+"""How an action stands, as a closed union: what an agent gets from every call.
+
+Each result is frozen and says in `text_for_model` what happened, what may be done next and what
+must not. A text holds only names that look like names: whatever a provider or a person wrote stays
+in the fields, so that it cannot speak to the model.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from pydantic import JsonValue
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._:/#~-]{1,200}")
+
+
+def _named(value: str | None, otherwise: str) -> str:
+    """A value that looks like a name, or other words in its place."""
+    return value if value is not None and _NAME.fullmatch(value) else otherwise
+
+
+def _because(code: str | None) -> str:
+    return f" ({code})" if code is not None and _NAME.fullmatch(code) else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Result:
+    """What every result says: which action, how far its history, and whether it was there before.
+
+    `replayed` is True when the ledger knew the action before this request, also when the client
+    itself had to ask twice.
+    """
+
+    key: str
+    version: int = 0
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Succeeded(_Result):
+    """The effect exists, once. `proof` says how it is known: report, webhook or lookup."""
+
+    reference: str | None = None
+    result: Mapping[str, JsonValue] | None = None
+    proof: str | None = None
+
+    @property
+    def text_for_model(self) -> str:
+        """What happened, what may be done next, what must not."""
+        when = "had already been done before this request" if self.replayed else "was done"
+        return (
+            f"The action {self.key} {when}, once; the provider calls it "
+            f"{_named(self.reference, 'by the name in the result')}. You may report it as done. "
+            "Do not ask for it again in any form."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed(_Result):
+    """There is definitely no effect, and none will follow. `code` is the provider's or ours."""
+
+    code: str | None = None
+
+    @property
+    def text_for_model(self) -> str:
+        """What happened, what may be done next, what must not."""
+        return (
+            f"The action {self.key} failed{_because(self.code)}: it had no effect and will have "
+            "none. The same request under this key gets this answer for ever. You may say that it "
+            "failed and ask the user what to do. Do not repeat it in a loop; what is really "
+            "another request belongs to a business event of its own."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown(_Result):
+    """The effect may or may not exist. At `next_check_at` the ledger asks the provider again."""
+
+    attempts: int | None = None
+    code: str | None = None
+    next_check_at: int | None = None
+
+    @property
+    def text_for_model(self) -> str:
+        """What happened, what may be done next, what must not."""
+        return (
+            f"It is not known whether the action {self.key} took effect: the provider's answer was "
+            "lost. The ledger is finding out. You may look again later under the same key, or go "
+            "on with other work. Do not say that it succeeded or failed, and do not try it "
+            "another way, with another key, tool or amount: it could happen twice."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending(_Result):
+    """Recorded, and on its way. `status` is the ledger's word for where it stands."""
+
+    status: str
+
+    @property
+    def text_for_model(self) -> str:
+        """What happened, what may be done next, what must not."""
+        return (
+            f"The action {self.key} is recorded and has no outcome yet. You may wait for it or "
+            "look again under the same key; asking for exactly the same again is harmless. Do not "
+            "try it another way meanwhile."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitingApproval(_Result):
+    """A person has to approve it first."""
+
+    @property
+    def text_for_model(self) -> str:
+        """What happened, what may be done next, what must not."""
+        return (
+            f"The action {self.key} waits for a person's approval; nothing has happened. You may "
+            "tell the user so and look again later. You cannot approve it, and must not try it "
+            "another way."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalExpired(_Result):
+    """Nobody approved in time. It is not a denial: approval can be asked for again."""
+
+    @property
+    def text_for_model(self) -> str:
+        """What happened, what may be done next, what must not."""
+        return (
+            f"Nobody approved the action {self.key} in time; nothing has happened and it was not "
+            "denied. You may ask a person to decide again. Do not try it another way."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocked(_Result):
+    """It waits until another action is settled."""
+
+    @property
+    def text_for_model(self) -> str:
+        """What happened, what may be done next, what must not."""
+        return (
+            f"The action {self.key} waits until an earlier action on the same thing is settled; "
+            "nothing has happened. It goes on by itself. Do not try it another way."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeedsReview(_Result):
+    """A person has to settle it. `reason` says why; the effect may exist."""
+
+    reason: str | None = None
+
+    @property
+    def text_for_model(self) -> str:
+        """What happened, what may be done next, what must not."""
+        return (
+            f"The action {self.key} needs a person{_because(self.reason)}. It may or may not have "
+            "had its effect. Tell the user that it is being looked at. Do not say that it "
+            "succeeded or failed, and do not try it another way."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Denied(_Result):
+    """A person said no. Nothing happened."""
+
+    @property
+    def text_for_model(self) -> str:
+        """What happened, what may be done next, what must not."""
+        return (
+            f"A person denied the action {self.key}; nothing has happened and nothing will. "
+            "Respect it: do not ask for the same thing in another form."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled(_Result):
+    """It was taken back before anything began."""
+
+    @property
+    def text_for_model(self) -> str:
+        """What happened, what may be done next, what must not."""
+        return (
+            f"The action {self.key} was cancelled before anything began; nothing has happened and "
+            "nothing will under this key."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired(_Result):
+    """Its own deadline passed before anything began."""
+
+    @property
+    def text_for_model(self) -> str:
+        """What happened, what may be done next, what must not."""
+        return (
+            f"The deadline of the action {self.key} passed before anything began; nothing has "
+            "happened and nothing will under this key. You may tell the user that it came too late."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Superseded(_Result):
+    """A revised action took its place before it had any effect."""
+
+    @property
+    def text_for_model(self) -> str:
+        """What happened, what may be done next, what must not."""
+        return (
+            f"The action {self.key} was replaced by a revised one and had no effect. Look at the "
+            "revised one; do not ask for this one again."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field in which the new request differs from the one its key stands for."""
+
+    path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict(_Result):
+    """The key already stands for another request; nothing was started.
+
+    `original_status` is how the original action stands, where it is known at once.
+    """
+
+    differences: tuple[Difference, ...] = ()
+    original_status: str | None = None
+    original_reference: str | None = None
+
+    @property
+    def text_for_model(self) -> str:
+        """What happened, what may be done next, what must not."""
+        paths = [_named(item.path, "a field") for item in self.differences] or ["the request"]
+        return (
+            f"The key {self.key} already stands for another request; it differs in "
+            f"{', '.join(paths)}. Nothing was started. Look at the original action first. A new "
+            "key is the wrong move if the same thing is meant: it would happen twice. If a changed "
+            "request is really wanted, ask a person."
+        )
+
+
+Result: TypeAlias = (
+    Succeeded
+    | Failed
+    | Unknown
+    | Pending
+    | AwaitingApproval
+    | ApprovalExpired
+    | Blocked
+    | NeedsReview
+    | Denied
+    | Cancelled
+    | Expired
+    | Superseded
+    | Conflict
+)
+"""Every way in which an action can stand."""
+
+FINAL: Final = (Succeeded, Failed, Denied, Cancelled, Expired, Superseded)
+"""The results that never change again; use it with `isinstance`."""

@@ -1,0 +1,221 @@
+"""What crosses the wire: the intent as it is sent, and the answers as results or exceptions.
+
+Guarantees that an answer is read once, into exactly one result or one exception, and that a field
+nobody knows here changes nothing. Called by the client.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from actionledger import results as r
+from actionledger.errors import (
+    CallerMistake,
+    LedgerTrouble,
+    LedgerUnavailable,
+    NotAllowed,
+    Trouble,
+    Unauthorized,
+    UnexpectedAnswer,
+    UnknownAction,
+)
+
+INTEGER_MAX: Final = 2**53 - 1
+
+
+class Money(BaseModel):
+    """An amount in minor units (cents of EUR, yen of JPY) and its ISO 4217 code."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    minor: int = Field(ge=0, le=INTEGER_MAX)
+    currency: str = Field(pattern=r"^[A-Z]{3}$")
+
+
+class Intent(BaseModel):
+    """One effect that you want.
+
+    `business_event` is your own name for what the effect belongs to: an invoice, a renewal, a
+    ticket. It makes the key, so it must be the same whenever the same act is meant, and must never
+    be drawn at random or be a model's wording. `item` tells several acts of one operation apart.
+    Numbers in `params` are integers; write others as texts. `step_ms` shortens the operation's own
+    deadline.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    operation: str
+    business_event: str
+    environment: str
+    version: int = 1
+    item: str | None = None
+    target: str | None = None
+    params: dict[str, JsonValue] = Field(default_factory=dict)
+    money: Money | None = None
+    step_ms: int | None = None
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class _Action(_Answer):
+    key: str
+    status: str
+    version: int = 0
+    reference: str | None = None
+    result: dict[str, JsonValue] | None = None
+    code: str | None = None
+    proof: str | None = None
+    review: str | None = None
+    approval: str | None = None
+    attempts: int | None = None
+    next_check_at: int | None = None
+    replayed: bool | None = None
+
+
+class _Trouble(_Answer):
+    path: str
+    code: str
+    message: str
+
+
+class _Original(_Answer):
+    key: str
+    status: str | None = None
+    reference: str | None = None
+
+
+class _Problem(_Answer):
+    title: str
+    code: str
+    hint: str
+    detail: str | None = None
+    asking_again: str | None = None
+    problems: tuple[_Trouble, ...] = ()
+    original: _Original | None = None
+
+
+def _succeeded(a: _Action) -> r.Result:
+    return r.Succeeded(
+        key=a.key,
+        version=a.version,
+        replayed=a.replayed is True,
+        reference=a.reference,
+        result=a.result,
+        proof=a.proof,
+    )
+
+
+def _failed(a: _Action) -> r.Result:
+    return r.Failed(key=a.key, version=a.version, replayed=a.replayed is True, code=a.code)
+
+
+def _unknown(a: _Action) -> r.Result:
+    return r.Unknown(
+        key=a.key,
+        version=a.version,
+        replayed=a.replayed is True,
+        attempts=a.attempts,
+        code=a.code,
+        next_check_at=a.next_check_at,
+    )
+
+
+def _pending(a: _Action) -> r.Result:
+    return r.Pending(key=a.key, version=a.version, replayed=a.replayed is True, status=a.status)
+
+
+def _awaiting(a: _Action) -> r.Result:
+    kind = r.ApprovalExpired if a.approval == "expired" else r.AwaitingApproval
+    return kind(key=a.key, version=a.version, replayed=a.replayed is True)
+
+
+def _needs_review(a: _Action) -> r.Result:
+    return r.NeedsReview(key=a.key, version=a.version, replayed=a.replayed is True, reason=a.review)
+
+
+def _bare(
+    kind: type[r.Blocked | r.Denied | r.Cancelled | r.Expired | r.Superseded],
+) -> Callable[[_Action], r.Result]:
+    def read(a: _Action) -> r.Result:
+        return kind(key=a.key, version=a.version, replayed=a.replayed is True)
+
+    return read
+
+
+BY_STATUS: Final[Mapping[str, Callable[[_Action], r.Result]]] = {
+    "undecided": _pending,
+    "proposed": _pending,
+    "ready": _pending,
+    "attempting": _pending,
+    "awaiting_approval": _awaiting,
+    "blocked": _bare(r.Blocked),
+    "unknown": _unknown,
+    "needs_review": _needs_review,
+    "completed": _succeeded,
+    "failed": _failed,
+    "denied": _bare(r.Denied),
+    "expired": _bare(r.Expired),
+    "cancelled": _bare(r.Cancelled),
+    "superseded": _bare(r.Superseded),
+}
+"""Every status of an action, and the result that stands for it."""
+
+_OTHER_VERSION: Final = (
+    "Check the address, and that ledger and client are of the same release. The same call again is "
+    "safe."
+)
+
+
+def read_result(status: int, raw: bytes) -> r.Result:
+    """The result of a 2xx answer. Raises UnexpectedAnswer."""
+    try:
+        action = _Action.model_validate_json(raw)
+        read = BY_STATUS[action.status]
+    except (ValidationError, KeyError):
+        raise UnexpectedAnswer(
+            f"The answer with status {status} is no action that this client knows.",
+            hint=_OTHER_VERSION,
+            status=status,
+        ) from None
+    return read(action)
+
+
+def read_problem(status: int, raw: bytes) -> r.Conflict | LedgerTrouble:
+    """A conflict is a result; every other problem is an exception, for the caller to raise."""
+    try:
+        problem = _Problem.model_validate_json(raw)
+    except ValidationError:
+        return UnexpectedAnswer(
+            f"The answer with status {status} is no problem of a ledger.",
+            hint=_OTHER_VERSION,
+            status=status,
+        )
+    original = problem.original
+    if problem.code == "conflicted" and original is not None:
+        return r.Conflict(
+            key=original.key,
+            differences=tuple(r.Difference(p.path, p.message) for p in problem.problems),
+            original_status=original.status,
+            original_reference=original.reference,
+        )
+    message = problem.title if problem.detail is None else f"{problem.title} {problem.detail}"
+    if status == 401:  # noqa: PLR2004 - RFC 9110
+        return Unauthorized(message, hint=problem.hint)
+    if problem.asking_again == "is_safe_with_the_same_request":
+        return LedgerUnavailable(message, hint=problem.hint)
+    if status >= 500:  # noqa: PLR2004 - RFC 9110
+        return UnexpectedAnswer(message, hint=problem.hint, status=status)
+    kind = NotAllowed if status == 403 else CallerMistake  # noqa: PLR2004 - RFC 9110
+    if problem.code == "unknown_action":
+        kind = UnknownAction
+    return kind(
+        message,
+        hint=problem.hint,
+        code=problem.code,
+        status=status,
+        problems=tuple(Trouble(p.path, p.code, p.message) for p in problem.problems),
+        key=None if original is None else original.key,
+    )

@@ -1,0 +1,149 @@
+"""The HTTP door over a whole installation: real log, real read model, processes as tasks."""
+
+import contextlib
+import secrets
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import httpx
+from fastapi import FastAPI
+from standardwebhooks import Webhook
+
+from actionledger import Ledger, Retries
+from gateway.http.serve import gateway
+from gateway.keys import Role, create_key
+from gateway.settings import Settings
+from ledger.client.client import LedgerClient
+from projections.migrate import migrate
+from tests.integration.installation import PARTITIONS, Installation, installed
+from tests.servers import Addresses
+
+SECRET = "whsec_c2VjcmV0LW9mLXRoZS1zaW11bGF0ZWQtcHJvdmlkZXI="
+TENANTS = ("acme", "globex")
+
+
+@dataclass
+class Door:
+    """A door, whoever may knock, and the installation behind it."""
+
+    one: Installation
+    app: FastAPI
+    client: LedgerClient
+    http: httpx.AsyncClient
+    keys: dict[tuple[str, Role], str]
+    settings: Settings
+
+    def bearer(self, tenant: str = "acme", role: Role = Role.AGENT) -> dict[str, str]:
+        """The header of a caller."""
+        return {"Authorization": f"Bearer {self.keys[tenant, role]}"}
+
+    async def propose(
+        self, body: dict[str, Any], *, tenant: str = "acme", query: str = ""
+    ) -> httpx.Response:
+        """Propose as an agent of a tenant."""
+        return await self.http.post(f"/v1/actions{query}", json=body, headers=self.bearer(tenant))
+
+    async def get(self, path: str, *, tenant: str = "acme") -> httpx.Response:
+        """Ask as an agent of a tenant."""
+        return await self.http.get(path, headers=self.bearer(tenant))
+
+    def ledger(self, tenant: str = "acme") -> Ledger:
+        """The SDK, as an agent of a tenant has it."""
+        return Ledger(
+            "http://door",
+            self.keys[tenant, Role.AGENT],
+            transport=httpx.ASGITransport(self.app),
+            retries=Retries(first_ms=1, cap_ms=10),
+        )
+
+
+def charge_body(event: str, *, minor: int = 4_990, **others: object) -> dict[str, Any]:
+    """The body that proposes to charge an order."""
+    return {
+        "operation": "charge",
+        "version": 1,
+        "business_event": event,
+        "target": "order:A-1842",
+        "params": {"customer": "cus_1"},
+        "money": {"minor": minor, "currency": "EUR"},
+        "environment": "production",
+        **others,
+    }
+
+
+def signed(
+    raw: bytes, *, event_id: str = "evt_1", sent_at_s: int | None = None, secret: str = SECRET
+) -> dict[str, str]:
+    """The headers of a webhook as its sender signs it."""
+    at = datetime.fromtimestamp(int(time.time()) if sent_at_s is None else sent_at_s, UTC)
+    return {
+        "webhook-id": event_id,
+        "webhook-timestamp": str(int(at.timestamp())),
+        "webhook-signature": Webhook(secret).sign(event_id, at, raw.decode()),
+        "content-type": "application/json",
+    }
+
+
+@contextlib.asynccontextmanager
+async def database(admin_url: str) -> AsyncIterator[str]:
+    """A migrated database of its own, dropped afterwards."""
+    name = f"door_{secrets.token_hex(6)}"
+    admin = await asyncpg.connect(admin_url)
+    try:
+        await admin.execute(f"CREATE DATABASE {name}")
+        url = urlunsplit(urlsplit(admin_url)._replace(path=f"/{name}"))
+        connection = await asyncpg.connect(url)
+        try:
+            await migrate(connection)
+        finally:
+            await connection.close()
+        yield url
+        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    finally:
+        await admin.close()
+
+
+def settings_for(bootstrap: str, prefix: str, database_url: str, folder: Path) -> Settings:
+    """The settings of a gateway over an installation."""
+    secrets_file = folder / "webhooks.toml"
+    secrets_file.write_text(f'[simulated.main]\nsecrets = ["{SECRET}"]\n', encoding="utf-8")
+    return Settings.from_environment(
+        {
+            "ACTIONLEDGER_KAFKA_BOOTSTRAP": bootstrap,
+            "ACTIONLEDGER_DATABASE_URL": database_url,
+            "ACTIONLEDGER_TOPIC_PREFIX": prefix,
+            "ACTIONLEDGER_PARTITIONS": str(PARTITIONS),
+            "ACTIONLEDGER_STATE_DIR": str(folder),
+            "ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(secrets_file),
+        }
+    )
+
+
+@contextlib.asynccontextmanager
+async def opened(servers: Addresses, folder: Path) -> AsyncIterator[Door]:
+    """A door with nobody deciding behind it; start what the test needs on `one`."""
+    async with (
+        installed(servers.kafka_bootstrap) as one,
+        database(servers.admin_url) as database_url,
+    ):
+        settings = settings_for(servers.kafka_bootstrap, one.log.prefix, database_url, folder)
+        keys = {
+            (tenant, role): create_key(
+                settings.api_keys_file,
+                tenant=tenant,
+                principal=f"{role}:{secrets.token_hex(2)}",
+                role=role,
+            )
+            for tenant in TENANTS
+            for role in Role
+        }
+        async with gateway(settings) as (app, client):
+            transport = httpx.ASGITransport(app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
+                yield Door(one, app, client, http, keys, settings)

@@ -1,0 +1,105 @@
+"""One shape of an action, whatever it was learnt from, and never an older one over a newer."""
+
+import pytest
+
+from gateway.http import views
+from gateway.http.problems import LedgerPlace
+from gateway.http.views import ActionView
+from ledger.client.client import Progress
+from ledger.core.facts import ActionCancelled, AnyFact, IntentRecorded, PolicyDecided
+from ledger.core.records import Cause, Decision
+from ledger.core.rejections import Unchanged
+from ledger.core.request import Request
+from ledger.core.state import FINAL, Status
+
+KEY = "charge:v1:acme:e#1"
+PLACE = LedgerPlace(partition=2, offset=9)
+
+
+def decision(*facts: AnyFact) -> Decision:
+    """A decision with these facts."""
+    cause = Cause(topic="intents", partition=2, offset=4)
+    return Decision(at=9, epoch=1, cause=cause, decided_at=77, stream="acme/e", facts=facts)
+
+
+def recorded() -> tuple[IntentRecorded, PolicyDecided]:
+    """The facts that begin an action."""
+    request = Request(operation="charge", version=1, principal="p", environment="test")
+    return (
+        IntentRecorded(
+            action=KEY,
+            version=1,
+            request=request,
+            request_hash="sha256:0",
+            provider="simulated",
+            account="main",
+            reliability="keyed",
+            step_deadline_at=99,
+        ),
+        PolicyDecided(
+            action=KEY, version=2, policy_hash="sha256:1", row="automatic", outcome="automatic"
+        ),
+    )
+
+
+def test_a_decision_that_begins_an_action_is_folded() -> None:
+    """The view is what the ledger's own rules make of the facts."""
+    view = views.of_decision(KEY, decision(*recorded()), PLACE)
+    assert (view.status, view.version, view.replayed) == ("ready", 2, False)
+    assert (view.recorded_at, view.ledger) == (77, PLACE)
+    assert view.href == "/v1/actions/charge:v1:acme:e%231"
+    assert view.is_moving
+
+
+def test_a_decision_that_cancels_ends_the_action() -> None:
+    """A cancellation knows nothing but its own end."""
+    fact = ActionCancelled(action=KEY, version=3, principal="p")
+    view = views.of_decision(KEY, decision(fact), PLACE)
+    assert (view.status, view.version, view.is_moving) == ("cancelled", 3, False)
+
+
+@pytest.mark.parametrize("status", Status)
+def test_what_moves_by_itself_is_never_final(status: Status) -> None:
+    """A wait ends with every status that needs time, a person or nothing more."""
+    view = ActionView(key=KEY, href="", status=status)
+    assert not (view.is_moving and status in FINAL)
+
+
+def test_an_unchanged_answer_is_a_replay() -> None:
+    """It shows the action as it stood when the repetition was decided."""
+    answer = Unchanged(reason="replayed", status="completed", reference="ch_1", action_version=5)
+    view = views.of_unchanged(KEY, answer, PLACE)
+    assert (view.status, view.reference, view.version) == ("completed", "ch_1", 5)
+    assert view.replayed is True
+
+
+@pytest.mark.parametrize(("status", "code"), [("needs_review", None), ("failed", "declined")])
+def test_progress_tells_a_review_from_a_failure(status: str, code: str | None) -> None:
+    """One field of the follower is two of the view."""
+    progress = Progress(
+        key=KEY,
+        version=4,
+        status=status,
+        reference=None,
+        result=None,
+        code="declined",
+        proof=None,
+        ledger_partition=2,
+        ledger_offset=9,
+    )
+    view = views.of_progress(progress)
+    assert view.code == code
+    assert view.review == (None if code else "declined")
+
+
+def test_the_newer_of_two_wins_and_what_never_changes_is_kept() -> None:
+    """The reason of an earlier status does not stick to a later one."""
+    older = ActionView(
+        key=KEY, href="h", status=Status.UNKNOWN, version=3, code="timeout", request_hash="sha256:0"
+    )
+    newer = ActionView(key=KEY, href="h", status=Status.COMPLETED, version=5, reference="ch_1")
+    for merged in (views.newer(older, newer), views.newer(newer, older)):
+        assert (merged.status, merged.version, merged.reference) == ("completed", 5, "ch_1")
+        assert merged.code is None
+        assert merged.request_hash == "sha256:0"
+    assert views.newer(older, None) is older

@@ -1,0 +1,146 @@
+"""API keys: recognised by their hash, seen once, revocable while the process runs."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from gateway.keys import (
+    LOOK_EVERY_S,
+    Caller,
+    KeyFile,
+    KeyFileError,
+    Role,
+    create_key,
+    read_keys,
+)
+from ledger.core.ids import MalformedId
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Name a file of keys that is not there yet, in a folder that is not there either."""
+    return tmp_path / "state" / "api_keys.toml"
+
+
+def make(file: Path, tenant: str = "acme", role: Role = Role.AGENT) -> str:
+    """A new key in the file."""
+    return create_key(file, tenant=tenant, principal='agent:"billing"', role=role)
+
+
+def test_a_key_gives_tenant_principal_and_role(file: Path) -> None:
+    """Each key is its own caller."""
+    first, second = make(file), make(file, "globex", Role.ANALYST)
+    ring = read_keys(file)
+    caller = ring.caller(first)
+    assert caller == Caller(first[3:19], "acme", 'agent:"billing"', Role.AGENT)
+    other = ring.caller(second)
+    assert other is not None
+    assert (other.tenant, other.role) == ("globex", Role.ANALYST)
+
+
+def test_the_file_holds_no_key_and_is_its_owners_alone(file: Path) -> None:
+    """Whoever reads the file cannot use it as a key."""
+    key = make(file)
+    text = file.read_text(encoding="utf-8")
+    assert key not in text
+    assert key.rsplit("_", 1)[1] not in text
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "presented",
+    ["", "al_", "x", "al_0000000000000000_" + "A" * 43, "al_" + "é" * 60, "\ud800", "A" * 100_000],
+)
+def test_what_is_no_key_belongs_to_nobody(file: Path, presented: str) -> None:
+    """Unknown ids, malformed keys and odd characters are all nobody's."""
+    make(file)
+    assert read_keys(file).caller(presented) is None
+
+
+def test_another_secret_under_a_known_id_belongs_to_nobody(file: Path) -> None:
+    """The id is no secret; the rest is."""
+    key = make(file)
+    wrong = key[:-1] + ("A" if key[-1] != "A" else "B")
+    assert read_keys(file).caller(wrong) is None
+
+
+def test_a_file_that_is_not_there_holds_no_keys(file: Path) -> None:
+    """A fresh installation knows nobody."""
+    assert len(read_keys(file)) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not toml",
+        "other = 1\n",
+        "keys = 1\n",
+        "[[keys]]\nid = 'x'\n",
+        f"[[keys]]\nid = '{'0' * 16}'\nsha256 = '{'0' * 64}'\ntenant = 'a b'\n"
+        "principal = 'p'\nrole = 'agent'\n",
+        f"[[keys]]\nid = '{'0' * 16}'\nsha256 = '{'0' * 64}'\ntenant = 'a'\n"
+        "principal = 'p'\nrole = 'king'\n",
+        f"[[keys]]\nid = '{'0' * 16}'\nsha256 = '{'0' * 63}'\ntenant = 'a'\n"
+        "principal = 'p'\nrole = 'agent'\n",
+    ],
+)
+def test_a_file_with_a_mistake_is_refused_whole(file: Path, text: str) -> None:
+    """A key that was meant to be revoked must not live on in a file half read."""
+    file.parent.mkdir()
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(KeyFileError) as raised:
+        read_keys(file)
+    assert raised.value.path == file
+    assert raised.value.hint
+    with pytest.raises(KeyFileError):
+        make(file)
+    assert file.read_text(encoding="utf-8") == text
+
+
+def test_two_keys_with_one_id_are_refused(file: Path) -> None:
+    """An id names one caller."""
+    make(file)
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text + text, encoding="utf-8")
+    with pytest.raises(KeyFileError, match="id of another"):
+        read_keys(file)
+
+
+@pytest.mark.parametrize(("tenant", "principal"), [("a b", "p"), ("", "p"), ("a", ""), ("a", "\t")])
+def test_a_key_for_nobody_is_not_made(file: Path, tenant: str, principal: str) -> None:
+    """Tenant and principal are held to what the ledger takes."""
+    with pytest.raises(MalformedId):
+        create_key(file, tenant=tenant, principal=principal, role=Role.AGENT)
+    assert not file.exists()
+
+
+def test_a_revoked_key_stops_working_while_the_process_runs(file: Path) -> None:
+    """The file is looked at again every second."""
+    now = [0.0]
+    key = make(file)
+    keys = KeyFile(file, clock_s=lambda: now[0])
+    assert keys.caller(key) is not None
+    file.write_text("", encoding="utf-8")
+    assert keys.caller(key) is not None
+    now[0] += LOOK_EVERY_S
+    assert keys.caller(key) is None
+    fresh = make(file)
+    now[0] += LOOK_EVERY_S
+    assert keys.caller(fresh) is not None
+
+
+def test_a_file_that_breaks_later_leaves_the_keys_in_force(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A slip in an editor locks nobody out; the log says it once."""
+    now = [0.0]
+    key = make(file)
+    keys = KeyFile(file, clock_s=lambda: now[0])
+    file.write_text("[[keys", encoding="utf-8")
+    for _ in range(3):
+        now[0] += LOOK_EVERY_S
+        assert keys.caller(key) is not None
+    assert [record.message for record in caplog.records] == ["api_keys_unusable"]
+    assert key not in json.dumps([vars(record) for record in caplog.records], default=str)

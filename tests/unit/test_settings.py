@@ -1,0 +1,141 @@
+"""Settings: sane without anything, and every mistake named at once."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.settings import LogFormat, LogLevel, Settings, SettingsError
+
+SECRET = "whsec_c2VjcmV0LW9mLXRoZS1zaW11bGF0ZWQtcHJvdmlkZXI="
+
+WRONG = [
+    ("ACTIONLEDGER_KAFKA_BOOTSTRAP", "localhost", "host:port"),
+    ("ACTIONLEDGER_KAFKA_BOOTSTRAP", "a:1,b", "host:port"),
+    ("ACTIONLEDGER_DATABASE_URL", "mysql://x/y", "postgresql://"),
+    ("ACTIONLEDGER_DATABASE_URL", "postgresql://host:port/x", "postgresql://"),
+    ("ACTIONLEDGER_TOPIC_PREFIX", "no dot at the end", "dot"),
+    ("ACTIONLEDGER_TOPIC_PREFIX", "abc", "end it with a dot"),
+    ("ACTIONLEDGER_PARTITIONS", "0", "1 to 1024"),
+    ("ACTIONLEDGER_PARTITIONS", "six", "1 to 1024"),
+    ("ACTIONLEDGER_HTTP_PORT", "65536", "1 to 65535"),
+    ("ACTIONLEDGER_HTTP_PORT", "8788.0", "1 to 65535"),
+    ("ACTIONLEDGER_HTTP_HOST", "http://here", "127.0.0.1"),
+    ("ACTIONLEDGER_STATE_DIR", "relative/folder", "from /"),
+    ("ACTIONLEDGER_API_KEYS_FILE", "keys.toml", "from /"),
+    ("ACTIONLEDGER_WEBHOOK_SECRETS_FILE", "/does/not/exist.toml", "No such file"),
+    ("ACTIONLEDGER_PROVIDER_URLS", "simulated", "name=https://host"),
+    ("ACTIONLEDGER_PROVIDER_URLS", "a=http://x,a=http://y", "each name once"),
+    ("ACTIONLEDGER_PROVIDER_URLS", "a=ftp://x", "http://host:port"),
+    ("ACTIONLEDGER_LOG_LEVEL", "loud", "debug, info, warning, error"),
+    ("ACTIONLEDGER_LOG_FORMAT", "xml", "json, plain"),
+    ("ACTIONLEDGER_URL", "127.0.0.1:8788", "http://host:port"),
+    ("ACTIONLEDGER_API_KEY", "two words", "as it was printed"),
+    ("ACTIONLEDGER_DATBASE_URL", "x", "did you mean ACTIONLEDGER_DATABASE_URL?"),
+    ("ACTIONLEDGER_ZEBRA", "x", "remove it"),
+]
+
+
+def test_an_empty_environment_is_enough() -> None:
+    """Without any variable the local defaults hold."""
+    settings = Settings.from_environment({"HOME": "/home-of-somebody"})
+    assert settings.kafka_bootstrap == "127.0.0.1:9092"
+    assert settings.topic_prefix == "actionledger."
+    assert (settings.partitions, settings.http_host, settings.http_port) == (6, "127.0.0.1", 8788)
+    assert settings.state_dir == Path("/home-of-somebody/.local/state/actionledger")
+    assert settings.api_keys_file == settings.state_dir / "api_keys.toml"
+    assert (settings.log_level, settings.log_format) == (LogLevel.INFO, LogFormat.JSON)
+    assert settings.url == "http://127.0.0.1:8788"
+    assert not settings.webhook_secrets
+
+
+def test_state_follows_the_xdg_folder_where_that_is_a_whole_path() -> None:
+    """A relative XDG_STATE_HOME is invalid by its specification and is passed over."""
+    given = {"HOME": "/h", "XDG_STATE_HOME": "/state"}
+    assert Settings.from_environment(given).state_dir == Path("/state/actionledger")
+    given["XDG_STATE_HOME"] = "state"
+    assert Settings.from_environment(given).state_dir == Path("/h/.local/state/actionledger")
+
+
+@pytest.mark.parametrize(("variable", "value", "hint"), WRONG)
+def test_a_mistake_names_its_variable_and_what_would_be_right(
+    variable: str, value: str, hint: str
+) -> None:
+    """One wrong variable is one mistake with its own hint."""
+    with pytest.raises(SettingsError) as raised:
+        Settings.from_environment({variable: value})
+    (mistake,) = raised.value.mistakes
+    assert mistake.variable == variable
+    assert hint in mistake.hint
+    assert variable in str(raised.value)
+
+
+def test_all_mistakes_are_named_at_once() -> None:
+    """Whoever corrects the environment does it once."""
+    wrong = {"ACTIONLEDGER_HTTP_PORT": "x", "ACTIONLEDGER_LOG_LEVEL": "x", "ACTIONLEDGER_URL": "x"}
+    with pytest.raises(SettingsError) as raised:
+        Settings.from_environment(wrong)
+    assert {mistake.variable for mistake in raised.value.mistakes} == set(wrong)
+
+
+def test_a_variable_that_is_empty_counts_as_absent() -> None:
+    """Compose files pass variables that nobody set as empty texts."""
+    assert Settings.from_environment({"ACTIONLEDGER_HTTP_PORT": ""}).http_port == 8788
+
+
+def test_variables_of_tests_are_no_mistakes() -> None:
+    """Crash points and the servers of tests are named by variables that are no settings."""
+    Settings.from_environment(
+        {"ACTIONLEDGER_CRASH_AT": "decisions_sent", "ACTIONLEDGER_TEST_KAFKA": "localhost:1"}
+    )
+
+
+def test_webhook_secrets_are_read_by_provider_and_account(tmp_path: Path) -> None:
+    """Several secrets of one account hold side by side while one replaces the other."""
+    file = tmp_path / "webhooks.toml"
+    file.write_text(
+        f'[simulated.main]\nsecrets = ["{SECRET}", "whsec_bmV3"]\n'
+        f'[simulated.other]\nsecrets = ["{SECRET}"]\n',
+        encoding="utf-8",
+    )
+    settings = Settings.from_environment({"ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(file)})
+    assert settings.webhook_secrets["simulated", "main"] == (SECRET, "whsec_bmV3")
+    assert ("simulated", "other") in settings.webhook_secrets
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not toml",
+        "[simulated]\nsecrets = []\n",
+        "[simulated.main]\nsecrets = []\n",
+        "[simulated.main]\nsecrets = [1]\n",
+        '[simulated.main]\nsecrets = ["a"]\nmore = 1\n',
+        'simulated = "x"\n',
+        '[simulated."two words"]\nsecrets = ["a"]\n',
+    ],
+)
+def test_a_malformed_file_of_secrets_is_a_mistake_that_shows_no_secret(
+    tmp_path: Path, text: str
+) -> None:
+    """The hint says how the file looks; what is in it is not repeated."""
+    file = tmp_path / "webhooks.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(SettingsError) as raised:
+        Settings.from_environment({"ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(file)})
+    assert "[provider.account]" in str(raised.value)
+
+
+def test_secrets_are_not_in_the_representation(tmp_path: Path) -> None:
+    """Settings that end up in a log line give nothing away."""
+    file = tmp_path / "webhooks.toml"
+    file.write_text(f'[simulated.main]\nsecrets = ["{SECRET}"]\n', encoding="utf-8")
+    settings = Settings.from_environment(
+        {
+            "ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(file),
+            "ACTIONLEDGER_DATABASE_URL": "postgresql://me:hunter2@db/x",
+            "ACTIONLEDGER_API_KEY": "al_canary",
+        }
+    )
+    assert settings.database_url == "postgresql://me:hunter2@db/x"
+    for secret in (SECRET, "hunter2", "al_canary"):
+        assert secret not in repr(settings)
