@@ -9,12 +9,12 @@ had not acted on are declined by nobody and lapse, which the ledger knows.
 import asyncio
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import assert_never
 
 from ledger.core import inputs as i
 from ledger.core.facts import AttemptStarted
-from ledger.core.request import Request
+from ledger.core.request import Request, canonical_form
 from ledger.log.crashpoints import crash_point
 from ledger.log.envelope import outgoing, read_ledger
 from ledger.log.follow import operations_of_published
@@ -66,9 +66,9 @@ class Executor:
         self.ready = asyncio.Event()
         self.acted_count = 0
 
-    async def run(self, stop: asyncio.Event) -> None:
+    async def run(self, stop: asyncio.Event, *, beat: Callable[[], None] = lambda: None) -> None:
         """Work until `stop` is set, then finish the calls at work. Raises whatever must end the
-        process.
+        process. `beat` is called by every round once capacity is offered.
         """
         self._appender = await self._log.appender()
         operations = await operations_of_published(self._log, frozenset(self._performers))
@@ -88,6 +88,8 @@ class Executor:
                     for record in await self._reader.read(timeout_ms=READ_MS):
                         for assignment in self._hands.feed(record):
                             calls.create_task(self._act(assignment))
+                    if self.ready.is_set():
+                        beat()
                 offering.cancel()
         finally:
             await self._reader.close()
@@ -213,6 +215,11 @@ def request_in(value: bytes, action: str) -> Request:
     raise LookupError(f"no intent of {action} at the place its start points to")
 
 
+def canonical_params(request: Request) -> dict[str, object]:
+    """The parameters in the form that was hashed, so that what is sent is what was approved."""
+    return dict(canonical_form(request)["params"])  # type: ignore[arg-type] # params are an object
+
+
 def provider_request(start: AttemptStarted, request: Request) -> port.ProviderRequest:
     """What the adapter is given: the recorded request, nothing added."""
     return port.ProviderRequest(
@@ -220,7 +227,7 @@ def provider_request(start: AttemptStarted, request: Request) -> port.ProviderRe
         operation=request.operation,
         version=request.version,
         target=request.target,
-        params=request.params,
+        params=canonical_params(request),
         money=request.money,
         account=start.account,
         request_hash=start.request_hash,

@@ -24,6 +24,7 @@ from ledger.log.envelope import encode_ledger, ledger_headers, outgoing, read_in
 from ledger.log.fold import PartitionFold, fold_decision
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.quarantine import quarantined
+from ledger.log.topics import Topic
 from streams.deciding import Made, Seat, config_of, holders_that_declined, make_decision, too_large
 from streams.offers import OfferBook
 
@@ -157,8 +158,13 @@ class Owner:
             return self.offers.pick(operation, running_at, declined)
 
         for record in inputs:
-            if record.offset < next_offsets.get(record.topic, 0):
+            expected = next_offsets.get(record.topic, 0)
+            if record.offset < expected:
                 continue
+            invariant(
+                record.offset == expected or not expected or record.topic == Topic.INTERNAL,
+                "an input was passed over: inboxes have no gaps",
+            )
             next_offsets[record.topic] = record.offset + 1
             seat = Seat(
                 at=batch.first_at + len(batch.records),

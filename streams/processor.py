@@ -10,8 +10,9 @@ it sent: see `streams.owner`.
 import asyncio
 import logging
 import secrets
-from collections import defaultdict
-from dataclasses import dataclass, field
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from ledger.core.inputs import Publish
 from ledger.core.limits import BATCH_INPUTS_MAX
@@ -40,12 +41,12 @@ when it was seen.
 """
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Held:
-    """Ticks that wait for the inboxes to be read to `ends`."""
+    """Ticks of one round, and where the other inboxes of their partition ended when they came."""
 
-    ticks: list[Record] = field(default_factory=list)
-    ends: dict[str, int] = field(default_factory=dict)
+    ticks: tuple[Record, ...]
+    ends: Mapping[str, int]
 
 
 class Processor:
@@ -58,7 +59,7 @@ class Processor:
         self._generation = ""
         self._owners: dict[int, Owner] = {}
         self._seen_generation = -1
-        self._held: dict[int, _Held] = {}
+        self._held: dict[int, deque[_Held]] = defaultdict(deque)
         self._read_to: dict[tuple[str, int], int] = {}
         self._config: list[Record] = []
         self._losses: dict[int, int] = defaultdict(int)
@@ -66,8 +67,11 @@ class Processor:
         self.ready = asyncio.Event()
         self.decided_count = 0
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set. Raises whatever must end the process."""
+    async def run(self, stop: asyncio.Event, *, beat: Callable[[], None] = lambda: None) -> None:
+        """Work until `stop` is set. Raises whatever must end the process.
+
+        `beat` is called after every round, the first of which takes the partitions.
+        """
         genesis = await check_genesis(self._log, partitions=self._partitions)
         self._generation = genesis.generation
         self._appender = await self._log.appender()
@@ -86,6 +90,7 @@ class Processor:
                 ]
                 while not stop.is_set():
                     await self._round()
+                    beat()
                 for helper in helpers:
                     helper.cancel()
         finally:
@@ -118,30 +123,26 @@ class Processor:
             fresh = [record for record in self._config if record.offset >= adopted]
             if fresh:
                 work[partition] = fresh
+        ticks: dict[int, list[Record]] = {}
         for record in records:
             if record.partition not in self._owners:
                 continue
             if record.topic == Topic.INTERNAL:
-                await self._hold(record)
+                ticks.setdefault(record.partition, []).append(record)
                 continue
             work.setdefault(record.partition, []).append(record)
             self._read_to[record.topic, record.partition] = record.offset + 1
-        for partition, held in list(self._held.items()):
-            if all(
-                self._read_to.get((topic, partition), 0) >= end for topic, end in held.ends.items()
-            ):
-                work.setdefault(partition, []).extend(held.ticks)
-                del self._held[partition]
+        for partition, fresh in ticks.items():
+            # Whatever lies in the other inboxes at this moment wins over a lapse.
+            ends = await self._inboxes.end_offsets(partition, HELD_BACK_BY)
+            self._held[partition].append(_Held(tuple(fresh), ends))
+        for partition, waiting in self._held.items():
+            while waiting and self._is_read_to(partition, waiting[0].ends):
+                work.setdefault(partition, []).extend(waiting.popleft().ticks)
         return work
 
-    async def _hold(self, tick: Record) -> None:
-        """A tick waits for whatever lies in the other inboxes at this moment: an outcome there wins
-        over a lapse.
-        """
-        held = self._held.setdefault(tick.partition, _Held())
-        held.ticks.append(tick)
-        if not held.ends:
-            held.ends = await self._inboxes.end_offsets(tick.partition, HELD_BACK_BY)
+    def _is_read_to(self, partition: int, ends: Mapping[str, int]) -> bool:
+        return all(self._read_to.get((topic, partition), 0) >= end for topic, end in ends.items())
 
     async def _decide(self, work: dict[int, list[Record]]) -> None:
         """Decide every partition's inputs, append all batches at once, take over what landed."""
@@ -156,8 +157,9 @@ class Processor:
                 if batch.records:
                     batches[partition] = batch
             await self._set_aside(batches)
-            await self._append(batches)
-            work = {part: inputs for part, inputs in rest.items() if part in self._owners}
+            lost = await self._append(batches)
+            # After a loss the partition's inputs are read again from the ledger's position.
+            work = {part: inputs for part, inputs in rest.items() if part not in lost}
 
     async def _set_aside(self, batches: dict[int, Batch]) -> None:
         """Quarantine comes before the decision that names it, so that nothing is ever missing
@@ -175,7 +177,8 @@ class Processor:
                     },
                 )
 
-    async def _append(self, batches: dict[int, Batch]) -> None:
+    async def _append(self, batches: dict[int, Batch]) -> set[int]:
+        """Append every batch; the partitions whose batch did not land as decided."""
         appends = {
             partition: asyncio.ensure_future(
                 self._appender.append(Topic.LEDGER, partition, batch.records)
@@ -186,10 +189,16 @@ class Processor:
             await asyncio.wait(appends.values(), timeout=0.001)
             crash_point("decisions_sent")
         await asyncio.gather(*appends.values())
-        for partition, append in appends.items():
-            await self._landed(partition, batches[partition], append.result())
+        return {
+            partition
+            for partition, append in appends.items()
+            if not await self._has_landed(partition, batches[partition], append.result())
+        }
 
-    async def _landed(self, partition: int, batch: Batch, appended: list[Appended]) -> None:
+    async def _has_landed(self, partition: int, batch: Batch, appended: list[Appended]) -> bool:
+        """Take over what landed. False after the one loss of continuity that may happen: then what
+        stands there was folded, and the inputs come again.
+        """
         crash_point("decisions_acked")
         owner = self._owners[partition]
         try:
@@ -205,9 +214,10 @@ class Processor:
             if owner.fold.epoch != epoch:
                 raise
             await self._resume(owner)
-            return
+            return False
         check_skew(appended[-1].timestamp, skew_ms=self._skew_ms)
         self.decided_count += len(appended)
+        return True
 
     # Partitions
 

@@ -5,9 +5,9 @@ import asyncio
 from ledger.client.client import LedgerClient
 from ledger.core.facts import AttemptStarted, IntentRecorded
 from ledger.core.inputs import Propose
-from ledger.core.records import Decision, EpochOpened
+from ledger.core.records import Cause, Decision, EpochOpened
 from ledger.core.rejections import Rejection
-from ledger.log.envelope import outgoing
+from ledger.log.envelope import encode_ledger, outgoing
 from ledger.log.port import Outgoing
 from ledger.log.topics import INBOXES, Topic, partition_of
 from tests.integration.installation import PARTITIONS, Installation, charge, installed, settled
@@ -173,3 +173,38 @@ async def test_inboxes_have_their_genesis_and_the_epoch_grows_by_one_with_each_o
         for topic in INBOXES:
             if topic is not Topic.INTERNAL:
                 assert (await one.records(topic, 0))[0].key == b"genesis"
+
+
+async def test_a_record_of_somebody_else_is_void_and_the_owner_decides_again(
+    servers: Addresses,
+) -> None:
+    """A late record of an old epoch takes the place of a decision: the input is decided once more,
+    and every reader agrees on which record counts.
+    """
+    async with installed(servers.kafka_bootstrap) as one:
+        await one.processor()
+        await one.executor()
+        first, second = charge("before"), charge("before", tenant="acme")
+        partition = partition_of("acme/before", PARTITIONS)
+        async with LedgerClient(one.log, PARTITIONS) as client:
+            await client.propose(first, timeout_ms=10_000)
+            await settled(client, first.key, "completed")
+            late = Decision(
+                at=0,
+                epoch=0,
+                cause=Cause(topic="intents", partition=partition, offset=99),
+                decided_at=0,
+                stream="",
+            )
+            value = encode_ledger(late, generation="old", partition=partition)
+            await one.put(Topic.LEDGER, partition, Outgoing(b"late", value))
+            again = await client.propose(second, timeout_ms=20_000)
+            assert again.decision.unchanged is not None
+            assert again.decision.unchanged.reason == "replayed"
+        causes = [
+            (decision.cause.topic, decision.cause.offset)
+            for at, _, decision in await one.ledger()
+            if isinstance(decision, Decision) and at == partition
+        ]
+        assert len(causes) == len(set(causes))
+        assert ("intents", 99) not in causes
