@@ -1,4 +1,4 @@
-"""A log that can be read, as whoever folds it sees it: Kafka, the simulated log, or records at hand.
+"""A log that can be read, as whoever folds it sees it: Kafka, the simulated log, records at hand.
 
 A port is its guarantees: records of a partition come in offset order without a gap in what is kept,
 nothing comes twice between two seeks, and a position outside the log is an error, never a jump.

@@ -1,0 +1,44 @@
+"""What can go wrong around the read side, told so that a person can act on it.
+
+LedgerError
+├── MigrationError            the schema cannot be brought to what this program needs
+├── ForeignLogError           the tables were filled from another log than this one
+├── PartitionStoppedError     an accepted record cannot be projected; other partitions go on
+└── DatabaseUnavailableError  Postgres failed too often in a row
+"""
+
+from ledger.core.errors import LedgerError
+
+
+class MigrationError(LedgerError):
+    """The schema cannot be brought to what this program needs. `file` names the migration."""
+
+    def __init__(self, message: str, *, hint: str, file: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.file = file
+
+
+class ForeignLogError(LedgerError):
+    """The tables of a partition were filled from another log, or that log has lost its end."""
+
+    def __init__(self, message: str, *, hint: str, partition: int) -> None:
+        super().__init__(message, hint=hint)
+        self.partition = partition
+
+
+class PartitionStoppedError(LedgerError):
+    """A record that counts cannot be projected. Everything before it is in the tables."""
+
+    def __init__(self, partition: int, offset: int, why: str) -> None:
+        super().__init__(
+            f"Ledger partition {partition} stops at offset {offset}: {why}.",
+            hint="The record counts and is never skipped. Run a version that can read it, or find "
+            "the fault with `actionledger replay`; the other partitions go on.",
+        )
+        self.partition = partition
+        self.offset = offset
+        self.why = why
+
+
+class DatabaseUnavailableError(LedgerError):
+    """Postgres failed again and again; nothing was written by halves."""

@@ -1,0 +1,287 @@
+"""From ledger records to row changes, without I/O: the one step of every projector.
+
+`read_batch` says what counts and which streams it touches, the shell brings those it does not hold,
+`Folding` makes the rows. The same code runs live, in a rebuild and in the simulation, and what
+comes of a log does not depend on where batches begin. A record that counts and cannot be folded
+stops its partition at exactly that offset; what stands before it and other partitions go on.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from pydantic_core import from_json
+
+from ledger.core.evolve import Place, evolve
+from ledger.core.facts import AnyFact
+from ledger.core.ids import stream_key_of
+from ledger.core.invariants import BrokenInvariantError, invariant
+from ledger.core.records import Decision
+from ledger.core.state import Action, Attempt, Stream
+from ledger.log.fold import PartitionFold
+from ledger.log.port import Record
+from projections.errors import PartitionStoppedError
+from projections.rows import (
+    ACTIONS,
+    ATTEMPTS,
+    DECISIONS,
+    EVENTS,
+    REFERENCES,
+    REVIEW_CASES,
+    STREAMS,
+    Row,
+    action_row,
+    attempt_row,
+    decision_row,
+    event_row,
+    reference_row,
+    review_row,
+    stream_row,
+)
+
+_NUL = b"\\u0000"
+
+
+class Held(NamedTuple):
+    """A folded stream; decisions below `next_offset` are in it."""
+
+    stream: Stream
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRead:
+    """Records of one partition: where they begin and end, and the decisions that count."""
+
+    start: PartitionFold
+    fold: PartitionFold
+    records: Sequence[Record]
+    decisions: Sequence[Decision]
+    stopped: PartitionStoppedError | None = None
+
+
+@dataclass(slots=True)
+class Batch:
+    """Everything that one transaction writes: from where to where, and the rows by table."""
+
+    starts: dict[int, PartitionFold] = field(default_factory=dict)
+    folds: dict[int, PartitionFold] = field(default_factory=dict)
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    stopped: list[PartitionStoppedError] = field(default_factory=list)
+    record_count: int = 0
+
+    @property
+    def event_count(self) -> int:
+        """Facts in this batch."""
+        return len(self.rows.get(EVENTS.name, ()))
+
+
+def read_batch(
+    folds: Mapping[int, PartitionFold], records: Iterable[Record]
+) -> list[PartitionRead]:
+    """Accept or void records of any partitions, each in offset order; `folds` stay as they are."""
+    by_partition: dict[int, list[Record]] = {}
+    for record in records:
+        by_partition.setdefault(record.partition, []).append(record)
+    return [_read(folds[partition], by_partition[partition]) for partition in sorted(by_partition)]
+
+
+def streams_touched(reads: Iterable[PartitionRead]) -> set[str]:
+    """Keys of the streams that folding will need."""
+    return {decision.stream for read in reads for decision in read.decisions if decision.facts}
+
+
+def _read(start: PartitionFold, records: Sequence[Record]) -> PartitionRead:
+    fold = replace(start, positions=dict(start.positions))
+    decisions: list[Decision] = []
+    for place, record in enumerate(records):
+        try:
+            read = fold.feed(record)
+            if read is not None and _NUL in record.value:
+                invariant(not _holds_nul(from_json(record.value)), "a text holds U+0000")
+        except BrokenInvariantError as broken:
+            # `fold` may stand between two records now: read again what came before.
+            before = _read(start, records[:place])
+            stopped = PartitionStoppedError(start.partition, record.offset, str(broken))
+            return replace(before, stopped=stopped)
+        if isinstance(read, Decision):
+            decisions.append(read)
+    return PartitionRead(start, fold, records, decisions)
+
+
+def _holds_nul(value: object) -> bool:
+    """Whether a text in it has the one character that no column of Postgres can hold."""
+    match value:
+        case str():
+            return "\0" in value
+        case dict():
+            return any(_holds_nul(key) or _holds_nul(item) for key, item in value.items())
+        case list():
+            return any(_holds_nul(item) for item in value)
+        case _:
+            return False
+
+
+@dataclass(slots=True)
+class _Touched:
+    """A stream in a batch: as it was, as it is, and by action the newest decision about it."""
+
+    partition: int
+    before: Stream
+    after: Stream
+    next_offset: int
+    places: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+class Folding:
+    """A batch in the making: reads are added as they come, rows of states are made once, at last.
+
+    `streams` is what is known of streams, looked at as reads are added; it is never changed here.
+    """
+
+    def __init__(self, streams: Mapping[str, Held]) -> None:
+        self._streams = streams
+        self._batch = Batch()
+        self._touched: dict[str, _Touched] = {}
+        self._references: dict[Row, Row] = {}
+        self._events: list[Row] = self._rows(EVENTS.name)
+        self._decisions: list[Row] = self._rows(DECISIONS.name)
+        self._reviews: list[Row] = self._rows(REVIEW_CASES.name)
+
+    @property
+    def record_count(self) -> int:
+        """Records added so far, those that count for nothing included."""
+        return self._batch.record_count
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is anything to write, or to say."""
+        return bool(self._batch.record_count or self._batch.stopped)
+
+    @property
+    def stopped_partitions(self) -> set[int]:
+        """Partitions that stopped in this batch."""
+        return {stopped.partition for stopped in self._batch.stopped}
+
+    def fold_of(self, partition: int) -> PartitionFold | None:
+        """Where a partition stands behind what was added, or None if nothing moved it."""
+        return self._batch.folds.get(partition)
+
+    def add(self, read: PartitionRead) -> dict[str, Held]:
+        """Fold one partition's decisions; the streams that they changed, as they are now."""
+        partition = read.start.partition
+        stopped = read.stopped
+        changed: dict[str, Held] = {}
+        for decision in read.decisions:
+            try:
+                if decision.facts:
+                    self._fold(partition, decision, changed)
+                else:
+                    self._decisions.append(decision_row(decision, partition))
+            except Exception as fault:  # noqa: BLE001 - the record counts: whatever it is, stop here
+                why = f"{type(fault).__name__}: {fault}"
+                stopped = PartitionStoppedError(partition, decision.at, why)
+                before = [record for record in read.records if record.offset < decision.at]
+                read = _read(read.start, before)
+                break
+        if stopped is not None:
+            self._batch.stopped.append(stopped)
+        self._batch.record_count += len(read.records)
+        if read.fold.next_offset > read.start.next_offset:
+            self._batch.starts.setdefault(partition, read.start)
+            self._batch.folds[partition] = read.fold
+        return changed
+
+    def seal(self) -> Batch:
+        """The batch; nothing is added afterwards."""
+        streams, actions = self._rows(STREAMS.name), self._rows(ACTIONS.name)
+        attempts = self._rows(ATTEMPTS.name)
+        for touched in self._touched.values():
+            after, partition = touched.after, touched.partition
+            streams.append(stream_row(after, partition, touched.next_offset))
+            for action, before in _changed(touched.before, after):
+                offset, epoch = touched.places[action.key]
+                actions.append(action_row(action, after.key, partition, offset, epoch))
+                attempts.extend(attempt_row(action, one) for one in _changed_tries(before, action))
+        self._rows(REFERENCES.name).extend(self._references.values())
+        return self._batch
+
+    def _rows(self, table: str) -> list[Row]:
+        return self._batch.rows.setdefault(table, [])
+
+    def _fold(self, partition: int, decision: Decision, changed: dict[str, Held]) -> None:
+        """Fold a decision whole, or raise and leave everything as it was."""
+        key = decision.stream
+        touched = self._touched.get(key)
+        if touched is None:
+            before, next_offset = self._streams.get(key) or Held(Stream(key), 0)
+            touched = _Touched(partition, before, before, next_offset)
+        # A row that was loaded may be ahead of its partition: what it has is not folded twice.
+        if decision.at < touched.next_offset:
+            return
+        stream = touched.after
+        place = Place(offset=decision.at, decided_at=decision.decided_at)
+        tenant = key.partition("/")[0]
+        events: list[Row] = []
+        reviews: list[Row] = []
+        references: list[Row] = []
+        for ordinal, fact in enumerate(decision.facts):
+            stream = evolve(stream, fact, place)
+            events.append(event_row(decision, ordinal, fact, tenant, partition))
+            match fact.type:
+                case "intent.recorded":
+                    _check_identity(stream, fact)
+                case "review.opened":
+                    reviews.append(review_row(decision, fact, _of(stream, fact), partition))
+                case "attempt.succeeded" | "evidence.recorded" | "action.completed":
+                    row = reference_row(decision, fact, _of(stream, fact), partition)
+                    if row is not None:
+                        references.append(row)
+                case _:
+                    continue
+        self._events += events
+        self._reviews += reviews
+        for row in references:
+            # The first time counts, in this batch as in the table.
+            self._references.setdefault(row[: len(REFERENCES.key)], row)
+        self._touched[key] = touched
+        touched.after, touched.next_offset = stream, decision.at + 1
+        for fact in decision.facts:
+            touched.places[fact.action] = (decision.at, decision.epoch)
+        changed[key] = Held(stream, touched.next_offset)
+
+
+def fold_batch(reads: Iterable[PartitionRead], streams: Mapping[str, Held]) -> Batch:
+    """The rows that these reads lead to, on top of the streams that are known."""
+    folding = Folding(streams)
+    for read in reads:
+        folding.add(read)
+    return folding.seal()
+
+
+def _of(stream: Stream, fact: AnyFact) -> Action:
+    action = stream.action(fact.action)
+    if action is None:
+        raise BrokenInvariantError("a fact names an action that was never recorded")
+    return action
+
+
+def _check_identity(stream: Stream, fact: AnyFact) -> None:
+    """The stream is the action's own, as every reader by key takes for granted."""
+    invariant(stream_key_of(fact.action) == stream.key, "an action stands in a foreign stream")
+
+
+def _changed(before: Stream, after: Stream) -> Iterable[tuple[Action, Action | None]]:
+    """Actions that are not the very objects they were, each with what it was."""
+    known = len(before.actions)
+    for place, action in enumerate(after.actions):
+        was = before.actions[place] if place < known else None
+        if action is not was:
+            yield action, was
+
+
+def _changed_tries(before: Action | None, after: Action) -> Iterable[Attempt]:
+    known = () if before is None else before.attempts
+    for place, attempt in enumerate(after.attempts):
+        if place >= len(known) or attempt is not known[place]:
+            yield attempt

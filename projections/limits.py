@@ -1,0 +1,47 @@
+"""Every maximum of the read side in one place, and how they relate."""
+
+SCHEMA_NAME_CHARS_MAX = 40
+"""With `_api_v1` behind it a schema's name stays below the 63 bytes that Postgres keeps."""
+
+MIGRATION_LOCK_MS_MAX = 60_000
+"""How long one process waits for another that is migrating the same schema."""
+
+BATCH_RECORDS_MAX = 2_000
+"""Ledger records in one transaction: some ten thousand rows, a fifth of a second."""
+
+CHUNK_RECORDS_MAX = 100
+"""Records folded in one go, before the batch that is being written may take its next step."""
+
+STREAMS_HELD_MAX = 20_000
+"""Folded streams that a projector keeps in memory; one takes about 2 KiB. Far above what the two
+batches under way can touch, so that eviction always finds a stream that is already written."""
+
+READ_WAIT_MS = 250
+"""How long a read of the log waits for records, and so how late a stop is noticed."""
+
+DATABASE_TRIES_MAX = 30
+"""Failures in a row of the database before a projector gives up and its process ends."""
+
+DATABASE_WAIT_MS_MIN = 100
+"""The first wait after a failure of the database; it doubles."""
+
+DATABASE_WAIT_MS_MAX = 5_000
+"""Waits grow to this, so that the tries together take two minutes: a restart or a failover."""
+
+DATABASE_CALL_MS_MAX = 60_000
+"""One statement or COPY of a batch. Behind it another writer holds the rows, or nothing answers."""
+
+ROWS_READ_MAX = 1_000
+"""Rows in one answer of a query for a list."""
+
+STREAMS_ASKED_MAX = 50_000
+"""Keys in one query for cold states: those of one batch of any size that is used."""
+
+CATCH_UP_ROUNDS_MAX = 5
+"""How often a rebuild that found a difference tries to stand exactly where the live schema does."""
+
+DIFFERING_ROWS_MAX = 5
+"""Rows of one table that a comparison shows; the digests say whether there are more."""
+
+GENESIS_WAIT_MS_MAX = 30_000
+"""How long the first records of all partitions may take to be read at a start."""

@@ -1,0 +1,121 @@
+-- What the projector writes, a batch in one transaction, in this order:
+-- `claim`, COPY of new rows and of staged ones, `merge`.
+
+-- name: stage
+-- Rows that may be there already are copied here first. Temporary tables are the connection's own
+-- and write no WAL; they are emptied by every commit and rollback.
+create temporary table if not exists stage_streams
+    (like actionledger.streams) on commit delete rows;
+create temporary table if not exists stage_actions
+    (like actionledger.actions) on commit delete rows;
+create temporary table if not exists stage_attempts
+    (like actionledger.attempts) on commit delete rows;
+create temporary table if not exists stage_provider_references
+    (like actionledger.provider_references) on commit delete rows;
+
+-- name: begin_partition
+-- A partition that was never projected begins at 0; the genesis record fills in the rest.
+insert into actionledger.projection_offsets
+    (partition, next_offset, epoch, decided_at, positions, void_count)
+select partition, 0, 0, 'epoch', '{}', 0
+from unnest($1::integer[]) as wanted (partition)
+order by partition
+on conflict (partition) do nothing
+
+-- name: load_offsets
+select
+    partition,
+    next_offset,
+    epoch,
+    (extract(epoch from decided_at) * 1000)::bigint as decided_at,
+    positions,
+    void_count,
+    generation,
+    partitions,
+    cluster,
+    adopted_kind,
+    adopted_hash,
+    adopted_offset,
+    adopted_content
+from actionledger.projection_offsets
+where partition = any ($1::integer[])
+
+-- name: claim
+-- Takes the row of each partition and moves it on, if it stands where it was read. A second
+-- projector waits here for the first to commit and then finds no row: it is behind.
+update actionledger.projection_offsets as stored
+set
+    next_offset     = moved.next_offset,
+    epoch           = moved.epoch,
+    decided_at      = moved.decided_at,
+    positions       = moved.positions::json,
+    void_count      = moved.void_count,
+    generation      = moved.generation,
+    partitions      = moved.partitions,
+    cluster         = moved.cluster,
+    adopted_kind    = moved.adopted_kind,
+    adopted_hash    = moved.adopted_hash,
+    adopted_offset  = moved.adopted_offset,
+    -- The text can be long and changes rarely: it is sent only when it does.
+    adopted_content = coalesce(moved.adopted_content, stored.adopted_content)
+from unnest(
+    $1::integer[], $2::bigint[], $3::bigint[], $4::bigint[], $5::timestamptz[], $6::text[],
+    $7::bigint[], $8::text[], $9::bigint[], $10::text[], $11::text[], $12::text[], $13::bigint[],
+    $14::text[]
+) as moved (
+    partition, was_offset, next_offset, epoch, decided_at, positions, void_count, generation,
+    partitions, cluster, adopted_kind, adopted_hash, adopted_offset, adopted_content
+)
+where stored.partition = moved.partition and stored.next_offset = moved.was_offset
+returning stored.partition
+
+-- name: merge_streams
+insert into actionledger.streams as stored
+select * from stage_streams
+on conflict (stream_key) do update
+set
+    next_offset  = excluded.next_offset,
+    fold_version = excluded.fold_version,
+    action_keys  = excluded.action_keys,
+    state        = excluded.state
+
+-- name: merge_actions
+-- What an intent says never changes, so only the rest is set. Another key under the same tenant,
+-- action id and operation is not merged: it breaks actions_identity, and the batch with it.
+insert into actionledger.actions as stored
+select * from stage_actions
+on conflict (action_key) do update
+set
+    status             = excluded.status,
+    version            = excluded.version,
+    policy_row         = excluded.policy_row,
+    attempts           = excluded.attempts,
+    holder             = excluded.holder,
+    lease_until        = excluded.lease_until,
+    next_due_at        = excluded.next_due_at,
+    provider_reference = excluded.provider_reference,
+    result             = excluded.result,
+    proof              = excluded.proof,
+    code               = excluded.code,
+    review             = excluded.review,
+    epoch              = excluded.epoch,
+    ledger_offset      = excluded.ledger_offset,
+    updated_at         = excluded.updated_at
+
+-- name: merge_attempts
+insert into actionledger.attempts as stored
+select * from stage_attempts
+on conflict (action_key, number) do update
+set
+    status   = excluded.status,
+    code     = excluded.code,
+    ended_at = excluded.ended_at
+
+-- name: merge_provider_references
+insert into actionledger.provider_references
+select * from stage_provider_references
+on conflict do nothing
+
+-- name: notify
+select pg_notify('actionledger_changed', partition || ':' || next_offset)
+from unnest($1::integer[], $2::bigint[]) as moved (partition, next_offset)

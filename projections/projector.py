@@ -1,0 +1,319 @@
+"""The projector: follows ledger partitions and keeps their tables, rows and offsets together.
+
+Guarantees that what a transaction holds is a prefix of each partition, folded once; after a crash,
+a cut connection or a second projector it goes on from what is committed. A record that counts and
+cannot be projected stops its partition, loudly; the others go on. While one batch is written the
+next is read and folded. The step itself is `fold`, without I/O; this is its shell, run by a process
+of its own and by rebuilds.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import asyncpg
+
+from ledger.core.invariants import invariant
+from ledger.log.fold import PartitionFold
+from ledger.log.port import Record
+from ledger.log.reading import LogReader, ReadableLog
+from projections.errors import DatabaseUnavailableError, PartitionStoppedError
+from projections.fold import Batch, Folding, Held, read_batch, streams_touched
+from projections.limits import (
+    BATCH_RECORDS_MAX,
+    CHUNK_RECORDS_MAX,
+    DATABASE_TRIES_MAX,
+    DATABASE_WAIT_MS_MAX,
+    DATABASE_WAIT_MS_MIN,
+    READ_WAIT_MS,
+    STREAMS_HELD_MAX,
+)
+from projections.source import LEDGER, open_ledger
+from projections.statements import LIVE_SCHEMA
+from projections.states import load_streams
+from projections.writer import BatchWriter, WriterAheadError
+
+logger = logging.getLogger("actionledger")
+
+_REFUSED = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, OverflowError, TypeError)
+"""What the database says to a row that it can never take."""
+
+_AWAY = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.QueryCanceledError,
+    asyncpg.InterfaceError,
+    OSError,
+    TimeoutError,
+)
+"""What comes of a database that is away, restarting, full or busy: nothing of the batch is in."""
+
+
+Progress = Callable[[int], None]
+"""Hears after each commit how many records this projector has written."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What this projector has done and met since it was made."""
+
+    records: int = 0
+    events: int = 0
+    batches: int = 0
+    stopped_partitions: int = 0
+    overtaken: int = 0
+    database_failures: int = 0
+
+
+class _RowRefusedError(Exception):
+    """Postgres cannot take a row of a batch: on with smaller ones, or without its partition."""
+
+
+@dataclass(slots=True)
+class _Session:
+    """One writer, one reader, and what is folded in memory on top of what is committed."""
+
+    writer: BatchWriter
+    reader: LogReader
+    folds: dict[int, PartitionFold]
+    held: dict[str, Held] = field(default_factory=dict)
+    paused: set[int] = field(default_factory=set)
+
+
+class Projector:
+    """Projects the given partitions; two projectors of one partition do no harm."""
+
+    def __init__(
+        self,
+        log: ReadableLog,
+        pool: asyncpg.Pool,
+        partitions: Sequence[int],
+        *,
+        schema: str = LIVE_SCHEMA,
+        cluster: str | None = None,
+        batch_records: int = BATCH_RECORDS_MAX,
+    ) -> None:
+        """`cluster` is the id of the Kafka cluster, kept beside the offsets and compared."""
+        # Evicting the oldest must never meet a stream of a batch that is not written yet.
+        invariant(0 < 4 * batch_records <= STREAMS_HELD_MAX, "batches beyond what memory holds")
+        self._log = log
+        self._pool = pool
+        self._partitions = sorted(partitions)
+        self._schema = schema
+        self._cluster = cluster
+        self._batch_records = batch_records
+        self._one_by_one = 0
+        self.stopped: dict[int, PartitionStoppedError] = {}
+        self.counts = Counts()
+        self.ready = asyncio.Event()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Follow the log until `stop` is set; then what was read is written and it returns.
+
+        Raises ForeignLogError, DatabaseUnavailableError, what the log raises, and the
+        PartitionStoppedError of the first partition once every one has stopped.
+        """
+        await self._work(stop, None)
+        if self.stopped and not stop.is_set():
+            raise next(iter(self.stopped.values()))
+
+    async def run_until(self, ends: Mapping[int, int], progress: Progress | None = None) -> None:
+        """Project up to the given offset of each partition; `progress` hears of records written.
+
+        Raises what `run` does, and PartitionStoppedError if any partition stopped before its end.
+        """
+        await self._work(asyncio.Event(), ends, progress)
+        for error in self.stopped.values():
+            raise error
+
+    async def _work(
+        self,
+        stop: asyncio.Event,
+        ends: Mapping[int, int] | None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Sessions, one after another, until the work is done."""
+        failures, written = 0, -1
+        while self._at_work() and not stop.is_set():
+            if self.counts.records != written:
+                failures, written = 0, self.counts.records
+            try:
+                await self._session(stop, ends, progress)
+                return
+            except WriterAheadError as ahead:
+                self.counts.overtaken += 1
+                logger.warning("projection_overtaken", extra={"why": str(ahead)})
+            except _RowRefusedError:
+                continue
+            except _AWAY as away:
+                self.counts.database_failures += 1
+                failures += 1
+                logger.warning("projection_database_away", extra={"why": repr(away)[:200]})
+                if failures >= DATABASE_TRIES_MAX:
+                    raise DatabaseUnavailableError(
+                        f"Postgres failed {failures} times in a row ({away!r}).",
+                        hint="Bring it back; the projection goes on from its last commit.",
+                    ) from away
+            await _pause(stop, failures)
+
+    def _at_work(self) -> list[int]:
+        return [part for part in self._partitions if part not in self.stopped]
+
+    async def _session(
+        self, stop: asyncio.Event, ends: Mapping[int, int] | None, progress: Progress | None
+    ) -> None:
+        """From what is committed on, until stopped, done, or something fails."""
+        async with self._pool.acquire() as connection:
+            try:
+                writer = BatchWriter(connection, self._schema, self._cluster)
+                await writer.prepare()
+                folds = await writer.load(self._at_work())
+                reader = await open_ledger(self._log, folds)
+                try:
+                    await self._follow(_Session(writer, reader, folds), stop, ends, progress)
+                finally:
+                    await reader.close()
+            except BaseException:
+                connection.terminate()
+                raise
+            # It was taught our times: never to be lent to anybody else.
+            await connection.close()
+
+    async def _follow(
+        self,
+        session: _Session,
+        stop: asyncio.Event,
+        ends: Mapping[int, int] | None,
+        progress: Progress | None,
+    ) -> None:
+        """Write a batch, and meanwhile read and fold the next, which grows until it is its turn."""
+        folding = Folding(session.held)
+        writing: asyncio.Task[None] | None = None
+        try:
+            self.ready.set()
+            while not stop.is_set() and self._goes_on(session, ends):
+                records = await session.reader.read(
+                    # With something to write, only what has come already is worth taking along.
+                    timeout_ms=0 if folding.has_work else READ_WAIT_MS,
+                    records_max=min(self._limit, CHUNK_RECORDS_MAX),
+                )
+                await self._fold(session, folding, _below(records, ends))
+                is_full = folding.record_count >= self._limit
+                if writing is not None:
+                    # Lets the write take its next step, which chunk after chunk would not.
+                    await asyncio.sleep(0)
+                    if records and not is_full and not writing.done():
+                        continue
+                    if folding.has_work or writing.done():
+                        await writing
+                        writing = None
+                if folding.has_work:
+                    batch, folding = folding.seal(), Folding(session.held)
+                    writing = asyncio.create_task(self._write(session, batch, progress))
+            if writing is not None:
+                await writing
+                writing = None
+            if folding.has_work:
+                await self._write(session, folding.seal(), progress)
+        finally:
+            if writing is not None:
+                writing.cancel()
+                await asyncio.gather(writing, return_exceptions=True)
+
+    @property
+    def _limit(self) -> int:
+        return 1 if self._one_by_one else self._batch_records
+
+    def _goes_on(self, session: _Session, ends: Mapping[int, int] | None) -> bool:
+        """Whether some partition is not where it ends; those that are, are read no further."""
+        if ends is not None:
+            for partition, fold in session.folds.items():
+                if fold.next_offset >= ends.get(partition, 0):
+                    self._leave(session, partition)
+        return len(session.paused) < len(session.folds)
+
+    def _leave(self, session: _Session, partition: int) -> None:
+        if partition not in session.paused:
+            session.paused.add(partition)
+            session.reader.pause(LEDGER, partition)
+
+    async def _fold(self, session: _Session, folding: Folding, records: list[Record]) -> None:
+        """Add records to the batch in the making, on what is held and what must be loaded."""
+        records = [record for record in records if record.partition not in session.paused]
+        if not records:
+            return
+        reads = read_batch(session.folds, records)
+        cold = streams_touched(reads) - session.held.keys()
+        if cold:
+            async with self._pool.acquire() as connection:
+                session.held |= await load_streams(connection, cold, schema=self._schema)
+        for read in reads:
+            partition = read.start.partition
+            for key, held in folding.add(read).items():
+                # Out and in again: the order of the dictionary is the order of last use.
+                session.held.pop(key, None)
+                session.held[key] = held
+            session.folds[partition] = folding.fold_of(partition) or session.folds[partition]
+            if partition in folding.stopped_partitions:
+                self._leave(session, partition)
+        # Never one of a batch that is not written: those are the newest, and far fewer.
+        for key in list(islice(session.held, max(0, len(session.held) - STREAMS_HELD_MAX))):
+            del session.held[key]
+
+    async def _write(self, session: _Session, batch: Batch, progress: Progress | None) -> None:
+        try:
+            await session.writer.write(batch)
+        except _REFUSED as refused:
+            self._refuse(batch, refused)
+            raise _RowRefusedError from refused
+        self.counts.records += batch.record_count
+        self.counts.events += batch.event_count
+        self.counts.batches += 1
+        self._one_by_one = max(0, self._one_by_one - batch.record_count)
+        for stopped in batch.stopped:
+            self._stop(stopped)
+        if progress is not None:
+            progress(self.counts.records)
+
+    def _refuse(self, batch: Batch, refused: Exception) -> None:
+        """Postgres cannot take a row: find whose it is by writing record by record."""
+        if batch.record_count > 1:
+            self._one_by_one = batch.record_count
+            return
+        (partition,) = batch.starts
+        offset = batch.folds[partition].next_offset - 1
+        self._stop(PartitionStoppedError(partition, offset, f"{type(refused).__name__}: {refused}"))
+
+    def _stop(self, stopped: PartitionStoppedError) -> None:
+        """The alarm: this partition's tables stand still until somebody has looked."""
+        self.stopped[stopped.partition] = stopped
+        self.counts.stopped_partitions += 1
+        logger.error(
+            "projection_stopped",
+            extra={
+                "partition": stopped.partition,
+                "offset": stopped.offset,
+                "why": stopped.why,
+                "hint": stopped.hint,
+            },
+        )
+
+
+def _below(records: list[Record], ends: Mapping[int, int] | None) -> list[Record]:
+    if ends is None:
+        return records
+    return [record for record in records if record.offset < ends.get(record.partition, 0)]
+
+
+async def _pause(stop: asyncio.Event, failures: int) -> None:
+    """Wait before the next session, longer each time, and no longer than until `stop`."""
+    wait_ms = min(DATABASE_WAIT_MS_MAX, DATABASE_WAIT_MS_MIN << min(failures, 10))
+    try:
+        async with asyncio.timeout(wait_ms / 1_000):
+            await stop.wait()
+    except TimeoutError:
+        return

@@ -1,0 +1,167 @@
+"""Reads for doors, owners, the inquirer and the command line, over a pool.
+
+Guarantees that an answer for a tenant holds nothing of another, and that every list has an end. A
+read model is never the last word on whether something may happen: that is decided in the log.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TypeVar
+
+import asyncpg
+from pydantic_core import from_json
+
+from projections.fold import Held
+from projections.limits import ROWS_READ_MAX
+from projections.statements import LIVE_SCHEMA, statements
+from projections.states import ColdStreams, load_cold_streams, load_streams
+from projections.views import (
+    ActionView,
+    AllTenants,
+    AttemptView,
+    Became,
+    CauseView,
+    DueStream,
+    EventView,
+    OffsetView,
+    ReviewView,
+    TenantScope,
+    UnknownView,
+)
+
+_View = TypeVar("_View")
+
+
+class Queries:
+    """Every read of one schema. Errors of the database are asyncpg's own."""
+
+    def __init__(self, pool: asyncpg.Pool, schema: str = LIVE_SCHEMA) -> None:
+        self._pool = pool
+        self._schema = schema
+        self._sql = statements("queries.sql", schema)
+
+    async def action(self, tenant: TenantScope, action_key: str) -> ActionView | None:
+        """An action as it stands in the projections, or None."""
+        row = await self._pool.fetchrow(self._sql["action"], _tenant(tenant), action_key)
+        return None if row is None else _view(ActionView, row, "result")
+
+    async def timeline(
+        self,
+        tenant: TenantScope,
+        action_key: str,
+        *,
+        after_version: int = 0,
+        limit: int = ROWS_READ_MAX,
+    ) -> tuple[EventView, ...]:
+        """An action's facts in order, those behind `after_version`."""
+        rows = await self._pool.fetch(
+            self._sql["timeline"], _tenant(tenant), action_key, after_version, _bounded(limit)
+        )
+        return tuple(_caused(EventView, row, "data") for row in rows)
+
+    async def attempts(self, tenant: TenantScope, action_key: str) -> tuple[AttemptView, ...]:
+        """An action's tries at its provider, in order."""
+        rows = await self._pool.fetch(self._sql["attempts"], _tenant(tenant), action_key)
+        return tuple(_view(AttemptView, row) for row in rows)
+
+    async def why_input(
+        self, tenant: TenantScope, topic: str, partition: int, offset: int
+    ) -> tuple[Became, ...]:
+        """What one input became; empty where it is not decided, or not projected, yet."""
+        rows = await self._pool.fetch(
+            self._sql["why_input"], _tenant(tenant), topic, partition, offset
+        )
+        return tuple(_caused(Became, row, "details") for row in rows)
+
+    async def why_action(
+        self, tenant: TenantScope, action_key: str, *, limit: int = ROWS_READ_MAX
+    ) -> tuple[Became, ...]:
+        """Every decision about an action, each with its cause, in the order of the log."""
+        rows = await self._pool.fetch(
+            self._sql["why_action"], _tenant(tenant), action_key, _bounded(limit)
+        )
+        return tuple(_caused(Became, row, "details") for row in rows)
+
+    async def unknowns(
+        self, tenant: TenantScope, *, limit: int = ROWS_READ_MAX
+    ) -> tuple[UnknownView, ...]:
+        """Actions whose effect is not proven either way, those longest without news first."""
+        rows = await self._pool.fetch(self._sql["unknowns"], _tenant(tenant), _bounded(limit))
+        return tuple(_view(UnknownView, row) for row in rows)
+
+    async def review_cases(
+        self, tenant: TenantScope, *, limit: int = ROWS_READ_MAX
+    ) -> tuple[ReviewView, ...]:
+        """Cases that wait for a person, oldest first."""
+        rows = await self._pool.fetch(self._sql["review_cases"], _tenant(tenant), _bounded(limit))
+        return tuple(_view(ReviewView, row) for row in rows)
+
+    async def stream(self, stream_key: str) -> Held | None:
+        """The folded state of a business event, or None; its key names its tenant."""
+        async with self._pool.acquire() as connection:
+            found = await load_streams(connection, [stream_key], schema=self._schema)
+        return found.get(stream_key)
+
+    async def cold_streams(self, partition: int, keys: Collection[str]) -> ColdStreams:
+        """See `states.load_cold_streams`."""
+        async with self._pool.acquire() as connection:
+            return await load_cold_streams(connection, partition, keys, schema=self._schema)
+
+    async def streams_due(
+        self, partition: int, until: int, *, limit: int = ROWS_READ_MAX
+    ) -> tuple[DueStream, ...]:
+        """Streams of a partition that time moves by `until`, the earliest first."""
+        rows = await self._pool.fetch(self._sql["streams_due"], partition, until, _bounded(limit))
+        return tuple(_view(DueStream, row) for row in rows)
+
+    async def offsets(self) -> dict[int, OffsetView]:
+        """How far each partition is projected."""
+        rows = await self._pool.fetch(self._sql["offsets"])
+        return {row["partition"]: _view(OffsetView, row) for row in rows}
+
+    async def actions_by_reference(self, account: str, reference: str) -> tuple[str, ...]:
+        """Keys of the actions that a provider's name stands for; more than one is a case."""
+        rows = await self._pool.fetch(
+            self._sql["actions_by_reference"], account, reference, ROWS_READ_MAX
+        )
+        return tuple(row["action_key"] for row in rows)
+
+
+def lag(offsets: Mapping[int, OffsetView], ends: Mapping[int, int]) -> dict[int, int]:
+    """Records of each partition that are in the log and not in the tables yet."""
+    return {
+        partition: max(0, end - (offsets[partition].next_offset if partition in offsets else 0))
+        for partition, end in ends.items()
+    }
+
+
+def _tenant(tenant: TenantScope) -> str | None:
+    return None if isinstance(tenant, AllTenants) else tenant
+
+
+def _bounded(limit: int) -> int:
+    return max(0, min(limit, ROWS_READ_MAX))
+
+
+def _view(view: Callable[..., _View], row: asyncpg.Record, *json: str) -> _View:
+    """A row as a view of the same fields; columns named in `json` are parsed."""
+    fields = dict(row)
+    for name in json:
+        if fields[name] is not None:
+            fields[name] = from_json(fields[name])
+    return view(**fields)
+
+
+_CAUSE = {
+    "cause_topic": "topic",
+    "cause_partition": "partition",
+    "cause_offset": "offset",
+    "cause_copied": "copied",
+}
+
+
+def _caused(view: Callable[..., _View], row: asyncpg.Record, json: str) -> _View:
+    """A row as a view whose columns of a cause stand in one field."""
+    fields = dict(row)
+    cause = {short: fields.pop(name) for name, short in _CAUSE.items() if name in fields}
+    fields[json] = from_json(fields[json])
+    return view(**fields, cause=CauseView(**cause))

@@ -1,0 +1,262 @@
+-- What is read from the projections. Times leave as the log's milliseconds: the product counts
+-- time in integers everywhere. $1 is the tenant wherever an answer goes to a door; null there
+-- means every tenant, which only operators may ask for.
+
+-- name: streams
+select stream_key, next_offset, fold_version, action_keys, state
+from actionledger.streams
+where stream_key = any ($1::text[])
+
+-- name: cold_streams
+-- The partition's offset and the rows in one statement, hence one snapshot: "no row" means "new"
+-- only for who knows up to where these rows speak.
+select
+    offsets.next_offset as projected_offset,
+    streams.stream_key,
+    streams.next_offset,
+    streams.fold_version,
+    streams.action_keys,
+    streams.state
+from actionledger.projection_offsets as offsets
+left join actionledger.streams on streams.stream_key = any ($2::text[])
+where offsets.partition = $1
+
+-- name: facts
+-- All stored facts of some actions of one stream, in the order of the log.
+select
+    ledger_offset,
+    (extract(epoch from decided_at) * 1000)::bigint as decided_at,
+    data
+from actionledger.action_events
+where action_key = any ($1::text[])
+order by ledger_offset, ordinal
+
+-- name: all_streams
+select stream_key, next_offset, fold_version, state
+from actionledger.streams
+where partition = any ($1::integer[])
+order by stream_key collate "C"
+
+-- name: offsets
+select
+    partition,
+    next_offset,
+    epoch,
+    (extract(epoch from decided_at) * 1000)::bigint as decided_at,
+    void_count,
+    generation,
+    cluster,
+    adopted_hash
+from actionledger.projection_offsets
+order by partition
+
+-- name: streams_due
+-- By timer, earliest first; served by actions_due.
+select stream_key, (extract(epoch from min(next_due_at)) * 1000)::bigint as due_at
+from actionledger.actions
+where ledger_partition = $1
+  and next_due_at <= timestamptz 'epoch' + $2::bigint * interval '1 millisecond'
+group by stream_key
+order by min(next_due_at), stream_key
+limit $3
+
+-- name: action
+select
+    tenant_id,
+    action_key,
+    operation,
+    stream_key,
+    status,
+    version,
+    request_hash,
+    target,
+    amount_minor,
+    currency,
+    principal,
+    environment,
+    provider,
+    account,
+    reliability,
+    attempts,
+    holder,
+    (extract(epoch from lease_until) * 1000)::bigint as lease_until,
+    (extract(epoch from next_due_at) * 1000)::bigint as next_due_at,
+    (extract(epoch from step_deadline_at) * 1000)::bigint as step_deadline_at,
+    provider_reference,
+    result,
+    proof,
+    code,
+    review,
+    ledger_partition,
+    ledger_offset,
+    (extract(epoch from created_at) * 1000)::bigint as created_at,
+    (extract(epoch from updated_at) * 1000)::bigint as updated_at
+from actionledger.actions
+where action_key = $2 and ($1::text is null or tenant_id = $1)
+
+-- name: timeline
+select
+    version,
+    type,
+    (extract(epoch from decided_at) * 1000)::bigint as decided_at,
+    data,
+    event_id,
+    partition,
+    ledger_offset,
+    ordinal,
+    cause_topic,
+    cause_partition,
+    cause_offset
+from actionledger.action_events
+where action_key = $2 and ($1::text is null or tenant_id = $1) and version > $3
+order by version
+limit $4
+
+-- name: attempts
+select
+    number,
+    status,
+    code,
+    provider,
+    account,
+    provider_key,
+    holder,
+    fencing_token,
+    (extract(epoch from started_at) * 1000)::bigint as started_at,
+    (extract(epoch from lease_until) * 1000)::bigint as lease_until,
+    (extract(epoch from ended_at) * 1000)::bigint as ended_at
+from actionledger.attempts
+where action_key = $2 and ($1::text is null or tenant_id = $1)
+order by number
+
+-- name: why_input
+-- What one input became: its facts, or the one answer without any.
+select
+    partition,
+    ledger_offset,
+    ordinal,
+    (extract(epoch from decided_at) * 1000)::bigint as decided_at,
+    'facts' as outcome,
+    type as reason,
+    action_key,
+    data as details,
+    cause_topic,
+    cause_partition,
+    cause_offset,
+    null as cause_copied
+from actionledger.action_events
+where (partition, ledger_offset) in (
+    -- the index on causes has the first fact of each decision
+    select partition, ledger_offset
+    from actionledger.action_events
+    where cause_topic = $2 and cause_partition = $3 and cause_offset = $4 and ordinal = 0
+)
+  and ($1::text is null or tenant_id = $1)
+union all
+select
+    partition,
+    ledger_offset,
+    0,
+    (extract(epoch from decided_at) * 1000)::bigint,
+    outcome,
+    reason,
+    action_key,
+    details,
+    cause_topic,
+    cause_partition,
+    cause_offset,
+    cause_copied
+from actionledger.decisions
+where cause_topic = $2 and cause_partition = $3 and cause_offset = $4
+  and ($1::text is null or tenant_id = $1)
+order by partition, ledger_offset, ordinal
+
+-- name: why_action
+-- Every decision about one action: its facts, and what was refused or changed nothing.
+select
+    partition,
+    ledger_offset,
+    ordinal,
+    (extract(epoch from decided_at) * 1000)::bigint as decided_at,
+    'facts' as outcome,
+    type as reason,
+    action_key,
+    data as details,
+    cause_topic,
+    cause_partition,
+    cause_offset,
+    null as cause_copied
+from actionledger.action_events
+where action_key = $2 and ($1::text is null or tenant_id = $1)
+union all
+select
+    partition,
+    ledger_offset,
+    0,
+    (extract(epoch from decided_at) * 1000)::bigint,
+    outcome,
+    reason,
+    action_key,
+    details,
+    cause_topic,
+    cause_partition,
+    cause_offset,
+    cause_copied
+from actionledger.decisions
+where action_key = $2 and ($1::text is null or tenant_id = $1)
+order by partition, ledger_offset, ordinal
+limit $3
+
+-- name: unknowns
+-- Oldest news first; served by actions_unsettled.
+select
+    actions.tenant_id,
+    actions.action_key,
+    actions.target,
+    actions.amount_minor,
+    actions.currency,
+    actions.provider,
+    actions.account,
+    actions.attempts,
+    (extract(epoch from opened.since) * 1000)::bigint as unknown_since,
+    (extract(epoch from actions.next_due_at) * 1000)::bigint as next_due_at,
+    (extract(epoch from actions.updated_at) * 1000)::bigint as updated_at
+from actionledger.actions
+left join lateral (
+    select min(attempts.ended_at) as since
+    from actionledger.attempts
+    where attempts.action_key = actions.action_key and attempts.status = 'unresolved'
+) as opened on true
+where actions.status = 'unknown' and ($1::text is null or actions.tenant_id = $1)
+order by actions.updated_at, actions.action_key
+limit $2
+
+-- name: review_cases
+-- What waits for a person: cases of actions that need one, and every alarm. Oldest first.
+select
+    cases.tenant_id,
+    cases.action_key,
+    cases.version,
+    cases.kind,
+    cases.reason,
+    actions.status,
+    actions.target,
+    actions.amount_minor,
+    actions.currency,
+    (extract(epoch from cases.opened_at) * 1000)::bigint as opened_at,
+    cases.partition,
+    cases.ledger_offset
+from actionledger.review_cases as cases
+join actionledger.actions on actions.action_key = cases.action_key
+where (cases.kind = 'alarm' or actions.status = 'needs_review')
+  and ($1::text is null or cases.tenant_id = $1)
+order by cases.opened_at, cases.action_key, cases.version
+limit $2
+
+-- name: actions_by_reference
+-- Across tenants and partitions: whoever matches a webhook has the provider's name only.
+select action_key
+from actionledger.provider_references
+where account = $1 and reference = $2
+order by action_key
+limit $3

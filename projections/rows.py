@@ -1,0 +1,300 @@
+"""From state and facts to rows: which table has which columns, and how each value is told.
+
+Pure, and made for speed: plain tuples in the order of the columns, times as the log's milliseconds.
+Guarantees that a row follows from the log alone; nothing here knows in what batches it was read.
+Called by `fold`, for live projection and for rebuilds alike.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic_core import to_json
+
+from ledger.core.decide.schedule import due_at
+from ledger.core.facts import (
+    ActionCompleted,
+    AnyFact,
+    AttemptSucceeded,
+    EvidenceRecorded,
+)
+from ledger.core.ids import ActionKey, event_id
+from ledger.core.records import Cause, Decision
+from ledger.core.snapshot import FOLD_VERSION, dump
+from ledger.core.state import Action, Attempt, Stream
+from ledger.log.fold import PartitionFold
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table of the projector: its columns in the order of its rows, and what its key is."""
+
+    name: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+
+
+def _table(name: str, columns: str, key: str) -> Table:
+    return Table(name, tuple(columns.split()), tuple(key.split()))
+
+
+OFFSETS: Final = _table(
+    "projection_offsets",
+    "partition next_offset epoch decided_at positions void_count generation partitions cluster "
+    "adopted_kind adopted_hash adopted_offset adopted_content",
+    "partition",
+)
+STREAMS: Final = _table(
+    "streams",
+    "stream_key tenant_id partition next_offset fold_version action_keys state",
+    "stream_key",
+)
+ACTIONS: Final = _table(
+    "actions",
+    "tenant_id action_id operation operation_version action_key stream_key request_hash target "
+    "amount_minor currency principal environment provider account reliability status version "
+    "policy_row attempts holder lease_until next_due_at step_deadline_at provider_reference "
+    "result proof code review intent_offset epoch ledger_partition ledger_offset created_at "
+    "updated_at",
+    "tenant_id action_id operation",
+)
+EVENTS: Final = _table(
+    "action_events",
+    "partition ledger_offset ordinal tenant_id action_key version type decided_at cause_topic "
+    "cause_partition cause_offset event_id data",
+    "partition ledger_offset ordinal",
+)
+DECISIONS: Final = _table(
+    "decisions",
+    "partition ledger_offset decided_at tenant_id stream_key action_key outcome reason details "
+    "cause_topic cause_partition cause_offset cause_copied",
+    "partition ledger_offset",
+)
+ATTEMPTS: Final = _table(
+    "attempts",
+    "action_key number tenant_id provider account fencing_token holder provider_key status code "
+    "started_at lease_until ended_at",
+    "action_key number",
+)
+REFERENCES: Final = _table(
+    "provider_references",
+    "account reference action_key tenant_id stream_key provider seen_at partition ledger_offset",
+    "account reference action_key",
+)
+REVIEW_CASES: Final = _table(
+    "review_cases",
+    "action_key version tenant_id kind reason opened_at partition ledger_offset",
+    "action_key version",
+)
+PROJECTED: Final = (
+    OFFSETS,
+    STREAMS,
+    ACTIONS,
+    EVENTS,
+    DECISIONS,
+    ATTEMPTS,
+    REFERENCES,
+    REVIEW_CASES,
+)
+"""Every table that a rebuild makes anew and a checksum covers."""
+
+
+def offsets_row(fold: PartitionFold, cluster: str | None) -> Row:
+    """Where a partition stands, as its row."""
+    adopted = fold.adopted
+    return (
+        fold.partition,
+        fold.next_offset,
+        fold.epoch,
+        fold.decided_at,
+        to_json(dict(sorted(fold.positions.items()))).decode(),
+        fold.void_count,
+        fold.generation,
+        fold.partitions,
+        cluster,
+        adopted and adopted.kind,
+        adopted and adopted.content_hash,
+        adopted and adopted.offset,
+        adopted and adopted.content,
+    )
+
+
+def stream_row(stream: Stream, partition: int, next_offset: int) -> Row:
+    """A stream with the bytes of its state."""
+    return (
+        stream.key,
+        stream.key.partition("/")[0],
+        partition,
+        next_offset,
+        FOLD_VERSION,
+        [action.key for action in stream.actions],
+        dump(stream),
+    )
+
+
+def action_row(action: Action, stream_key: str, partition: int, offset: int, epoch: int) -> Row:
+    """An action as it stands; `offset` and `epoch` are those of its newest fact's decision."""
+    key = ActionKey.parse(action.key)
+    request, money, running = action.request, action.request.money, action.running
+    return (
+        key.tenant,
+        str(key.action_id),
+        key.operation,
+        key.version,
+        action.key,
+        stream_key,
+        action.request_hash,
+        request.target,
+        money and money.minor,
+        money and money.currency,
+        request.principal,
+        request.environment,
+        action.provider,
+        action.account,
+        action.reliability,
+        action.status.value,
+        action.version,
+        action.policy_row,
+        len(action.attempts),
+        running and running.holder,
+        running and running.lease_until,
+        # Before the allowance for clocks, which is the owner's to add.
+        None if action.is_final else due_at(action, action.updated_at, skew_ms=0),
+        action.step_deadline_at,
+        action.reference,
+        None if action.result is None else to_json(action.result).decode(),
+        action.proof,
+        action.code,
+        action.review,
+        action.intent_offset,
+        epoch,
+        partition,
+        offset,
+        action.recorded_at,
+        action.updated_at,
+    )
+
+
+def attempt_row(action: Action, attempt: Attempt) -> Row:
+    """One try of an action, as it stands."""
+    return (
+        action.key,
+        attempt.number,
+        ActionKey.parse(action.key).tenant,
+        action.provider,
+        action.account,
+        attempt.fencing_token,
+        attempt.holder,
+        attempt.provider_key,
+        attempt.status.value,
+        attempt.code,
+        attempt.started_at,
+        attempt.lease_until,
+        attempt.ended_at,
+    )
+
+
+def event_row(decision: Decision, ordinal: int, fact: AnyFact, tenant: str, partition: int) -> Row:
+    """One fact of a decision, with the bytes that the log has for it."""
+    cause = decision.cause
+    return (
+        partition,
+        decision.at,
+        ordinal,
+        tenant,
+        fact.action,
+        fact.version,
+        fact.type,
+        decision.decided_at,
+        cause.topic,
+        cause.partition,
+        cause.offset,
+        event_id(
+            tenant,
+            fact.action,
+            fact.version,
+            fact.type,
+            cause.topic,
+            cause.partition,
+            cause.offset,
+            ordinal,
+        ),
+        fact.__pydantic_serializer__.to_json(fact, exclude_none=True).decode(),
+    )
+
+
+def decision_row(decision: Decision, partition: int) -> Row:
+    """A decision that led to no fact: what it answered, and to which input."""
+    outcome, reason, action_key, details = _answer(decision)
+    stream = decision.stream or None
+    cause: Cause = decision.cause
+    return (
+        partition,
+        decision.at,
+        decision.decided_at,
+        stream and stream.partition("/")[0],
+        stream,
+        action_key,
+        outcome,
+        reason,
+        details,
+        cause.topic,
+        cause.partition,
+        cause.offset,
+        cause.copied,
+    )
+
+
+def _answer(decision: Decision) -> tuple[str, str, str | None, str]:
+    """Outcome, reason, action and the whole answer as JSON, without a configuration's text."""
+    if (refused := decision.refused) is not None:
+        details = refused.model_dump_json(exclude_none=True)
+        return "refused", refused.code.value, refused.action, details
+    if (unchanged := decision.unchanged) is not None:
+        details = unchanged.model_dump_json(exclude_none=True)
+        return "unchanged", unchanged.reason, unchanged.action, details
+    if (quarantined := decision.quarantined) is not None:
+        details = quarantined.model_dump_json(exclude_none=True)
+        return "quarantined", quarantined.reason, None, details
+    if (adopted := decision.adopted) is not None:
+        details = adopted.model_dump_json(exclude={"content"})
+        return "adopted", adopted.kind, None, details
+    return "unchanged", "nothing", None, "{}"
+
+
+def review_row(decision: Decision, fact: AnyFact, after: Action, partition: int) -> Row:
+    """A person was asked for: about an action that waits, or, an alarm, about a final one."""
+    return (
+        fact.action,
+        fact.version,
+        decision.stream.partition("/")[0],
+        "alarm" if after.is_final else "review",
+        after.review,
+        decision.decided_at,
+        partition,
+        decision.at,
+    )
+
+
+def reference_row(decision: Decision, fact: AnyFact, after: Action, partition: int) -> Row | None:
+    """A provider's name for an action that this fact brought to light, or None."""
+    match fact:
+        case AttemptSucceeded() | EvidenceRecorded() | ActionCompleted():
+            reference = fact.reference
+        case _:
+            return None
+    # Proof without a name of the provider's is completed under the action's own key.
+    if reference is None or reference == after.key:
+        return None
+    return (
+        after.account,
+        reference,
+        after.key,
+        decision.stream.partition("/")[0],
+        decision.stream,
+        after.provider,
+        decision.decided_at,
+        partition,
+        decision.at,
+    )

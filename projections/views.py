@@ -1,0 +1,174 @@
+"""What queries answer: frozen, in the product's own words, times in milliseconds of the log.
+
+Made by `queries`, read by the doors, the inquirer and the command line.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+Json = dict[str, Any]
+
+
+class AllTenants(Enum):
+    """Said where a query is meant to cross tenants; only operators may be answered so."""
+
+    ALL = "all tenants"
+
+
+ALL = AllTenants.ALL
+TenantScope = str | AllTenants
+"""A tenant, or by name all of them: forgetting it is a type error."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionView:
+    """How an action stands. `lease_until` and `holder` are set while somebody may act."""
+
+    tenant_id: str
+    action_key: str
+    operation: str
+    stream_key: str
+    status: str
+    version: int
+    request_hash: str
+    target: str | None
+    amount_minor: int | None
+    currency: str | None
+    principal: str
+    environment: str
+    provider: str
+    account: str
+    reliability: str
+    attempts: int
+    holder: str | None
+    lease_until: int | None
+    next_due_at: int | None
+    step_deadline_at: int
+    provider_reference: str | None
+    result: Json | None
+    proof: str | None
+    code: str | None
+    review: str | None
+    ledger_partition: int
+    ledger_offset: int
+    created_at: int
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class CauseView:
+    """The input that a decision answers; `copied` says what an input was that lives no longer."""
+
+    topic: str
+    partition: int
+    offset: int
+    copied: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    """One fact in the life of an action."""
+
+    version: int
+    type: str
+    decided_at: int
+    data: Json
+    event_id: str
+    partition: int
+    ledger_offset: int
+    ordinal: int
+    cause: CauseView
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptView:
+    """One try at a provider."""
+
+    number: int
+    status: str
+    code: str | None
+    provider: str
+    account: str
+    provider_key: str
+    holder: str
+    fencing_token: int
+    started_at: int
+    lease_until: int
+    ended_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Became:
+    """What an input became: one line a fact, or one for the whole answer.
+
+    `outcome` is facts, refused, unchanged, quarantined or adopted; `reason` the type of the fact,
+    the code of the refusal or why nothing changed.
+    """
+
+    partition: int
+    ledger_offset: int
+    ordinal: int
+    decided_at: int
+    outcome: str
+    reason: str
+    action_key: str | None
+    details: Json
+    cause: CauseView
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownView:
+    """An action whose effect may have happened: since when, and what happens next and when."""
+
+    tenant_id: str
+    action_key: str
+    target: str | None
+    amount_minor: int | None
+    currency: str | None
+    provider: str
+    account: str
+    attempts: int
+    unknown_since: int | None
+    next_due_at: int | None
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewView:
+    """A case that waits for a person; an alarm is about an action that is final and stays so."""
+
+    tenant_id: str
+    action_key: str
+    version: int
+    kind: str
+    reason: str
+    status: str
+    target: str | None
+    amount_minor: int | None
+    currency: str | None
+    opened_at: int
+    partition: int
+    ledger_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetView:
+    """How far a partition is projected: everything below `next_offset` is in the tables."""
+
+    partition: int
+    next_offset: int
+    epoch: int
+    decided_at: int
+    void_count: int
+    generation: str | None
+    cluster: str | None
+    adopted_hash: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DueStream:
+    """A stream with an action that time moves at `due_at`, before the allowance for clocks."""
+
+    stream_key: str
+    due_at: int

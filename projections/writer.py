@@ -1,0 +1,181 @@
+"""Batches into Postgres: rows and offsets in one transaction, or nothing of either.
+
+Guarantees that offsets move only from the value they were read with: who finds them elsewhere has
+been overtaken, writes nothing and reads again. Holds one connection of its own, because it teaches
+it to take times as the log's milliseconds. Called by the projector and nobody else.
+"""
+
+from enum import Enum
+from typing import Final
+
+import asyncpg
+from pydantic_core import from_json
+
+from ledger.core.records import Adopted
+from ledger.log.fold import PartitionFold
+from projections.errors import ForeignLogError
+from projections.fold import Batch
+from projections.limits import DATABASE_CALL_MS_MAX
+from projections.rows import (
+    ACTIONS,
+    ATTEMPTS,
+    DECISIONS,
+    EVENTS,
+    OFFSETS,
+    REFERENCES,
+    REVIEW_CASES,
+    STREAMS,
+    Table,
+    offsets_row,
+)
+from projections.statements import LIVE_SCHEMA, Connection, statements
+
+_NEW: Final = (EVENTS, DECISIONS, REVIEW_CASES)
+"""Tables whose rows are always new, because the offsets that go with them are."""
+
+_MERGED: Final = (STREAMS, ACTIONS, ATTEMPTS, REFERENCES)
+"""Tables whose rows may be there already."""
+
+# Postgres counts microseconds from 2000-01-01.
+_EPOCH_US: Final = 946_684_800_000_000
+
+
+class WriterAheadError(Exception):
+    """Another projector has moved a partition on since it was read here. Nothing was written."""
+
+
+class Wake(Enum):
+    """Whether a commit wakes who listens: only the live schema has listeners."""
+
+    LISTENERS = "listeners"
+    NOBODY = "nobody"
+
+
+class BatchWriter:
+    """Writes batches over one connection. `load` first; after any error `load` again."""
+
+    def __init__(self, connection: Connection, schema: str, cluster: str | None = None) -> None:
+        self._connection = connection
+        self._schema = schema
+        self._cluster = cluster
+        self._sql = statements("merge.sql", schema)
+        self._wake = Wake.LISTENERS if schema == LIVE_SCHEMA else Wake.NOBODY
+
+    async def prepare(self) -> None:
+        """Make the staging tables, and let times be sent as milliseconds."""
+        await self._connection.set_type_codec(
+            "timestamptz",
+            schema="pg_catalog",
+            format="tuple",
+            encoder=_to_postgres,
+            decoder=_from_postgres,
+        )
+        await self._connection.execute(self._sql["stage"])
+
+    async def load(self, partitions: list[int]) -> dict[int, PartitionFold]:
+        """Where each partition stands; one that was never projected stands at 0.
+
+        Raises ForeignLogError where the rows were filled from another cluster than this one.
+        """
+        await self._connection.execute(self._sql["begin_partition"], partitions)
+        rows = await self._connection.fetch(self._sql["load_offsets"], partitions)
+        for row in rows:
+            if self._cluster is not None and row["cluster"] not in {None, self._cluster}:
+                raise ForeignLogError(
+                    f"Ledger partition {row['partition']} was projected from the Kafka cluster "
+                    f"{row['cluster']}; this one is {self._cluster}.",
+                    hint="Point to the cluster that wrote it, or project into an empty schema.",
+                    partition=row["partition"],
+                )
+        return {row["partition"]: fold_of(row) for row in rows}
+
+    async def write(self, batch: Batch) -> None:
+        """Commit a batch. Raises WriterAheadError, or what Postgres says; then nothing is in."""
+        if not batch.folds:
+            return
+        async with self._connection.transaction():
+            # First, so that a second writer of a partition waits before it has copied anything.
+            await self._claim(batch)
+            for table in _NEW:
+                await self._copy(batch, table, table.name, self._schema)
+            for table in _MERGED:
+                if await self._copy(batch, table, f"stage_{table.name}", None):
+                    await self._execute(f"merge_{table.name}")
+            if self._wake is Wake.LISTENERS:
+                moved = list(batch.folds.values())
+                await self._execute(
+                    "notify",
+                    [fold.partition for fold in moved],
+                    [fold.next_offset for fold in moved],
+                )
+
+    async def _claim(self, batch: Batch) -> None:
+        rows = [
+            (batch.starts[partition].next_offset, *offsets_row(fold, self._cluster))
+            for partition, fold in batch.folds.items()
+        ]
+        was, *columns = (list(column) for column in zip(*rows, strict=True))
+        content = OFFSETS.columns.index("adopted_content")
+        columns[content] = [
+            None if fold.adopted is batch.starts[partition].adopted else columns[content][place]
+            for place, (partition, fold) in enumerate(batch.folds.items())
+        ]
+        claimed = await self._connection.fetch(
+            self._sql["claim"],
+            columns[0],
+            was,
+            *columns[1:],
+            timeout=DATABASE_CALL_MS_MAX / 1_000,
+        )
+        if len(claimed) != len(rows):
+            ahead = set(batch.folds) - {row["partition"] for row in claimed}
+            raise WriterAheadError(f"partitions {sorted(ahead)} were moved by another projector")
+
+    async def _copy(self, batch: Batch, table: Table, name: str, schema: str | None) -> int:
+        rows = batch.rows.get(table.name)
+        if not rows:
+            return 0
+        await self._connection.copy_records_to_table(
+            name,
+            records=rows,
+            columns=table.columns,
+            schema_name=schema,
+            timeout=DATABASE_CALL_MS_MAX / 1_000,
+        )
+        return len(rows)
+
+    async def _execute(self, statement: str, *arguments: object) -> None:
+        await self._connection.execute(
+            self._sql[statement], *arguments, timeout=DATABASE_CALL_MS_MAX / 1_000
+        )
+
+
+def fold_of(row: asyncpg.Record) -> PartitionFold:
+    """Where a partition stands, from its row as `load_offsets` gives it."""
+    adopted = None
+    if row["adopted_kind"] is not None:
+        adopted = Adopted(
+            kind=row["adopted_kind"],
+            content=row["adopted_content"],
+            content_hash=row["adopted_hash"],
+            offset=row["adopted_offset"],
+        )
+    return PartitionFold(
+        partition=row["partition"],
+        generation=row["generation"],
+        partitions=row["partitions"],
+        epoch=row["epoch"],
+        next_offset=row["next_offset"],
+        decided_at=row["decided_at"],
+        adopted=adopted,
+        positions=from_json(row["positions"]),
+        void_count=row["void_count"],
+    )
+
+
+def _to_postgres(at: int) -> tuple[int]:
+    return (at * 1_000 - _EPOCH_US,)
+
+
+def _from_postgres(stored: tuple[int]) -> int:
+    return (stored[0] + _EPOCH_US) // 1_000

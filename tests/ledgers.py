@@ -1,0 +1,357 @@
+"""Ledger records as the processor writes them, made by the real `decide` without any server.
+
+`LedgerBuilder` takes inputs one by one and keeps the topic of each partition; `history` drives it
+by a seed through everything an action can meet; `MemoryLog` lets a reader follow what was built.
+The world (operations, requests, inputs) is that of `tests.examples`.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ledger.core import inputs as i
+from ledger.core.decide import decide
+from ledger.core.decide.schedule import awaits_offer
+from ledger.core.evolve import Place
+from ledger.core.ids import stream_key_of
+from ledger.core.offers import Offer
+from ledger.core.records import (
+    Adopted,
+    Cause,
+    Decision,
+    EpochOpened,
+    Genesis,
+    LedgerRecord,
+    Quarantined,
+)
+from ledger.core.state import AttemptStatus, Stream
+from ledger.log.envelope import encode_ledger, ledger_headers
+from ledger.log.fold import fold_decision
+from ledger.log.port import Record
+from ledger.log.reading import Place as LogPlace
+from ledger.log.topics import Topic, partition_of
+from tests import examples as x
+
+GENERATION = "generation-1"
+LEDGER = Topic.LEDGER.value
+
+
+def topic_of(given: i.Input) -> str:
+    """The inbox that an input arrives on."""
+    match given:
+        case i.Propose() | i.Cancel():
+            return "intents"
+        case i.Report() | i.Decline():
+            return "attempts"
+        case i.Evidence():
+            return "evidence"
+        case i.Tick():
+            return "internal"
+
+
+@dataclass
+class _Partition:
+    """What the owner of one partition knows."""
+
+    records: list[Record] = field(default_factory=list)
+    epoch: int = 0
+    decided_at: int = x.T0
+    inbox_ends: dict[str, int] = field(default_factory=dict)
+
+
+class LedgerBuilder:
+    """Writes the ledger topic of a small installation, decision by decision."""
+
+    def __init__(self, partitions: int = 1, generation: str = GENERATION) -> None:
+        self.generation = generation
+        self.count = partitions
+        self.streams: dict[str, Stream] = {}
+        self._partitions = [_Partition() for _ in range(partitions)]
+        self._sequence = 0
+        for partition in range(partitions):
+            self._write(
+                partition,
+                Genesis(generation=generation, partition=partition, partitions=partitions),
+            )
+            self.open_epoch(partition)
+            self.adopt(partition)
+
+    # What it wrote
+
+    def records(self, partition: int = 0) -> list[Record]:
+        """The topic of one partition so far."""
+        return list(self._partitions[partition].records)
+
+    def everything(self) -> list[Record]:
+        """All partitions, as a reader might get them."""
+        return [record for partition in self._partitions for record in partition.records]
+
+    def ends(self) -> dict[int, int]:
+        """Where each partition ends."""
+        return {place: len(one.records) for place, one in enumerate(self._partitions)}
+
+    def partition(self, stream_key: str) -> int:
+        """Where a stream lives."""
+        return partition_of(stream_key, self.count)
+
+    # What it can write
+
+    def open_epoch(self, partition: int = 0) -> None:
+        """A new owner takes over."""
+        own = self._partitions[partition]
+        own.epoch += 1
+        self._write(
+            partition, EpochOpened(at=len(own.records), epoch=own.epoch, nonce=f"n{own.epoch}")
+        )
+
+    def adopt(self, partition: int = 0, *, content: str = x.CATALOGUE_TEXT) -> None:
+        """The partition adopts a catalogue; the first one is that of `tests.examples`."""
+        cause = self._cause(partition, "config")
+        adopted = Adopted(
+            kind="catalogue",
+            content=content,
+            content_hash=x.catalogue(content).content_hash,
+            offset=cause.offset,
+        )
+        self._decide(partition, cause, adopted=adopted)
+
+    def take(
+        self, given: i.Input, *, later_ms: int = 0, executor: str | None = x.HOLDER
+    ) -> Decision:
+        """Decide an input `later_ms` after the last decision; `executor` has capacity at hand."""
+        key = given.stream if isinstance(given, i.Tick) else stream_key_of(given.key)
+        partition = self.partition(key)
+        own = self._partitions[partition]
+        own.decided_at += later_ms
+        stream = self.streams.get(key) or Stream(key)
+        wants = next((one.key for one in stream.actions if awaits_offer(one, own.decided_at)), None)
+        acts = wants if isinstance(given, i.Tick) else given.key
+        offer = None
+        if executor is not None and acts is not None:
+            offer = self._offer(executor, acts, own.decided_at)
+        place = Place(len(own.records), own.decided_at)
+        decided = decide(stream, x.CONFIG, given, place, offer)
+        cause = self._cause(partition, topic_of(given))
+        if isinstance(given, i.Tick):
+            cause = cause.model_copy(update={"copied": f"tick due {given.due_at}"})
+        decision = self._decide(
+            partition,
+            cause,
+            stream=key,
+            facts=decided.facts,
+            refused=decided.refused,
+            unchanged=decided.unchanged,
+        )
+        self.streams[key] = fold_decision(stream, decision)
+        return decision
+
+    def quarantine(self, partition: int = 0, topic: str = "intents") -> Decision:
+        """An input could not be read."""
+        quarantined = Quarantined(reason="not_json", sha256="0" * 64, size_bytes=7)
+        return self._decide(partition, self._cause(partition, topic), quarantined=quarantined)
+
+    def void(self, partition: int = 0) -> None:
+        """An owner that was overtaken writes once more; every reader voids it."""
+        own = self._partitions[partition]
+        cause = Cause(topic="intents", partition=partition, offset=0)
+        lost = Decision(
+            at=len(own.records),
+            epoch=own.epoch - 1,
+            cause=cause,
+            decided_at=own.decided_at,
+            stream=x.STREAM,
+        )
+        self._write(partition, lost)
+
+    def put(self, partition: int, value: bytes) -> int:
+        """Write any bytes where the next record belongs; their offset."""
+        own = self._partitions[partition]
+        offset = len(own.records)
+        own.records.append(Record(LEDGER, partition, offset, own.decided_at, b"put", value, ()))
+        return offset
+
+    def break_decision(self, stream_key: str = x.STREAM) -> int:
+        """A decision that counts and cannot be folded: its fact is about nothing; its offset."""
+        partition = self.partition(stream_key)
+        fact = x.automatic(f"charge:v1:{stream_key.replace('/', ':')}").model_copy(
+            update={"version": 2}
+        )
+        cause = self._cause(partition, "intents")
+        return self._decide(partition, cause, stream=stream_key, facts=(fact,)).at
+
+    def _offer(self, incarnation: str, key: str, now: int) -> Offer:
+        self._sequence += 1
+        return replace(
+            x.offer(key=key, incarnation=incarnation, sequence=self._sequence),
+            appended_at=now,
+            until_at=now + 10_000,
+        )
+
+    def _cause(self, partition: int, topic: str) -> Cause:
+        ends = self._partitions[partition].inbox_ends
+        # Every inbox but these begins with its genesis record.
+        offset = ends.get(topic, 0 if topic in {"config", "internal"} else 1)
+        ends[topic] = offset + 1
+        own = 0 if topic == "config" else partition
+        return Cause.model_validate({"topic": topic, "partition": own, "offset": offset})
+
+    def _decide(self, partition: int, cause: Cause, **answer: object) -> Decision:
+        own = self._partitions[partition]
+        decision = Decision.model_validate(
+            {
+                "at": len(own.records),
+                "epoch": own.epoch,
+                "cause": cause,
+                "decided_at": own.decided_at,
+                "stream": "",
+                **answer,
+            }
+        )
+        self._write(partition, decision)
+        return decision
+
+    def _write(self, partition: int, record: LedgerRecord) -> None:
+        own = self._partitions[partition]
+        own.records.append(
+            Record(
+                LEDGER,
+                partition,
+                len(own.records),
+                own.decided_at,
+                b"key",
+                encode_ledger(record, generation=self.generation, partition=partition),
+                ledger_headers(record),
+            )
+        )
+
+
+def history(seed: int, *, steps: int = 200, partitions: int = 1, events: int = 5) -> LedgerBuilder:
+    """A ledger of `steps` inputs about a few business events, with everything that can happen."""
+    chance = random.Random(seed)
+    builder = LedgerBuilder(partitions)
+    for _ in range(steps):
+        event = f"renewal-{chance.randrange(events)}"
+        tenant = chance.choice(("acme", "globex"))
+        operation = chance.choice([key.rpartition(":acme:")[0] for key in x.KEYS])
+        key = f"{operation}:{tenant}:{event}"
+        match chance.randrange(40):
+            case 0:
+                builder.open_epoch(builder.partition(f"{tenant}/{event}"))
+            case 1:
+                builder.void(builder.partition(f"{tenant}/{event}"))
+            case 2:
+                builder.quarantine(builder.partition(f"{tenant}/{event}"))
+            case _:
+                builder.take(
+                    _input(chance, builder, key),
+                    later_ms=chance.choice((0, 0, 1, 1, 40, 900, 5_000)),
+                    executor=chance.choice((None, *["executor-1"] * 6, *["executor-2"] * 2)),
+                )
+    return builder
+
+
+def _input(chance: random.Random, builder: LedgerBuilder, key: str) -> i.Input:
+    """Something that may be said about an action as it stands, fitting or not."""
+    stream = builder.streams.get(stream_key_of(key)) or Stream(stream_key_of(key))
+    action = stream.action(key)
+    if action is None or chance.random() < 0.1:
+        text = chance.choice(("", "Grüße \\u0000", "naïve 🙂", 'quoted "\t"'))
+        return x.propose(key, request=x.request(key, text=text))
+    if chance.random() < 0.2:
+        return x.tick(stream.key)
+    if chance.random() < 0.02:
+        return x.cancel(key)
+    tried = action.attempts and action.attempts[-1]
+    if not tried:
+        is_early = chance.random() < 0.1
+        return _evidence(chance, key, 0) if is_early else x.tick(stream.key)
+    if tried.status is not AttemptStatus.RUNNING and chance.random() < 0.7:
+        return _evidence(chance, key, action.lookups_asked)
+    holder, number, token = tried.holder, tried.number, tried.fencing_token
+    if chance.random() < 0.1:
+        return x.decline(key=key, attempt=number, token=token, holder=holder)
+    outcome = chance.choice(
+        (
+            x.success(f"ch_{number}_{key[-4:]}"),
+            x.no_answer(),
+            x.refusal(),
+            x.refusal("card_declined", i.Retry.NEVER),
+            x.not_sent(),
+        )
+    )
+    return x.report(outcome, key=key, attempt=number, token=token, holder=holder)
+
+
+def _evidence(chance: random.Random, key: str, lookups_asked: int) -> i.Evidence:
+    meaning = chance.choice(list(i.Meaning))
+    lookup = chance.choice((None, lookups_asked or None))
+    source = f"{'webhook' if lookup is None else 'lookup'}:{chance.randrange(1_000)}"
+    reference = chance.choice(("ch_1", "ch_2", None))
+    return x.found_out(meaning, key=key, lookup=lookup, source=source, reference=reference)
+
+
+class MemoryReader:
+    """Reads a `MemoryLog` as a reader of Kafka does: in order, from positions of its own."""
+
+    def __init__(self, log: "MemoryLog", places: Mapping[LogPlace, int]) -> None:
+        self._log = log
+        self._positions = dict(places)
+        self._paused: set[LogPlace] = set()
+
+    async def read(self, *, timeout_ms: int, records_max: int = 10_000) -> list[Record]:
+        """What there is, or what comes in time."""
+        found = self._take(records_max)
+        if found or not timeout_ms:
+            return found
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_ms / 1_000):
+                await self._log.grew()
+        return self._take(records_max)
+
+    def _take(self, records_max: int) -> list[Record]:
+        found: list[Record] = []
+        for place, position in self._positions.items():
+            if place in self._paused:
+                continue
+            records = self._log.topics.get(place, [])
+            taken = records[position : position + records_max - len(found)]
+            self._positions[place] = position + len(taken)
+            found += taken
+        return found
+
+    def pause(self, topic: str, partition: int) -> None:
+        """Read nothing more of a partition."""
+        self._paused.add((topic, partition))
+
+    async def end_offsets(self, places: Iterable[LogPlace]) -> dict[LogPlace, int]:
+        """Where partitions end now."""
+        return {place: len(self._log.topics.get(place, [])) for place in places}
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class MemoryLog:
+    """Records at hand, as a log that can be read while it grows."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.topics: dict[LogPlace, list[Record]] = {}
+        self._grew = asyncio.Event()
+        self.extend(records)
+
+    def extend(self, records: Iterable[Record]) -> None:
+        """Add records at the ends of their partitions."""
+        for record in records:
+            self.topics.setdefault((record.topic, record.partition), []).append(record)
+        self._grew.set()
+        self._grew = asyncio.Event()
+
+    async def grew(self) -> None:
+        """Wait for more."""
+        await self._grew.wait()
+
+    async def reader(self, places: Mapping[LogPlace, int]) -> MemoryReader:
+        """See `ReadableLog.reader`."""
+        return MemoryReader(self, places)

@@ -1,0 +1,83 @@
+"""A database with the projector's tables, and a projector over records at hand."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
+
+import asyncpg
+
+from ledger.log.port import Record
+from projections.checksum import checksum
+from projections.migrate import migrate
+from projections.projector import Projector
+from tests.ledgers import LedgerBuilder, MemoryLog
+
+PATIENCE_SECONDS = 30.0
+
+
+@contextlib.asynccontextmanager
+async def projected(url: str) -> AsyncIterator[asyncpg.Pool]:
+    """A migrated database and a pool on it."""
+    async with asyncpg.create_pool(url, min_size=1, max_size=6) as pool:
+        async with pool.acquire() as connection:
+            await migrate(connection)
+        yield pool
+
+
+async def project(
+    pool: asyncpg.Pool, builder: LedgerBuilder, *, batch_records: int = 500
+) -> Projector:
+    """Project everything that was built."""
+    log = MemoryLog(builder.everything())
+    projector = Projector(log, pool, list(builder.ends()), batch_records=batch_records)
+    await projector.run_until(builder.ends())
+    return projector
+
+
+async def digest(pool: asyncpg.Pool, schema: str = "actionledger") -> str:
+    """The digest of a schema's projected rows."""
+    async with pool.acquire() as connection:
+        return (await checksum(connection, schema=schema)).sha256
+
+
+@contextlib.asynccontextmanager
+async def running(
+    log: MemoryLog, pool: asyncpg.Pool, partitions: Iterable[int], *, batch_records: int = 500
+) -> AsyncIterator[Projector]:
+    """A projector that follows a log for as long as the block runs."""
+    projector = Projector(log, pool, list(partitions), batch_records=batch_records)
+    stop = asyncio.Event()
+    task = asyncio.create_task(projector.run(stop))
+    try:
+        yield projector
+    finally:
+        stop.set()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    """Wait until a condition holds."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not condition():
+                await asyncio.sleep(0.005)
+    except TimeoutError:
+        raise AssertionError(f"never: {what}") from None
+
+
+async def projected_to(pool: asyncpg.Pool, ends: dict[int, int]) -> None:
+    """Wait until the tables stand at the given offsets."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            rows = await pool.fetch(
+                "select partition, next_offset from actionledger.projection_offsets"
+            )
+            if {row["partition"]: row["next_offset"] for row in rows} == ends:
+                return
+            await asyncio.sleep(0.01)
+
+
+def by_place(records: Iterable[Record], partition: int) -> list[Record]:
+    """Those of one partition."""
+    return [record for record in records if record.partition == partition]
