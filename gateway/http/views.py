@@ -33,8 +33,9 @@ _FINAL: Final[frozenset[str]] = frozenset(FINAL)
 class ActionView(BaseModel):
     """An action as it stands. `version` grows with everything that happens to it.
 
-    `reference` and `result` are the provider's; `code` says why it failed or is not known; `review`
-    why a person is needed. Times are milliseconds since 1970-01-01T00:00:00Z.
+    `reference` and `result` are the provider's; `code` says why it failed; `review` why a person is
+    needed; `next_check_at` when the ledger next does something about it by itself. Times are
+    milliseconds since 1970-01-01T00:00:00Z.
     """
 
     model_config = ConfigDict(
@@ -165,6 +166,8 @@ def of_progress(progress: Progress) -> ActionView:
         code=None if is_review else progress.code,
         review=progress.code if is_review else None,
         proof=progress.proof,
+        attempts=progress.attempts,
+        next_check_at=progress.next_check_at,
         ledger=LedgerPlace(partition=progress.ledger_partition, offset=progress.ledger_offset),
     )
 

@@ -67,7 +67,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How an action stands. `ledger_offset` is the place in its partition that says so."""
+    """How an action stands. `ledger_offset` is the place in its partition that says so;
+    `next_check_at` is when it next does something by itself, retry or lookup.
+    """
 
     key: str
     version: int
@@ -78,6 +80,8 @@ class Progress:
     proof: str | None
     ledger_partition: int
     ledger_offset: int
+    attempts: int = 0
+    next_check_at: int | None = None
 
 
 class LedgerClient:
@@ -322,6 +326,7 @@ class LedgerClient:
                 proof="report",
                 ledger_partition=partition,
                 ledger_offset=offset,
+                attempts=action.counted_attempts,
             )
         return Progress(
             key=key,
@@ -333,6 +338,8 @@ class LedgerClient:
             proof=action.proof,
             ledger_partition=partition,
             ledger_offset=offset,
+            attempts=action.counted_attempts,
+            next_check_at=None if action.timer is None else action.timer.due_at,
         )
 
     def _wake(self, key: str) -> None:

@@ -78,7 +78,6 @@ class Unknown(_Result):
     """The effect may or may not exist. At `next_check_at` the ledger asks the provider again."""
 
     attempts: int | None = None
-    code: str | None = None
     next_check_at: int | None = None
 
     @property
@@ -186,7 +185,8 @@ class Cancelled(_Result):
         """What happened, what may be done next, what must not."""
         return (
             f"The action {self.key} was cancelled before anything began; nothing has happened and "
-            "nothing will under this key."
+            "nothing will under this key. Do not ask for it again unless a person wants it after "
+            "all; that would be a business event of its own."
         )
 
 

@@ -118,7 +118,6 @@ def _unknown(a: _Action) -> r.Result:
         version=a.version,
         replayed=a.replayed is True,
         attempts=a.attempts,
-        code=a.code,
         next_check_at=a.next_check_at,
     )
 

@@ -1,0 +1,164 @@
+"""What the SDK does by itself when the network fails: the same bytes again, a few times only."""
+
+import asyncio
+import json
+import time
+
+import httpx
+import pytest
+
+from actionledger import (
+    CallerMistake,
+    Intent,
+    Ledger,
+    LedgerUnavailable,
+    Money,
+    Retries,
+    Succeeded,
+)
+from tests.flaky import FlakyTransport
+
+KEY = "charge:v1:acme:renewal-1"
+COMPLETED = json.dumps({"key": KEY, "status": "completed", "version": 5, "reference": "ch_1"})
+QUICK = Retries(attempts_max=4, total_ms=5_000, first_ms=1, cap_ms=5)
+INTENT = Intent(
+    operation="charge",
+    business_event="renewal-1",
+    environment="test",
+    money=Money(minor=4_990, currency="USD"),
+    params={"note": "hi \ud83d"},
+)
+
+
+def answering(status: int = 200, text: str = COMPLETED) -> httpx.AsyncBaseTransport:
+    """A ledger that says one thing."""
+    return httpx.MockTransport(lambda _: httpx.Response(status, text=text))
+
+
+def ledger(transport: httpx.AsyncBaseTransport, retries: Retries = QUICK) -> Ledger:
+    """The SDK over a transport."""
+    return Ledger("http://ledger", "al_key", transport=transport, retries=retries)
+
+
+@pytest.mark.parametrize(
+    "steps", [["refuse"], ["lose"], [503], [502, 504, 429], ["refuse", "lose", 503]]
+)
+async def test_trouble_is_asked_again_with_the_same_bytes(steps: list[str | int]) -> None:
+    """Whatever went wrong, every repetition is the request as it was, so its key is the same."""
+    transport = FlakyTransport(answering(), steps)
+    async with ledger(transport) as client:
+        result = await client.propose(INTENT)
+    assert isinstance(result, Succeeded)
+    assert len(transport.seen) == len(steps) + 1
+    assert len(set(transport.seen)) == 1
+
+
+async def test_asking_again_ends() -> None:
+    """After the last attempt it is unavailable, with what happened and what to do."""
+    transport = FlakyTransport(answering(), ["refuse"] * 100)
+    async with ledger(transport) as client:
+        with pytest.raises(LedgerUnavailable, match="ConnectError") as raised:
+            await client.propose(INTENT)
+    assert len(transport.seen) == QUICK.attempts_max
+    assert "it is safe" in raised.value.hint
+    assert "do not try another way" in raised.value.text_for_model
+
+
+async def test_asking_again_ends_in_time() -> None:
+    """A wait that would pass the total is not begun."""
+    transport = FlakyTransport(answering(), [503] * 100)
+    slow = Retries(attempts_max=100, total_ms=50, first_ms=60_000, cap_ms=60_000)
+    begun = time.monotonic()
+    async with ledger(transport, slow) as client:
+        with pytest.raises(LedgerUnavailable, match="503"):
+            await client.get(KEY)
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422, 500])
+async def test_a_refusal_is_never_asked_again(status: int) -> None:
+    """What was answered is answered."""
+    problem = {"title": "No.", "code": "x", "hint": "Stop.", "asking_again": "never_helps"}
+    transport = FlakyTransport(answering(status, json.dumps(problem)), [])
+    async with ledger(transport) as client:
+        with pytest.raises(Exception, match=r"No\."):
+            await client.get(KEY)
+    assert len(transport.seen) == 1
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    """The API key goes to no other address."""
+    transport = FlakyTransport(
+        httpx.MockTransport(lambda _: httpx.Response(307, headers={"Location": "http://evil/"})), []
+    )
+    async with ledger(transport) as client:
+        with pytest.raises(Exception, match="307"):
+            await client.propose(INTENT)
+    assert len(transport.seen) == 1
+
+
+async def test_the_request_bears_the_key_and_only_ascii() -> None:
+    """Half a character arrives as what it is, for the ledger to refuse by name."""
+    seen: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200, text=COMPLETED)
+
+    async with ledger(httpx.MockTransport(answer)) as client:
+        await client.propose(INTENT, wait_ms=99_999)
+        await client.get("charge:v1:acme:e#item")
+        await client.cancel(KEY, reason="é")
+    first, second, third = seen
+    assert first.headers["authorization"] == "Bearer al_key"
+    assert first.url.params["wait_ms"] == "30000"
+    assert b"\\ud83d" in first.content
+    assert json.loads(first.content)["money"] == {"minor": 4_990, "currency": "USD"}
+    assert "item" not in json.loads(first.content)
+    assert second.url.raw_path == b"/v1/actions/charge:v1:acme:e%23item"
+    assert json.loads(third.content) == {"reason": "é"}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+async def test_what_json_cannot_say_is_the_callers_mistake(value: float) -> None:
+    """It is found before anything is sent."""
+    transport = FlakyTransport(answering(), [])
+    async with ledger(transport) as client:
+        with pytest.raises(CallerMistake):
+            await client.propose(INTENT.model_copy(update={"params": {"x": value}}))
+    assert not transport.seen
+
+
+async def test_a_long_answer_is_cut() -> None:
+    """An endless body is no answer of a ledger."""
+    async with ledger(answering(200, "x" * 5_000_000)) as client:
+        with pytest.raises(Exception, match="no action"):
+            await client.get(KEY)
+
+
+async def test_a_cancelled_call_is_not_asked_again() -> None:
+    """Whoever stops waiting stops asking."""
+    transport = FlakyTransport(answering(), [503] * 100)
+    slow = Retries(attempts_max=100, total_ms=60_000, first_ms=60_000, cap_ms=60_000)
+    async with ledger(transport, slow) as client:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await client.get(KEY)
+    assert len(transport.seen) == 1
+
+
+def test_waits_are_jittered_and_bounded() -> None:
+    """Doubling up to the cap, drawn from the whole range, never less than was asked for."""
+    retries = Retries(first_ms=100, cap_ms=1_000)
+    for attempt in range(1, 60):
+        draws = [retries.wait_ms(attempt, 0) for _ in range(50)]
+        assert 1 <= min(draws) <= max(draws) <= min(1_000, 100 * 2 ** (attempt - 1))
+    assert len({retries.wait_ms(10, 0) for _ in range(50)}) > 10
+    assert retries.wait_ms(1, 700) >= 700
+    assert retries.wait_ms(1, 999_999) == 1_000
+
+
+def test_an_address_without_a_scheme_is_refused_at_once() -> None:
+    """The mistake shows where it is made."""
+    with pytest.raises(ValueError, match="http"):
+        Ledger("127.0.0.1:8788", "al_key")
