@@ -199,18 +199,19 @@ def _launch_supervisor(folder: Path, cache: Path, lock_descriptor: int) -> None:
 
 async def _until_ready(folder: Path, report: Report) -> Running:
     """Follow the state file until all is ready, or until it cannot be any more."""
-    started = time.monotonic()
+    started = moving = time.monotonic()
     told = -1
     while time.monotonic() - started < limits.UP_MS_MAX / 1000:
         state = read_state(folder)
         if state is not None and state.phase is Phase.READY and _is_supervised(state):
             _tell(folder, state, told, report)
             return _running(state)
-        waited_ms = (time.monotonic() - started) * 1000
         _require_holder(folder)
         if state is not None and state.phase is Phase.STARTING:
             told = _tell(folder, state, told, report)
-        elif waited_ms > limits.BUSY_MS_MAX:
+            moving = time.monotonic()
+        # A start that failed just now is still letting go of the folder.
+        elif time.monotonic() - moving > limits.BUSY_MS_MAX / 1000:
             raise FolderBusyError(folder)
         await asyncio.sleep(limits.POLL_MS / 1000)
     raise ProcessFailedError("The start", "took too long", log=folder / "logs")
