@@ -14,7 +14,7 @@ from typing import assert_never
 
 from ledger.core import inputs as i
 from ledger.core.facts import AttemptStarted
-from ledger.core.request import Request, canonical_form
+from ledger.core.request import RecordedRequest, canonical_form
 from ledger.log.crashpoints import crash_point
 from ledger.log.envelope import outgoing, read_ledger
 from ledger.log.follow import operations_of_published
@@ -148,14 +148,14 @@ class Executor:
         self._hands.ended(assignment)
         self.acted_count += 1
 
-    async def _request_at(self, assignment: Assignment) -> Request:
+    async def _request_at(self, assignment: Assignment) -> RecordedRequest:
         """The request as the ledger recorded it, from the place that the start points to."""
         record = await self._log.read_one(
             Topic.LEDGER, assignment.partition, assignment.start.intent_offset
         )
         return request_in(record.value, assignment.start.action)
 
-    async def _call(self, assignment: Assignment, request: Request) -> i.Report | i.Decline:
+    async def _call(self, assignment: Assignment, request: RecordedRequest) -> i.Report | i.Decline:
         start = assignment.start
         performer = self._performers.get(start.provider)
         if performer is None:
@@ -205,22 +205,22 @@ class Executor:
         await self._appender.append(Topic.ATTEMPTS, assignment.partition, [record])
 
 
-def request_in(value: bytes, action: str) -> Request:
+def request_in(value: bytes, action: str) -> RecordedRequest:
     """The request of an action in the ledger record that recorded its intent."""
     read = read_ledger(value)
     for fact in getattr(read, "facts", ()):
         if fact.type == "intent.recorded" and fact.action == action:
-            request: Request = fact.request
+            request: RecordedRequest = fact.request
             return request
     raise LookupError(f"no intent of {action} at the place its start points to")
 
 
-def canonical_params(request: Request) -> dict[str, object]:
+def canonical_params(request: RecordedRequest) -> dict[str, object]:
     """The parameters in the form that was hashed, so that what is sent is what was approved."""
     return dict(canonical_form(request)["params"])  # type: ignore[arg-type] # params are an object
 
 
-def provider_request(start: AttemptStarted, request: Request) -> port.ProviderRequest:
+def provider_request(start: AttemptStarted, request: RecordedRequest) -> port.ProviderRequest:
     """What the adapter is given: the recorded request, nothing added."""
     return port.ProviderRequest(
         action_key=start.action,

@@ -14,7 +14,7 @@ from ledger.core.facts import AttemptStarted, IntentRecorded
 from ledger.core.inputs import Decline, Offered, Report, ReportedOutcome
 from ledger.core.limits import INTENTS_REMEMBERED_MAX, OFFERS_UNSPENT_MAX, STARTS_REMEMBERED_MAX
 from ledger.core.records import Decision
-from ledger.core.request import Request, request_hash
+from ledger.core.request import RecordedRequest, request_hash
 from ledger.log.envelope import MARK_EPOCH, MARK_START, marks_of
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
@@ -31,7 +31,7 @@ class Assignment:
     start: AttemptStarted
     stream: str
     partition: int
-    request: Request | None
+    request: RecordedRequest | None
     offered_mono_ms: int
 
     def until(self, log_time: int) -> int:
@@ -62,7 +62,7 @@ class Assignment:
 
 
 def objection(
-    assignment: Assignment, request: Request, mono_ms: int, *, margin_ms: int
+    assignment: Assignment, request: RecordedRequest, mono_ms: int, *, margin_ms: int
 ) -> str | None:
     """Why the holder must not send now, or None. Asked last of all, with the connection open and no
     byte sent.
@@ -103,7 +103,7 @@ class Hands:
         self._slots = slots_by_partition
         self._places = {part: _Place(PartitionFold(part)) for part in slots_by_partition}
         self._acted: OrderedDict[tuple[str, int], None] = OrderedDict()
-        self._intents: OrderedDict[tuple[int, int], Request] = OrderedDict()
+        self._intents: OrderedDict[tuple[int, int], RecordedRequest] = OrderedDict()
         self._mark = MARK_START + incarnation.encode()
 
     def begin(self, partition: int, *, next_offset: int, epoch: int) -> None:
@@ -154,7 +154,7 @@ class Hands:
         request = self._intents.get((place.fold.partition, start.intent_offset))
         return Assignment(start, read.stream, place.fold.partition, request, sent_mono_ms)
 
-    def _remember(self, partition: int, offset: int, request: Request) -> None:
+    def _remember(self, partition: int, offset: int, request: RecordedRequest) -> None:
         self._intents[partition, offset] = request
         while len(self._intents) > INTENTS_REMEMBERED_MAX:
             self._intents.popitem(last=False)

@@ -86,7 +86,7 @@ class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has n
             self._consumer.resume(place)
 
     async def read(self, timeout_ms: int) -> list[Record]:
-        """What there is; empty when nothing came in time. Never cancel it: that leaks in aiokafka."""
+        """What there is; empty when nothing came in time. Never cancel it: aiokafka leaks then."""
         fetched = await self._consumer.getmany(timeout_ms=timeout_ms, max_records=ROUND_RECORDS_MAX)
         return records_of(fetched, len(self._log.prefix))
 

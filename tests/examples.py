@@ -15,6 +15,7 @@ from ledger.core.money import Money
 from ledger.core.offers import Offer
 from ledger.core.operation import Operation
 from ledger.core.request import Request, request_hash
+from ledger.core.request import recorded as as_recorded
 
 T0: Final = 1_800_000_000_000
 
@@ -307,7 +308,7 @@ def recorded(key: str = CHARGE, *, at: int = 0, step_ms: int = STEP_MS) -> f.Int
     return f.IntentRecorded(
         action=key,
         version=0,
-        request=request(key),
+        request=as_recorded(request(key)),
         request_hash=request_hash(request(key)),
         provider=operation.provider,
         account=operation.account,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
 from ledger.core import facts as f
-from ledger.core.invariants import invariant
+from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.limits import SOURCES_KEPT_MAX
 from ledger.core.state import OPEN, Action, Attempt, AttemptStatus, Lookup, Status, Stream, Timer
 from ledger.core.table import ACCEPTED
@@ -34,10 +34,8 @@ def evolve(stream: Stream, fact: f.AnyFact, place: Place) -> Stream:
     for position, action in enumerate(stream.actions):
         if action.key == fact.action:
             invariant(fact.version == action.version + 1, "an action's versions have no gap")
-            invariant(
-                (action.status, fact.type) in ACCEPTED,
-                f"{fact.type} cannot follow the status {action.status}",
-            )
+            if (action.status, fact.type) not in ACCEPTED:
+                raise BrokenInvariantError(f"{fact.type} cannot follow the status {action.status}")
             after = _after(action, fact, place)
             return Stream(
                 stream.key,

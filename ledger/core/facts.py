@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue
 
 from ledger.core.inputs import EvidenceKind, Meaning, Retry
 from ledger.core.money import Money
-from ledger.core.request import Request
+from ledger.core.request import RecordedRequest
 from ledger.core.wire import Count, Milliseconds, Text, Wire
 
 ReviewReason = Literal[
@@ -37,7 +37,7 @@ class IntentRecorded(Wire):
     type: Literal["intent.recorded"] = "intent.recorded"
     action: Text
     version: Count
-    request: Request
+    request: RecordedRequest
     request_hash: Text
     provider: Text
     account: Text

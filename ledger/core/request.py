@@ -162,7 +162,21 @@ def _check_depth(path: _Path) -> None:
         )
 
 
-class Request(Wire):
+class RecordedRequest(Wire):
+    """A request as it stands in the log: checked when it came in, read without checking it again,
+    because every reader of the ledger reads it.
+    """
+
+    operation: str
+    version: int
+    target: str | None = None
+    params: dict[str, JsonValue] = Field(default_factory=dict)
+    money: Money | None = None
+    principal: str
+    environment: str
+
+
+class Request(RecordedRequest):
     """What is asked of the world, in full. `principal` is who asks, `environment` where it holds.
 
     Two requests with one hash ask for the same thing; params differ from their canonical form in
@@ -180,7 +194,12 @@ class Request(Wire):
     environment: Annotated[str, _identifier(check_component, "environment")]
 
 
-def canonical_request(request: Request) -> bytes:
+def recorded(request: RecordedRequest) -> RecordedRequest:
+    """A checked request as it goes into the log, and as it will be read back."""
+    return RecordedRequest.model_construct(**dict(request))
+
+
+def canonical_request(request: RecordedRequest) -> bytes:
     """The bytes that are hashed and kept: RFC 8785, free text in normal form C, absent fields left
     out.
     """
@@ -196,19 +215,19 @@ def hash_canonical(form: bytes) -> str:
     return f"sha256:{hashlib.sha256(_HASH_DOMAIN + form).hexdigest()}"
 
 
-def request_hash(request: Request) -> str:
+def request_hash(request: RecordedRequest) -> str:
     """`sha256:` and the hex digest of the domain and the canonical request."""
     return hash_canonical(canonical_request(request))
 
 
-def canonical_form(request: Request) -> dict[str, JsonValue]:
+def canonical_form(request: RecordedRequest) -> dict[str, JsonValue]:
     """The value whose RFC 8785 bytes are the canonical request."""
     form = _form(request)
     form["params"] = _normal(request.params)
     return form
 
 
-def _form(request: Request) -> dict[str, JsonValue]:
+def _form(request: RecordedRequest) -> dict[str, JsonValue]:
     form: dict[str, JsonValue] = {
         "environment": request.environment,
         "operation": request.operation,
@@ -247,13 +266,13 @@ class Difference:
 
 
 def differences(
-    a: Request | Mapping[str, JsonValue], b: Request | Mapping[str, JsonValue]
+    a: RecordedRequest | Mapping[str, JsonValue], b: RecordedRequest | Mapping[str, JsonValue]
 ) -> tuple[Difference, ...]:
     """Field by field what differs between two canonical requests, in the order of paths, at most
     DIFFERENCES_MAX.
     """
-    was = canonical_form(a) if isinstance(a, Request) else dict(a)
-    now = canonical_form(b) if isinstance(b, Request) else dict(b)
+    was = canonical_form(a) if isinstance(a, RecordedRequest) else dict(a)
+    now = canonical_form(b) if isinstance(b, RecordedRequest) else dict(b)
     return tuple(islice(_differences(was, now, ()), DIFFERENCES_MAX))
 
 

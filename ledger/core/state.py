@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from ledger.core.request import Request
+from ledger.core.request import RecordedRequest
 
 
 class Status(StrEnum):
@@ -106,7 +106,7 @@ class Action:
     key: str
     version: int
     status: Status
-    request: Request
+    request: RecordedRequest
     request_hash: str
     provider: str
     account: str

@@ -40,7 +40,8 @@ class LogUnreachableError(LedgerError):
 
 
 class TruncatedLogError(LedgerError):
-    """The log ends before, or begins behind, a position that this reader holds: records are gone."""
+    """The log ends before, or begins behind, a position that a reader holds: records are gone."""
+    """
 
 
 class KafkaAppender:

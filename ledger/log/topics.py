@@ -47,7 +47,8 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """What a topic must look like on the broker. `retention_ms` of -1 keeps its records for ever."""
+    """A topic as it must be on the broker. `retention_ms` of -1 keeps its records for ever."""
+    """
 
     topic: Topic
     partitions: int

@@ -13,7 +13,7 @@ from ledger.core.ids import ActionKey, MalformedId
 from ledger.core.inputs import Cancel, Propose
 from ledger.core.limits import DIFFERENCES_MAX, STREAM_ACTIONS_ORDINARY_MAX
 from ledger.core.rejections import Detail, Refused, Rejection
-from ledger.core.request import Request, differences, request_hash
+from ledger.core.request import Request, differences, recorded, request_hash
 from ledger.core.state import Action, Status
 
 
@@ -77,7 +77,7 @@ def _record(draft: Draft, given: Propose, digest: str, operation: Operation) -> 
         IntentRecorded(
             action=given.key,
             version=draft.version(given.key),
-            request=given.request,
+            request=recorded(given.request),
             request_hash=digest,
             provider=operation.provider,
             account=operation.account,
