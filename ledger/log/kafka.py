@@ -41,7 +41,6 @@ class LogUnreachableError(LedgerError):
 
 class TruncatedLogError(LedgerError):
     """The log ends before, or begins behind, a position that a reader holds: records are gone."""
-    """
 
 
 class KafkaAppender:

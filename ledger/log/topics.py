@@ -48,7 +48,6 @@ HOUR_MS = 3_600_000
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
     """A topic as it must be on the broker. `retention_ms` of -1 keeps its records for ever."""
-    """
 
     topic: Topic
     partitions: int
