@@ -14,7 +14,6 @@ from typing import Final, assert_never
 from ledger.core.facts import LookupStarted
 from ledger.core.ids import stream_key_of
 from ledger.core.inputs import Evidence, EvidenceKind, Meaning
-from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.log.envelope import outgoing
 from ledger.log.port import Outgoing
 from ledger.log.topics import Topic, partition_of
@@ -159,6 +158,3 @@ def _part(text: str) -> str:
     if len(text) <= SOURCE_PART_CHARS_MAX and ":" not in text and text.isprintable():
         return text
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
-
-
-assert 4 * SOURCE_PART_CHARS_MAX + len("webhook:::") <= TEXT_CHARS_MAX  # noqa: S101 - a bound on bounds

@@ -38,7 +38,6 @@ class ParkedReason(StrEnum):
     REFERENCE_AMBIGUOUS = "reference_ambiguous"
     MARKS_DISAGREE = "marks_disagree"
     ACCOUNT_DIFFERS = "account_differs"
-    PROVIDER_UNKNOWN = "provider_unknown"
 
 
 AWAITS_REFERENCE: frozenset[ParkedReason] = frozenset(

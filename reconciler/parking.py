@@ -1,0 +1,274 @@
+"""Webhooks in Postgres: each recorded once, parked until it is somebody's, matched when it is.
+
+Guarantees that a record read again changes nothing, that of any number of deliveries of one event
+one row decides, and that a row says `matched` only after its evidence was durable: whoever calls
+appends first and records second, so a crash between the two repeats the evidence, never loses it.
+Must never write any other table. Called by the webhook agent and the inquirer's sweep; the
+statements are in `parking.sql`.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
+
+import asyncpg
+
+from ledger.core.money import Money
+from reconciler.evidence import Receipt
+from reconciler.limits import PARKED_MS
+from reconciler.matching import (
+    AWAITS_REFERENCE,
+    Irrelevant,
+    Match,
+    Matched,
+    Parked,
+)
+from reconciler.providers.port import MappedWebhook, Unrecognised
+from reconciler.statements import statements
+
+Connection: TypeAlias = (
+    "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+)
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TIME_MS_MAX: Final = 250_000_000_000_000
+"""Year 9892: what a provider says beyond it is no time, and a `timestamptz` could not hold it."""
+
+
+class Reference(NamedTuple):
+    """A provider's name for an effect, on one of its accounts."""
+
+    provider: str
+    account: str
+    reference: str
+
+
+class EventName(NamedTuple):
+    """What identifies an event of a provider, whatever its deliveries."""
+
+    provider: str
+    account: str
+    event_id: str
+
+
+class Position(NamedTuple):
+    """Where a webhook stands on its topic."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookRow:
+    """What is kept of one webhook. `received_at` and `matched_at` are milliseconds."""
+
+    receipt: Receipt
+    event_id: str
+    received_at: int
+    mapping_hash: str
+    mapped: MappedWebhook | Unrecognised
+    match: Match
+    matched_at: int
+
+    @property
+    def position(self) -> Position:
+        """Where the webhook stands."""
+        return Position(self.receipt.partition, self.receipt.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A parked webhook whose reference became known, with the actions known under it."""
+
+    receipt: Receipt
+    mapped: MappedWebhook
+    known: tuple[str, ...]
+
+
+async def known_references(
+    connection: Connection, wanted: Collection[Reference]
+) -> dict[Reference, tuple[str, ...]]:
+    """The action keys known under each reference; a reference nobody knows is absent."""
+    if not wanted:
+        return {}
+    rows = await connection.fetch(_sql("known_references"), *_columns(wanted))
+    found: defaultdict[Reference, list[str]] = defaultdict(list)
+    for provider, account, reference, action_key in rows:
+        found[Reference(provider, account, reference)].append(action_key)
+    return {reference: tuple(keys) for reference, keys in found.items()}
+
+
+async def decided_events(
+    connection: Connection, events: Collection[EventName]
+) -> dict[EventName, Position]:
+    """The events that have a deciding row already, with its place."""
+    if not events:
+        return {}
+    rows = await connection.fetch(_sql("decided_events"), *_columns(events))
+    return {
+        EventName(provider, account, event_id): Position(partition, offset)
+        for provider, account, event_id, partition, offset in rows
+    }
+
+
+async def record_webhooks(connection: Connection, rows: Sequence[WebhookRow]) -> set[Position]:
+    """Record a batch in one transaction; the places that are further deliveries of an event.
+
+    Safe to repeat: a place that has a row keeps it.
+    """
+    if not rows:
+        return set()
+    values = [_values(row) for row in rows]
+    async with connection.transaction():
+        await connection.execute(_sql("record_first"), values)
+        duplicates = await connection.fetch(_sql("record_duplicates"), values)
+    return {Position(partition, offset) for partition, offset in duplicates}
+
+
+async def lock_matchable(connection: Connection, *, now_ms: int, rows_max: int) -> list[Waiting]:
+    """Parked webhooks that can be matched again, locked until the caller's transaction ends."""
+    rows = await connection.fetch(
+        _sql("lock_matchable"),
+        sorted(AWAITS_REFERENCE),
+        _time(now_ms - PARKED_MS),
+        rows_max,
+    )
+    return [Waiting(_receipt(row), _mapped(row), tuple(row["known"])) for row in rows]
+
+
+async def settle_waiting(
+    connection: Connection, waiting: Waiting, match: Matched | Parked, *, now_ms: int
+) -> None:
+    """Write down what became of a parked webhook, after its evidence is durable."""
+    place = (waiting.receipt.partition, waiting.receipt.offset)
+    match match:
+        case Matched(action_key=action_key, by=by):
+            await connection.execute(
+                _sql("settle_matched"), *place, action_key, by.value, _time(now_ms)
+            )
+        case Parked(reason=reason):
+            await connection.execute(_sql("settle_parked"), *place, reason.value)
+        case _:
+            assert_never(match)
+
+
+async def parked_counts(connection: Connection, *, now_ms: int) -> dict[str, int]:
+    """How many webhooks are parked as of a moment, by reason."""
+    rows = await connection.fetch(_sql("parked_counts"), _time(now_ms))
+    return {f"{classification}:{reason}": count for classification, reason, count in rows}
+
+
+def _sql(name: str) -> str:
+    return statements("reconciler", "parking.sql")[name]
+
+
+def _columns(
+    wanted: Collection[tuple[str, str, str]],
+) -> tuple[list[str], list[str], list[str]]:
+    first, second, third = zip(*wanted, strict=True)
+    return list(first), list(second), list(third)
+
+
+def _time(at_ms: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=at_ms)
+
+
+def _values(row: WebhookRow) -> tuple[object, ...]:
+    """The row in the order of the table's columns."""
+    receipt, mapped = row.receipt, row.mapped
+    head = (
+        receipt.partition,
+        receipt.offset,
+        receipt.provider,
+        receipt.account,
+        row.event_id,
+        _time(row.received_at),
+    )
+    occurred_at = None
+    if isinstance(mapped, MappedWebhook) and mapped.occurred_at <= _TIME_MS_MAX:
+        occurred_at = _time(mapped.occurred_at)
+    return (
+        *head,
+        occurred_at,
+        receipt.sha256,
+        row.mapping_hash,
+        *_said(mapped),
+        *_verdict(row.match, row.matched_at),
+    )
+
+
+def _said(mapped: MappedWebhook | Unrecognised) -> tuple[object, ...]:
+    """Event type, meaning, effect, account, reference, our two keys, amount and currency."""
+    if isinstance(mapped, Unrecognised):
+        return (mapped.event_type, None, None, None, None, None, None, None, None)
+    money = mapped.money
+    return (
+        mapped.event_type,
+        mapped.meaning,
+        mapped.effect,
+        mapped.account,
+        mapped.reference,
+        mapped.action_key,
+        mapped.provider_key,
+        None if money is None else money.minor,
+        None if money is None else money.currency,
+    )
+
+
+def _verdict(match: Match, matched_at: int) -> tuple[object, ...]:
+    """Classification, reason, action key, matched by, matched at."""
+    match match:
+        case Matched(action_key=action_key, by=by):
+            return ("matched", None, action_key, by.value, _time(matched_at))
+        case Parked(reason=reason):
+            return ("parked", reason.value, None, None, None)
+        case Irrelevant():
+            return ("irrelevant", None, None, None, None)
+        case Unrecognised(code=code):
+            return ("unrecognised", code, None, None, None)
+        case _:
+            assert_never(match)
+
+
+def _receipt(row: asyncpg.Record) -> Receipt:
+    return Receipt(
+        provider=row["provider"],
+        account=row["account"],
+        partition=row["partition"],
+        offset=row["topic_offset"],
+        sha256=row["sha256"],
+    )
+
+
+_MEANINGS: Final[dict[str, Literal["final", "progress", "irrelevant"]]] = {
+    "final": "final",
+    "progress": "progress",
+    "irrelevant": "irrelevant",
+}
+_EFFECTS: Final[dict[str, Literal["exists", "none", "pending"]]] = {
+    "exists": "exists",
+    "none": "none",
+    "pending": "pending",
+}
+
+
+def _mapped(row: asyncpg.Record) -> MappedWebhook:
+    """What the mapping made of a parked webhook, as it was when the row was written."""
+    occurred_at = row["occurred_at"]
+    currency = row["currency"]
+    return MappedWebhook(
+        meaning=_MEANINGS[row["meaning"]],
+        effect=_EFFECTS[row["effect"]],
+        event_id=row["event_id"],
+        event_type=row["event_type"],
+        account=row["speaks_for"],
+        reference=row["reference"],
+        action_key=row["claimed_key"],
+        provider_key=row["provider_key"],
+        money=None if currency is None else Money(minor=row["amount_minor"], currency=currency),
+        occurred_at=0
+        if occurred_at is None
+        else (occurred_at - _EPOCH) // timedelta(milliseconds=1),
+    )

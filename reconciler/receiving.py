@@ -1,0 +1,243 @@
+"""What is done with webhooks that were received: read, understood, matched, told to the ledger,
+recorded.
+
+Guarantees for every record of a batch, in this order: what cannot be read stands whole on the topic
+`quarantine`; what matches an action is durable on `evidence`; then all of it is a row. So a crash
+anywhere repeats and never loses, and repeats count once. A fault of ours in one record sets that
+record aside and lets the others go on. Trouble with Kafka or Postgres is raised, nothing of the
+batch is to be acknowledged then, and the whole batch may be handled again.
+
+Must never ask a provider or decide anything about an action. Called by the webhook agent.
+"""
+
+import asyncio
+import hashlib
+import inspect
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import asyncpg
+
+from ledger.core.errors import LedgerError
+from ledger.log.envelope import Unreadable
+from ledger.log.port import Outgoing, Record
+from ledger.log.quarantine import quarantined
+from ledger.log.steady import SteadyAppender
+from ledger.log.topics import Topic
+from ledger.log.webhook_record import WebhookReceived, read_webhook
+from reconciler.evidence import Receipt, webhook_evidence, webhook_record
+from reconciler.matching import Matched, Parked, match_webhook
+from reconciler.parking import (
+    EventName,
+    Position,
+    Reference,
+    WebhookRow,
+    decided_events,
+    known_references,
+    record_webhooks,
+)
+from reconciler.providers.port import MappedWebhook, Unrecognised, WebhookMapping
+
+logger = logging.getLogger("actionledger")
+
+ACQUIRE_SECONDS = 5.0
+FAULT = "handling_failed"
+"""The reason in quarantine of a record on which our own code failed."""
+
+
+def mapping_hash(mapping: WebhookMapping) -> str:
+    """The hash of the code that gives a provider's webhooks their meaning."""
+    source = inspect.getsource(inspect.getmodule(type(mapping)) or type(mapping))
+    return f"sha256:{hashlib.sha256(source.encode()).hexdigest()}"
+
+
+def is_trouble(failure: BaseException) -> bool:
+    """Whether a failure is the surroundings' and may pass, rather than this record's.
+
+    What Postgres cannot store is the record's: asyncpg says so with a ValueError beside its own
+    error, Postgres with a data or constraint error.
+    """
+    match failure:
+        case ValueError() | asyncpg.DataError() | asyncpg.IntegrityConstraintViolationError():
+            return False
+        case LedgerError() | asyncpg.PostgresError() | asyncpg.InterfaceError() | OSError():
+            return True
+        case _:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Understood:
+    """A record that could be read, with what the mapping made of it."""
+
+    record: Record
+    received: WebhookReceived
+    receipt: Receipt
+    mapped: MappedWebhook | Unrecognised
+
+    @property
+    def event(self) -> EventName:
+        """The event as its provider names it."""
+        event_id = (
+            self.mapped.event_id
+            if isinstance(self.mapped, MappedWebhook)
+            else self.received.event_id
+        )
+        return EventName(self.received.provider, self.received.account, event_id)
+
+    @property
+    def reference(self) -> Reference | None:
+        """The provider's name for the effect, where the webhook gives one."""
+        if isinstance(self.mapped, Unrecognised) or self.mapped.reference is None:
+            return None
+        return Reference(self.received.provider, self.received.account, self.mapped.reference)
+
+
+class WebhookDesk:
+    """Takes webhooks to where they belong, a batch at a time."""
+
+    def __init__(
+        self,
+        appender: SteadyAppender,
+        pool: asyncpg.Pool,
+        mappings: Mapping[str, WebhookMapping],
+        *,
+        partitions: int,
+        now_ms: Callable[[], int],
+        shared_accounts: frozenset[str] = frozenset(),
+    ) -> None:
+        """`mappings` by the provider's name; `shared_accounts` are those that others write to."""
+        self._appender = appender
+        self._pool = pool
+        self._mappings = mappings
+        self._hashes = {name: mapping_hash(mapping) for name, mapping in mappings.items()}
+        self._partitions = partitions
+        self._now_ms = now_ms
+        self._shared_accounts = shared_accounts
+
+    async def handle(self, records: Sequence[Record]) -> None:
+        """Take a batch to its end. Raises trouble of the surroundings only, see `is_trouble`."""
+        try:
+            await self._handle(records)
+        except Exception as failure:
+            if is_trouble(failure):
+                raise
+            if len(records) == 1:
+                await self._set_aside(records[0], FAULT, repr(failure))
+                logger.exception("webhook_fault", extra=_place(records[0]))
+                return
+            # One record at a time tells the one at fault from those beside it.
+            for record in records:
+                await self.handle([record])
+
+    async def _handle(self, records: Sequence[Record]) -> None:
+        understood = [
+            understood
+            for record in records
+            if (understood := await self._understand(record)) is not None
+        ]
+        if not understood:
+            return
+        async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
+            known = await known_references(
+                connection, {one.reference for one in understood if one.reference is not None}
+            )
+            decided = await decided_events(connection, {one.event for one in understood})
+        rows = [self._row(one, known) for one in understood]
+        await self._tell(rows, understood, decided)
+        async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
+            duplicates = await record_webhooks(connection, rows)
+        for row in rows:
+            _log(row, is_duplicate=row.position in duplicates)
+
+    async def _understand(self, record: Record) -> _Understood | None:
+        """Read a record and ask its provider's mapping; None when it was set aside."""
+        received = read_webhook(record)
+        if isinstance(received, Unreadable):
+            await self._set_aside(record, received.reason, received.detail)
+            return None
+        mapping = self._mappings.get(received.provider)
+        mapped = (
+            Unrecognised("provider_unknown") if mapping is None else mapping.map(received.raw())
+        )
+        receipt = Receipt(
+            provider=received.provider,
+            account=received.account,
+            partition=record.partition,
+            offset=record.offset,
+            sha256=received.sha256,
+        )
+        return _Understood(record, received, receipt, mapped)
+
+    async def _set_aside(self, record: Record, reason: str, detail: str) -> None:
+        outgoing = quarantined(record, reason=reason, detail=detail)
+        await self._appender.append(Topic.QUARANTINE, record.partition, [outgoing])
+        logger.error("webhook_quarantined", extra={**_place(record), "reason": reason})
+
+    def _row(self, one: _Understood, known: Mapping[Reference, tuple[str, ...]]) -> WebhookRow:
+        reference = one.reference
+        match = match_webhook(
+            one.mapped,
+            account=one.received.account,
+            known=() if reference is None else known.get(reference, ()),
+            shared_accounts=self._shared_accounts,
+        )
+        return WebhookRow(
+            receipt=one.receipt,
+            event_id=one.event.event_id,
+            received_at=one.record.timestamp,
+            mapping_hash=self._hashes.get(one.received.provider, "none"),
+            mapped=one.mapped,
+            match=match,
+            matched_at=self._now_ms(),
+        )
+
+    async def _tell(
+        self,
+        rows: Sequence[WebhookRow],
+        understood: Sequence[_Understood],
+        decided: Mapping[EventName, Position],
+    ) -> None:
+        """Append the evidence of what matched and was not told before, all partitions at once."""
+        by_partition: defaultdict[int, list[Outgoing]] = defaultdict(list)
+        told = set(decided)
+        for row, one in zip(rows, understood, strict=True):
+            if one.event in told or not isinstance(row.match, Matched):
+                continue
+            if isinstance(row.mapped, MappedWebhook):
+                told.add(one.event)
+                evidence = webhook_evidence(row.match, row.mapped, row.receipt)
+                placed = webhook_record(evidence, row.receipt, self._partitions)
+                by_partition[placed.partition].append(placed.record)
+        appends = [
+            self._appender.append(Topic.EVIDENCE, partition, records)
+            for partition, records in by_partition.items()
+        ]
+        # All are awaited before the first failure is told, so that none lands behind our back.
+        for outcome in await asyncio.gather(*appends, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+
+def _place(record: Record) -> dict[str, object]:
+    return {"topic": record.topic, "partition": record.partition, "offset": record.offset}
+
+
+def _log(row: WebhookRow, *, is_duplicate: bool) -> None:
+    fields: dict[str, object] = {
+        "provider": row.receipt.provider,
+        "account": row.receipt.account,
+        "event_id": row.event_id,
+        "partition": row.receipt.partition,
+        "offset": row.receipt.offset,
+    }
+    if is_duplicate:
+        logger.info("webhook_repeated", extra=fields)
+    elif isinstance(row.match, Matched):
+        logger.info("webhook_matched", extra={**fields, "action": row.match.action_key})
+    elif isinstance(row.match, Parked):
+        logger.warning("webhook_parked", extra={**fields, "reason": row.match.reason.value})
+    elif isinstance(row.match, Unrecognised):
+        logger.warning("webhook_unrecognised", extra={**fields, "reason": row.match.code})

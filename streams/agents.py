@@ -1,0 +1,137 @@
+"""The Faust agents: one over `webhooks`, one over `attention`.
+
+Guarantees that an event is acknowledged only when it was handled to its end: what cannot be read is
+set aside whole, what needs something that is away is tried again in place, and when that takes too
+long, or anything escapes, the consumer is poisoned before Faust can acknowledge what failed, and
+the process ends. Must never produce through Faust: evidence goes through our own appender.
+
+`concurrency=1`: order within a partition, and acknowledgements in order. Added to an app by the
+wiring, before it starts.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from faust.types import EventT, StreamT
+
+from ledger.core.errors import LedgerError
+from ledger.log.attention_record import read_attention
+from ledger.log.envelope import Unreadable
+from ledger.log.port import Record
+from ledger.log.quarantine import quarantined
+from ledger.log.steady import SteadyAppender
+from ledger.log.topics import Topic
+from reconciler.receiving import WebhookDesk, is_trouble
+from streams.app import SafeApp
+from streams.attention import AttentionWindow
+from streams.clock import mono_ms
+from streams.limits import (
+    EVENT_BACKOFF_FIRST_MS,
+    EVENT_BACKOFF_MAX_MS,
+    EVENT_DEADLINE_MS,
+    EVENTS_AT_ONCE_MAX,
+    EVENTS_WAIT_MS,
+)
+
+if TYPE_CHECKING:
+    import faust
+
+logger = logging.getLogger("actionledger")
+
+Handle = Callable[[Sequence[Record]], Awaitable[None]]
+
+
+class EventDeadlineError(LedgerError):
+    """Something that an event needs was away for longer than its deadline."""
+
+
+def add_agent(app: SafeApp, topic_name: str, handle: Handle, *, deadline_ms: int) -> None:
+    """An agent over a topic that hands batches of its records to `handle`."""
+    prefix_chars = len(topic_name) - len(topic_name.rpartition(".")[2])
+
+    async def settle_events(stream: StreamT[Any]) -> None:
+        whole = cast("faust.Stream[Any]", stream)
+        async for events in whole.take_events(EVENTS_AT_ONCE_MAX, EVENTS_WAIT_MS / 1000):
+            records = [_record(event, prefix_chars) for event in events]
+            with app.safe_consumer.nothing_skipped():
+                await settle(handle, records, deadline_ms=deadline_ms)
+
+    topic = app.topic(topic_name, key_serializer="raw", value_serializer="raw")
+    app.agent(topic, name=topic_name, concurrency=1)(settle_events)
+
+
+def add_webhook_agent(app: SafeApp, desk: WebhookDesk, *, prefix: str) -> None:
+    """Take every webhook to where it belongs."""
+    add_agent(app, prefix + Topic.WEBHOOKS, desk.handle, deadline_ms=EVENT_DEADLINE_MS)
+
+
+def add_attention_agent(
+    app: SafeApp, window: AttentionWindow, appender: SteadyAppender, *, prefix: str
+) -> None:
+    """Tell what needs eyes, as log lines with the counts of the last hour."""
+
+    async def tell(records: Sequence[Record]) -> None:
+        for record in records:
+            raised = read_attention(record)
+            if isinstance(raised, Unreadable):
+                outgoing = quarantined(record, reason=raised.reason, detail=raised.detail)
+                await appender.append(Topic.QUARANTINE, record.partition, [outgoing])
+                logger.error("attention_quarantined", extra={"reason": raised.reason})
+            elif window.add(raised):
+                counts = {kind.value: count for kind, count in window.counts().items()}
+                logger.warning(
+                    "attention_raised",
+                    extra={
+                        "kind": raised.kind.value,
+                        "action": raised.action,
+                        "code": raised.code,
+                        "last_hour": counts,
+                    },
+                )
+
+    add_agent(app, prefix + Topic.ATTENTION, tell, deadline_ms=EVENT_DEADLINE_MS)
+
+
+async def settle(handle: Handle, records: Sequence[Record], *, deadline_ms: int) -> None:
+    """Handle a batch, trying again in place for as long as the surroundings are in trouble.
+
+    Raises EventDeadlineError when that takes too long, and whatever else `handle` raises.
+    """
+    until_ms = mono_ms() + deadline_ms
+    wait_ms = EVENT_BACKOFF_FIRST_MS
+    while True:
+        try:
+            return await handle(records)
+        except Exception as failure:
+            if not is_trouble(failure):
+                raise
+            if mono_ms() + wait_ms > until_ms:
+                raise EventDeadlineError(
+                    f"Events could not be handled for {deadline_ms} ms: {failure!r}.",
+                    hint="See what is away, Kafka or Postgres. The events are read again.",
+                ) from failure
+            logger.warning(
+                "events_tried_again",
+                extra={"topic": records[0].topic, "count": len(records), "failure": repr(failure)},
+            )
+        await asyncio.sleep(random.uniform(wait_ms / 2, wait_ms) / 1000)  # noqa: S311 - jitter
+        wait_ms = min(wait_ms * 2, EVENT_BACKOFF_MAX_MS)
+
+
+def _record(event: EventT[Any], prefix_chars: int) -> Record:
+    """The event as a record of our own log, with the bytes as they stand on the broker; what is
+    here reads no headers.
+    """
+    message = event.message
+    return Record(
+        message.topic[prefix_chars:],
+        message.partition,
+        message.offset,
+        round(message.timestamp * 1000),
+        message.key,
+        message.value or b"",
+        (),
+    )

@@ -1,0 +1,193 @@
+"""A transport for Faust that loses nothing: what is committed was handled, what was not is read
+again.
+
+Faust's own transport commits past events that raised, past events still at work, and before what
+it buffered is sent. This one guarantees instead:
+
+* no offset is committed while an earlier one that was delivered has not been acknowledged;
+* once an agent has failed the consumer is poisoned, and nothing is committed any more: stopping
+  acknowledges the failing event, and the commit at shutdown would pass it;
+* what was acknowledged is committed before a partition is given up, within a deadline, so that a
+  rebalance repeats little;
+* an acknowledgement of an earlier assignment counts for nothing in a later one;
+* `flush` waits for everything that was handed over, and raises if one of it failed;
+* the producer is idempotent and waits for all replicas.
+
+It overrides private methods of faust-streaming 0.15.3. A test holds every signature, so that an
+upgrade fails loudly. Used by `streams.app`; must never be used for the ledger topic.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from faust.exceptions import ProducerSendError
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP, ConsumerMessage, FutureMessage, Message
+from faust.types.transports import ConsumerT, ProducerT
+
+from streams.limits import COMMIT_BEFORE_REVOKE_MS
+
+logger = logging.getLogger("actionledger")
+
+_LOOK_SECONDS = 0.5
+
+
+class SafeConsumer(driver.Consumer):
+    """Commits the offset below which everything delivered was acknowledged, or nothing at all."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:  # noqa: ANN401 - Faust's own
+        self.poisoned_by: str | None = None
+        self._delivered: defaultdict[TP, deque[int]] = defaultdict(deque)
+        super().__init__(*arguments, **settings)
+
+    def poison(self, reason: str) -> None:
+        """Commit nothing from now on. There is no way back but a new process."""
+        if self.poisoned_by is None:
+            self.poisoned_by = reason
+            logger.error("consumer_poisoned", extra={"reason": reason})
+
+    @contextmanager
+    def nothing_skipped(self) -> Iterator[None]:
+        """The body handles an event; if it does not end, by an error or by being cancelled, the
+        event must be read again.
+        """
+        try:
+            yield
+        except BaseException as failure:
+            self.poison(repr(failure))
+            raise
+
+    def handled(self) -> dict[TP, int]:
+        """Below which offset everything is handled, for each partition that is assigned."""
+        return {tp: self._committed_offset[tp] or 0 for tp in self.assignment()}
+
+    def is_member(self) -> bool:
+        """Whether the group has taken this consumer in."""
+        coordinator = self._coordinator()
+        return coordinator is not None and coordinator.generation > driver.DEFAULT_GENERATION_ID
+
+    def coordinator_error(self) -> BaseException | None:
+        """What aiokafka would raise from `getmany`, which Faust never calls: else an error of the
+        group leaves the process up and idle.
+        """
+        coordinator = self._coordinator()
+        if coordinator is None:
+            return None
+        routine = coordinator._coordination_task  # noqa: SLF001 - there is no public way
+        if routine.done() and not routine.cancelled() and routine.exception() is not None:
+            failure: BaseException = routine.exception()
+            return failure
+        pending: BaseException | None = coordinator._pending_exception  # noqa: SLF001
+        return pending
+
+    def _coordinator(self) -> Any:  # noqa: ANN401 - aiokafka has no types
+        consumer = self._thread._consumer  # noqa: SLF001 - Faust keeps it there
+        return None if consumer is None else consumer._coordinator  # noqa: SLF001
+
+    def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:  # noqa: ANN401 - Faust's own
+        """Called for every record on its way to an agent, in offset order."""
+        waiting = self._delivered[tp]
+        if not waiting or record.offset > waiting[-1]:
+            waiting.append(record.offset)
+        return super()._to_message(tp, record)
+
+    def ack(self, message: Message) -> bool:
+        """Take an acknowledgement, unless its event was delivered under another assignment."""
+        if message.generation_id != self.app.consumer_generation_id:
+            self._unacked_messages.discard(message)
+            return False
+        return super().ack(message)
+
+    def _new_offset(self, tp: TP) -> int | None:
+        """Where the partition would be committed: behind the last of an unbroken row of
+        acknowledged events, counted from the first that was delivered.
+        """
+        acknowledged, waiting = self._acked_index[tp], self._delivered[tp]
+        offset: int | None = None
+        while waiting and waiting[0] in acknowledged:
+            acknowledged.discard(waiting[0])
+            offset = waiting.popleft() + 1
+        if offset is not None:
+            self._acked[tp][:] = [later for later in self._acked[tp] if later >= offset]
+        return offset
+
+    async def _commit_offsets(
+        self,
+        offsets: Mapping[TP, int],
+        start_new_transaction: bool = True,  # noqa: FBT001, FBT002 - Faust's own
+    ) -> bool:
+        if self.poisoned_by is not None:
+            return False
+        return await super()._commit_offsets(offsets, start_new_transaction)
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """Commit what is done, then give the partitions up."""
+        try:
+            async with asyncio.timeout(COMMIT_BEFORE_REVOKE_MS / 1000):
+                # One that finds another commit at work waits for it and commits nothing itself.
+                if not await self.commit():
+                    await self.commit()
+        except TimeoutError:
+            logger.warning("commit_before_revoke_late", extra={"partitions": len(revoked)})
+        self._forget(revoked)
+        await super().on_partitions_revoked(revoked)
+
+    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        """Begin the partitions anew: what came of an earlier assignment is read again."""
+        self._forget(assigned)
+        await super().on_partitions_assigned(assigned, generation_id)
+
+    def _forget(self, partitions: set[TP]) -> None:
+        for tp in partitions:
+            self._delivered.pop(tp, None)
+            self._acked.pop(tp, None)
+            self._acked_index.pop(tp, None)
+
+
+class SafeProducer(driver.Producer):
+    """Idempotent, acks=all, and `flush` means that everything has arrived."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:  # noqa: ANN401 - Faust's own
+        self._outstanding: set[asyncio.Future[Any]] = set()
+        self._failure: BaseException | None = None
+        super().__init__(*arguments, **settings)
+
+    def send_soon(self, fut: FutureMessage) -> None:
+        """Hand a message over, and remember it until it has arrived."""
+        self._outstanding.add(fut)
+        fut.add_done_callback(self._arrived)
+        super().send_soon(fut)
+
+    async def flush(self) -> None:
+        """Wait for all that was handed over before this call. Raises ProducerSendError when one of
+        it was lost, ever: an offset that follows from it must not be committed.
+        """
+        handed_over = set(self._outstanding)
+        while handed_over:
+            _, handed_over = await asyncio.wait(handed_over, timeout=_LOOK_SECONDS)
+            # Faust leaves a message without an answer when its sending task ends with an error.
+            if handed_over and (self.buffer.crashed or self.buffer.should_stop):
+                raise ProducerSendError(f"{len(handed_over)} messages were not sent")
+        if self._failure is not None:
+            raise ProducerSendError(f"a message was not sent: {self._failure!r}")
+        await super().flush()
+
+    def _arrived(self, fut: "asyncio.Future[Any]") -> None:
+        self._outstanding.discard(fut)
+        failure = asyncio.CancelledError() if fut.cancelled() else fut.exception()
+        if failure is not None and self._failure is None:
+            self._failure = failure
+
+    def _settings_extra(self) -> Mapping[str, Any]:
+        return {"acks": "all", "enable_idempotence": True}
+
+
+class SafeTransport(driver.Transport):
+    """Faust's Kafka transport with both of the above."""
+
+    Consumer: ClassVar[type[ConsumerT]] = SafeConsumer
+    Producer: ClassVar[type[ProducerT]] = SafeProducer

@@ -1,0 +1,49 @@
+"""Bounds of the processes around Faust and of the inquirer, and how they relate.
+
+An event's deadline plus the commit before a revocation stay below half of the rebalance timeout, so
+that one slow event never costs a member its place; the stall limit is above the event's deadline,
+so that the agent's own word comes first.
+"""
+
+from typing import Final
+
+SESSION_TIMEOUT_MS: Final = 15_000
+HEARTBEAT_MS: Final = 3_000
+REBALANCE_TIMEOUT_MS: Final = 60_000
+POLL_INTERVAL_MS_MAX: Final = 600_000
+"""A partition whose buffer is full is not polled: more than a full buffer of the slowest events."""
+
+EVENT_DEADLINE_MS: Final = 20_000
+"""How long an agent tries one batch of events again while something it needs is away."""
+
+EVENT_BACKOFF_FIRST_MS: Final = 50
+EVENT_BACKOFF_MAX_MS: Final = 2_000
+
+COMMIT_BEFORE_REVOKE_MS: Final = 5_000
+
+COMMIT_INTERVAL_MS: Final = 500
+"""How much a crash repeats; every repeat is a source that the ledger knows already."""
+
+STREAM_BUFFER_EVENTS_MAX: Final = 1_024
+POLL_RECORDS_MAX: Final = 500
+
+READY_DEADLINE_MS: Final = 60_000
+"""From the start of the app to membership of its group."""
+
+STALLED_AFTER_MS: Final = 60_000
+"""No event handled for so long while there are some: the process ends."""
+
+STOP_DEADLINE_MS: Final = 20_000
+"""From asking the app to stop to ending the process without its consent."""
+
+EVENTS_AT_ONCE_MAX: Final = 200
+"""Events that an agent handles as one batch: two queries, one transaction, few appends."""
+
+EVENTS_WAIT_MS: Final = 20
+"""How often an agent looks whether a batch has begun, so how long its first event may wait. Each
+look costs about 0.1 ms.
+"""
+
+ATTENTION_WINDOW_MS: Final = 3_600_000
+ATTENTION_REMEMBERED_MAX: Final = 10_000
+"""Notices whose ids are remembered, and that a window holds: more in an hour is one long alarm."""

@@ -1,0 +1,138 @@
+"""Evidence: one source is one piece, and what was found is said as it was found."""
+
+import dataclasses
+
+import pytest
+
+from ledger.core.facts import LookupStarted
+from ledger.core.ids import ActionKey
+from ledger.core.inputs import Evidence, EvidenceKind, Meaning
+from ledger.core.limits import ACTION_KEY_CHARS_MAX, TEXT_CHARS_MAX
+from ledger.core.money import Money
+from ledger.log.envelope import read_input
+from ledger.log.port import Record
+from ledger.log.topics import partition_of
+from reconciler.evidence import (
+    Receipt,
+    lookup_evidence,
+    lookup_record,
+    lookup_source_id,
+    meaning_of,
+    webhook_evidence,
+    webhook_record,
+    webhook_source_id,
+)
+from reconciler.limits import FURTHER_REFERENCES_MAX
+from reconciler.matching import Matched, MatchedBy
+from reconciler.providers.port import Absent, Found, Inconclusive
+from tests.unit.test_matching import KEY, SETTLED, says
+
+MONEY = Money(minor=4990, currency="EUR")
+RECEIPT = Receipt("simulated", "main", partition=3, offset=17, sha256="ab" * 32)
+STARTED = LookupStarted(
+    action=KEY,
+    version=9,
+    lookup=2,
+    attempts_upto=1,
+    provider="simulated",
+    account="main",
+    provider_key=KEY,
+    answer_by=1_700_000_060_000,
+)
+
+
+def test_a_matched_webhook_says_what_the_provider_said() -> None:
+    """Reference, money, hash and the account that verified it are the webhook's own."""
+    evidence = webhook_evidence(Matched(KEY, MatchedBy.METADATA), SETTLED, RECEIPT)
+    assert evidence == Evidence(
+        key=KEY,
+        kind=EvidenceKind.WEBHOOK,
+        source_id="webhook:simulated:main:evt_1",
+        account="main",
+        meaning=Meaning.EFFECT,
+        reference="ch_1",
+        money=MONEY,
+        code="effect.settled",
+        raw_sha256="ab" * 32,
+    )
+
+
+@pytest.mark.case("C055")
+def test_every_delivery_of_an_event_is_the_same_source() -> None:
+    """A redelivery at another offset bears the same source id, and its own place as record id."""
+    again = dataclasses.replace(RECEIPT, partition=5, offset=99)
+    matched = Matched(KEY, MatchedBy.METADATA)
+    first, second = (webhook_evidence(matched, SETTLED, one) for one in (RECEIPT, again))
+    assert first == second
+    records = [webhook_record(first, RECEIPT, 6), webhook_record(second, again, 6)]
+    assert b'"id":"webhooks/3/17"' in records[0].record.value
+    assert b'"id":"webhooks/5/99"' in records[1].record.value
+    assert records[0].partition == records[1].partition
+
+
+@pytest.mark.parametrize(
+    ("meaning", "effect", "says_so"),
+    [
+        ("final", "exists", Meaning.EFFECT),
+        ("final", "none", Meaning.NO_EFFECT),
+        ("final", "pending", Meaning.PENDING),
+        ("progress", "exists", Meaning.PENDING),
+        ("progress", "none", Meaning.PENDING),
+    ],
+)
+def test_only_a_final_word_is_final(meaning: str, effect: str, says_so: Meaning) -> None:
+    """What is still moving proves neither effect nor its absence."""
+    assert meaning_of(says(meaning=meaning, effect=effect)) is says_so
+
+
+def test_evidence_stands_where_its_stream_lives() -> None:
+    """The record is keyed by the stream and reads back as the same input."""
+    placed = lookup_record(lookup_evidence(STARTED, Absent())[0], 6)
+    stream = ActionKey.parse(KEY).stream_key
+    assert placed.partition == partition_of(stream, 6)
+    assert placed.record.key == stream.encode()
+    record = Record("evidence", placed.partition, 1, 0, placed.record.key, placed.record.value, ())
+    assert read_input(record) == lookup_evidence(STARTED, Absent())[0]
+
+
+def test_a_lookup_that_found_the_effect_says_so_with_its_money() -> None:
+    """The ledger compares the money; the evidence carries what the provider has."""
+    (evidence,) = lookup_evidence(STARTED, Found("ch_1", MONEY, {}, KEY))
+    assert (evidence.meaning, evidence.reference, evidence.money) == (
+        Meaning.EFFECT,
+        "ch_1",
+        MONEY,
+    )
+    assert (evidence.lookup, evidence.source_id) == (2, f"lookup:{KEY}:2")
+
+
+def test_a_second_effect_under_one_key_is_told_too() -> None:
+    """Each further reference is a piece of its own, up to a bound; two are a case already."""
+    further = tuple(f"ch_{number}" for number in range(2, 50))
+    pieces = lookup_evidence(STARTED, Found("ch_1", MONEY, {}, KEY, further))
+    assert len(pieces) == 1 + FURTHER_REFERENCES_MAX
+    assert [piece.reference for piece in pieces[:3]] == ["ch_1", "ch_2", "ch_3"]
+    assert len({piece.source_id for piece in pieces}) == len(pieces)
+
+
+@pytest.mark.parametrize(
+    ("answer", "meaning", "code"),
+    [
+        (Absent(), Meaning.ABSENT, None),
+        (Inconclusive("timeout"), Meaning.INCONCLUSIVE, "timeout"),
+    ],
+)
+def test_an_absence_is_not_an_answer_that_never_came(
+    answer: Absent | Inconclusive, meaning: Meaning, code: str | None
+) -> None:
+    """Not there and not known are told apart."""
+    (evidence,) = lookup_evidence(STARTED, answer)
+    assert (evidence.meaning, evidence.code, evidence.reference) == (meaning, code, None)
+
+
+def test_source_ids_are_short_and_cannot_be_mistaken() -> None:
+    """Long or colon-bearing parts are hashed, so no two sources share an id."""
+    assert webhook_source_id("a", "b:c", "d") != webhook_source_id("a:b", "c", "d")
+    assert len(webhook_source_id("p" * 500, "a" * 500, "e" * 5_000)) <= TEXT_CHARS_MAX
+    longest = lookup_source_id("k" * ACTION_KEY_CHARS_MAX, 2**53 - 1)
+    assert len(f"{longest}:{'f' * 128}") <= TEXT_CHARS_MAX

@@ -1,0 +1,128 @@
+"""The private methods and attributes of Faust and aiokafka that the safe transport stands on.
+
+Each is held by name and signature: an upgrade that moves one fails here, not at night.
+"""
+
+import inspect
+from collections.abc import AsyncIterator
+from importlib.metadata import version
+
+import faust
+import mode
+import pytest
+from aiokafka.consumer import group_coordinator
+from faust.transport import consumer as base
+from faust.transport.drivers import aiokafka as driver
+
+from streams.app import AppSettings, SafeApp, build_app
+from streams.faust_transport import SafeConsumer, SafeProducer, SafeTransport
+
+OVERRIDDEN = [
+    (SafeConsumer, driver.Consumer, "_to_message", "(self, tp, record)"),
+    (SafeConsumer, base.Consumer, "ack", "(self, message)"),
+    (SafeConsumer, base.Consumer, "_new_offset", "(self, tp)"),
+    (SafeConsumer, base.Consumer, "_commit_offsets", "(self, offsets, start_new_transaction)"),
+    (SafeConsumer, base.Consumer, "on_partitions_revoked", "(self, revoked)"),
+    (SafeConsumer, base.Consumer, "on_partitions_assigned", "(self, assigned, generation_id)"),
+    (SafeProducer, driver.Producer, "send_soon", "(self, fut)"),
+    (SafeProducer, driver.Producer, "flush", "(self)"),
+    (SafeProducer, driver.Producer, "_settings_extra", "(self)"),
+    (SafeApp, faust.App, "_new_transport", "(self)"),
+    (SafeApp, faust.App, "_new_producer_transport", "(self)"),
+    (SafeApp, faust.App, "_on_agent_error", "(self, agent, exc)"),
+    (SafeApp, faust.App, "_producer_flush", "(self, logger)"),
+    (SafeApp, faust.App, "_create_directories", "(self)"),
+]
+
+
+def parameters(function: object) -> str:
+    """The names of a function's parameters, as in its signature."""
+    assert callable(function)
+    return f"({', '.join(inspect.signature(function).parameters)})"
+
+
+@pytest.mark.parametrize(("ours", "theirs", "name", "expected"), OVERRIDDEN)
+def test_every_overridden_method_is_there_as_expected(
+    ours: type, theirs: type, name: str, expected: str
+) -> None:
+    """What we override exists in Faust with the parameters we know, and we take the same."""
+    assert name in vars(ours)
+    original = inspect.unwrap(getattr(theirs, name))
+    assert parameters(original) == expected
+    assert parameters(inspect.unwrap(getattr(ours, name))) == expected
+    assert inspect.iscoroutinefunction(original) == inspect.iscoroutinefunction(vars(ours)[name])
+
+
+@pytest.mark.parametrize("ours", [SafeConsumer, SafeProducer, SafeApp, SafeTransport])
+def test_nothing_private_is_overridden_without_being_held(ours: type) -> None:
+    """An override that is not in the list above would be held by nobody."""
+    held = {name for one, _, name, _ in OVERRIDDEN if one is ours}
+    inherited = {name for parent in ours.__mro__[1:] for name in vars(parent)}
+    overridden = {
+        name
+        for name, value in vars(ours).items()
+        if inspect.isfunction(value) and name in inherited
+    }
+    assert overridden - {"__init__"} == held
+
+
+def test_the_versions_are_those_that_were_measured() -> None:
+    """Every release changed delivery before, so the pins move only with new measurements."""
+    assert version("faust-streaming") == "0.15.3"
+    assert version("mode-streaming") == "0.7.1"
+    assert version("aiokafka") == "0.14.0"
+
+
+@pytest.fixture
+async def app() -> AsyncIterator[SafeApp]:
+    """Build an app that is never started; its consumer has made a loop for its thread already."""
+    app = build_app(AppSettings("127.0.0.1:1,127.0.0.1:2", "guards"))
+    yield app
+    app.safe_consumer._thread.thread_loop.close()
+
+
+async def test_the_bookkeeping_of_acknowledgements_is_where_we_read_it(app: SafeApp) -> None:
+    """Acknowledged offsets and the committed one are kept by partition under the names we use."""
+    consumer = app.safe_consumer
+    for name in ("_acked", "_acked_index", "_committed_offset", "_unacked_messages", "_thread"):
+        assert hasattr(consumer, name)
+    source = inspect.getsource(base.Consumer)
+    assert "acked_index.add(offset)" in source
+    assert "self._unacked_messages.discard(message)" in source
+
+
+def test_the_coordinator_keeps_its_error_where_we_read_it() -> None:
+    """The pending error, the routine and the generation of the group have the names we use."""
+    source = inspect.getsource(group_coordinator)
+    for name in (
+        "self._pending_exception = exc",
+        "self._coordination_task = ",
+        "self.generation =",
+    ):
+        assert name in source
+    assert driver.DEFAULT_GENERATION_ID == -1
+
+
+async def test_the_app_is_built_from_explicit_settings(app: SafeApp) -> None:
+    """Nothing that loses events by default is left at its default."""
+    conf = app.conf
+    assert [str(url) for url in conf.broker] == ["kafka://127.0.0.1:1", "kafka://127.0.0.1:2"]
+    assert str(conf.agent_supervisor) == str(mode.CrashingSupervisor)
+    assert str(conf.processing_guarantee) == "ProcessingGuarantee.AT_LEAST_ONCE"
+    assert conf.consumer_auto_offset_reset == "earliest"
+    assert (conf.key_serializer, conf.value_serializer) == ("raw", "raw")
+    assert conf.stream_wait_empty is True
+    assert conf.topic_disable_leader is True
+    assert conf.topic_allow_declare is False
+    assert conf.web_enabled is False
+    assert conf.stream_publish_on_commit is False
+    assert not app.tables.keys()
+
+
+async def test_the_producer_is_idempotent_and_waits_for_all_replicas(app: SafeApp) -> None:
+    """Whatever Faust sends is acknowledged by every replica in sync, once."""
+    producer = app.producer
+    assert isinstance(producer, SafeProducer)
+    settings = {**producer._settings_default(), **producer._settings_extra()}
+    assert settings["acks"] == "all"
+    assert settings["enable_idempotence"] is True

@@ -1,0 +1,138 @@
+"""Matching: our key first, the provider's reference second, and a named reason for all the rest."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger.core.money import Money
+from reconciler.matching import (
+    AWAITS_REFERENCE,
+    Irrelevant,
+    Matched,
+    MatchedBy,
+    Parked,
+    ParkedReason,
+    match_webhook,
+)
+from reconciler.providers.port import MappedWebhook, Unrecognised
+
+KEY = "charge:v1:acme:renewal-2026-08-28-01"
+OTHER = "charge:v1:acme:renewal-2026-09-28-01"
+SETTLED = MappedWebhook(
+    meaning="final",
+    effect="exists",
+    event_id="evt_1",
+    event_type="effect.settled",
+    account="main",
+    reference="ch_1",
+    action_key=None,
+    provider_key=None,
+    money=Money(minor=4990, currency="EUR"),
+    occurred_at=1_700_000_000_000,
+)
+
+
+def says(**changes: object) -> MappedWebhook:
+    """Build a settlement with something changed."""
+    return dataclasses.replace(SETTLED, **changes)  # type: ignore[arg-type]
+
+
+def test_our_key_in_the_metadata_names_the_action() -> None:
+    """A webhook that carries our key is matched before any reference is known."""
+    match = match_webhook(says(action_key=KEY), account="main", known=())
+    assert match == Matched(KEY, MatchedBy.METADATA)
+
+
+def test_the_provider_key_names_the_action_where_it_is_ours_unchanged() -> None:
+    """A provider that gives the key back instead of metadata names the action as well."""
+    match = match_webhook(says(provider_key=KEY), account="main", known=())
+    assert match == Matched(KEY, MatchedBy.PROVIDER_KEY)
+
+
+def test_a_known_reference_names_the_action() -> None:
+    """Without any mark of ours, the provider's reference decides."""
+    match = match_webhook(says(), account="main", known=[KEY])
+    assert match == Matched(KEY, MatchedBy.REFERENCE)
+
+
+def test_metadata_that_is_not_ours_is_passed_over() -> None:
+    """A text that is no action key is somebody else's metadata; the reference still counts."""
+    mapped = says(action_key="order 4711", provider_key="3f2a")
+    assert match_webhook(mapped, account="main", known=[KEY]) == Matched(KEY, MatchedBy.REFERENCE)
+
+
+@pytest.mark.parametrize(
+    ("mapped", "known", "reason"),
+    [
+        (says(), [], ParkedReason.REFERENCE_UNKNOWN),
+        (says(reference=None), [], ParkedReason.REFERENCE_MISSING),
+        (says(), [KEY, OTHER], ParkedReason.REFERENCE_AMBIGUOUS),
+        (says(action_key=KEY), [OTHER], ParkedReason.MARKS_DISAGREE),
+        (says(action_key=KEY, provider_key=OTHER), [], ParkedReason.MARKS_DISAGREE),
+        (says(account="other", action_key=KEY), [KEY], ParkedReason.ACCOUNT_DIFFERS),
+    ],
+)
+def test_what_is_nobodys_is_parked_under_a_reason(
+    mapped: MappedWebhook, known: list[str], reason: ParkedReason
+) -> None:
+    """A webhook that cannot be tied to exactly one action waits, and says why."""
+    assert match_webhook(mapped, account="main", known=known) == Parked(reason)
+
+
+def test_on_a_shared_account_metadata_alone_proves_nothing() -> None:
+    """Where others write metadata too, our key counts only with a reference we know."""
+    shared = frozenset({"main"})
+    mapped = says(action_key=KEY)
+    alone = match_webhook(mapped, account="main", known=(), shared_accounts=shared)
+    assert alone == Parked(ParkedReason.ACCOUNT_SHARED)
+    both = match_webhook(mapped, account="main", known=[KEY], shared_accounts=shared)
+    assert both == Matched(KEY, MatchedBy.METADATA)
+
+
+def test_an_irrelevant_type_is_no_evidence() -> None:
+    """A known type that says nothing about an action is kept and goes no further."""
+    mapped = says(meaning="irrelevant", effect="pending", action_key=KEY)
+    assert match_webhook(mapped, account="main", known=[KEY]) == Irrelevant()
+
+
+def test_what_the_mapping_does_not_understand_stays_as_it_is() -> None:
+    """Bytes without a meaning keep the mapping's reason."""
+    unrecognised = Unrecognised("unknown_event_type", "effect.sang")
+    assert match_webhook(unrecognised, account="main", known=()) == unrecognised
+
+
+_keys = st.sampled_from([KEY, OTHER, "charge:v1:globex:renewal-2026-08-28-01"])
+
+
+@given(
+    mapped=st.builds(
+        MappedWebhook,
+        meaning=st.sampled_from(["final", "progress", "irrelevant"]),
+        effect=st.sampled_from(["exists", "none", "pending"]),
+        event_id=st.just("evt_1"),
+        event_type=st.just("effect.settled"),
+        account=st.sampled_from(["main", "other"]),
+        reference=st.none() | st.text(max_size=8),
+        action_key=st.none() | _keys | st.text(max_size=8),
+        provider_key=st.none() | _keys | st.text(max_size=8),
+        money=st.none(),
+        occurred_at=st.just(0),
+    ),
+    known=st.sets(_keys),
+    shared=st.frozensets(st.just("main")),
+)
+def test_more_knowledge_never_moves_a_webhook_to_another_action(
+    mapped: MappedWebhook, known: set[str], shared: frozenset[str]
+) -> None:
+    """Whichever comes first, webhook or reference, it is the same action or no action at all."""
+    before = match_webhook(mapped, account="main", known=(), shared_accounts=shared)
+    after = match_webhook(mapped, account="main", known=known, shared_accounts=shared)
+    if isinstance(before, Matched) and isinstance(after, Matched):
+        assert before.action_key == after.action_key
+    if isinstance(after, Matched) and not isinstance(before, Matched):
+        assert isinstance(before, Parked)
+        assert before.reason in AWAITS_REFERENCE | {ParkedReason.REFERENCE_MISSING}
+        assert after.action_key in known
+    assert isinstance(before, Irrelevant) == isinstance(after, Irrelevant)
