@@ -94,33 +94,48 @@ def signed(
 async def database(admin_url: str) -> AsyncIterator[str]:
     """A migrated database of its own, dropped afterwards."""
     name = f"door_{secrets.token_hex(6)}"
-    admin = await asyncpg.connect(admin_url)
+    url = urlunsplit(urlsplit(admin_url)._replace(path=f"/{name}"))
+    await _run(admin_url, f"CREATE DATABASE {name}")
+    connection = await asyncpg.connect(url)
     try:
-        await admin.execute(f"CREATE DATABASE {name}")
-        url = urlunsplit(urlsplit(admin_url)._replace(path=f"/{name}"))
-        connection = await asyncpg.connect(url)
-        try:
-            await migrate(connection)
-        finally:
-            await connection.close()
-        yield url
-        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        await migrate(connection)
     finally:
-        await admin.close()
+        await connection.close()
+    yield url
+    await _run(admin_url, f"DROP DATABASE {name} WITH (FORCE)")
 
 
-def settings_for(bootstrap: str, prefix: str, database_url: str, folder: Path) -> Settings:
+async def _run(url: str, statement: str) -> None:
+    """Run one statement on a connection of its own: the server may have been killed meanwhile."""
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+def settings_for(
+    bootstrap: str,
+    prefix: str,
+    database_url: str,
+    folder: Path,
+    *,
+    port: int = 8_788,
+    partitions: int = PARTITIONS,
+    secret: str = SECRET,
+) -> Settings:
     """The settings of a gateway over an installation."""
     secrets_file = folder / "webhooks.toml"
-    secrets_file.write_text(f'[simulated.main]\nsecrets = ["{SECRET}"]\n', encoding="utf-8")
+    secrets_file.write_text(f'[simulated.main]\nsecrets = ["{secret}"]\n', encoding="utf-8")
     return Settings.from_environment(
         {
             "ACTIONLEDGER_KAFKA_BOOTSTRAP": bootstrap,
             "ACTIONLEDGER_DATABASE_URL": database_url,
             "ACTIONLEDGER_TOPIC_PREFIX": prefix,
-            "ACTIONLEDGER_PARTITIONS": str(PARTITIONS),
+            "ACTIONLEDGER_PARTITIONS": str(partitions),
             "ACTIONLEDGER_STATE_DIR": str(folder),
             "ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(secrets_file),
+            "ACTIONLEDGER_HTTP_PORT": str(port),
         }
     )
 
