@@ -21,7 +21,7 @@ from ledger.log.port import Outgoing, Record
 from ledger.log.topics import Topic
 from reconciler.providers.null import NullPerformer
 from reconciler.providers.port import Performer
-from streams.executor import Executor
+from streams.executor import SLOTS_DEFAULT, Executor
 from streams.processor import Processor
 
 PARTITIONS = 3
@@ -78,10 +78,12 @@ class Installation:
         await self._start(processor.run, processor.ready)
         return processor
 
-    async def executor(self, performer: Performer | None = None) -> Executor:
+    async def executor(
+        self, performer: Performer | None = None, *, slots: int = SLOTS_DEFAULT
+    ) -> Executor:
         """Start an executor for the catalogue's provider and wait for its first offers."""
         performers = {"simulated": performer or NullPerformer()}
-        executor = Executor(self.log, PARTITIONS, performers)
+        executor = Executor(self.log, PARTITIONS, performers, slots=slots)
         await self._start(executor.run, executor.ready)
         return executor
 
