@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from ledger.core import inputs as i
-from ledger.core.facts import AttemptStarted, LookupStarted
+from ledger.core.facts import AttemptStarted, AttemptUnresolved, LookupStarted, ReviewOpened
 from ledger.core.limits import RECORD_BYTES_MAX
 from ledger.core.records import Decision, EpochOpened, Genesis, LedgerRecord
 from ledger.core.strict import MalformedJson, parse
@@ -31,6 +31,7 @@ MARKS = "marks"
 MARK_EPOCH = b"epoch"
 MARK_START = b"start="
 MARK_LOOKUP = b"lookup"
+MARK_ATTENTION = b"attention"
 
 
 class _Envelope(Wire):
@@ -227,16 +228,23 @@ def ledger_headers(record: LedgerRecord) -> Headers:
     """The marks by which executors and the inquirer find the few records that concern them."""
     match record:
         case Decision():
-            marks = [
-                MARK_START + fact.holder.encode()
-                if isinstance(fact, AttemptStarted)
-                else MARK_LOOKUP
-                for fact in record.facts
-                if isinstance(fact, AttemptStarted | LookupStarted)
-            ]
+            marks = [_mark(fact) for fact in record.facts if isinstance(fact, _MARKED)]
             return (CONTENT_TYPE, (MARKS, b" ".join(marks)))
         case Genesis() | EpochOpened():
             return (CONTENT_TYPE, (MARKS, MARK_EPOCH))
+
+
+_MARKED = (AttemptStarted, AttemptUnresolved, LookupStarted, ReviewOpened)
+
+
+def _mark(fact: AttemptStarted | AttemptUnresolved | LookupStarted | ReviewOpened) -> bytes:
+    match fact:
+        case AttemptStarted(holder=holder):
+            return MARK_START + holder.encode()
+        case LookupStarted():
+            return MARK_LOOKUP
+        case AttemptUnresolved() | ReviewOpened():
+            return MARK_ATTENTION
 
 
 def marks_of(record: Record) -> bytes | None:
