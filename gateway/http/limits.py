@@ -51,6 +51,9 @@ TIMELINE_ENTRIES_MAX: Final = 1_000
 REQUESTS_IN_FLIGHT_MAX: Final = 20_000
 """Open requests of the process: twice the waiters, so that waiting alone cannot fill it."""
 
+CONNECTIONS_MAX: Final = 25_000
+"""Open connections, idle ones included: above the requests, so that ours is the answer to those."""
+
 STOP_S_MAX: Final = 5
 """A stopping process gives open requests this long, below the deadline of the process itself. Who
 is cut off asks another one again, with the same key.

@@ -19,7 +19,7 @@ from fastapi import FastAPI
 from gateway.http.app import create_app
 from gateway.http.appending import LastingAppender
 from gateway.http.doors import doors_in
-from gateway.http.limits import STOP_S_MAX
+from gateway.http.limits import CONNECTIONS_MAX, STOP_S_MAX
 from gateway.keys import KeyFile
 from gateway.settings import Settings
 from ledger.client.client import LedgerClient
@@ -135,6 +135,7 @@ async def _serve(
         access_log=False,
         lifespan="off",
         server_header=False,
+        limit_concurrency=CONNECTIONS_MAX,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_S_MAX,
         h11_max_incomplete_event_size=HEAD_BYTES_MAX,

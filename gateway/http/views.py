@@ -205,11 +205,12 @@ def newer(a: ActionView, b: ActionView | None) -> ActionView:
         return a
     late, early = (b, a) if b.version >= a.version else (a, b)
     is_same = late.version == early.version
+    # The models' own dictionaries: this runs for every answer that was waited for.
     known = {
         name: value
-        for name, value in early
+        for name, value in early.__dict__.items()
         if value is not None and (is_same or name not in _OF_A_STATUS)
     }
-    known |= {name: value for name, value in late if value is not None}
+    known.update((name, value) for name, value in late.__dict__.items() if value is not None)
     known["replayed"] = a.replayed
     return ActionView.model_construct(**known)

@@ -26,6 +26,7 @@ from tests.servers import Addresses
 
 SECRET = "whsec_c2VjcmV0LW9mLXRoZS1zaW11bGF0ZWQtcHJvdmlkZXI="
 TENANTS = ("acme", "globex")
+POLL_SECONDS = 0.02
 
 
 @dataclass
@@ -75,6 +76,15 @@ def charge_body(event: str, *, minor: int = 4_990, **others: object) -> dict[str
         "environment": "production",
         **others,
     }
+
+
+def code_of(response: httpx.Response) -> str:
+    """The code of a problem, which every refusal must be."""
+    assert response.headers["content-type"] == "application/problem+json"
+    problem = response.json()
+    assert problem["status"] == response.status_code
+    assert problem["hint"]
+    return str(problem["code"])
 
 
 def signed(

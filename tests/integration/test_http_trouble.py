@@ -20,7 +20,15 @@ from gateway.keys import Role, create_key
 from gateway.settings import Settings
 from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived, read_webhook
-from tests.integration.door import Door, charge_body, database, opened, settings_for, signed
+from tests.integration.door import (
+    POLL_SECONDS,
+    Door,
+    charge_body,
+    database,
+    opened,
+    settings_for,
+    signed,
+)
 from tests.integration.installation import PARTITIONS, Installation, installed
 from tests.servers import Addresses
 
@@ -61,7 +69,7 @@ async def until_ready(http: httpx.AsyncClient) -> None:
                     return
             except httpx.TransportError:
                 pass
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 async def webhooks_of(one: Installation) -> list[str]:
@@ -107,7 +115,7 @@ async def test_without_a_broker_nothing_is_confirmed_and_with_it_all_goes_on(
         await until_ready(door.http)
         async with asyncio.timeout(PATIENCE_SECONDS):
             while (await door.propose(charge_body("during"))).status_code == 503:
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(POLL_SECONDS)
             while True:
                 again = await door.http.post("/v1/webhooks/simulated", content=b"{}", headers=hook)
                 if again.status_code == 202:
@@ -214,7 +222,7 @@ async def test_a_stopped_process_answers_what_it_has_taken_and_leaves_well(
             )
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while "waiters 1.0" not in (await http.get("/metrics")).text:
-                    await asyncio.sleep(0.02)
+                    await asyncio.sleep(POLL_SECONDS)
             os.kill(pid, signal.SIGTERM)
             answered = await poll
             assert answered.status_code == 200
