@@ -1,0 +1,358 @@
+"""`propose`, `show`, `why`, `unknowns`: actions, from the intent to how they stand and why."""
+
+import asyncio
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from gateway.cli.output import Exit, Json, Output, UsageError, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+    from gateway.cli.reading import Place
+    from gateway.settings import Settings
+    from projections.views import Became, UnknownView
+
+PANEL = "Actions"
+ASK_MS = 30_000
+UNAUTHORIZED = 401
+CLIENT_ERROR, SERVER_ERROR = 400, 500
+
+Key = Annotated[
+    str, typer.Argument(help="Such as charge:v1:acme:renewal-2026-08-28-01.", show_default=False)
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("propose", rich_help_panel=PANEL)(propose)
+    app.command("show", rich_help_panel=PANEL)(show)
+    app.command("why", rich_help_panel=PANEL)(why)
+    app.command("unknowns", rich_help_panel=PANEL)(unknowns)
+
+
+def propose(
+    file: Annotated[Path, typer.Option("--file", "-f", help="The intent in JSON; - reads stdin.")],
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it no longer moves.")] = False,
+    timeout: Annotated[int, typer.Option(min=1, help="How long to wait, in seconds.")] = 60,
+    as_json: Json = False,
+) -> None:
+    """Ask for one effect. The same file again is the same action: nothing happens twice.
+
+    The file names the operation, its version, your business event, and what to do; tenant and
+    principal come from the API key. Ends with 4 where the ledger refuses, and says why.
+
+    Example: actionledger propose --file examples/intent.json --wait
+    """
+    from gateway.cli.place import settings
+    from gateway.cli.proposing import NoKeyError, Proposing
+
+    out = Output("propose", as_json=as_json)
+    known = settings()
+    if known.api_key is None:
+        raise NoKeyError(
+            "No API key is known.", hint="Set ACTIONLEDGER_API_KEY, or run `actionledger up`."
+        )
+    raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    with Proposing(known.url, known.api_key) as asking:
+        status, answer = asking.propose(raw, wait_ms=timeout * 1_000 if wait else 0)
+    if status == UNAUTHORIZED:
+        raise NoKeyError(
+            "The ledger does not know this API key.",
+            hint="Make one with `actionledger keys create` and set ACTIONLEDGER_API_KEY.",
+        )
+    if CLIENT_ERROR <= status < SERVER_ERROR:
+        out.answer(answer, lambda console: _show_refusal(console, answer), Exit.REFUSED)
+    if status >= SERVER_ERROR:
+        out.answer(answer, lambda console: _show_refusal(console, answer), Exit.TROUBLE)
+    out.answer(answer, lambda console: _show_answer(console, answer))
+
+
+def _show_answer(console: "Console", answer: "Mapping[str, Any]") -> None:
+    replay = "  [dim](it was there before: nothing new was started)[/]"
+    console.print(f"[bold]{answer['key']}[/]", soft_wrap=True)
+    console.print(
+        f"  {coloured(answer['status'])}{replay if answer.get('replayed') else ''}", soft_wrap=True
+    )
+    for name in ("reference", "code", "review", "proof"):
+        if answer.get(name):
+            console.print(f"  {name:<10} {answer[name]}", markup=False, soft_wrap=True)
+    if answer.get("ledger"):
+        place = answer["ledger"]
+        console.print(f"  ledger     {place['partition']}:{place['offset']}")
+    console.print(f"\nWhy: actionledger why {answer['key']}", soft_wrap=True)
+
+
+def _show_refusal(console: "Console", answer: "Mapping[str, Any]") -> None:
+    console.print(f"[red]{answer.get('code', 'refused')}[/]: {answer.get('title', '')}")
+    if answer.get("detail"):
+        console.print(answer["detail"], markup=False)
+    for one in answer.get("problems", ()):
+        console.print(f"  {one['path'] or '/'}  {one['message']}", markup=False, soft_wrap=True)
+    if original := answer.get("original"):
+        told = " ".join(filter(None, (original.get("status"), original.get("reference"))))
+        console.print(f"  original   {original['key']} {told}", markup=False, soft_wrap=True)
+    if answer.get("hint"):
+        console.print(answer["hint"], markup=False)
+
+
+_COLOURS = {"completed": "green", "unknown": "yellow", "needs_review": "yellow", "failed": "red"}
+
+
+def coloured(status: str) -> str:
+    """A status in rich markup."""
+    colour = _COLOURS.get(status)
+    return f"[{colour}]{status}[/]" if colour else status
+
+
+def show(key: Key, as_json: Json = False) -> None:
+    """Show how an action stands, its attempts, and everything that happened to it.
+
+    Example: actionledger show charge:v1:acme:renewal-2026-08-28-01
+    """
+    from gateway.cli.place import settings
+
+    out = Output("show", as_json=as_json)
+    found = asyncio.run(_found(settings(), key))
+    if found is None:
+        _unknown_action(key)
+    out.answer(found, lambda console: _show_action(console, found))
+
+
+def _unknown_action(key: str) -> NoReturn:
+    from gateway.cli.proposing import UnknownActionError
+
+    raise UnknownActionError(
+        f"The read model has no action {key}.",
+        hint="Look for it with `actionledger log tail --topic intents`; see also `actionledger "
+        "status` for the projector.",
+    )
+
+
+async def _found(settings: "Settings", key: str) -> dict[str, Any] | None:
+    from gateway.wiring.installation import open_pool
+    from projections.queries import Queries
+    from projections.views import ALL
+
+    async with await open_pool(settings) as pool:
+        queries = Queries(pool)
+        action = await queries.action(ALL, key)
+        if action is None:
+            return None
+        attempts = await queries.attempts(ALL, key)
+        events = await queries.timeline(ALL, key)
+    return {
+        "action": plain(action),
+        "attempts": plain(attempts),
+        "timeline": plain(events),
+    }
+
+
+def _show_action(console: "Console", found: "Mapping[str, Any]") -> None:
+    from rich.table import Table
+
+    from gateway.cli.reading import fact_line
+
+    action = found["action"]
+    console.print(f"[bold]{action['action_key']}[/]  {coloured(action['status'])}", soft_wrap=True)
+    amount = _amount(action["amount_minor"], action["currency"])
+    rows = (
+        ("target", action["target"]),
+        ("amount", amount),
+        ("provider", f"{action['provider']} / {action['account']} ({action['reliability']})"),
+        ("reference", action["provider_reference"]),
+        ("proof", action["proof"]),
+        ("code", action["code"]),
+        ("review", action["review"]),
+        ("next due", _when(action["next_due_at"])),
+        ("asked by", action["principal"]),
+        ("hash", action["request_hash"]),
+    )
+    for name, value in rows:
+        if value is not None:
+            console.print(f"  {name:<10} {value}", markup=False, soft_wrap=True)
+    for one in found["attempts"]:
+        code = f" ({one['code']})" if one["code"] else ""
+        console.print(f"  attempt {one['number']}  {one['status']}{code}", markup=False)
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("v", "at", "fact", "ledger", "because of"):
+        table.add_column(name, justify="right" if name == "v" else "left", overflow="fold")
+    for event in found["timeline"]:
+        cause = event["cause"]
+        table.add_row(
+            str(event["version"]),
+            clock(event["decided_at"]),
+            fact_line(event["data"]),
+            f"{event['partition']}:{event['ledger_offset']}",
+            f"{cause['topic']} {cause['partition']}:{cause['offset']}",
+        )
+    console.print(table)
+
+
+def _amount(minor: int | None, currency: str | None) -> str | None:
+    from gateway.cli.reading import money_of
+
+    return None if minor is None else money_of({"minor": minor, "currency": currency})
+
+
+def clock(at_ms: int) -> str:
+    """The time of day of a log time, UTC."""
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%H:%M:%S.%f")[:-3]
+
+
+def _when(at_ms: int | None) -> str | None:
+    if at_ms is None:
+        return None
+    left_s = at_ms / 1_000 - time.time()
+    return f"in {left_s:,.0f} s" if left_s > 0 else "now"
+
+
+def why(
+    key: Annotated[str | None, typer.Argument(help="An action key.", show_default=False)] = None,
+    cause: Annotated[str | None, typer.Option(help="One input, as topic/partition/offset.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell which input became what: every input about an action, or one input by its place.
+
+    Example: actionledger why --cause intents/3/17
+    """
+    from gateway.cli.place import settings
+
+    out = Output("why", as_json=as_json)
+    if (key is None) == (cause is None):
+        raise UsageError("Name one thing.", hint="Give an action key, or --cause topic/0/0.")
+    place = None if cause is None else _place(cause)
+    answers = asyncio.run(_answers(settings(), key, place))
+    if not answers:
+        _unknown_action(key if key is not None else str(cause))
+    out.answer({"inputs": answers}, lambda console: _show_why(console, answers))
+
+
+def _place(text: str) -> "Place":
+    from ledger.log.topics import Topic
+
+    topic, _, rest = text.partition("/")
+    partition, _, offset = rest.partition("/")
+    if topic not in set(Topic) or not (partition.isdigit() and offset.isdigit()):
+        raise UsageError(f"--cause {text} is no place.", hint="Write intents/3/17.")
+    return topic, int(partition), int(offset)
+
+
+async def _answers(
+    settings: "Settings", key: str | None, place: "Place | None"
+) -> list[dict[str, Any]]:
+    """Each input with what it said and what came of it, in the order of the ledger."""
+    from gateway.cli.reading import content_of, records_at
+    from gateway.wiring.installation import open_log, open_pool
+    from projections.queries import Queries
+    from projections.views import ALL
+
+    async with await open_pool(settings) as pool:
+        queries = Queries(pool)
+        found: Sequence[Became] = (
+            await queries.why_action(ALL, key)
+            if key is not None
+            else await queries.why_input(ALL, *(place or ("", 0, 0)))
+        )
+    causes = [(one.cause.topic, one.cause.partition, one.cause.offset) for one in found]
+    records = await records_at(open_log(settings, "cli"), causes)
+    answers: dict[tuple[int, int], dict[str, Any]] = {}
+    for one, came in zip(found, causes, strict=True):
+        record = records.get(came)
+        answer = answers.setdefault(
+            (one.partition, one.ledger_offset),
+            {
+                "input": {
+                    "topic": came[0],
+                    "partition": came[1],
+                    "offset": came[2],
+                    **({"kept": False} if record is None else content_of(record)),
+                },
+                "ledger": {"partition": one.partition, "offset": one.ledger_offset},
+                "decided_at": one.decided_at,
+                "outcome": one.outcome,
+                "became": [],
+            },
+        )
+        answer["became"].append({"reason": one.reason, "details": one.details})
+    return list(answers.values())
+
+
+def _show_why(console: "Console", answers: "Sequence[Mapping[str, Any]]") -> None:
+    from gateway.cli.reading import fact_line, say
+
+    for one in answers:
+        given, ledger = one["input"], one["ledger"]
+        place = f"{given['topic']} {given['partition']}:{given['offset']}"
+        said = "(no longer kept)" if given.get("kept") is False else say(given)
+        console.print(f"[cyan]{place}[/] ", end="")
+        console.print(said, markup=False, soft_wrap=True)
+        for fact in one["became"]:
+            told = (
+                fact_line(fact["details"])
+                if one["outcome"] == "facts"
+                else f"{one['outcome']}: {fact['reason']}"
+            )
+            style = "red" if one["outcome"] in {"refused", "quarantined"} else ""
+            console.print(
+                f"   → {told}  (ledger {ledger['partition']}:{ledger['offset']})",
+                style=style,
+                markup=False,
+                soft_wrap=True,
+            )
+
+
+def unknowns(
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="How many at most.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """List the actions whose effect may have happened: since when, and what happens next.
+
+    Example: actionledger unknowns --tenant acme
+    """
+    from gateway.cli.place import settings
+
+    out = Output("unknowns", as_json=as_json)
+    found = asyncio.run(_unknowns(settings(), tenant, limit))
+    out.answer({"unknowns": found}, lambda console: _show_unknowns(console, found))
+
+
+async def _unknowns(
+    settings: "Settings", tenant: str | None, limit: int
+) -> "tuple[UnknownView, ...]":
+    from gateway.wiring.installation import open_pool
+    from projections.queries import Queries
+    from projections.views import ALL
+
+    async with await open_pool(settings) as pool:
+        return await Queries(pool).unknowns(tenant or ALL, limit=limit)
+
+
+def _show_unknowns(console: "Console", found: "Sequence[UnknownView]") -> None:
+    from rich.table import Table
+
+    if not found:
+        console.print("[green]✓[/] No action is uncertain.")
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("action", "amount", "attempts", "unknown for", "next check"):
+        table.add_column(name, overflow="fold", justify="left" if name == "action" else "right")
+    for one in found:
+        amount = _amount(one.amount_minor, one.currency) or ""
+        since = one.unknown_since or one.updated_at
+        table.add_row(
+            one.action_key,
+            amount,
+            str(one.attempts),
+            f"{time.time() - since / 1_000:,.0f} s",
+            _when(one.next_due_at) or "a person",
+        )
+    console.print(table)

@@ -1,0 +1,104 @@
+"""The command line put together: its groups, and the one place where trouble is told.
+
+Called by `main`.
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from gateway.cli import (
+    actions,
+    catalogue,
+    checking,
+    doctor,
+    keys,
+    local,
+    log,
+    process,
+    story,
+    topics,
+    version,
+)
+from gateway.cli.output import Exit, UsageError, tell_trouble
+from gateway.cli.trouble import as_trouble
+from gateway.settings import SettingsError
+from ledger.core.errors import LedgerError
+
+HELP = """\
+The ledger of the side effects of AI agents: decided, recorded, carried out once, settled.
+
+Begin with `actionledger demo` to see it work, or with `actionledger up` and
+`actionledger propose --file examples/intent.json --wait` to try it yourself.
+
+Every command takes --json. Exit codes: 0 all is well, 1 trouble, 2 wrong usage, 3 a comparison
+found differences, 4 refused.
+"""
+
+app = typer.Typer(
+    name="actionledger",
+    help=HELP,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for group in (local, story, actions, log, checking, topics, catalogue, keys, doctor, process):
+    group.add_to(app)
+version.add_to(app)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command line; its exit code."""
+    as_json = "--json" in arguments
+    command = " ".join(_words(arguments))
+    try:
+        app(args=list(arguments), prog_name="actionledger")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(Exit.TROUBLE)
+    except (SettingsError, UsageError) as wrong:
+        return tell_trouble(command, wrong, Exit.USAGE, as_json=as_json)
+    except LedgerError as trouble:
+        return tell_trouble(command, trouble, Exit.TROUBLE, as_json=as_json)
+    except BrokenPipeError:
+        return _reader_left()
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        return int(Exit.INTERRUPTED)
+    except Exception as fault:
+        known = as_trouble(fault)
+        if known is None:
+            raise
+        return tell_trouble(command, known, Exit.TROUBLE, as_json=as_json)
+    return int(Exit.OK)
+
+
+def _words(arguments: Sequence[str]) -> list[str]:
+    """The name of the command: what comes before the first option, at most two words."""
+    names = {name for group in (app, *_groups()) for name in _names(group)}
+    words: list[str] = []
+    for argument in arguments[:2]:
+        if argument not in names:
+            break
+        words.append(argument)
+    return words
+
+
+def _groups() -> list[typer.Typer]:
+    return [info.typer_instance for info in app.registered_groups if info.typer_instance]
+
+
+def _names(group: typer.Typer) -> list[str]:
+    commands = [info.name for info in group.registered_commands if info.name]
+    return [*commands, *(info.name for info in group.registered_groups if info.name)]
+
+
+def _reader_left() -> int:
+    """Whoever read us (a pager, `head`) has had enough: no error, and nothing more to write."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return int(Exit.OK)

@@ -1,0 +1,282 @@
+"""`replay` and `rebuild`: fold the log again and hold the database against it."""
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gateway.cli.output import Exit, Json, Output, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+    from gateway.local.progress import Report
+    from gateway.settings import Settings
+    from ledger.audit.replay import Replay
+    from projections.rebuild import Rebuilt
+
+PANEL = "Proof"
+SHOWN_MAX = 20
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("replay", rich_help_panel=PANEL)(replay)
+    app.command("rebuild", rich_help_panel=PANEL)(rebuild)
+
+
+def replay(
+    to_offset: Annotated[
+        list[str] | None,
+        typer.Option(help="Up to an offset of a partition, as P:O. Repeatable; others are left."),
+    ] = None,
+    to_time: Annotated[
+        str | None, typer.Option(help="Up to a log time: 2026-08-28T02:13:00Z, or milliseconds.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Show this action as it was then.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Fold the ledger from offset 0 and compare every stream with its row, byte for byte.
+
+    Without a limit it goes as far as the database does. With one it shows the state as of then, and
+    compares the streams that have not moved since. It only reads: no replay causes an effect. Ends
+    with 3 where something differs.
+
+    Example: actionledger replay --to-time 2026-08-28T02:13:00Z
+    """
+    from gateway.cli.place import settings
+    from gateway.cli.progress import progress
+
+    out = Output("replay", as_json=as_json)
+    if to_offset and to_time:
+        raise UsageError("Two limits at once.", hint="Give --to-offset or --to-time.")
+    until = _offsets(to_offset) if to_offset else None
+    as_of = _time(to_time) if to_time else None
+    with progress() as report:
+        result = asyncio.run(replayed(settings(), report, until=until, as_of=as_of, key=key))
+    code = Exit.DIFFERENCES if result["differences"] else Exit.OK
+    out.answer(result, lambda console: _show_replay(console, result), code)
+
+
+def _offsets(given: list[str]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for text in given:
+        partition, _, offset = text.partition(":")
+        if not (partition.isdigit() and offset.isdigit()):
+            raise UsageError(f"--to-offset {text} is not P:O.", hint="Write 3:120.")
+        found[int(partition)] = int(offset)
+    return found
+
+
+def _time(text: str) -> int:
+    from datetime import UTC, datetime
+
+    if text.isdigit():
+        return int(text)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"--to-time {text} is no time.", hint="Write 2026-08-28T02:13:00Z, or milliseconds."
+        ) from None
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return round(at.timestamp() * 1_000)
+
+
+async def replayed(
+    settings: "Settings",
+    report: "Report",
+    *,
+    until: "Mapping[int, int] | None" = None,
+    as_of: int | None = None,
+    key: str | None = None,
+) -> dict[str, Any]:
+    """A replay beside the rows of the database, as the JSON answer has it."""
+    from gateway.local.progress import Progress
+    from gateway.wiring.installation import open_log, open_pool
+    from ledger.audit import replay as audit
+    from ledger.log.follow import genesis_of
+    from projections.checksum import offsets_of
+    from projections.statements import LIVE_SCHEMA, statements
+
+    log = open_log(settings, "cli")
+    partitions = range((await genesis_of(log)).partitions)
+    chosen = sorted(until) if until else list(partitions)
+    async with (
+        await open_pool(settings) as pool,
+        pool.acquire() as connection,
+        connection.transaction(isolation="repeatable_read", readonly=True),
+    ):
+        offsets = await offsets_of(connection, LIVE_SCHEMA)
+        rows = await connection.fetch(statements("queries.sql", LIVE_SCHEMA)["all_streams"], chosen)
+    ends = {part: offsets.get(part, 0) for part in chosen} if until is None else dict(until)
+    done = await audit.replay(
+        log,
+        chosen,
+        until=None if as_of is not None else ends,
+        as_of=as_of,
+        progress=lambda read, total: report(Progress("replay", read, total)),
+    )
+    limits = {part: fold.next_offset for part, fold in done.folds.items()}
+    stored = [
+        audit.StoredStream(row["stream_key"], row["next_offset"], row["fold_version"], row["state"])
+        for row in rows
+        if row["next_offset"] <= _limit(limits, row["stream_key"], len(partitions))
+    ]
+    later = len(rows) - len(stored)
+    known = {row.key for row in stored} | (
+        # A stream that the tables have not reached yet is no difference.
+        set() if until is not None or as_of is not None else set(done.streams)
+    )
+    compared = {name: one for name, one in done.streams.items() if name in known}
+    return {
+        **_summary(done, key),
+        "compared": len(stored),
+        "moved_on": later,
+        "differences": [
+            {"stream": one.stream, "path": one.path, "log": one.log, "database": one.stored}
+            for one in audit.compare(compared, stored)
+        ],
+    }
+
+
+def _limit(limits: "Mapping[int, int]", stream: str, partitions: int) -> int:
+    from ledger.log.topics import partition_of
+
+    return limits.get(partition_of(stream, partitions), 0)
+
+
+def _summary(done: "Replay", key: str | None) -> dict[str, Any]:
+    statuses = Counter(
+        action.status.value for one in done.streams.values() for action in one.stream.actions
+    )
+    found: dict[str, Any] = {
+        "partitions": {
+            str(part): {"next_offset": fold.next_offset, "epoch": fold.epoch}
+            for part, fold in sorted(done.folds.items())
+        },
+        "decisions": done.decision_count,
+        "facts": done.fact_count,
+        "void_records": done.void_count,
+        "streams": len(done.streams),
+        "actions_by_status": dict(sorted(statuses.items())),
+    }
+    if key is not None:
+        found["action"] = _action(done, key)
+    return found
+
+
+def _action(done: "Replay", key: str) -> dict[str, Any] | None:
+    from gateway.cli.log import stream_of
+
+    known = done.streams.get(stream_of(key))
+    action = None if known is None else known.stream.action(key)
+    if action is None:
+        return None
+    return {
+        "key": action.key,
+        "status": action.status.value,
+        "version": action.version,
+        "attempts": len(action.attempts),
+        "reference": action.reference,
+        "proof": action.proof,
+        "code": action.code,
+    }
+
+
+def _show_replay(console: "Console", result: "Mapping[str, Any]") -> None:
+    console.print(
+        f"Folded {result['decisions']:,} decisions with {result['facts']:,} facts of "
+        f"{result['streams']:,} streams."
+    )
+    for status, count in result["actions_by_status"].items():
+        console.print(f"  {status:<18}{count:>8,}")
+    if result["void_records"]:
+        console.print(f"  [dim]{result['void_records']} void records count for nobody[/]")
+    if "action" in result:
+        console.print_json(data=result["action"])
+    for one in result["differences"][:SHOWN_MAX]:
+        console.print(
+            f"✗ {one['stream']} {one['path']}: the log says {one['log']!r}, the database "
+            f"{one['database']!r}",
+            style="red",
+            markup=False,
+            soft_wrap=True,
+        )
+    if result["differences"]:
+        console.print(
+            f"{len(result['differences'])} differences. The log is right: rows were edited, or "
+            "this program folds otherwise than the one that wrote them."
+        )
+    else:
+        moved = f"; {result['moved_on']:,} have moved on since" if result["moved_on"] else ""
+        console.print(
+            f"[green]✓[/] {result['compared']:,} streams in the database are what the log says"
+            f"{moved}."
+        )
+
+
+def rebuild(as_json: Json = False) -> None:
+    """Project the whole log anew into a second schema and compare checksums with the live one.
+
+    The live schema is only read; the second, actionledger_beside, is left for you to look at. Ends
+    with 3 where the two differ.
+
+    Example: actionledger rebuild
+    """
+    from gateway.cli.place import settings
+    from gateway.cli.progress import progress
+
+    out = Output("rebuild", as_json=as_json)
+    with progress() as report:
+        done = asyncio.run(rebuilt(settings(), report))
+    code = Exit.OK if done.is_equal else Exit.DIFFERENCES
+    out.answer(rebuilt_result(done), lambda console: _show_rebuild(console, done), code)
+
+
+async def rebuilt(settings: "Settings", report: "Report") -> "Rebuilt":
+    """Rebuild beside the live schema, and compare."""
+    from gateway.local.progress import Progress
+    from gateway.wiring.installation import open_log, open_pool
+    from projections.rebuild import RebuildProgress, rebuild
+
+    def say(step: RebuildProgress) -> None:
+        report(Progress(step.phase, step.done, step.total))
+
+    async with await open_pool(settings) as pool:
+        return await rebuild(open_log(settings, "cli"), pool, progress=say)
+
+
+def rebuilt_result(done: "Rebuilt") -> dict[str, Any]:
+    """A rebuild as the JSON answer has it."""
+    return {
+        "is_equal": done.is_equal,
+        "live_sha256": done.live.sha256,
+        "rebuilt_sha256": done.beside.sha256,
+        "records": done.record_count,
+        "tables": {
+            name: {"live": digest, "rebuilt": done.beside.tables[name]}
+            for name, digest in done.live.tables.items()
+        },
+        "differences": done.differences,
+    }
+
+
+def _show_rebuild(console: "Console", done: "Rebuilt") -> None:
+    console.print(f"Projected {done.record_count:,} records anew.")
+    console.print(f"  live     {done.live.sha256}")
+    console.print(f"  rebuilt  {done.beside.sha256}")
+    if done.is_equal:
+        console.print("[green]✓[/] Equal: every row is what the log says.")
+        return
+    tables = ", ".join(done.live.differing_tables(done.beside))
+    console.print(f"[red]✗[/] They differ in {tables}.")
+    for one in (done.differences or ())[:SHOWN_MAX]:
+        console.print(
+            f"  {one.table} {'/'.join(one.key)}: live {one.live}, rebuilt {one.beside}",
+            markup=False,
+            soft_wrap=True,
+        )

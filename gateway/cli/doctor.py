@@ -1,0 +1,260 @@
+"""`doctor`: look at everything the ledger needs, one line each, with what to do where it fails."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from gateway.cli.output import Exit, Json, Output
+from ledger.core.errors import LedgerError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gateway.settings import Settings
+
+CHECK_SECONDS_MAX = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one look found. `hint` says what to do where it is not well."""
+
+    check: str
+    is_well: bool
+    detail: str
+    hint: str = ""
+
+
+Check = Callable[["Settings"], Awaitable[str]]
+"""One look: returns what it saw, raises what is wrong."""
+
+
+class FoundError(LedgerError):
+    """Something is not as it must be."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("doctor", rich_help_panel="Operating")(doctor)
+
+
+def doctor(as_json: Json = False) -> None:
+    """Look at settings, servers, topics, tables, clocks and processes; say what to do. Read only.
+
+    Ends with 1 where something is wrong.
+
+    Example: actionledger doctor
+    """
+    from gateway.cli.place import own_settings
+
+    out = Output("doctor", as_json=as_json)
+    own = own_settings()
+    findings = [asyncio.run(_look(name, check, own)) for name, check in _MACHINE]
+    findings += asyncio.run(_installation())
+    code = Exit.OK if all(one.is_well for one in findings) else Exit.TROUBLE
+    out.answer({"findings": findings}, lambda console: _show(console, findings), code)
+
+
+def _show(console: "Console", findings: list[Finding]) -> None:
+    for one in findings:
+        mark = "[green]✓[/]" if one.is_well else "[red]✗[/]"
+        console.print(f"{mark} {one.check:<12} ", end="")
+        console.print(one.detail, markup=False, soft_wrap=True)
+        if not one.is_well and one.hint:
+            console.print(f"  {'':<12} {one.hint}", markup=False, soft_wrap=True)
+
+
+async def _installation() -> list[Finding]:
+    """Everything beyond this machine, all at once."""
+    from gateway.cli.place import settings
+
+    try:
+        known = settings()
+    except LedgerError as missing:
+        return [Finding("installation", is_well=False, detail=missing.message, hint=missing.hint)]
+    return await asyncio.gather(*(_look(name, check, known) for name, check in _INSTALLATION))
+
+
+async def _look(name: str, check: Check, settings: "Settings") -> Finding:
+    from gateway.cli.trouble import as_trouble
+
+    try:
+        async with asyncio.timeout(CHECK_SECONDS_MAX):
+            return Finding(name, is_well=True, detail=await check(settings))
+    except Exception as fault:  # noqa: BLE001 - whatever it is, the other looks go on
+        trouble = as_trouble(fault)
+        if trouble is None:
+            return Finding(name, is_well=False, detail=f"{type(fault).__name__}: {fault}")
+        return Finding(name, is_well=False, detail=trouble.message, hint=trouble.hint)
+
+
+# --- this machine ------------------------------------------------------------------------------
+
+
+async def _python(_: "Settings") -> str:
+    import platform
+
+    return f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+
+
+async def _folder(settings: "Settings") -> str:
+    import shutil
+
+    from gateway.local.state import require_space
+
+    folder = settings.state_dir
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    require_space(there)
+    free = shutil.disk_usage(there).free // 1_000_000
+    return f"{folder}, {free:,} MB free"
+
+
+async def _kafka_files(settings: "Settings") -> str:
+    from gateway.local.jars import ensure_jars
+    from gateway.local.java import find_java
+
+    if not settings.cache_dir.exists():
+        return f"{settings.cache_dir} is empty: the first `actionledger up` fetches 45 MB"
+    java = find_java(settings.cache_dir, await asyncio.to_thread(ensure_jars, settings.cache_dir))
+    made = "with" if java.aot_cache.exists() else "without"
+    return f"{settings.cache_dir}, every file as locked, {made} the cache for a fast start"
+
+
+async def _local(settings: "Settings") -> str:
+    from gateway.local.control import status
+    from gateway.local.state import Phase
+
+    found = status(settings.state_dir)
+    if found.failure is not None:
+        raise FoundError(found.failure[0], hint=found.failure[1])
+    bad = [one for one in found.processes if one.phase not in {Phase.READY, Phase.DONE}]
+    if found.phase is Phase.READY and bad:
+        names = ", ".join(f"{one.name} ({one.phase.value})" for one in bad)
+        raise FoundError(f"Not running: {names}.", hint=f"See {bad[0].log}.")
+    again = sum(one.restarts for one in found.processes)
+    return f"{found.phase.value}, {len(found.processes)} processes, {again} restarts"
+
+
+# --- the installation --------------------------------------------------------------------------
+
+
+async def _kafka(settings: "Settings") -> str:
+    from gateway.wiring.installation import open_log
+    from ledger.log.follow import genesis_of
+
+    genesis = await genesis_of(open_log(settings, "doctor"))
+    return (
+        f"{settings.kafka_bootstrap}, {genesis.partitions} partitions, "
+        f"generation {genesis.generation}"
+    )
+
+
+async def _topics(settings: "Settings") -> str:
+    from gateway.wiring.installation import open_log
+    from ledger.log.admin import check_topics
+
+    differences = await check_topics(open_log(settings, "doctor"), partitions=settings.partitions)
+    if differences:
+        first = differences[0]
+        raise FoundError(
+            f"{len(differences)} differences, such as {first.topic}: {first.setting} is "
+            f"{first.found}, must be {first.wanted}.",
+            hint="See `actionledger topics check`.",
+        )
+    return "all as they must be"
+
+
+async def _database(settings: "Settings") -> str:
+    from gateway.wiring.installation import begin_at, open_log, open_pool
+    from ledger.log.follow import genesis_of
+    from projections.migrate import read_migrations
+
+    log = open_log(settings, "doctor")
+    async with await open_pool(settings) as pool:
+        version = await pool.fetchval("show server_version")
+        applied = await pool.fetchval("select count(*) from actionledger.schema_migrations")
+        await begin_at(log, pool, await genesis_of(log))
+    wanted = len(read_migrations())
+    if applied != wanted:
+        raise FoundError(
+            f"{applied} of {wanted} migrations are applied.", hint="Run `actionledger run setup`."
+        )
+    return f"Postgres {version}, {applied} migrations, of the same log"
+
+
+async def _lag(settings: "Settings") -> str:
+    from gateway.wiring.installation import open_log, open_pool
+    from ledger.log.topics import Topic
+    from projections.queries import Queries, lag
+
+    log = open_log(settings, "doctor")
+    async with await open_pool(settings) as pool:
+        offsets = await Queries(pool).offsets()
+    places = {(Topic.LEDGER.value, part): 0 for part in range(settings.partitions)}
+    reader = await log.reader(places)
+    try:
+        ends = await reader.end_offsets(places)
+    finally:
+        await reader.close()
+    behind = sum(lag(offsets, {part: end for (_, part), end in ends.items()}).values())
+    return f"the tables are {behind:,} records behind the ledger"
+
+
+async def _clock(settings: "Settings") -> str:
+    """Compare this machine's clock with the broker's, by an append that nobody reads."""
+    from gateway.wiring.installation import open_log
+    from ledger.log.follow import published_catalogue
+    from streams.clock import wall_ms
+
+    log = open_log(settings, "doctor")
+    catalogue = await published_catalogue(log)
+    allowed_ms = 5_000 if catalogue is None else catalogue.timing.skew_ms
+    apart_ms = await _apart_ms(settings, wall_ms)
+    if apart_ms > allowed_ms:
+        raise FoundError(
+            f"This machine's clock and Postgres's are {apart_ms} ms apart, not {allowed_ms}.",
+            hint="Set both clocks right (NTP).",
+        )
+    return f"{apart_ms} ms apart from Postgres, {allowed_ms} ms allowed"
+
+
+async def _apart_ms(settings: "Settings", wall_ms: Callable[[], int]) -> int:
+    from gateway.wiring.installation import open_pool
+
+    async with await open_pool(settings) as pool:
+        await pool.fetchval("select 1")
+        before = wall_ms()
+        there = await pool.fetchval("select (extract(epoch from clock_timestamp()) * 1000)::bigint")
+        after = wall_ms()
+    return abs(int(there) - (before + after) // 2)
+
+
+async def _door(settings: "Settings") -> str:
+    import httpx
+
+    async with httpx.AsyncClient(trust_env=False) as client:
+        answer = await client.get(f"{settings.url}/readyz")
+    if not answer.is_success:
+        raise FoundError(
+            f"{settings.url} answers that it is not ready.", hint=f"See {settings.url}/readyz."
+        )
+    return f"{settings.url}, ready"
+
+
+_MACHINE: tuple[tuple[str, Check], ...] = (
+    ("python", _python),
+    ("state folder", _folder),
+    ("Kafka files", _kafka_files),
+    ("processes", _local),
+)
+_INSTALLATION: tuple[tuple[str, Check], ...] = (
+    ("Kafka", _kafka),
+    ("topics", _topics),
+    ("database", _database),
+    ("projector", _lag),
+    ("clocks", _clock),
+    ("HTTP door", _door),
+)

@@ -1,0 +1,49 @@
+"""Where the installation is that a command means: the environment says it, or the state folder.
+
+Guarantees that nothing has to be typed for a local installation, and that a variable that is set
+wins. Called by every command that talks to something.
+"""
+
+from pathlib import Path
+
+from gateway.local.state import State, read_state
+from gateway.settings import Settings, process_environment
+from gateway.wiring.local import local_environment
+from ledger.core.errors import LedgerError
+
+
+class NoInstallationError(LedgerError):
+    """Nothing is configured, and there is no local installation."""
+
+
+def own_settings() -> Settings:
+    """What the environment alone says. Raises SettingsError."""
+    return Settings.from_environment()
+
+
+def state_folder() -> Path:
+    """Where the local installation is or would be."""
+    return own_settings().state_dir
+
+
+def local_state() -> State:
+    """What is agreed on for the local installation. Raises NoInstallationError."""
+    folder = state_folder()
+    state = read_state(folder)
+    if state is None:
+        raise NoInstallationError(
+            f"There is no ledger here: nothing is configured and {folder} is empty.",
+            hint="Start a local one with `actionledger up`, or set ACTIONLEDGER_KAFKA, "
+            "ACTIONLEDGER_DATABASE, ACTIONLEDGER_URL and ACTIONLEDGER_API_KEY.",
+        )
+    return state
+
+
+def settings() -> Settings:
+    """How to reach the installation. Raises SettingsError, NoInstallationError."""
+    given = process_environment()
+    own = Settings.from_environment(given)
+    if any(given.get(f"ACTIONLEDGER_{name}") for name in ("KAFKA", "URL")):
+        return own
+    local = local_environment(own.state_dir, local_state())
+    return Settings.from_environment({**local, **given})

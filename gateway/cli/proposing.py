@@ -1,0 +1,93 @@
+"""Asking the HTTP door for an effect, over and over if need be, always with the same bytes.
+
+Guarantees that the file is sent as it is: the door's strict parser judges it, not ours. Called by
+`propose`.
+"""
+
+import json
+import time
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from ledger.core.errors import LedgerError
+
+WAIT_MS_MAX: Final = 30_000
+"""The longest that the door lets one request wait."""
+
+MARGIN_MS: Final = 15_000
+MOVING: Final = frozenset({"undecided", "proposed", "ready", "attempting"})
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class NoKeyError(LedgerError):
+    """The door is not told who asks."""
+
+
+class UnknownActionError(LedgerError):
+    """There is no such action, or not yet."""
+
+
+class UnexpectedAnswerError(LedgerError):
+    """Something else than a ledger answers at this address."""
+
+
+class Proposing:
+    """A connection to the door under one API key."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        self._http = httpx.Client(
+            base_url=url,
+            headers={"Authorization": f"Bearer {api_key}"},
+            timeout=httpx.Timeout(MARGIN_MS / 1_000, read=(WAIT_MS_MAX + MARGIN_MS) / 1_000),
+            # A proxy has no business between this machine and itself.
+            trust_env=urlsplit(url).hostname not in LOOPBACK,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._http.close()
+
+    def propose(self, raw: bytes, *, wait_ms: int) -> tuple[int, dict[str, Any]]:
+        """Send the intent and wait while it moves by itself; status and body of the answer."""
+        until_s = time.monotonic() + wait_ms / 1_000
+        status, answer = self._read(
+            self._http.post(
+                "/v1/actions",
+                content=raw,
+                headers={"Content-Type": "application/json"},
+                params={"wait_ms": min(wait_ms, WAIT_MS_MAX)},
+            )
+        )
+        while answer.get("status") in MOVING and (left_s := until_s - time.monotonic()) > 0:
+            params = {
+                "wait_ms": min(round(left_s * 1_000), WAIT_MS_MAX),
+                "after_version": answer.get("version", 0),
+            }
+            path = f"/v1/actions/{quote(answer['key'], safe=':~')}"
+            later_status, later = self._read(self._http.get(path, params=params))
+            if later_status != httpx.codes.OK:
+                return later_status, later
+            answer = {**later, "replayed": answer.get("replayed")}
+        return status, answer
+
+    def _read(self, response: httpx.Response) -> tuple[int, dict[str, Any]]:
+        try:
+            answer = response.json()
+        except json.JSONDecodeError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise UnexpectedAnswerError(
+                f"What answers at {self._http.base_url} is no ledger ({response.status_code}).",
+                hint="Look at ACTIONLEDGER_URL.",
+            )
+        return response.status_code, answer

@@ -1,0 +1,179 @@
+"""Records of the log for people: what each says in one line, and how some of them are fetched.
+
+Guarantees that any bytes have a line, and that whole records are found again by topic, partition
+and offset. Changes nothing. Called by `log`, `why`, and the demonstration.
+"""
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+from ledger.core.money import Money, format_money
+from ledger.core.strict import MalformedJson, parse
+from ledger.log.kafka import KafkaLog
+from ledger.log.port import Record
+
+Place = tuple[str, int, int]
+"""Topic, partition and offset of a record."""
+
+BYTES_MAX: Final = 4 * 1_024 * 1_024
+ROUNDS_MAX: Final = 64
+READ_MS: Final = 2_000
+
+
+def content_of(record: Record) -> dict[str, Any]:
+    """Type and data of a record, as they stand in its bytes; data is None where it is no event."""
+    try:
+        value = parse(record.value or b"", bytes_max=BYTES_MAX)
+    except MalformedJson as malformed:
+        return {"type": None, "data": None, "unreadable": malformed.code.value}
+    if not isinstance(value, dict):
+        return {"type": None, "data": None, "unreadable": "no_event"}
+    return {"type": value.get("type"), "data": value.get("data")}
+
+
+def document_of(record: Record) -> dict[str, Any]:
+    """A record as one JSON object: where it stands, when, under which key, and what it says."""
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": None if record.key is None else record.key.decode("utf-8", "replace"),
+        "bytes": len(record.value or b""),
+        **content_of(record),
+    }
+
+
+def say(content: Mapping[str, Any]) -> str:
+    """What a record says, in one line of plain text."""
+    kind, data = content.get("type"), content.get("data")
+    if not isinstance(kind, str) or not isinstance(data, dict):
+        return f"unreadable: {content.get('unreadable', 'no data')}"
+    short = kind.removeprefix("actionledger.").removesuffix(".v1")
+    tell = _TOLD.get(short)
+    try:
+        return f"{short}: {tell(data)}" if tell is not None else short
+    except (KeyError, TypeError, ValueError):
+        return short
+
+
+def money_of(money: Mapping[str, Any] | None) -> str:
+    """An amount of the log as people write it."""
+    return "" if not money else format_money(Money.model_validate(money))
+
+
+def _propose(data: dict[str, Any]) -> str:
+    request = data["request"]
+    return _joined(data["key"], request.get("target"), money_of(request.get("money")))
+
+
+def _report(data: dict[str, Any]) -> str:
+    outcome = data["outcome"]
+    told = outcome.get("reference") or outcome.get("code")
+    return _joined(data["key"], f"attempt {data['attempt']}", outcome["kind"], told)
+
+
+def _evidence(data: dict[str, Any]) -> str:
+    return _joined(
+        data["key"],
+        data["kind"],
+        data["meaning"],
+        data.get("reference"),
+        money_of(data.get("money")),
+    )
+
+
+def _decision(data: dict[str, Any]) -> str:
+    cause = data["cause"]
+    came = f"{cause['topic']} {cause['partition']}:{cause['offset']}"
+    return f"{came} → {became(data)}"
+
+
+def became(decision: Mapping[str, Any]) -> str:
+    """What an input became, by a decision's data."""
+    if facts := decision.get("facts"):
+        return ", ".join(fact_line(fact) for fact in facts)
+    if refused := decision.get("refused"):
+        paths = ", ".join(detail["path"] for detail in refused.get("details") or ())
+        return f"refused: {refused['code']}" + (f" ({paths})" if paths else "")
+    if unchanged := decision.get("unchanged"):
+        return f"unchanged: {unchanged['reason']}" + (
+            f" ({unchanged['status']})" if unchanged.get("status") else ""
+        )
+    if quarantined := decision.get("quarantined"):
+        return f"quarantined: {quarantined['reason']}"
+    if adopted := decision.get("adopted"):
+        return f"adopted: {adopted['kind']} {adopted['content_hash'][:19]}…"
+    return "nothing"
+
+
+def fact_line(fact: Mapping[str, Any]) -> str:
+    """A fact with the one field that tells most."""
+    for name in ("reference", "reason", "code", "provider_key", "purpose", "meaning", "row"):
+        if fact.get(name):
+            return f"{fact['type']} {fact[name]}"
+    return str(fact["type"])
+
+
+def _joined(*parts: str | None) -> str:
+    return " ".join(part for part in parts if part)
+
+
+_TOLD: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
+    "intent.propose": _propose,
+    "action.cancel": lambda data: _joined(data["key"], data.get("reason")),
+    "attempt.report": _report,
+    "attempt.decline": lambda data: _joined(data["key"], data["code"]),
+    "evidence.report": _evidence,
+    "stream.tick": lambda data: str(data["stream"]),
+    "config.publish": lambda data: _joined(data["kind"], data["content_hash"][:19] + "…"),
+    "executor.offered": lambda data: f"{data['slots']} slots, {', '.join(data['operations'])}",
+    "genesis.recorded": lambda data: f"{data['partitions']} partitions, {data['generation']}",
+    "epoch.opened": lambda data: f"epoch {data['epoch']}",
+    "decision.recorded": _decision,
+    "webhook.received": lambda data: _joined(
+        data["provider"], data["account"], data["event_id"], data["sha256"][:12] + "…"
+    ),
+    "attention.raised": lambda data: _joined(data["action"], data["kind"], data.get("code")),
+    "record.quarantined": lambda data: (
+        f"{data['topic']} {data['partition']}:{data['offset']} {data['reason']}"
+    ),
+}
+
+
+async def records_at(log: KafkaLog, places: Collection[Place]) -> dict[Place, Record]:
+    """The records at these places; one that is no longer kept is left out."""
+    waiting: dict[tuple[str, int], list[int]] = {}
+    for topic, partition, offset in sorted(set(places)):
+        waiting.setdefault((topic, partition), []).append(offset)
+    found: dict[Place, Record] = {}
+    if not waiting:
+        return found
+    reader = await log.reader({place: offsets[0] for place, offsets in waiting.items()})
+    try:
+        begins = await reader.beginning_offsets(waiting)
+        for place, offsets in waiting.items():
+            waiting[place] = [offset for offset in offsets if offset >= begins[place]]
+        for _ in range(ROUNDS_MAX):
+            waiting = {place: offsets for place, offsets in waiting.items() if offsets}
+            if not waiting:
+                break
+            for (topic, partition), offsets in waiting.items():
+                reader.seek(topic, partition, offsets[0])
+            got = await reader.read(timeout_ms=READ_MS)
+            if not got:
+                break
+            for record in got:
+                offsets = waiting.get((record.topic, record.partition), [])
+                if record.offset in offsets:
+                    offsets.remove(record.offset)
+                    found[record.topic, record.partition, record.offset] = record
+    finally:
+        await reader.close()
+    return found
+
+
+def pretty(data: object) -> str:
+    """Data as indented JSON."""
+    return json.dumps(data, indent=2, ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""The story of one lost answer, told on the real processes."""

@@ -1,0 +1,75 @@
+"""The demonstration from an empty folder to an empty folder: set up, tell, check, clean up.
+
+Guarantees that nothing of it is left, unless it was asked to stay. Called by `actionledger demo`.
+"""
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from gateway.cli.output import Output
+from gateway.cli.progress import progress
+from gateway.demo.claims import Told
+from gateway.demo.stage import Afterwards, staged
+from gateway.demo.story import STREAM, Story
+from gateway.demo.telling import Telling
+from gateway.demo.witness import watching
+from gateway.local import prepare
+from gateway.settings import Settings
+from gateway.wiring.installation import open_log
+from gateway.wiring.local import PARTITIONS
+from gateway.wiring.processes import Process
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class _Clock:
+    """What each phase took."""
+
+    def __init__(self, told: Told) -> None:
+        self._told = told
+        self._at_s = self._begun_s = time.monotonic()
+
+    def over(self, phase: str) -> int:
+        """End a phase; its milliseconds."""
+        now_s = time.monotonic()
+        took_ms = round((now_s - self._at_s) * 1_000)
+        self._told.took_ms[phase] = took_ms
+        self._at_s = now_s
+        return took_ms
+
+
+def run_demo(out: Output, afterwards: Afterwards) -> Told:
+    """Tell the story. Raises LocalError where it cannot begin, NotSeenError where it breaks off."""
+    return asyncio.run(_told(None if out.as_json else out.console, afterwards))
+
+
+async def _told(console: "Console | None", afterwards: Afterwards) -> Told:
+    told = Told()
+    clock = _Clock(told)
+    telling = Telling(console)
+    cache = Settings.from_environment().cache_dir
+    async with AsyncExitStack() as closing:
+        with progress() as report:
+            await prepare(cache, report)
+            clock.over("set_up")
+            telling.title("2:13 a.m.: a charge whose answer is lost")
+            telling.say(
+                f"Apache Kafka, PostgreSQL, {len(Process) - 2} processes of the ledger and a "
+                "payment provider with a book of its own start in a temporary folder. Nothing is "
+                "simulated but the provider."
+            )
+            stage = await closing.enter_async_context(staged(cache, report, afterwards))
+        telling.say(f"Ready after {clock.over('start') / 1_000:.1f} s.")
+        log = open_log(stage.settings, "demo")
+        async with watching(log, PARTITIONS, STREAM) as witness:
+            await Story(stage, witness, telling, told).tell()
+        clock.over("story")
+        telling.claims(told.claims, (told.took_ms["start"] + told.took_ms["story"]) / 1_000)
+        if afterwards is Afterwards.STAY:
+            told.state_dir = str(stage.folder)
+            telling.say(f"Kept: ACTIONLEDGER_STATE={stage.folder} actionledger status")
+    clock.over("stop")
+    return told

@@ -1,0 +1,184 @@
+"""Where the demonstration plays: a whole installation in a temporary folder, and who acts in it.
+
+Guarantees that everything it started ends with it, also what an earlier demonstration left behind
+that was killed; with `--keep` it stays on purpose. Called by `run_demo`.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gateway.keys import Role, create_key
+from gateway.local.control import down, up
+from gateway.local.processes import Identity, identify, is_running
+from gateway.local.progress import Report
+from gateway.local.state import read_state
+from gateway.settings import Settings
+from gateway.wiring.local import TENANT, local_environment, local_services, prepare_folder
+from gateway.wiring.places import KEYS_FILE
+
+PREFIX: Final = "actionledger-demo-"
+OWNER_FILE: Final = "demo.json"
+AGENT_SECONDS_MAX: Final = 30.0
+LOOK_SECONDS: Final = 0.01
+PRINCIPAL: Final = "agent:billing"
+
+
+class Afterwards(Enum):
+    """What becomes of the installation when the story is told."""
+
+    REMOVE = "remove"
+    STAY = "stay"
+
+
+class _Owner(BaseModel):
+    """Which process a folder belongs to."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pid: int
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The installation, how to reach it, and the key of the demonstration's agent."""
+
+    folder: Path
+    settings: Settings
+    agent_key: str
+    provider: httpx.AsyncClient
+
+    async def script(self, scripts: Iterable[dict[str, Any]]) -> None:
+        """Tell the provider what to do wrong."""
+        answer = await self.provider.post("/control/script", json={"scripts": list(scripts)})
+        answer.raise_for_status()
+
+    async def send_webhooks(self) -> None:
+        """Let the provider send what it holds back."""
+        (await self.provider.post("/control/webhooks/flush", json={})).raise_for_status()
+
+    async def book(self) -> list[dict[str, Any]]:
+        """Every request in the provider's own book, one a line."""
+        answer = await self.provider.get("/v1/book")
+        answer.raise_for_status()
+        return [json.loads(line) for line in answer.text.splitlines()]
+
+
+class Acting:
+    """One agent: a process that is given one line and answers with lines."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.pid = process.pid
+
+    async def answer(self) -> dict[str, Any]:
+        """Its next line. Raises TimeoutError, ValueError."""
+        assert self._process.stdout is not None  # noqa: S101 - a pipe was asked for
+        async with asyncio.timeout(AGENT_SECONDS_MAX):
+            line = await self._process.stdout.readline()
+        told: dict[str, Any] = json.loads(line)
+        return told
+
+    async def kill(self) -> int:
+        """End it with signal 9; how it ended."""
+        self._process.send_signal(signal.SIGKILL)
+        return await self._process.wait()
+
+    async def end(self) -> int:
+        """Wait for its own end; its exit code."""
+        async with asyncio.timeout(AGENT_SECONDS_MAX):
+            return await self._process.wait()
+
+
+async def act(module: str, given: dict[str, Any]) -> Acting:
+    """Start an agent as a process of its own, with what it is given on its stdin."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        module,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+    )
+    assert process.stdin is not None  # noqa: S101 - a pipe was asked for
+    process.stdin.write(json.dumps(given).encode() + b"\n")
+    await process.stdin.drain()
+    process.stdin.close()
+    return Acting(process)
+
+
+@asynccontextmanager
+async def staged(cache: Path, report: Report, afterwards: Afterwards) -> AsyncIterator[Stage]:
+    """A running installation; ended and removed afterwards unless it is to stay.
+
+    Raises LocalError.
+    """
+    await end_abandoned()
+    folder = _make_folder()
+    try:
+        prepare_folder(folder)
+        key = create_key(folder / KEYS_FILE, tenant=TENANT, principal=PRINCIPAL, role=Role.AGENT)
+        await up(folder, cache, local_services(), report=report)
+        state = read_state(folder)
+        assert state is not None  # noqa: S101 - `up` returned
+        settings = Settings.from_environment(local_environment(folder, state))
+        async with httpx.AsyncClient(
+            base_url=settings.provider_urls["simulated"], trust_env=False
+        ) as provider:
+            yield Stage(folder, settings, key, provider)
+    finally:
+        if afterwards is Afterwards.STAY:
+            (folder / OWNER_FILE).unlink(missing_ok=True)
+        else:
+            await _remove(folder)
+
+
+def _make_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    if os.geteuid() == 0:
+        folder.chmod(0o711)  # the account of Postgres has to pass; every file is private by itself
+    me = identify(os.getpid())
+    assert me is not None  # noqa: S101 - we run
+    owner = _Owner(pid=me.pid, created_at=me.created_at)
+    (folder / OWNER_FILE).write_text(owner.model_dump_json(), encoding="utf-8")
+    return folder
+
+
+async def end_abandoned() -> None:
+    """End and remove demonstrations of ours whose own process was killed."""
+    for folder in _abandoned():
+        await _remove(folder)
+
+
+def _abandoned() -> list[Path]:
+    found = []
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        try:
+            if folder.stat().st_uid != os.geteuid():
+                continue
+            owner = _Owner.model_validate_json((folder / OWNER_FILE).read_bytes())
+        except (OSError, ValidationError):
+            continue  # kept on purpose, or not ours
+        if not is_running(Identity(owner.pid, owner.created_at)):
+            found.append(folder)
+    return found
+
+
+async def _remove(folder: Path) -> None:
+    await down(folder)
+    shutil.rmtree(folder, ignore_errors=True)

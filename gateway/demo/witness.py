@@ -1,0 +1,91 @@
+"""Who watches the log during the demonstration: everything about one business event, as it comes.
+
+Guarantees that what is shown stands in the log: it reads the topics themselves, never what a
+process says of them. Called by the story.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from gateway.cli.reading import document_of
+from ledger.core.errors import LedgerError
+from ledger.log.kafka import KafkaLog, KafkaReader
+from ledger.log.topics import Topic, partition_of
+
+READ_MS: Final = 100
+WAIT_SECONDS_MAX: Final = 30.0
+OF_THE_STREAM: Final = (Topic.INTENTS, Topic.ATTEMPTS, Topic.EVIDENCE, Topic.LEDGER)
+
+Document = dict[str, Any]
+"""A record as `gateway.cli.reading.document_of` tells it."""
+
+
+class NotSeenError(LedgerError):
+    """Something that the story waits for did not come into the log."""
+
+
+class Witness:
+    """All records of one stream and all webhooks, in the order of their append times."""
+
+    def __init__(self, stream: str) -> None:
+        self._stream = stream
+        self._changed = asyncio.Event()
+        self._shown = 0
+        self.seen: list[Document] = []
+
+    def new(self, last: Document | None = None) -> list[Document]:
+        """What came since this was asked before, up to a record and including it."""
+        fresh = sorted(self.seen, key=_order)[self._shown :]
+        if last is not None:
+            fresh = [one for one in fresh if _order(one) <= _order(last)]
+        self._shown += len(fresh)
+        return fresh
+
+    async def until(self, what: str, holds: Callable[[Document], bool]) -> Document:
+        """The first record for which it holds. Raises NotSeenError."""
+        try:
+            async with asyncio.timeout(WAIT_SECONDS_MAX):
+                while True:
+                    for one in self.seen:
+                        if holds(one):
+                            return one
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise NotSeenError(
+                f"The log does not say within {WAIT_SECONDS_MAX:.0f} s: {what}.",
+                hint="Run it again with --keep and look at the logs of the processes.",
+            ) from None
+
+    async def watch(self, reader: KafkaReader) -> None:
+        """Read until cancelled."""
+        while True:
+            for record in await reader.read(timeout_ms=READ_MS):
+                is_ours = record.topic == Topic.WEBHOOKS or record.key == self._stream.encode()
+                if is_ours:
+                    self.seen.append(document_of(record))
+            self._changed.set()
+
+
+def _order(document: Document) -> tuple[int, bool]:
+    """By append time; an input before the decision on it."""
+    return document["timestamp"], document["topic"] == Topic.LEDGER
+
+
+@asynccontextmanager
+async def watching(log: KafkaLog, partitions: int, stream: str) -> AsyncIterator[Witness]:
+    """A witness of a stream, for as long as the block runs."""
+    witness = Witness(stream)
+    part = partition_of(stream, partitions)
+    places = {(topic.value, part): 0 for topic in OF_THE_STREAM}
+    places |= {(Topic.WEBHOOKS.value, each): 0 for each in range(partitions)}
+    reader = await log.reader(places)
+    task = asyncio.create_task(witness.watch(reader), name="witness")
+    try:
+        yield witness
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await reader.close()

@@ -1,0 +1,124 @@
+"""What every process finds out about its installation before it works.
+
+Guarantees that a process refuses to run where log and database do not belong together, and that who
+may begin reading late begins at a point whose epoch is known. Called by the processes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+import asyncpg
+
+from gateway.settings import Settings
+from ledger.core.catalogue import Catalogue
+from ledger.core.errors import LedgerError
+from ledger.core.records import Genesis
+from ledger.log.kafka import KafkaLog
+from ledger.log.topics import Topic
+from projections.queries import Queries
+from projections.views import OffsetView
+from reconciler.providers.registry import ProviderSettings
+from reconciler.providers.simulated.api import API_KEY_PREFIX
+
+logger = logging.getLogger("actionledger.process")
+
+BEGIN_SECONDS_MAX: Final = 5.0
+POOL_CONNECTIONS_MAX: Final = 4
+SIMULATED: Final = "simulated"
+NULL: Final = "null"
+"""Says that every effect exists and makes none: for benchmarks. Its address is not used."""
+
+
+class ForeignDatabaseError(LedgerError):
+    """The tables were filled from another log, or that log has lost its end."""
+
+
+class UnknownProviderError(LedgerError):
+    """The settings name a provider for which there is no adapter."""
+
+
+def open_log(settings: Settings, process: str) -> KafkaLog:
+    """The installation's log, under the name of the process that uses it. Opens no connection."""
+    return KafkaLog(
+        settings.kafka_bootstrap, prefix=settings.topic_prefix, client_id=f"actionledger-{process}"
+    )
+
+
+async def open_pool(settings: Settings) -> asyncpg.Pool:
+    """A pool that connects when it is used: the database may be away. Close it."""
+    return await asyncpg.create_pool(
+        settings.database_url, min_size=0, max_size=POOL_CONNECTIONS_MAX
+    )
+
+
+async def begin_at(
+    log: KafkaLog, pool: asyncpg.Pool, genesis: Genesis
+) -> dict[int, tuple[int, int]]:
+    """By partition the ledger offset up to which the tables are, and the epoch there.
+
+    Empty where the database does not answer, or has nothing yet: then the ledger is read from its
+    beginning. Raises ForeignDatabaseError.
+    """
+    try:
+        async with asyncio.timeout(BEGIN_SECONDS_MAX):
+            offsets = await Queries(pool).offsets()
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as away:
+        logger.warning("begins_at_zero", extra={"reason": repr(away)})
+        return {}
+    known = {part: view for part, view in offsets.items() if view.generation is not None}
+    if known:
+        await _require_same_log(log, genesis, known)
+    return {part: (view.next_offset, view.epoch) for part, view in known.items()}
+
+
+async def _require_same_log(
+    log: KafkaLog, genesis: Genesis, known: Mapping[int, OffsetView]
+) -> None:
+    foreign = sorted(part for part, view in known.items() if view.generation != genesis.generation)
+    places = {(Topic.LEDGER.value, part): 0 for part in range(genesis.partitions)}
+    reader = await log.reader(places)
+    try:
+        ends = await reader.end_offsets(places)
+    finally:
+        await reader.close()
+    beyond = sorted(
+        part
+        for part, view in known.items()
+        if ends.get((Topic.LEDGER.value, part), 0) < view.next_offset
+    )
+    if foreign or beyond:
+        raise ForeignDatabaseError(
+            f"The database knows another log (partitions {foreign or beyond}).",
+            hint="Point ACTIONLEDGER_DATABASE at the database of this log; if the log lost "
+            "records, restore it before anything runs on.",
+        )
+
+
+def providers(settings: Settings, catalogue: Catalogue | None) -> list[ProviderSettings]:
+    """Every provider the settings give an address for, with the accounts the catalogue uses.
+
+    Raises UnknownProviderError.
+    """
+    operations = () if catalogue is None else catalogue.operations
+    found = []
+    for name, url in settings.provider_urls.items():
+        if name == NULL:
+            found.append(ProviderSettings(name, NULL))
+            continue
+        if name != SIMULATED:
+            raise UnknownProviderError(
+                f"There is no adapter for the provider {name!r}.",
+                hint=f"Name {SIMULATED!r} in ACTIONLEDGER_PROVIDER_URLS, the one there is.",
+            )
+        accounts = {one.account for one in operations if one.provider == name}
+        keys = {account: API_KEY_PREFIX + account for account in accounts}
+        secrets = tuple(
+            secret
+            for (provider, _), several in settings.webhook_secrets.items()
+            if provider == name
+            for secret in several
+        )
+        found.append(ProviderSettings(name, SIMULATED, url, keys, secrets))
+    return found

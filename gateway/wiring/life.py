@@ -1,0 +1,126 @@
+"""How every process lives: one loop, a heartbeat, a graceful stop with a deadline, an honest end.
+
+Guarantees that SIGTERM and SIGINT stop the work and that the process is gone at the deadline even
+where something hangs; that a failure is one log line and exit code 1, so that whoever supervises it
+starts another; and that the heartbeat file is touched only while the main loop moves. Called by
+`gateway.wiring.processes`.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import uvloop
+
+from ledger.core.errors import LedgerError
+
+logger = logging.getLogger("actionledger.process")
+
+STOP_MS_MAX: Final = 8_000
+"""From the signal to the end; below the supervisors' own patience, after which they kill."""
+
+TEARDOWN_MS_MAX: Final = 5_000
+"""From the end of the work to the end of the process: closing connections must not hang it."""
+
+BEAT_SECONDS: Final = 1.0
+"""The heartbeat file is touched at most this often; it counts as still after 15 s."""
+
+EXIT_FAILED: Final = 1
+EXIT_STUCK: Final = 70
+"""It had to be ended at a deadline (EX_SOFTWARE of sysexits.h)."""
+
+Work = Callable[["Life"], Awaitable[None]]
+
+
+class Life:
+    """What a process is told while it runs, and what it tells: `stop` and `beat`."""
+
+    def __init__(self, heartbeat: Path | None) -> None:
+        self.stop = asyncio.Event()
+        self._heartbeat = heartbeat
+        self._beat_at_s = 0.0
+
+    def beat(self) -> None:
+        """Say that the main loop moves. Cheap: the file is touched once a second at most."""
+        now_s = time.monotonic()
+        if self._heartbeat is None or now_s - self._beat_at_s < BEAT_SECONDS:
+            return
+        if not self._beat_at_s:
+            # Everything that was imported and built lives as long as the process does.
+            gc.freeze()
+        self._beat_at_s = now_s
+        self._heartbeat.touch()
+
+
+def live(name: str, work: Work, *, heartbeat: Path | None) -> int:
+    """Run the work until it ends or a signal asks it to; the exit code of the process.
+
+    Does not return where the work hangs at its end: the process is over at the deadline.
+    """
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_lived(name, work, heartbeat))
+
+
+async def _lived(name: str, work: Work, heartbeat: Path | None) -> int:
+    life = Life(heartbeat)
+    loop = asyncio.get_running_loop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, life.stop.set)
+    logger.info("process_started", extra={"program": name, "pid": os.getpid()})
+    deadline = asyncio.create_task(_keep_deadline(name, life.stop))
+    try:
+        await work(life)
+    except Exception as failure:  # noqa: BLE001 - whatever it is, the process ends of it
+        _tell(name, failure)
+        end_after(TEARDOWN_MS_MAX, name, EXIT_FAILED)
+        return EXIT_FAILED
+    finally:
+        deadline.cancel()
+    logger.info("process_stopped", extra={"program": name})
+    end_after(TEARDOWN_MS_MAX, name, 0)
+    return 0
+
+
+async def _keep_deadline(name: str, stop: asyncio.Event) -> None:
+    """From the moment somebody asks to stop, whoever it is, the time runs."""
+    await stop.wait()
+    logger.info("process_stopping", extra={"program": name})
+    end_after(STOP_MS_MAX, name)
+
+
+def _tell(name: str, failure: Exception) -> None:
+    """One line that says why; with the stack where it is a fault of ours and not known trouble."""
+    reason = first_of(failure)
+    stack = None if isinstance(reason, LedgerError) else failure
+    logger.error("process_failed", extra={"program": name, "reason": str(reason)}, exc_info=stack)
+
+
+def first_of(failure: BaseException) -> BaseException:
+    """The first single error in a group, however deep."""
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    return failure
+
+
+def end_after(deadline_ms: int, name: str, code: int = EXIT_STUCK) -> None:
+    """End the process at the deadline from a thread of its own: the loop may be what hangs."""
+
+    def end() -> None:
+        logger.critical("process_did_not_end", extra={"program": name, "deadline_ms": deadline_ms})
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+    timer = threading.Timer(deadline_ms / 1_000, end)
+    timer.daemon = True
+    timer.start()

@@ -1,0 +1,121 @@
+"""The local installation: which services `actionledger up` runs, and what the first run creates.
+
+Guarantees that secrets are made once, readable by their owner only, and that the environment of a
+service is what is written here and nothing else. Whoever wants to talk to the installation learns
+its addresses here, from the state folder. Called by the command line and the demonstration.
+"""
+
+import os
+import secrets
+import shutil
+import sys
+from base64 import b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from gateway.keys import Role, create_key
+from gateway.local.service import ExitsCleanly, FileAppears, Ready, Service
+from gateway.local.state import State, make_folder, write_private
+from gateway.wiring.places import KEY_FILE, KEYS_FILE, PROVIDER_FOLDER, SECRETS_FILE
+from gateway.wiring.processes import Process
+
+TENANT: Final = "acme"
+PRINCIPAL: Final = "agent:local"
+ACCOUNT: Final = "main"
+"""The provider's account that the shipped catalogue names."""
+
+PARTITIONS: Final = 6
+SECRET_BYTES: Final = 24
+
+_FOLLOWERS: Final = (
+    Process.PROCESSOR,
+    Process.EXECUTOR,
+    Process.INQUIRER,
+    Process.RECONCILER,
+    Process.PROJECTOR,
+)
+
+
+def local_services() -> tuple[Service, ...]:
+    """Set-up first, then everything side by side."""
+    return (
+        _service(Process.SETUP, ExitsCleanly()),
+        _service(
+            Process.SIMULATED_PROVIDER,
+            FileAppears(),
+            port=0,
+            env={"WEBHOOKS_URL": "http://127.0.0.1:{port:gateway}/v1/webhooks/simulated"},
+        ),
+        _service(Process.GATEWAY, FileAppears(), port=0),
+        *(_service(process, FileAppears()) for process in _FOLLOWERS),
+    )
+
+
+def _service(
+    process: Process, ready: Ready, *, port: int | None = None, env: Mapping[str, str] | None = None
+) -> Service:
+    own = {} if port is None else {"HTTP_PORT": "{port}"}
+    # The first touch of its heartbeat says that a process is ready.
+    settings = _settings() | own | {"HEARTBEAT": "{ready_file}"} | dict(env or {})
+    return Service(
+        name=process.value,
+        argv=(sys.executable, "-m", "gateway.wiring.processes", process.value),
+        env={f"ACTIONLEDGER_{name}": value for name, value in settings.items()}
+        | {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "HOME": "{folder}"},
+        port=port,
+        ready=ready,
+    )
+
+
+def _settings() -> dict[str, str]:
+    return {
+        "KAFKA": "{kafka_bootstrap}",
+        "DATABASE": "{database_url}",
+        "PARTITIONS": str(PARTITIONS),
+        "STATE": "{folder}",
+        "PROVIDER_URLS": "simulated=http://127.0.0.1:{port:simulated-provider}",
+        "WEBHOOK_SECRETS_FILE": f"{{folder}}/{SECRETS_FILE}",
+        "LOG_FORMAT": "plain",
+    }
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make the secrets of a new installation: of webhooks, and a key for the tenant. Idempotent.
+
+    Raises FolderNotWritableError, KeyFileError.
+    """
+    make_folder(folder, 0o711 if os.geteuid() == 0 else 0o700)
+    webhooks = folder / SECRETS_FILE
+    if not webhooks.exists():
+        secret = b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+        write_private(webhooks, f'[simulated.{ACCOUNT}]\nsecrets = ["whsec_{secret}"]\n')
+    if not (folder / KEY_FILE).exists():
+        key = create_key(folder / KEYS_FILE, tenant=TENANT, principal=PRINCIPAL, role=Role.OPERATOR)
+        write_private(folder / KEY_FILE, f"{key}\n")
+
+
+def forget_folder(folder: Path) -> None:
+    """Delete what `prepare_folder` and the provider made: a reset begins a new world."""
+    shutil.rmtree(folder / PROVIDER_FOLDER, ignore_errors=True)
+    for name in (KEYS_FILE, KEY_FILE, SECRETS_FILE):
+        (folder / name).unlink(missing_ok=True)
+
+
+def local_environment(folder: Path, state: State) -> dict[str, str]:
+    """What a client of a local installation would have to be told, as its environment."""
+    found = {
+        "KAFKA": state.kafka_bootstrap,
+        "DATABASE": state.database_url,
+        "PARTITIONS": str(PARTITIONS),
+        "STATE": str(folder),
+    }
+    if (port := state.ports.get(Process.GATEWAY)) is not None:
+        found["URL"] = f"http://127.0.0.1:{port}"
+    if (port := state.ports.get(Process.SIMULATED_PROVIDER)) is not None:
+        found["PROVIDER_URLS"] = f"simulated=http://127.0.0.1:{port}"
+    if (folder / SECRETS_FILE).exists():
+        found["WEBHOOK_SECRETS_FILE"] = str(folder / SECRETS_FILE)
+    if (folder / KEY_FILE).exists():
+        found["API_KEY"] = (folder / KEY_FILE).read_text(encoding="utf-8").strip()
+    return {f"ACTIONLEDGER_{name}": value for name, value in found.items()}

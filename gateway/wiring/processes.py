@@ -1,0 +1,60 @@
+"""The processes by name, and how one is started: settings, log lines, then its own module.
+
+    python -m gateway.wiring.processes NAME
+
+Guarantees that a process loads only what it needs: its module is imported when it is started.
+Called by `actionledger run NAME`, by the local supervisor and by the containers.
+"""
+
+import sys
+from enum import StrEnum
+from importlib import import_module
+
+from gateway.logs import set_up_logs
+from gateway.settings import Settings, SettingsError
+from gateway.wiring.life import Life, live
+
+EXIT_USAGE = 2
+
+
+class Process(StrEnum):
+    """Every process of an installation. `setup` is a step: it ends when its work is done."""
+
+    SETUP = "setup"
+    PROCESSOR = "processor"
+    EXECUTOR = "executor"
+    INQUIRER = "inquirer"
+    RECONCILER = "reconciler"
+    PROJECTOR = "projector"
+    GATEWAY = "gateway"
+    SIMULATED_PROVIDER = "simulated-provider"
+
+    @property
+    def module(self) -> str:
+        """The module whose `run(settings, life)` is this process."""
+        return f"gateway.wiring.run_{self.value.replace('-', '_')}"
+
+
+def run(process: Process) -> int:
+    """Be this process until it ends; its exit code. Raises SettingsError."""
+    settings = Settings.from_environment()
+    set_up_logs(settings.log_level, settings.log_format)
+    module = import_module(process.module)
+
+    async def work(life: Life) -> None:
+        await module.run(settings, life)
+
+    return live(process.value, work, heartbeat=settings.heartbeat)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the named process; what is wrong with the environment goes to stderr."""
+    try:
+        return run(Process(arguments[0]))
+    except SettingsError as error:
+        sys.stderr.write(f"{error.message}\n{error.hint}\n")
+        return EXIT_USAGE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,26 @@
+"""The inquirer: puts the ledger's questions to providers. Its clients can look, and nothing else."""
+
+import asyncio
+
+from gateway.settings import Settings
+from gateway.wiring.catalogue_watch import stop_when_catalogue_changes
+from gateway.wiring.installation import open_log, open_pool, providers
+from gateway.wiring.life import Life
+from ledger.log.follow import published_catalogue
+from reconciler.providers import registry
+from streams.inquirer import Inquirer
+
+
+async def run(settings: Settings, life: Life) -> None:
+    """Find out until asked to stop. Raises what must end the process."""
+    log = open_log(settings, "inquirer")
+    catalogue = await published_catalogue(log)
+    finders = registry.finders(providers(settings, catalogue))
+    async with await open_pool(settings) as pool:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(stop_when_catalogue_changes(log, catalogue, life))
+                tasks.create_task(Inquirer(log, finders, pool=pool).run(life.stop, life.beat))
+        finally:
+            for finder in finders.values():
+                await finder.close()
