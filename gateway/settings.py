@@ -109,20 +109,20 @@ class Settings:
         """
         given = os.environ if environment is None else environment
         reader = _Reader(given)
-        state_dir = reader.take("STATE_DIR", _absolute_path, _default_state_dir(given))
+        state_dir = reader.take("STATE", _absolute_path, _default_state_dir(given))
         host = reader.take("HTTP_HOST", _host, "127.0.0.1")
         port = reader.take("HTTP_PORT", _number(1, PORT_MAX), 8_788)
         settings = cls(
-            kafka_bootstrap=reader.take("KAFKA_BOOTSTRAP", _bootstrap, "127.0.0.1:9092"),
+            kafka_bootstrap=reader.take("KAFKA", _bootstrap, "127.0.0.1:9092"),
             database_url=reader.take(
-                "DATABASE_URL", _database_url, "postgresql://127.0.0.1:5432/actionledger"
+                "DATABASE", _database_url, "postgresql://127.0.0.1:5432/actionledger"
             ),
             topic_prefix=reader.take("TOPIC_PREFIX", _topic_prefix, "actionledger."),
             partitions=reader.take("PARTITIONS", _number(1, PARTITIONS_MAX), 6),
             http_host=host,
             http_port=port,
             state_dir=state_dir,
-            cache_dir=reader.take("CACHE_DIR", _absolute_path, _default_cache_dir(given)),
+            cache_dir=reader.take("CACHE", _absolute_path, _default_cache_dir(given)),
             heartbeat=reader.take("HEARTBEAT", _absolute_path, None),
             api_keys_file=reader.take("API_KEYS_FILE", _absolute_path, state_dir / "api_keys.toml"),
             webhook_secrets=reader.take("WEBHOOK_SECRETS_FILE", _secrets_file, _NO_SECRETS),

@@ -32,7 +32,7 @@ class MachineUnsupportedError(LocalError):
         super().__init__(
             f"The package {package} has no usable binaries for this machine.",
             hint="Use Linux or macOS on x86-64 or arm64 and run `make .venv` again, or point "
-            "ACTIONLEDGER_KAFKA_BOOTSTRAP and ACTIONLEDGER_DATABASE_URL at servers of your own.",
+            "ACTIONLEDGER_KAFKA and ACTIONLEDGER_DATABASE at servers of your own.",
         )
         self.package = package
 
@@ -44,7 +44,7 @@ class FolderNotWritableError(LocalError):
         super().__init__(
             f"Cannot write to {path}: {reason}.",
             hint="Make it writable for this user, or name another folder with "
-            "ACTIONLEDGER_STATE_DIR (data) or ACTIONLEDGER_CACHE_DIR (downloads).",
+            "ACTIONLEDGER_STATE (data) or ACTIONLEDGER_CACHE (downloads).",
         )
         self.path = path
 
@@ -56,8 +56,8 @@ class DiskFullError(LocalError):
         super().__init__(
             f"Only {free_bytes // 1_000_000} MB are free at {path}, "
             f"{needed_bytes // 1_000_000} MB are needed.",
-            hint="Free some space, or name a folder on another disk with ACTIONLEDGER_STATE_DIR "
-            "(data) or ACTIONLEDGER_CACHE_DIR (downloads).",
+            hint="Free some space, or name a folder on another disk with ACTIONLEDGER_STATE "
+            "(data) or ACTIONLEDGER_CACHE (downloads).",
         )
         self.path = path
         self.free_bytes = free_bytes
@@ -70,7 +70,7 @@ class FolderBusyError(LocalError):
         super().__init__(
             f"Another run is using {path}.",
             hint="Wait for it or stop it with `actionledger down`, or name another folder with "
-            "ACTIONLEDGER_STATE_DIR.",
+            "ACTIONLEDGER_STATE.",
         )
         self.path = path
 

@@ -139,11 +139,11 @@ def settings_for(
     secrets_file.write_text(f'[simulated.main]\nsecrets = ["{secret}"]\n', encoding="utf-8")
     return Settings.from_environment(
         {
-            "ACTIONLEDGER_KAFKA_BOOTSTRAP": bootstrap,
-            "ACTIONLEDGER_DATABASE_URL": database_url,
+            "ACTIONLEDGER_KAFKA": bootstrap,
+            "ACTIONLEDGER_DATABASE": database_url,
             "ACTIONLEDGER_TOPIC_PREFIX": prefix,
             "ACTIONLEDGER_PARTITIONS": str(partitions),
-            "ACTIONLEDGER_STATE_DIR": str(folder),
+            "ACTIONLEDGER_STATE": str(folder),
             "ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(secrets_file),
             "ACTIONLEDGER_HTTP_PORT": str(port),
         }

@@ -166,11 +166,11 @@ async def process(settings: Settings, servers: Addresses, **more: str) -> AsyncI
     """A gateway in a process of its own; its process id."""
     environment = {
         **{name: value for name, value in os.environ.items() if name in {"PATH", "HOME"}},
-        "ACTIONLEDGER_KAFKA_BOOTSTRAP": servers.kafka_bootstrap,
-        "ACTIONLEDGER_DATABASE_URL": settings.database_url,
+        "ACTIONLEDGER_KAFKA": servers.kafka_bootstrap,
+        "ACTIONLEDGER_DATABASE": settings.database_url,
         "ACTIONLEDGER_TOPIC_PREFIX": settings.topic_prefix,
         "ACTIONLEDGER_PARTITIONS": str(PARTITIONS),
-        "ACTIONLEDGER_STATE_DIR": str(settings.state_dir),
+        "ACTIONLEDGER_STATE": str(settings.state_dir),
         "ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(settings.state_dir / "webhooks.toml"),
         "ACTIONLEDGER_HTTP_PORT": str(settings.http_port),
         **more,

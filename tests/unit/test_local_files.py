@@ -96,11 +96,11 @@ def test_trouble_with_the_folder_says_what_to_do(
     (tmp_path / "file").touch()
     with pytest.raises(FolderNotWritableError) as caught:
         StateFolder.hold(tmp_path / "file" / "state")
-    assert "ACTIONLEDGER_STATE_DIR" in caught.value.hint
+    assert "ACTIONLEDGER_STATE" in caught.value.hint
     monkeypatch.setattr(limits, "FREE_BYTES_MIN", 1 << 60)
     with pytest.raises(DiskFullError, match=r"Only \d+ MB are free") as full:
         StateFolder.hold(tmp_path / "state")
-    assert "ACTIONLEDGER_STATE_DIR" in full.value.hint
+    assert "ACTIONLEDGER_STATE" in full.value.hint
 
 
 def test_an_account_without_rights_gets_a_place_that_it_can_reach(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from gateway.settings import LogFormat, LogLevel, Settings, SettingsError
 SECRET = "whsec_c2VjcmV0LW9mLXRoZS1zaW11bGF0ZWQtcHJvdmlkZXI="
 
 WRONG = [
-    ("ACTIONLEDGER_KAFKA_BOOTSTRAP", "localhost", "host:port"),
-    ("ACTIONLEDGER_KAFKA_BOOTSTRAP", "a:1,b", "host:port"),
-    ("ACTIONLEDGER_DATABASE_URL", "mysql://x/y", "postgresql://"),
-    ("ACTIONLEDGER_DATABASE_URL", "postgresql://host:port/x", "postgresql://"),
+    ("ACTIONLEDGER_KAFKA", "localhost", "host:port"),
+    ("ACTIONLEDGER_KAFKA", "a:1,b", "host:port"),
+    ("ACTIONLEDGER_DATABASE", "mysql://x/y", "postgresql://"),
+    ("ACTIONLEDGER_DATABASE", "postgresql://host:port/x", "postgresql://"),
     ("ACTIONLEDGER_TOPIC_PREFIX", "no dot at the end", "dot"),
     ("ACTIONLEDGER_TOPIC_PREFIX", "abc", "end it with a dot"),
     ("ACTIONLEDGER_PARTITIONS", "0", "1 to 1024"),
@@ -20,7 +20,7 @@ WRONG = [
     ("ACTIONLEDGER_HTTP_PORT", "65536", "1 to 65535"),
     ("ACTIONLEDGER_HTTP_PORT", "8788.0", "1 to 65535"),
     ("ACTIONLEDGER_HTTP_HOST", "http://here", "127.0.0.1"),
-    ("ACTIONLEDGER_STATE_DIR", "relative/folder", "from /"),
+    ("ACTIONLEDGER_STATE", "relative/folder", "from /"),
     ("ACTIONLEDGER_API_KEYS_FILE", "keys.toml", "from /"),
     ("ACTIONLEDGER_WEBHOOK_SECRETS_FILE", "/does/not/exist.toml", "No such file"),
     ("ACTIONLEDGER_PROVIDER_URLS", "simulated", "name=https://host"),
@@ -30,7 +30,7 @@ WRONG = [
     ("ACTIONLEDGER_LOG_FORMAT", "xml", "json, plain"),
     ("ACTIONLEDGER_URL", "127.0.0.1:8788", "http://host:port"),
     ("ACTIONLEDGER_API_KEY", "two words", "as it was printed"),
-    ("ACTIONLEDGER_DATBASE_URL", "x", "did you mean ACTIONLEDGER_DATABASE_URL?"),
+    ("ACTIONLEDGER_DATBASE", "x", "did you mean ACTIONLEDGER_DATABASE?"),
     ("ACTIONLEDGER_ZEBRA", "x", "remove it"),
 ]
 
@@ -132,7 +132,7 @@ def test_secrets_are_not_in_the_representation(tmp_path: Path) -> None:
     settings = Settings.from_environment(
         {
             "ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(file),
-            "ACTIONLEDGER_DATABASE_URL": "postgresql://me:hunter2@db/x",
+            "ACTIONLEDGER_DATABASE": "postgresql://me:hunter2@db/x",
             "ACTIONLEDGER_API_KEY": "al_canary",
         }
     )
