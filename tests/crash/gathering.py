@@ -1,0 +1,128 @@
+"""Gathers what a run left behind: every topic from its first record, books, rows.
+
+Reads with the plain clients of Kafka and Postgres, by SQL of its own, so that a mistake in the
+product's readers is not repeated here. Changes nothing anywhere.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+import orjson
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+
+from tests.crash.evidence import Json, Place, Raw, Run
+
+TOPICS = (
+    "intents",
+    "approvals",
+    "attempts",
+    "evidence",
+    "internal",
+    "ledger",
+    "webhooks",
+    "config",
+    "quarantine",
+)
+_MS = "(extract(epoch from {0}) * 1000)::bigint as {0}"
+QUERIES = {
+    "projection_offsets": "partition, next_offset, epoch, void_count, positions",
+    "streams": "stream_key, convert_from(state, 'UTF8') as state",
+    "actions": "action_key, status, version, request_hash, attempts, provider_reference, proof, "
+    "code, review, ledger_offset",
+    "attempts": "action_key, number, fencing_token, holder, provider_key, status, code, "
+    + ", ".join(map(_MS.format, ("lease_until", "ended_at"))),
+    "action_events": "partition, ledger_offset, ordinal, action_key, version, type, event_id",
+    "decisions": "partition, ledger_offset",
+    "webhooks": "partition, topic_offset, provider, account, event_id, classification, action_key",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where to look. `provider` is the folder of its book, `clients` a file of what they heard."""
+
+    kafka: str
+    prefix: str
+    database: str
+    provider: Path
+    clients: Path | None = None
+
+
+async def gather(sources: Sources) -> Run:
+    """Everything as it is now."""
+    log = await read_log(sources.kafka, sources.prefix)
+    return Run(
+        partitions=sum(topic == "ledger" for topic, _ in log),
+        log=log,
+        book=_lines(sources.provider / "book.jsonl"),
+        webhooks_sent=_lines(sources.provider / "webhooks.jsonl"),
+        tables=await read_tables(sources.database),
+        clients=() if sources.clients is None else _lines(sources.clients),
+    )
+
+
+async def read_log(kafka: str, prefix: str) -> dict[Place, list[Raw]]:
+    """Every record of every topic under a prefix."""
+    places = await _places(kafka, prefix)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=kafka, enable_auto_commit=False, auto_offset_reset="none"
+    )
+    await consumer.start()
+    try:
+        consumer.assign(places)
+        ends = await consumer.end_offsets(places)
+        read = dict(await consumer.beginning_offsets(places))
+        for place in places:
+            consumer.seek(place, read[place])
+        found: dict[Place, list[Raw]] = {
+            (place.topic.removeprefix(prefix), place.partition): [] for place in places
+        }
+        while any(read[place] < ends[place] for place in places):
+            for place, records in (await consumer.getmany(timeout_ms=200)).items():
+                found[place.topic.removeprefix(prefix), place.partition] += [
+                    Raw(record.offset, record.timestamp, record.key, record.value or b"")
+                    for record in records
+                ]
+                read[place] = records[-1].offset + 1
+        return found
+    finally:
+        await consumer.stop()
+
+
+async def _places(kafka: str, prefix: str) -> list[TopicPartition]:
+    """Every partition of every topic."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
+    await admin.start()
+    try:
+        described = await admin.describe_topics([prefix + topic for topic in TOPICS])
+    finally:
+        await admin.close()
+    return [
+        TopicPartition(topic["topic"], partition["partition"])
+        for topic in described
+        for partition in sorted(topic["partitions"], key=lambda one: int(one["partition"]))
+    ]
+
+
+async def read_tables(database: str) -> dict[str, list[Json]]:
+    """The rows of the projections, in one snapshot."""
+    connection = await asyncpg.connect(database)
+    try:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            tables: dict[str, list[Json]] = {}
+            for table, columns in QUERIES.items():
+                rows = await connection.fetch(f"select {columns} from actionledger.{table}")  # noqa: S608
+                tables[table] = [dict(row) for row in rows]
+    finally:
+        await connection.close()
+    for row in tables["projection_offsets"]:
+        row["positions"] = orjson.loads(row["positions"])
+    return tables
+
+
+def _lines(path: Path) -> list[Json]:
+    """The whole lines of a file; a torn last one says nothing."""
+    whole = [raw for raw in path.read_bytes().splitlines(keepends=True) if raw.endswith(b"\n")]
+    return [orjson.loads(raw) for raw in whole]

@@ -1,0 +1,320 @@
+"""The ledger's rules once more, plain and slow: which records count, and what they add up to.
+
+Written from the rules and not from the product, so that a mistake there is not made twice: it
+shares no code with `ledger.core` and holds an action as the plain JSON object that projections are
+to have. What it meets that no rule allows is a finding, and it goes on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tests.crash.evidence import Finding, Json, Run, event_of
+
+GENESIS = "actionledger.genesis.recorded.v1"
+EPOCH = "actionledger.epoch.opened.v1"
+DECISION = "actionledger.decision.recorded.v1"
+FINAL = frozenset({"completed", "failed", "denied", "expired", "cancelled", "superseded"})
+OPEN = frozenset({"running", "unresolved"})
+SOURCES_KEPT = 256
+
+_AT_ANY_TIME = frozenset({"evidence.recorded", "review.opened"})
+_OUTCOMES = (
+    "attempt.declined attempt.succeeded attempt.refused attempt.not_sent attempt.unresolved "
+    "action.completed"
+)
+_FROM_UNKNOWN = (
+    "attempt.started attempt.declined attempt.succeeded attempt.refused attempt.not_sent "
+    "attempt.absent timer.set lookup.started action.completed"
+)
+MAY_FOLLOW: Mapping[str, frozenset[str]] = {
+    status: frozenset(facts.split()) | _AT_ANY_TIME
+    for status, facts in {
+        "proposed": "policy.decided action.cancelled action.expired",
+        "ready": "attempt.started timer.set action.failed action.cancelled action.expired",
+        "attempting": _OUTCOMES,
+        "unknown": _FROM_UNKNOWN,
+        "needs_review": f"{_OUTCOMES} attempt.absent lookup.started",
+    }.items()
+} | dict.fromkeys(FINAL, _AT_ANY_TIME)
+"""Which facts a status allows; a status that is not here allows none."""
+
+
+@dataclass(slots=True)
+class Decided:
+    """A decision that counts, with its place and the broker's time."""
+
+    partition: int
+    offset: int
+    appended_at: int
+    data: Json
+
+    @property
+    def cause(self) -> tuple[str, int, int]:
+        """The input that it answers."""
+        cause = self.data["cause"]
+        return cause["topic"], cause["partition"], cause["offset"]
+
+    @property
+    def place(self) -> str:
+        """Where it stands, in words."""
+        return f"ledger/{self.partition}/{self.offset}"
+
+
+@dataclass(slots=True)
+class Told:
+    """One fact with the decision it stands in, and the action's status before and after it."""
+
+    fact: Json
+    decided: Decided
+    ordinal: int
+    before: str
+    after: str
+
+
+@dataclass(slots=True)
+class Action:
+    """An action: the state that projections are to have, and everything that led to it."""
+
+    stream: str
+    partition: int
+    state: Json
+    history: list[Told] = field(default_factory=list)
+
+    def told(self, fact_type: str) -> list[Told]:
+        """Its facts of one type, in order."""
+        return [one for one in self.history if one.fact["type"] == fact_type]
+
+    @property
+    def key(self) -> str:
+        """The action key."""
+        return str(self.state["key"])
+
+    @property
+    def status(self) -> str:
+        """Where it stands."""
+        return str(self.state["status"])
+
+
+@dataclass(slots=True)
+class Partition:
+    """Where the fold of one ledger partition stands."""
+
+    number: int
+    epoch: int = 0
+    next_offset: int = 0
+    decided_at: int = 0
+    void: int = 0
+    positions: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Folded:
+    """What the ledger says."""
+
+    partitions: dict[int, Partition] = field(default_factory=dict)
+    decisions: list[Decided] = field(default_factory=list)
+    actions: dict[str, Action] = field(default_factory=dict)
+    catalogues: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    def found(self, law: str, where: str, what: str) -> None:
+        """Keep a finding."""
+        self.findings.append(Finding(law, where, what))
+
+
+def fold(run: Run, until: Mapping[int, int] | None = None) -> Folded:
+    """Fold every ledger partition, up to an offset of each where `until` names one."""
+    folded = Folded()
+    for number in range(run.partitions):
+        partition = folded.partitions[number] = Partition(number)
+        for raw in run.records("ledger", number):
+            if until is not None and raw.offset >= until.get(number, 0):
+                break
+            kind, data = event_of(raw)
+            partition.next_offset = raw.offset + 1
+            if not counts(kind, data, raw.offset, partition.epoch):
+                partition.void += 1
+            elif kind == EPOCH:
+                partition.epoch = data["epoch"]
+            elif kind == DECISION:
+                _take(folded, partition, Decided(number, raw.offset, raw.appended_at, data))
+    return folded
+
+
+def counts(kind: str, data: Json, offset: int, epoch: int) -> bool:
+    """Whether a record counts: the current epoch, at the offset it was written for."""
+    if kind == GENESIS:
+        return offset == 0
+    place: tuple[int, int] = (data.get("at", -1), data.get("epoch", -1))
+    if kind == EPOCH:
+        return place == (offset, epoch + 1)
+    return kind == DECISION and place == (offset, epoch)
+
+
+def _take(folded: Folded, partition: Partition, decided: Decided) -> None:
+    data, where = decided.data, decided.place
+    folded.decisions.append(decided)
+    if partition.epoch == 0:
+        folded.found("S15", where, "decided before any owner had opened an epoch")
+    if data["decided_at"] < partition.decided_at:
+        folded.found("S15", where, "log time runs back")
+    partition.decided_at = data["decided_at"]
+    partition.positions[data["cause"]["topic"]] = data["cause"]["offset"] + 1
+    if "adopted" in data:
+        folded.catalogues.append(data["adopted"]["content"])
+    for ordinal, fact in enumerate(data.get("facts", ())):
+        _add(folded, decided, ordinal, fact)
+
+
+def _add(folded: Folded, decided: Decided, ordinal: int, fact: Json) -> None:
+    key, kind = fact["action"], fact["type"]
+    action = folded.actions.get(key)
+    if kind == "intent.recorded":
+        if action is not None:
+            folded.found("S6", decided.place, f"{key} is recorded a second time")
+            return
+        action = Action(decided.data["stream"], decided.partition, _recorded(fact, decided))
+        folded.actions[key] = action
+        before = "none"
+    elif action is None:
+        folded.found("S6", decided.place, f"{kind} of {key}, which was never recorded")
+        return
+    else:
+        before = action.status
+        if kind not in MAY_FOLLOW.get(before, frozenset()):
+            folded.found("S6", decided.place, f"{kind} of {key} cannot follow {before}")
+        if kind in _CHANGES:
+            _CHANGES[kind](action.state, fact, decided.data["decided_at"])
+        else:
+            folded.found("S6", decided.place, f"no fact is called {kind}")
+        action.state["version"] = fact["version"]
+        action.state["updated_at"] = decided.data["decided_at"]
+    action.history.append(Told(fact, decided, ordinal, before, action.status))
+
+
+def _recorded(fact: Json, decided: Decided) -> Json:
+    now = decided.data["decided_at"]
+    taken = ("request", "request_hash", "provider", "account", "reliability", "step_deadline_at")
+    return {
+        "key": fact["action"],
+        "version": fact["version"],
+        "status": "proposed",
+        **{name: fact[name] for name in taken},
+        "intent_offset": decided.offset,
+        "recorded_at": now,
+        "updated_at": now,
+        "attempts": [],
+        "lookups_asked": 0,
+        "lookups_answered": 0,
+        "sources": [],
+    }
+
+
+def is_open(state: Json) -> bool:
+    """Whether some attempt may have had its effect and nothing has settled it."""
+    return any(attempt["status"] in OPEN for attempt in state["attempts"])
+
+
+def _policy(state: Json, fact: Json, _now: int) -> None:
+    state["status"], state["policy_row"] = "ready", fact["row"]
+
+
+def _started(state: Json, fact: Json, now: int) -> None:
+    state["status"] = "attempting"
+    state.pop("timer", None)
+    attempt = {
+        "number": fact["attempt"],
+        "fencing_token": fact["fencing_token"],
+        "holder": fact["holder"],
+        "provider_key": fact["provider_key"],
+        "started_at": now,
+        "lease_until": fact["lease_until"],
+        "status": "running",
+    }
+    state["attempts"].append(attempt)
+
+
+def _ended(state: Json, fact: Json, now: int) -> None:
+    """An attempt has its outcome; the action's status follows from what is still open."""
+    status = str(fact["type"]).removeprefix("attempt.")
+    code = "absent" if status == "absent" else fact.get("code")
+    for attempt in state["attempts"]:
+        if attempt["number"] == fact["attempt"]:
+            attempt["status"], attempt["ended_at"] = status, now
+            attempt.pop("code", None)
+            if code is not None:
+                attempt["code"] = code
+    if not is_open(state):
+        state.pop("lookup", None)
+    if status == "succeeded":
+        # Completion is a fact of its own.
+        state["reference"], state["result"] = fact["reference"], fact.get("result", {})
+    elif state["status"] != "needs_review":
+        runs = bool(state["attempts"]) and state["attempts"][-1]["status"] == "running"
+        rest = "unknown" if is_open(state) else "ready"
+        state["status"] = "attempting" if runs else rest
+
+
+def _timer(state: Json, fact: Json, _now: int) -> None:
+    state["timer"] = {"purpose": fact["purpose"], "due_at": fact["due_at"]}
+
+
+def _asked(state: Json, fact: Json, now: int) -> None:
+    state.pop("timer", None)
+    state["lookups_asked"] = fact["lookup"]
+    state["lookup"] = {
+        "number": fact["lookup"],
+        "attempts_upto": fact["attempts_upto"],
+        "asked_at": now,
+        "answer_by": fact["answer_by"],
+    }
+
+
+def _evidence(state: Json, fact: Json, _now: int) -> None:
+    state["sources"] = [*state["sources"], fact["source_id"]][-SOURCES_KEPT:]
+    if "lookup" in state and fact.get("lookup") == state["lookup"]["number"]:
+        del state["lookup"]
+        state["lookups_answered"] += 1
+
+
+def _completed(state: Json, fact: Json, now: int) -> None:
+    _final(state, "completed")
+    state.pop("lookup", None)
+    state["reference"], state["proof"] = fact["reference"], fact["proof"]
+    for attempt in state["attempts"]:
+        if attempt["status"] in OPEN:
+            attempt["status"], attempt["ended_at"] = "settled", now
+
+
+def _final(state: Json, status: str, code: str | None = None) -> None:
+    state["status"] = status
+    state.pop("timer", None)
+    if code is not None:
+        state["code"] = code
+
+
+def _review(state: Json, fact: Json, _now: int) -> None:
+    if state["status"] not in FINAL:
+        state["status"] = "needs_review"
+    state.pop("timer", None)
+    state["review"] = fact["reason"]
+
+
+_CHANGES = {
+    "policy.decided": _policy,
+    "attempt.started": _started,
+    "attempt.declined": _ended,
+    "attempt.succeeded": _ended,
+    "attempt.refused": _ended,
+    "attempt.not_sent": _ended,
+    "attempt.unresolved": _ended,
+    "attempt.absent": _ended,
+    "timer.set": _timer,
+    "lookup.started": _asked,
+    "evidence.recorded": _evidence,
+    "action.completed": _completed,
+    "action.failed": lambda state, fact, _: _final(state, "failed", fact["code"]),
+    "action.cancelled": lambda state, fact, _: _final(state, "cancelled", fact.get("reason")),
+    "action.expired": lambda state, _fact, _now: _final(state, "expired"),
+    "review.opened": _review,
+}

@@ -1,0 +1,366 @@
+"""A small run that is right, to break in one place at a time: four actions, two owners, one book.
+
+Written record by record as plain JSON, with nothing of the product, so that it says what the
+checker must accept. `SmallRun.change` edits a record where it stands.
+"""
+
+import base64
+import hashlib
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import orjson
+
+from tests.crash.evidence import Json, Raw, Run, event_of
+from tests.crash.laws_of_rows import action_row, attempt_row, event_row
+from tests.crash.plain_fold import fold
+
+T0 = 1_800_000_000_000
+CATALOGUE = """
+[timing]
+skew_ms = 1000
+
+[[operation]]
+name = "charge"
+version = 1
+reliability = "keyed"
+key_window_ms = 60000
+key_margin_ms = 10000
+
+[[operation]]
+name = "ticket"
+version = 1
+reliability = "lookup"
+search_lag_ms = 500
+settle_horizon_ms = 500
+second_attempt_after_absence = true
+
+[[operation]]
+name = "email"
+version = 1
+reliability = "none"
+"""
+CHARGE = "charge:v1:acme:event-1"
+TICKET = "ticket:v1:acme:event-1"
+EMAIL = "email:v1:acme:event-2"
+LATE = "charge:v1:acme:event-3"
+PREFIX = "actionledger"
+ACCOUNTS = {"charge": "main", "ticket": "desk", "email": "mail"}
+CLASSES = {"charge": "keyed", "ticket": "lookup", "email": "none"}
+
+
+class SmallRun:
+    """Topics of one partition in the making, with log time by hand."""
+
+    def __init__(self) -> None:
+        self.log: dict[tuple[str, int], list[Raw]] = {}
+        self.now = T0
+        self.epoch = 0
+        self.versions: dict[str, int] = {}
+        self.book: list[Json] = []
+        self.clients: list[Json] = []
+        self.sent: list[Json] = []
+        self.rows: list[Json] = []
+        for topic in ("intents", "approvals", "attempts", "evidence", "ledger"):
+            self.put(topic, "genesis.recorded.v1", {"partition": 0, "partitions": 1})
+
+    def put(self, topic: str, kind: str, data: Json) -> int:
+        """Append an event; its offset."""
+        event = {"specversion": "1.0", "type": f"{PREFIX}.{kind}", "data": data}
+        return self.put_raw(topic, orjson.dumps(event))
+
+    def put_raw(self, topic: str, value: bytes) -> int:
+        """Append any bytes; their offset."""
+        records = self.log.setdefault((topic, 0), [])
+        self.now += 10
+        records.append(Raw(len(records), self.now, None, value))
+        return len(records) - 1
+
+    def open_epoch(self) -> None:
+        """A new owner takes over."""
+        self.epoch += 1
+        at = len(self.log["ledger", 0])
+        self.put("ledger", "epoch.opened.v1", {"at": at, "epoch": self.epoch, "nonce": "n"})
+
+    def decide(self, topic: str, offset: int, *facts: Json, stream: str = "", **answer: Any) -> int:  # noqa: ANN401
+        """Append the decision on an input; facts get their versions here."""
+        for fact in facts:
+            key = fact["action"]
+            fact["version"] = self.versions[key] = self.versions.get(key, 0) + 1
+        data = {
+            "at": len(self.log["ledger", 0]),
+            "epoch": self.epoch,
+            "cause": {"topic": topic, "partition": 0, "offset": offset},
+            "decided_at": self.now,
+            "stream": stream,
+            "facts": list(facts),
+            **answer,
+        }
+        return self.put("ledger", "decision.recorded.v1", data)
+
+    def propose(self, key: str) -> None:
+        """An intent, recorded and started in one decision, and told to its caller."""
+        operation = key.partition(":")[0]
+        request = {"operation": operation, "version": 1, "money": self._money(operation)}
+        offset = self.put("intents", "intent.propose.v1", {"key": key, "request": request})
+        recorded = {
+            "type": "intent.recorded",
+            "action": key,
+            "request": {name: value for name, value in request.items() if value is not None},
+            "request_hash": f"hash of {key}",
+            "provider": "simulated",
+            "account": ACCOUNTS[operation],
+            "reliability": CLASSES[operation],
+            "step_deadline_at": self.now + 60_000,
+        }
+        policy = {"type": "policy.decided", "action": key, "row": "automatic"}
+        started = start(key, 1, self.now)
+        self.decide("intents", offset, recorded, policy, started, stream=stream_of(key))
+        self.clients.append({"key": key, "answer": "ok", "status": "attempting"})
+
+    def report(self, key: str, attempt: int, *facts: Json, **changes: Any) -> None:  # noqa: ANN401
+        """The holder's word about an attempt, and what came of it."""
+        word = {"key": key, "attempt": attempt, "fencing_token": attempt, "holder": "h1", **changes}
+        offset = self.put("attempts", "attempt.report.v1", word)
+        self.decide("attempts", offset, *facts, stream=stream_of(key))
+
+    def found(self, key: str, *facts: Json) -> None:
+        """A lookup's answer or a webhook's word, and what came of it."""
+        offset = self.put("evidence", "evidence.report.v1", {"key": key})
+        self.decide("evidence", offset, *facts, stream=stream_of(key))
+
+    def tick(self, key: str, *facts: Json) -> None:
+        """Time has come, and what came of it."""
+        offset = self.put("internal", "stream.tick.v1", {"stream": stream_of(key)})
+        self.decide("internal", offset, *facts, stream=stream_of(key))
+
+    def call(self, key: str, effect: str | None) -> None:
+        """A request at the provider, with the effect it makes."""
+        operation = key.partition(":")[0]
+        self.now += 5
+        line = {
+            "request_id": f"rq_{len(self.book) + 1}",
+            "account": ACCOUNTS[operation],
+            "key": f"key of {key}",
+            "reference": f"key of {key}",
+            "action_key": key,
+            "request_hash": f"hash of {key}",
+            "amount": self._money(operation),
+            "arrived_at": self.now,
+            "effect_id": effect,
+        }
+        self.book.append(line)
+
+    def _money(self, operation: str) -> Json | None:
+        return {"minor": 4_990, "currency": "EUR"} if operation == "charge" else None
+
+    def run(self) -> Run:
+        """The run as it is now, projected to its end."""
+        run = Run(1, self.log, self.book, self.sent, {}, self.clients)
+        run.tables = {**projected(run), "webhooks": self.rows}
+        return run
+
+
+def stream_of(key: str) -> str:
+    """The stream that an action belongs to."""
+    return "/".join(key.split(":")[2:])
+
+
+def start(key: str, attempt: int, now: int) -> Json:
+    """A start of an attempt, leased for two seconds."""
+    return {
+        "type": "attempt.started",
+        "action": key,
+        "attempt": attempt,
+        "fencing_token": attempt,
+        "holder": "h1",
+        "lease_until": now + 2_000,
+        "account": ACCOUNTS[key.partition(":")[0]],
+        "provider_key": f"key of {key}",
+        "request_hash": f"hash of {key}",
+    }
+
+
+def fact(kind: str, key: str, **fields: Any) -> Json:  # noqa: ANN401
+    """A fact about an action."""
+    return {"type": kind, "action": key, **fields}
+
+
+def build() -> SmallRun:
+    """Everything that the laws speak of, once."""
+    one = SmallRun()
+    one.open_epoch()
+    one.put("config", "config.publish.v1", {"kind": "catalogue", "content": CATALOGUE})
+    one.decide("config", 0, adopted={"kind": "catalogue", "content": CATALOGUE, "offset": 0})
+    _charge(one)
+    _ticket_found_absent_then_refused(one)
+    poison = one.put_raw("intents", b"{no json")
+    one.decide("intents", poison, quarantined=set_aside(one, "intents", poison))
+    one.open_epoch()
+    _zombie(one)
+    _email_for_a_person(one)
+    _charge_still_unknown(one)
+    return one
+
+
+def _charge(one: SmallRun) -> None:
+    """Completed by its report; its webhook comes after, and the same again with another amount."""
+    one.propose(CHARGE)
+    one.call(CHARGE, "ch_1")
+    succeeded = fact("attempt.succeeded", CHARGE, attempt=1, reference="ch_1", result={})
+    one.report(
+        CHARGE,
+        1,
+        succeeded,
+        fact("action.completed", CHARGE, proof="report", reference="ch_1"),
+    )
+    told = {"key": CHARGE, "answer": "ok", "status": "completed", "reference": "ch_1"}
+    one.clients.append(told)
+    other = one.put("intents", "intent.propose.v1", {"key": CHARGE})
+    one.decide("intents", other, refused={"code": "conflicted", "action": CHARGE})
+    one.clients.append({"key": CHARGE, "answer": "refused", "code": "conflicted"})
+    webhook = {"provider": "simulated", "account": "main", "event_id": "evt_1"}
+    one.put("webhooks", "webhook.received.v1", webhook)
+    source = "webhook:simulated:main:evt_1"
+    one.found(CHARGE, fact("evidence.recorded", CHARGE, source_id=source, meaning="effect"))
+    one.sent.append(
+        {"account": "main", "event_id": "evt_1", "state": "taken", "signature": "genuine"}
+    )
+    row = {**webhook, "classification": "matched", "action_key": CHARGE}
+    one.rows.append({"partition": 0, "topic_offset": 0, **row})
+
+
+def _ticket_found_absent_then_refused(one: SmallRun) -> None:
+    one.propose(TICKET)
+    one.call(TICKET, None)
+    one.now += 4_000
+    one.tick(
+        TICKET,
+        fact("attempt.unresolved", TICKET, attempt=1, code="lease_lapsed"),
+        fact("timer.set", TICKET, purpose="lookup", due_at=one.now + 2_000),
+    )
+    one.now += 2_000
+    one.tick(TICKET, fact("lookup.started", TICKET, lookup=1, attempts_upto=1, answer_by=one.now))
+    one.found(
+        TICKET,
+        fact("evidence.recorded", TICKET, source_id="lookup:1", meaning="absent", lookup=1),
+        fact("attempt.absent", TICKET, attempt=1),
+        fact("timer.set", TICKET, purpose="retry", due_at=one.now + 10),
+    )
+    one.tick(TICKET, start(TICKET, 2, one.now))
+    one.call(TICKET, None)
+    one.report(
+        TICKET,
+        2,
+        fact("attempt.refused", TICKET, attempt=2, code="closed"),
+        fact("action.failed", TICKET, code="closed"),
+    )
+
+
+def _zombie(one: SmallRun) -> None:
+    """The first owner writes once more; nobody counts it."""
+    one.epoch -= 1
+    one.decide("intents", 1, stream="acme/event-1")
+    one.epoch += 1
+
+
+def _email_for_a_person(one: SmallRun) -> None:
+    one.propose(EMAIL)
+    one.call(EMAIL, "em_1")
+    one.report(
+        EMAIL,
+        1,
+        fact("attempt.unresolved", EMAIL, attempt=1, code="connection_lost"),
+        fact("review.opened", EMAIL, reason="no_way_to_find_out"),
+    )
+
+
+def _charge_still_unknown(one: SmallRun) -> None:
+    one.propose(LATE)
+    one.call(LATE, "ch_2")
+    one.report(
+        LATE,
+        1,
+        fact("attempt.unresolved", LATE, attempt=1, code="connection_lost"),
+        fact("timer.set", LATE, purpose="lookup", due_at=one.now + 1_000),
+    )
+
+
+def set_aside(one: SmallRun, topic: str, offset: int) -> Json:
+    """Put a record into quarantine; what its decision says of it."""
+    value = one.log[topic, 0][offset].value
+    digest = hashlib.sha256(value).hexdigest()
+    data = {
+        "topic": topic,
+        "partition": 0,
+        "offset": offset,
+        "reason": "not_json",
+        "sha256": digest,
+        "value_base64": base64.b64encode(value).decode(),
+    }
+    one.put("quarantine", "record.quarantined.v1", data)
+    return {"reason": "not_json", "sha256": digest, "size_bytes": len(value)}
+
+
+def changed(run: Run, topic: str, offset: int, change: Callable[[Json], object]) -> Run:
+    """The run with the data of one record edited, and projections that believe it."""
+    records = list(run.log[topic, 0])
+    raw = records[offset]
+    event = orjson.loads(raw.value)
+    change(event["data"])
+    records[offset] = Raw(raw.offset, raw.appended_at, raw.key, orjson.dumps(event))
+    log = {**run.log, (topic, 0): records}
+    after = Run(1, log, run.book, run.webhooks_sent, dict(run.tables), run.clients)
+    after.tables = {**run.tables, **projected(after)}
+    return after
+
+
+def decision_with(run: Run, kind: str, key: str, nth: int = 0) -> int:
+    """The ledger offset of the nth decision that holds such a fact about an action."""
+    found = [
+        raw.offset
+        for raw in run.log["ledger", 0]
+        for one in event_of(raw)[1].get("facts", ())
+        if (one["type"], one["action"]) == (kind, key)
+    ]
+    return found[nth]
+
+
+def projected(run: Run) -> dict[str, list[Json]]:
+    """The rows of a projection that has followed the log to its end and made no mistake."""
+    folded = fold(run)
+    streams: dict[str, list[Json]] = {}
+    for action in folded.actions.values():
+        streams.setdefault(action.stream, []).append(deepcopy(action.state))
+    told = [one for action in folded.actions.values() for one in action.history]
+    return {
+        "projection_offsets": [
+            {
+                "partition": partition.number,
+                "next_offset": partition.next_offset,
+                "epoch": partition.epoch,
+                "void_count": partition.void,
+                "positions": partition.positions,
+            }
+            for partition in folded.partitions.values()
+        ],
+        "streams": [
+            {"stream_key": key, "state": orjson.dumps({"key": key, "actions": states}).decode()}
+            for key, states in streams.items()
+        ],
+        "actions": [
+            action_row(action.state, action.history[-1]) for action in folded.actions.values()
+        ],
+        "attempts": [
+            attempt_row(action.key, attempt)
+            for action in folded.actions.values()
+            for attempt in action.state["attempts"]
+        ],
+        "action_events": [event_row(one) for one in told],
+        "decisions": [
+            {"partition": one.partition, "ledger_offset": one.offset}
+            for one in folded.decisions
+            if not one.data.get("facts")
+        ],
+    }
