@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from ledger.log.crashpoints import POINTS
 from tests import house_rules as rules
 from tests.house_rules import Rule, Source
 from tests.tree import PACKAGES, ROOT, files, sources
@@ -110,6 +111,16 @@ def test_every_log_line_is_in_the_runbook() -> None:
     explained = set(re.findall(r"^\| `(\w+)`", table, flags=re.MULTILINE))
     assert logged - explained == set(), f"missing in {RUNBOOK}"
     assert explained - logged == set(), f"no longer in the code, still in {RUNBOOK}"
+
+
+def test_every_crash_point_is_listed_and_passed() -> None:
+    """A point that no code passes proves nothing, and one that no list names is never tried."""
+    passed = set()
+    for source in sources(*PRODUCT):
+        for name, line in rules.crash_points(source):
+            assert name, f"{source.path}:{line}: a crash point is named by a literal"
+            passed.add(name)
+    assert passed == set(POINTS)
 
 
 def test_lock_files_hold_no_address() -> None:

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 import h11
 
+from ledger.log.crashpoints import crash_point
 from reconciler.providers.connection import Connection, open_connection
 from reconciler.providers.limits import (
     ANSWER_BYTES_MAX,
@@ -266,6 +267,8 @@ class HttpClient:
                 event = http.next_event()
                 if event is h11.NEED_DATA:
                     received = await connection.receive()
+                    if received and not started:
+                        crash_point("answer_half_read")
                     started, ended = started or bool(received), not received
                     if ended and not started:
                         raise _Broke(Trouble.CONNECTION_LOST)
