@@ -1,6 +1,7 @@
 """The Compose file: valid by the specification's schema, and one watched service per process."""
 
 import json
+import re
 from functools import cache
 from typing import Any
 
@@ -8,6 +9,8 @@ import jsonschema
 import pytest
 import yaml
 
+from gateway.settings import Settings
+from reconciler.webhooks import is_usable_secret
 from tests.tree import ROOT
 
 SCHEMA = "tests/vendor/compose-spec/compose-spec.json"
@@ -86,6 +89,28 @@ def test_processes_know_their_servers(name: str) -> None:
     assert environment["ACTIONLEDGER_KAFKA"] == "kafka:9092"
     assert "@postgres:5432/actionledger" in environment["ACTIONLEDGER_DATABASE"]
     assert all(key.startswith("ACTIONLEDGER_") for key in environment)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_processes_take_their_environment_as_it_is(name: str) -> None:
+    """Every variable is a setting and every value is one, so no process stops at its start."""
+    document = compose()
+    secrets = ROOT / _defaults(document["configs"]["webhook-secrets"]["file"])
+    environment = {
+        variable: _defaults(str(value))
+        for variable, value in document["services"][name]["environment"].items()
+    }
+    # The container sees the file elsewhere.
+    mounted = document["services"][name]["configs"][0]["target"]
+    assert environment["ACTIONLEDGER_WEBHOOK_SECRETS_FILE"] == mounted
+    environment["ACTIONLEDGER_WEBHOOK_SECRETS_FILE"] = str(secrets)
+    settings = Settings.from_environment(environment)
+    assert is_usable_secret(settings.webhook_secrets["simulated", "main"][0])
+
+
+def _defaults(text: str) -> str:
+    """The text as Compose fills it in where no variable is set."""
+    return re.sub(r"\$\{[A-Z_]+:-([^}]*)\}", r"\1", text)
 
 
 def test_the_simulated_world_stands_outside() -> None:

@@ -1,4 +1,4 @@
-"""The inquirer: puts the ledger's questions to providers. Its clients can look, and nothing else."""
+"""The inquirer: puts the ledger's questions to providers. Its clients can only look."""
 
 import asyncio
 

@@ -289,7 +289,7 @@ class KafkaLog:
                     await client.stop()
             raise LogUnreachableError(
                 f"No Kafka broker answers at {self.bootstrap}.",
-                hint="Start it, or point ACTIONLEDGER_KAFKA at one that runs.",
+                hint="Start it, or point ACTIONLEDGER_KAFKA at one.",
             ) from failure
 
 
