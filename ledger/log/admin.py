@@ -19,6 +19,7 @@ from ledger.log.kafka import KafkaLog, LogUnreachableError
 from ledger.log.port import Outgoing, Record
 from ledger.log.topics import WITH_GENESIS, Topic, TopicSpec, specs
 
+_HOLD_FACTS = WITH_GENESIS | {Topic.WEBHOOKS, Topic.CONFIG, Topic.QUARANTINE}
 _TOPIC_EXISTS = 36
 _GENESIS_FETCH_BYTES = 4_096
 
@@ -37,8 +38,10 @@ class Difference:
     found: str
 
 
-def _settings(spec: TopicSpec, replicas_in_sync_min: int) -> dict[str, str]:
-    return {
+def _settings(
+    spec: TopicSpec, replicas_in_sync_min: int, flush_records: int | None
+) -> dict[str, str]:
+    settings = {
         "cleanup.policy": "delete",
         "retention.ms": str(spec.retention_ms),
         "retention.bytes": "-1",
@@ -47,6 +50,9 @@ def _settings(spec: TopicSpec, replicas_in_sync_min: int) -> dict[str, str]:
         "min.insync.replicas": str(replicas_in_sync_min),
         "unclean.leader.election.enable": "false",
     }
+    if flush_records is not None and spec.topic in _HOLD_FACTS:
+        settings["flush.messages"] = str(flush_records)
+    return settings
 
 
 async def apply_topics(
@@ -56,9 +62,13 @@ async def apply_topics(
     generation: str,
     replicas: int = 1,
     replicas_in_sync_min: int = 1,
+    flush_records: int | None = None,
 ) -> str:
     """Create what is missing, write missing genesis records, check the rest. Returns the generation
     in force.
+
+    `flush_records` makes the broker write topics that hold facts through to its disk after so many
+    records; 1 is before every acknowledgement. Without it durability is that of the replicas.
 
     Raises TopicsError with every difference when something that exists is otherwise.
     """
@@ -71,7 +81,7 @@ async def apply_topics(
                     name=log.prefix + spec.topic,
                     num_partitions=spec.partitions,
                     replication_factor=replicas,
-                    topic_configs=_settings(spec, replicas_in_sync_min),
+                    topic_configs=_settings(spec, replicas_in_sync_min, flush_records),
                 )
                 for spec in wanted
             ]
@@ -86,7 +96,10 @@ async def apply_topics(
         await admin.close()
     in_force = await _begin(log, partitions, generation)
     differences = await check_topics(
-        log, partitions=partitions, replicas_in_sync_min=replicas_in_sync_min
+        log,
+        partitions=partitions,
+        replicas_in_sync_min=replicas_in_sync_min,
+        flush_records=flush_records,
     )
     if differences:
         raise TopicsError(
@@ -98,12 +111,20 @@ async def apply_topics(
 
 
 async def check_topics(
-    log: KafkaLog, *, partitions: int, replicas_in_sync_min: int = 1
+    log: KafkaLog,
+    *,
+    partitions: int,
+    replicas_in_sync_min: int = 1,
+    flush_records: int | None = None,
 ) -> tuple[Difference, ...]:
     """Every difference between the broker's topics and the definition; empty when all is well."""
     admin = await _admin(log)
     try:
         wanted = {log.prefix + spec.topic: spec for spec in specs(partitions)}
+        settings = {
+            name: _settings(spec, replicas_in_sync_min, flush_records)
+            for name, spec in wanted.items()
+        }
         existing = set(await admin.list_topics())
         missing = [
             Difference(name, "topic", "exists", "missing")
@@ -118,7 +139,7 @@ async def check_topics(
                 found.append(
                     Difference(name, "partitions", str(wanted[name].partitions), str(count))
                 )
-        found.extend(await _config_differences(admin, wanted, present, replicas_in_sync_min))
+        found.extend(await _config_differences(admin, settings, present))
         return tuple(found)
     finally:
         await admin.close()
@@ -126,16 +147,15 @@ async def check_topics(
 
 async def _config_differences(
     admin: AIOKafkaAdminClient,
-    wanted: dict[str, TopicSpec],
+    wanted: dict[str, dict[str, str]],
     present: list[str],
-    replicas_in_sync_min: int,
 ) -> list[Difference]:
     found: list[Difference] = []
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in present]
     for response in await admin.describe_configs(resources):
         for _code, _text, _kind, name, entries in response.resources:
             is_now = {entry[0]: entry[1] for entry in entries}
-            for setting, value in _settings(wanted[name], replicas_in_sync_min).items():
+            for setting, value in wanted[name].items():
                 if is_now.get(setting) != value:
                     found.append(Difference(name, setting, value, str(is_now.get(setting))))
     return found
@@ -243,6 +263,6 @@ async def _admin(log: KafkaLog) -> AIOKafkaAdminClient:
         await admin.close()
         raise LogUnreachableError(
             f"No Kafka broker answers at {log.bootstrap}.",
-            hint="Start it, or point ACTIONLEDGER_KAFKA at one that runs.",
+            hint="Start it, or point ACTIONLEDGER_KAFKA at one.",
         ) from failure
     return admin

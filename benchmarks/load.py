@@ -1,0 +1,148 @@
+"""The load generator: a process of its own that keeps callers busy and times what they wait for.
+
+    python -m benchmarks.load BOOTSTRAP PREFIX PARTITIONS
+
+One order a line on stdin, one measurement a line on stdout; it ends with stdin. Callers are a
+closed loop: each has one action in flight and begins the next when it knows the outcome. An action
+that does not complete ends the process: such a run has no result. Started by `benchmarks.driving`.
+"""
+
+import asyncio
+import itertools
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Annotated, Literal
+
+import uvloop
+from pydantic import BaseModel, ConfigDict, Field
+
+from benchmarks.proposals import proposal
+from ledger.client.client import LedgerClient
+from ledger.core.inputs import Propose
+from ledger.log.kafka import KafkaLog
+
+ANSWER_MS_MAX = 30_000
+"""From a call to its outcome; beyond it something is broken, not slow."""
+
+ACTIONS_MAX = 200_000
+"""A case ends after its time or this many actions."""
+
+
+class Order(BaseModel):
+    """Keep `in_flight` callers busy for `seconds`, or until `actions` are done.
+
+    `act` proposes new actions of the tenant and waits until each has completed; `repeat` proposes
+    its first `actions` over and over and waits for the decision.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    what: Literal["act", "repeat"]
+    tenant: str
+    in_flight: Annotated[int, Field(ge=1)]
+    seconds: float
+    actions: Annotated[int, Field(ge=1, le=ACTIONS_MAX)] = ACTIONS_MAX
+
+
+class Measured(BaseModel):
+    """What came of an order. `began_s` and `ended_s` are the machine's monotonic clock."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    n: int
+    began_s: float
+    ended_s: float
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+Call = Callable[[Propose], Awaitable[None]]
+
+
+async def serve(client: LedgerClient, orders: asyncio.StreamReader) -> None:
+    """Carry out one order after the other until there are no more."""
+
+    async def act(given: Propose) -> None:
+        await client.propose(given, timeout_ms=ANSWER_MS_MAX)
+        version = 0
+        while True:
+            progress = await client.progress(
+                given.key, after_version=version, timeout_ms=ANSWER_MS_MAX
+            )
+            assert progress is not None, f"no outcome of {given.key} in {ANSWER_MS_MAX} ms"
+            if progress.status == "completed":
+                return
+            assert progress.status in {"proposed", "ready", "attempting"}, progress
+            version = progress.version
+
+    async def repeat(given: Propose) -> None:
+        answer = await client.propose(given, timeout_ms=ANSWER_MS_MAX)
+        assert answer.decision.unchanged is not None, answer
+
+    while line := await orders.readline():
+        order = Order.model_validate_json(line)
+        numbers = range(order.actions)
+        if order.what == "act":
+            measured = await drive(act, order, iter(numbers))
+        else:
+            measured = await drive(repeat, order, itertools.cycle(numbers))
+        print(measured.model_dump_json(), flush=True)
+
+
+async def drive(call: Call, order: Order, numbers: Iterator[int]) -> Measured:
+    """Callers in a closed loop; none begins an action after the time is over."""
+    latencies_s: list[float] = []
+    began_s = time.monotonic()
+
+    async def caller() -> None:
+        for number in numbers:
+            given = proposal(order.tenant, number)
+            called_s = time.monotonic()
+            if called_s - began_s > order.seconds:
+                return
+            await call(given)
+            latencies_s.append(time.monotonic() - called_s)
+
+    async with asyncio.TaskGroup() as callers:
+        for _ in range(order.in_flight):
+            callers.create_task(caller())
+    ended_s = time.monotonic()
+    sorted_ms = sorted(latency * 1_000 for latency in latencies_s)
+    return Measured(
+        n=len(sorted_ms),
+        began_s=began_s,
+        ended_s=ended_s,
+        p50_ms=round(percentile(sorted_ms, 50), 3),
+        p99_ms=round(percentile(sorted_ms, 99), 3),
+        max_ms=round(sorted_ms[-1], 3),
+    )
+
+
+def percentile(sorted_values: list[float], percent: int) -> float:
+    """Nearest rank."""
+    rank = -(-len(sorted_values) * percent // 100)
+    return sorted_values[max(0, rank - 1)]
+
+
+async def run(bootstrap: str, prefix: str, partitions: int) -> None:
+    """Follow the ledger, say so, and serve."""
+    orders = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
+    log = KafkaLog(bootstrap, prefix=prefix, client_id="actionledger-load")
+    async with LedgerClient(log, partitions) as client:
+        print("ready", flush=True)
+        await serve(client, orders)
+
+
+def main(arguments: list[str]) -> None:
+    """Be the load generator until stdin ends."""
+    bootstrap, prefix, partitions = arguments
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run(bootstrap, prefix, int(partitions)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,127 @@
+"""The benchmark run as a comparison runs it: its lines have the agreed form, nothing is left."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import jsonschema
+import psutil
+import pytest
+
+from benchmarks import micro
+from benchmarks.installation import PROCESSES
+from tests.tree import ROOT
+
+RUN_SECONDS = 60.0
+NUMBER = {"type": "number", "exclusiveMinimum": 0}
+LINE = {
+    "type": "object",
+    "required": ["system", "case", "pass"],
+    "properties": {
+        "system": {"enum": ["product", "product, fsync"]},
+        "case": {"enum": ["seq", "about"]},
+        "pass": {"const": 7},
+        "n": {"type": "integer", "minimum": 1},
+        "p50_ms": NUMBER,
+        "p99_ms": NUMBER,
+        "versions": {"type": "object", "additionalProperties": {"type": "string"}},
+        "partitions": {"const": 2},
+        "replication": {"const": 1},
+        "processes": {"const": len(PROCESSES)},
+        "events_an_action": {"const": 5},
+    },
+    "allOf": [
+        {
+            "if": {"properties": {"case": {"const": "seq"}}},
+            "then": {"required": ["n", "p50_ms", "p99_ms"]},
+            "else": {"required": ["versions", "processes", "partitions", "events_an_action"]},
+        }
+    ],
+}
+
+
+async def start(folder: Path, *arguments: str) -> asyncio.subprocess.Process:
+    """Start the benchmarks as a script that compares systems does."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks", *arguments),
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "BENCH_OUT": str(folder / "lines"),
+            "BENCH_PASS": "7",
+            "BENCH_SECONDS": "1",
+            "BENCH_DIR": str(folder / "scratch"),
+        },
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+def running_in(folder: Path) -> list[str]:
+    """Processes that were started on anything below the folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        words = [*(process.info["cmdline"] or []), process.info["cwd"] or ""]
+        if any(str(folder) in word for word in words):
+            found.append(" ".join(words))
+    return found
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    """A folder for a run, which the account of Postgres may enter."""
+    (tmp_path / "scratch").mkdir()
+    return tmp_path
+
+
+async def test_both_columns_are_measured_and_written_in_the_agreed_form(scratch: Path) -> None:
+    """A line says the product with or without flushing; the table is on stdout, nothing is left."""
+    process = await start(scratch, "--cases", "seq", "--partitions", "2")
+    async with asyncio.timeout(RUN_SECONDS):
+        table, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()
+    lines = [json.loads(line) for line in (scratch / "lines").read_text().splitlines()]
+    for line in lines:
+        jsonschema.validate(line, LINE)
+    assert [(line["system"], line["case"]) for line in lines] == [
+        ("product", "seq"),
+        ("product", "about"),
+        ("product, fsync", "seq"),
+        ("product, fsync", "about"),
+    ]
+    assert "product, fsync" in table.decode()
+    assert "Unfair to the product" in table.decode()
+    assert list((scratch / "scratch").iterdir()) == []
+    assert running_in(scratch) == []
+
+
+async def test_an_interrupted_run_leaves_nothing_behind(scratch: Path) -> None:
+    """Ctrl-C in the middle ends every server and process that the run had started."""
+    process = await start(scratch, "--cases", "seq", "--systems", "default")
+    assert process.stderr is not None
+    async with asyncio.timeout(RUN_SECONDS):
+        while b"warm-up" not in await process.stderr.readline():
+            pass
+        assert running_in(scratch) != []
+        process.send_signal(signal.SIGINT)
+        await process.communicate()
+    assert process.returncode == 130
+    assert list((scratch / "scratch").iterdir()) == []
+    assert running_in(scratch) == []
+
+
+def test_the_small_costs_are_those_of_a_whole_action() -> None:
+    """The records of an action go through every step, and each step takes some time."""
+    world = micro.World()
+    assert len(world.intents_taken.read) == len(world.reports_taken.read) == micro.ACTIONS
+    facts = [*world.intents_taken.read[0].facts, *world.reports_taken.read[0].facts]
+    assert [fact.type for fact in facts] == [
+        "intent.recorded",
+        "policy.decided",
+        "attempt.started",
+        "attempt.succeeded",
+        "action.completed",
+    ]
