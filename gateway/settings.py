@@ -18,6 +18,11 @@ from urllib.parse import urlsplit
 
 from ledger.core.errors import LedgerError
 from ledger.core.ids import COMPONENT
+from ledger.core.limits import (
+    GROUP_SESSION_MS_DEFAULT,
+    GROUP_SESSION_MS_MAX,
+    GROUP_SESSION_MS_MIN,
+)
 
 PREFIX: Final = "ACTIONLEDGER_"
 PARTITIONS_MAX: Final = 1_024
@@ -87,6 +92,7 @@ class Settings:
     database_url: str = field(repr=False)
     topic_prefix: str
     partitions: int
+    group_session_ms: int
     http_host: str
     http_port: int
     state_dir: Path
@@ -119,6 +125,11 @@ class Settings:
             ),
             topic_prefix=reader.take("TOPIC_PREFIX", _topic_prefix, "actionledger."),
             partitions=reader.take("PARTITIONS", _number(1, PARTITIONS_MAX), 6),
+            group_session_ms=reader.take(
+                "GROUP_SESSION_MS",
+                _number(GROUP_SESSION_MS_MIN, GROUP_SESSION_MS_MAX),
+                GROUP_SESSION_MS_DEFAULT,
+            ),
             http_host=host,
             http_port=port,
             state_dir=state_dir,

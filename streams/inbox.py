@@ -23,6 +23,7 @@ logger = logging.getLogger("actionledger")
 
 ROUND_RECORDS_MAX = 4_000
 START_DEADLINE_SECONDS = 60.0
+HEARTBEATS_IN_A_SESSION = 10
 
 
 class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has no types
@@ -40,8 +41,8 @@ class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has n
             enable_auto_commit=False,
             auto_offset_reset="none",
             partition_assignment_strategy=[RangePartitionAssignor],
-            session_timeout_ms=10_000,
-            heartbeat_interval_ms=1_000,
+            session_timeout_ms=log.group_session_ms,
+            heartbeat_interval_ms=log.group_session_ms // HEARTBEATS_IN_A_SESSION,
             rebalance_timeout_ms=60_000,
             max_poll_interval_ms=120_000,
             fetch_max_wait_ms=500,

@@ -42,7 +42,10 @@ class UnknownProviderError(LedgerError):
 def open_log(settings: Settings, process: str) -> KafkaLog:
     """The installation's log, under the name of the process that uses it. Opens no connection."""
     return KafkaLog(
-        settings.kafka_bootstrap, prefix=settings.topic_prefix, client_id=f"actionledger-{process}"
+        settings.kafka_bootstrap,
+        prefix=settings.topic_prefix,
+        client_id=f"actionledger-{process}",
+        group_session_ms=settings.group_session_ms,
     )
 
 

@@ -14,6 +14,7 @@ from streams.agents import add_attention_agent, add_webhook_agent
 from streams.app import AppSettings, SafeApp, build_app, run_app
 from streams.attention import AttentionWindow
 from streams.clock import wall_ms
+from streams.inbox import HEARTBEATS_IN_A_SESSION
 
 GROUP = "reconciler"
 
@@ -22,7 +23,12 @@ async def run(settings: Settings, life: Life) -> None:
     """Match webhooks until asked to stop. Raises what must end the process."""
     log = open_log(settings, "reconciler")
     appender = SteadyAppender(log.appender)
-    app_settings = AppSettings(settings.kafka_bootstrap, f"{settings.topic_prefix}{GROUP}")
+    app_settings = AppSettings(
+        settings.kafka_bootstrap,
+        f"{settings.topic_prefix}{GROUP}",
+        session_timeout_ms=settings.group_session_ms,
+        heartbeat_ms=settings.group_session_ms // HEARTBEATS_IN_A_SESSION,
+    )
     async with await open_pool(settings) as pool:
         try:
             app = await _app(settings, app_settings, log, pool, appender)

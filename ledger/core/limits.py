@@ -138,3 +138,12 @@ INTENTS_REMEMBERED_MAX = 4_096
 OFFERS_UNSPENT_MAX = 256
 """Offers of one incarnation and partition whose sending time is remembered; they lapse long before.
 """
+
+GROUP_SESSION_MS_DEFAULT = 10_000
+"""After so long without a word from a member of a group its partitions go to others: how long a
+processor that was killed is missed. Above any pause of a process that lives.
+"""
+
+GROUP_SESSION_MS_MIN = 1_000
+GROUP_SESSION_MS_MAX = 300_000
+"""What may be chosen instead, within what brokers allow by themselves."""

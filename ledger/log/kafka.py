@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import ConsumerRecord
 
 from ledger.core.errors import LedgerError
-from ledger.core.limits import BATCH_BYTES_MAX, RECORD_BYTES_MAX
+from ledger.core.limits import BATCH_BYTES_MAX, GROUP_SESSION_MS_DEFAULT, RECORD_BYTES_MAX
 from ledger.log.port import Appended, AppendUnknownError, Outgoing, Record
 from ledger.log.topics import Topic
 
@@ -207,11 +207,20 @@ class KafkaLog:
     """One Kafka cluster and the prefix under which an installation's topics stand."""
 
     def __init__(
-        self, bootstrap: str, *, prefix: str = "actionledger.", client_id: str = "actionledger"
+        self,
+        bootstrap: str,
+        *,
+        prefix: str = "actionledger.",
+        client_id: str = "actionledger",
+        group_session_ms: int = GROUP_SESSION_MS_DEFAULT,
     ) -> None:
+        """`group_session_ms`: after so long without a word from a member of one of our groups the
+        broker gives its partitions to others.
+        """
         self.bootstrap = bootstrap
         self.prefix = prefix
         self.client_id = client_id
+        self.group_session_ms = group_session_ms
 
     async def appender(self) -> KafkaAppender:
         """A started producer of its own. Raises LogUnreachableError."""

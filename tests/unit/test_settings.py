@@ -13,6 +13,7 @@ WRONG = [
     ("ACTIONLEDGER_KAFKA", "a:1,b", "host:port"),
     ("ACTIONLEDGER_DATABASE", "mysql://x/y", "postgresql://"),
     ("ACTIONLEDGER_DATABASE", "postgresql://host:port/x", "postgresql://"),
+    ("ACTIONLEDGER_GROUP_SESSION_MS", "999", "1000 to 300000"),
     ("ACTIONLEDGER_TOPIC_PREFIX", "no dot at the end", "dot"),
     ("ACTIONLEDGER_TOPIC_PREFIX", "abc", "end it with a dot"),
     ("ACTIONLEDGER_PARTITIONS", "0", "1 to 1024"),
