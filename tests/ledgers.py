@@ -214,13 +214,14 @@ class LedgerBuilder:
 
     def _write(self, partition: int, record: LedgerRecord) -> None:
         own = self._partitions[partition]
+        stream = record.stream if isinstance(record, Decision) else ""
         own.records.append(
             Record(
                 LEDGER,
                 partition,
                 len(own.records),
                 own.decided_at,
-                b"key",
+                stream.encode() or b"partition",
                 encode_ledger(record, generation=self.generation, partition=partition),
                 ledger_headers(record),
             )

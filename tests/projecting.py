@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 import asyncpg
 
 from ledger.log.port import Record
+from ledger.log.reading import ReadableLog
 from projections.checksum import checksum
 from projections.migrate import migrate
 from projections.projector import Projector
@@ -42,7 +43,7 @@ async def digest(pool: asyncpg.Pool, schema: str = "actionledger") -> str:
 
 @contextlib.asynccontextmanager
 async def running(
-    log: MemoryLog, pool: asyncpg.Pool, partitions: Iterable[int], *, batch_records: int = 500
+    log: ReadableLog, pool: asyncpg.Pool, partitions: Iterable[int], *, batch_records: int = 500
 ) -> AsyncIterator[Projector]:
     """A projector that follows a log for as long as the block runs."""
     projector = Projector(log, pool, list(partitions), batch_records=batch_records)
