@@ -3,8 +3,6 @@
 Called by `main`.
 """
 
-import contextlib
-import os
 import sys
 from collections.abc import Sequence
 
@@ -25,7 +23,6 @@ from gateway.cli import (
 )
 from gateway.cli.output import Exit, UsageError, tell_trouble
 from gateway.cli.trouble import as_trouble
-from gateway.settings import SettingsError
 from ledger.core.errors import LedgerError
 
 HELP = """\
@@ -56,16 +53,17 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command line; its exit code."""
     as_json = "--json" in arguments
     command = " ".join(_words(arguments))
+    called = f"actionledger {command}".rstrip()
     try:
-        app(args=list(arguments), prog_name="actionledger")
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else int(Exit.TROUBLE)
-    except (SettingsError, UsageError) as wrong:
-        return tell_trouble(command, wrong, Exit.USAGE, as_json=as_json)
+        # By itself typer tells a wrong usage in a box on stderr; a script wants its JSON.
+        ended = app(args=list(arguments), prog_name="actionledger", standalone_mode=not as_json)
+    except SystemExit as exiting:
+        return exiting.code if isinstance(exiting.code, int) else int(Exit.TROUBLE)
+    except typer.TyperException as wrong:
+        usage = UsageError(wrong.format_message(), hint=f"See `{called} --help`.")
+        return tell_trouble(command, usage, Exit.USAGE, as_json=as_json)
     except LedgerError as trouble:
-        return tell_trouble(command, trouble, Exit.TROUBLE, as_json=as_json)
-    except BrokenPipeError:
-        return _reader_left()
+        return tell_trouble(command, trouble, _code_of(trouble), as_json=as_json)
     except KeyboardInterrupt:
         sys.stderr.write("\n")
         return int(Exit.INTERRUPTED)
@@ -74,7 +72,13 @@ def run(arguments: Sequence[str]) -> int:
         if known is None:
             raise
         return tell_trouble(command, known, Exit.TROUBLE, as_json=as_json)
-    return int(Exit.OK)
+    return ended if isinstance(ended, int) else int(Exit.OK)
+
+
+def _code_of(trouble: LedgerError) -> Exit:
+    from gateway.settings import SettingsError
+
+    return Exit.USAGE if isinstance(trouble, SettingsError | UsageError) else Exit.TROUBLE
 
 
 def _words(arguments: Sequence[str]) -> list[str]:
@@ -95,10 +99,3 @@ def _groups() -> list[typer.Typer]:
 def _names(group: typer.Typer) -> list[str]:
     commands = [info.name for info in group.registered_commands if info.name]
     return [*commands, *(info.name for info in group.registered_groups if info.name)]
-
-
-def _reader_left() -> int:
-    """Whoever read us (a pager, `head`) has had enough: no error, and nothing more to write."""
-    with contextlib.suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return int(Exit.OK)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.wiring.processes import Process
+from gateway.wiring.names import Process
 
 
 def add_to(app: typer.Typer) -> None:

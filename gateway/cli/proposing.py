@@ -17,6 +17,11 @@ from ledger.core.errors import LedgerError
 WAIT_MS_MAX: Final = 30_000
 """The longest that the door lets one request wait."""
 
+AGAIN_S_MAX: Final = 10.0
+"""How long the door may be away, as while it is started again."""
+
+AGAIN_EVERY_S: Final = 0.3
+AGAIN: Final = frozenset({408, 429, 502, 503, 504})
 MARGIN_MS: Final = 15_000
 MOVING: Final = frozenset({"undecided", "proposed", "ready", "attempting"})
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -60,14 +65,7 @@ class Proposing:
     def propose(self, raw: bytes, *, wait_ms: int) -> tuple[int, dict[str, Any]]:
         """Send the intent and wait while it moves by itself; status and body of the answer."""
         until_s = time.monotonic() + wait_ms / 1_000
-        status, answer = self._read(
-            self._http.post(
-                "/v1/actions",
-                content=raw,
-                headers={"Content-Type": "application/json"},
-                params={"wait_ms": min(wait_ms, WAIT_MS_MAX)},
-            )
-        )
+        status, answer = self._ask(raw, min(wait_ms, WAIT_MS_MAX))
         while answer.get("status") in MOVING and (left_s := until_s - time.monotonic()) > 0:
             params = {
                 "wait_ms": min(round(left_s * 1_000), WAIT_MS_MAX),
@@ -79,6 +77,27 @@ class Proposing:
                 return later_status, later
             answer = {**later, "replayed": answer.get("replayed")}
         return status, answer
+
+    def _ask(self, raw: bytes, wait_ms: int) -> tuple[int, dict[str, Any]]:
+        """Send the intent, and again while the door is away: the same bytes are the same act."""
+        give_up_s = time.monotonic() + AGAIN_S_MAX
+        while True:
+            try:
+                status, answer = self._read(
+                    self._http.post(
+                        "/v1/actions",
+                        content=raw,
+                        headers={"Content-Type": "application/json"},
+                        params={"wait_ms": wait_ms},
+                    )
+                )
+            except httpx.TransportError:
+                if time.monotonic() > give_up_s:
+                    raise
+            else:
+                if status not in AGAIN or time.monotonic() > give_up_s:
+                    return status, answer
+            time.sleep(AGAIN_EVERY_S)
 
     def _read(self, response: httpx.Response) -> tuple[int, dict[str, Any]]:
         try:

@@ -4,6 +4,7 @@ Guarantees that any bytes have a line, and that whole records are found again by
 and offset. Changes nothing. Called by `log`, `why`, and the demonstration.
 """
 
+import base64
 import json
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
@@ -12,6 +13,7 @@ from ledger.core.money import Money, format_money
 from ledger.core.strict import MalformedJson, parse
 from ledger.log.kafka import KafkaLog
 from ledger.log.port import Record
+from ledger.log.webhook_record import WEBHOOK_TYPE
 
 Place = tuple[str, int, int]
 """Topic, partition and offset of a record."""
@@ -29,7 +31,21 @@ def content_of(record: Record) -> dict[str, Any]:
         return {"type": None, "data": None, "unreadable": malformed.code.value}
     if not isinstance(value, dict):
         return {"type": None, "data": None, "unreadable": "no_event"}
-    return {"type": value.get("type"), "data": value.get("data")}
+    content = {"type": value.get("type"), "data": value.get("data")}
+    if content["type"] == WEBHOOK_TYPE:
+        content["body"] = body_of(content["data"])
+    return content
+
+
+def body_of(webhook: object) -> object:
+    """What a webhook's sender wrote, where it is JSON; None where it is not."""
+    if not isinstance(webhook, dict):
+        return None
+    try:
+        raw = base64.b64decode(webhook.get("raw_base64", ""), validate=True)
+        return parse(raw, bytes_max=BYTES_MAX)
+    except (MalformedJson, ValueError, TypeError):
+        return None
 
 
 def document_of(record: Record) -> dict[str, Any]:
@@ -52,8 +68,10 @@ def say(content: Mapping[str, Any]) -> str:
         return f"unreadable: {content.get('unreadable', 'no data')}"
     short = kind.removeprefix("actionledger.").removesuffix(".v1")
     tell = _TOLD.get(short)
+    body = content.get("body")
+    said = f" {body['type']}" if isinstance(body, dict) and "type" in body else ""
     try:
-        return f"{short}: {tell(data)}" if tell is not None else short
+        return f"{short}: {tell(data)}{said}" if tell is not None else short
     except (KeyError, TypeError, ValueError):
         return short
 
@@ -132,9 +150,7 @@ _TOLD: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "genesis.recorded": lambda data: f"{data['partitions']} partitions, {data['generation']}",
     "epoch.opened": lambda data: f"epoch {data['epoch']}",
     "decision.recorded": _decision,
-    "webhook.received": lambda data: _joined(
-        data["provider"], data["account"], data["event_id"], data["sha256"][:12] + "…"
-    ),
+    "webhook.received": lambda data: _joined(data["provider"], data["account"], data["event_id"]),
     "attention.raised": lambda data: _joined(data["action"], data["kind"], data.get("code")),
     "record.quarantined": lambda data: (
         f"{data['topic']} {data['partition']}:{data['offset']} {data['reason']}"

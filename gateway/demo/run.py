@@ -19,7 +19,7 @@ from gateway.local import prepare
 from gateway.settings import Settings
 from gateway.wiring.installation import open_log
 from gateway.wiring.local import PARTITIONS
-from gateway.wiring.processes import Process
+from gateway.wiring.names import Process
 
 if TYPE_CHECKING:
     from rich.console import Console

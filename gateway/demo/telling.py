@@ -97,7 +97,9 @@ def lines_of(document: Mapping[str, Any]) -> list[str]:
             money = money_of(data.get("money"))
             return [f"{data['kind']}: {data['meaning']} {data.get('reference')} {money}"]
         case "webhook.received":
-            return [f"{data['provider']}/{data['account']} {data['event_id']}, signature verified"]
+            body = document.get("body") or {}
+            kind, effect = body.get("type"), (body.get("data") or {}).get("effect_id")
+            return [f"{data['provider']}/{data['account']} {kind} {effect}, signature verified"]
         case "decision.recorded":
             return _decision(data)
         case _:

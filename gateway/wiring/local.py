@@ -17,8 +17,8 @@ from typing import Final
 from gateway.keys import Role, create_key
 from gateway.local.service import ExitsCleanly, FileAppears, Ready, Service
 from gateway.local.state import State, make_folder, write_private
+from gateway.wiring.names import Process
 from gateway.wiring.places import KEY_FILE, KEYS_FILE, PROVIDER_FOLDER, SECRETS_FILE
-from gateway.wiring.processes import Process
 
 TENANT: Final = "acme"
 PRINCIPAL: Final = "agent:local"

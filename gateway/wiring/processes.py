@@ -7,32 +7,14 @@ Called by `actionledger run NAME`, by the local supervisor and by the containers
 """
 
 import sys
-from enum import StrEnum
 from importlib import import_module
 
 from gateway.logs import set_up_logs
 from gateway.settings import Settings, SettingsError
 from gateway.wiring.life import Life, live
+from gateway.wiring.names import Process
 
 EXIT_USAGE = 2
-
-
-class Process(StrEnum):
-    """Every process of an installation. `setup` is a step: it ends when its work is done."""
-
-    SETUP = "setup"
-    PROCESSOR = "processor"
-    EXECUTOR = "executor"
-    INQUIRER = "inquirer"
-    RECONCILER = "reconciler"
-    PROJECTOR = "projector"
-    GATEWAY = "gateway"
-    SIMULATED_PROVIDER = "simulated-provider"
-
-    @property
-    def module(self) -> str:
-        """The module whose `run(settings, life)` is this process."""
-        return f"gateway.wiring.run_{self.value.replace('-', '_')}"
 
 
 def run(process: Process) -> int:

@@ -1,0 +1,21 @@
+"""The names of the processes; apart from what runs them, which takes long to load."""
+
+from enum import StrEnum
+
+
+class Process(StrEnum):
+    """Every process of an installation. `setup` is a step: it ends when its work is done."""
+
+    SETUP = "setup"
+    PROCESSOR = "processor"
+    EXECUTOR = "executor"
+    INQUIRER = "inquirer"
+    RECONCILER = "reconciler"
+    PROJECTOR = "projector"
+    GATEWAY = "gateway"
+    SIMULATED_PROVIDER = "simulated-provider"
+
+    @property
+    def module(self) -> str:
+        """The module whose `run(settings, life)` is this process."""
+        return f"gateway.wiring.run_{self.value.replace('-', '_')}"
