@@ -7,23 +7,26 @@ never from group offsets. `getmany` is never cancelled: cancelling it leaks its 
 """
 
 import asyncio
-import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
-from aiokafka.structs import ConsumerRecord
+from aiokafka.structs import ConsumerRecord, RecordMetadata
 
-from ledger.core.errors import LedgerError
 from ledger.core.limits import BATCH_BYTES_MAX, GROUP_SESSION_MS_DEFAULT, RECORD_BYTES_MAX
+from ledger.log import clients
+from ledger.log.clients import CLOSE_DEADLINE_SECONDS
 from ledger.log.port import Appended, AppendUnknownError, Outgoing, Record
 from ledger.log.topics import Topic
+from ledger.log.trouble import LogUnreachableError, TruncatedLogError, trouble_of
 
 APPEND_DEADLINE_SECONDS = 30.0
-CLOSE_DEADLINE_SECONDS = 5.0
-START_DEADLINE_SECONDS = 30.0
+ONE_RECORD_DEADLINE_SECONDS = 30.0
+ONE_RECORD_FETCH_BYTES = 4_096
+"""The broker gives at least one batch, however large; nothing behind it is wanted."""
+
 FETCH_BYTES_MAX = 16 * RECORD_BYTES_MAX
 POLL_RECORDS_MAX = 10_000
 
@@ -33,14 +36,6 @@ class Start(Enum):
 
     BEGINNING = "beginning"
     END = "end"
-
-
-class LogUnreachableError(LedgerError):
-    """No broker answered in time."""
-
-
-class TruncatedLogError(LedgerError):
-    """The log ends before, or begins behind, a position that a reader holds: records are gone."""
 
 
 class KafkaAppender:
@@ -77,35 +72,44 @@ class KafkaAppender:
             partition=partition,
             headers=list(record.headers),
         )
-        return Appended(landed.offset, landed.timestamp)
+        return place_of(landed)
 
     async def _append_batches(
         self, topic: str, partition: int, records: Sequence[Outgoing]
     ) -> list[Appended]:
         """Fill batches to the byte, queue them in order, then await them all."""
-        waiting: list[tuple[int, asyncio.Future[Any]]] = []
-        batch = self._producer.create_batch()
-        size = 0
+        sizes: list[int] = []
+        waiting: list[asyncio.Future[RecordMetadata]] = []
+        try:
+            for batch, size in self._batches(records):
+                waiting.append(await self._send(batch, topic, partition))
+                sizes.append(size)
+            landed = await asyncio.gather(*waiting)
+        except BaseException:
+            # No failure of a batch behind the first is left for nobody to hear.
+            for future in waiting:
+                future.cancel()
+            raise
+        return [
+            place_of(first, ordinal)
+            for first, count in zip(landed, sizes, strict=True)
+            for ordinal in range(count)
+        ]
+
+    def _batches(self, records: Sequence[Outgoing]) -> Iterator[tuple[Any, int]]:
+        """Batches with as many records as fit, and how many those are."""
+        batch, size = self._producer.create_batch(), 0
         for record in records:
-            if self._fill(batch, record):
-                size += 1
-                continue
-            waiting.append((size, await self._send(batch, topic, partition)))
-            batch, size = self._producer.create_batch(), 1
             if not self._fill(batch, record):
-                raise AppendUnknownError(
-                    f"A record of {len(record.value)} bytes fits no batch.",
-                    hint="Records are bounded before they are appended: this is a fault of ours.",
-                )
-        waiting.append((size, await self._send(batch, topic, partition)))
-        appended: list[Appended] = []
-        for count, future in waiting:
-            landed = await future
-            appended.extend(
-                Appended(landed.offset + ordinal if landed.offset >= 0 else -1, landed.timestamp)
-                for ordinal in range(count)
-            )
-        return appended
+                yield batch, size
+                batch, size = self._producer.create_batch(), 0
+                if not self._fill(batch, record):
+                    raise AppendUnknownError(
+                        f"A record of {len(record.value)} bytes fits no batch.",
+                        hint="Records are bounded before they are appended: a fault of ours.",
+                    )
+            size += 1
+        yield batch, size
 
     def _fill(self, batch: Any, record: Outgoing) -> bool:  # noqa: ANN401 - aiokafka's untyped builder
         added = batch.append(
@@ -113,18 +117,33 @@ class KafkaAppender:
         )
         return added is not None
 
-    async def _send(self, batch: Any, topic: str, partition: int) -> "asyncio.Future[Any]":  # noqa: ANN401
+    async def _send(
+        self,
+        batch: Any,  # noqa: ANN401 - aiokafka's untyped builder
+        topic: str,
+        partition: int,
+    ) -> "asyncio.Future[RecordMetadata]":
         batch.close()
-        future: asyncio.Future[Any] = await self._producer.send_batch(
+        future: asyncio.Future[RecordMetadata] = await self._producer.send_batch(
             batch, topic, partition=partition
         )
         return future
 
     async def close(self) -> None:
-        """Let go; a producer whose broker is gone never stops by itself, so this has a deadline."""
-        with contextlib.suppress(TimeoutError, KafkaError):
-            async with asyncio.timeout(CLOSE_DEADLINE_SECONDS):
-                await self._producer.stop()
+        """Let go within a deadline; what was not acknowledged may or may not be in the log."""
+        await clients.end(self._producer)
+
+
+def place_of(landed: RecordMetadata, ordinal: int = 0) -> Appended:
+    """Where a record of an acknowledged batch stands; offset -1 where the broker knows only that it
+    has the batch.
+
+    Then it answers with no offset and no log start, and aiokafka counts its records up from -1: a
+    number that looks like a place and is none.
+    """
+    if landed.offset < 0 or landed.log_start_offset == -1:
+        return Appended(-1, landed.timestamp)
+    return Appended(landed.offset + ordinal, landed.timestamp)
 
 
 class KafkaReader:
@@ -136,15 +155,13 @@ class KafkaReader:
 
     async def read(self, *, timeout_ms: int, records_max: int = POLL_RECORDS_MAX) -> list[Record]:
         """What there is, at once; an empty list when nothing came in time. Raises
-        TruncatedLogError, LogUnreachableError.
+        TruncatedLogError, LogUnreachableError, LogRefusedError.
         """
         try:
             fetched = await self._consumer.getmany(timeout_ms=timeout_ms, max_records=records_max)
         except KafkaError as failure:
-            raise TruncatedLogError(
-                f"A position is outside the log ({failure!r}).",
-                hint="Compare the topics with `actionledger topics check` before anything runs on.",
-            ) from failure
+            raise trouble_of(failure, "Reading") from failure
+        clients.check_fetching(self._consumer)
         return records_of(fetched, len(self._prefix))
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
@@ -160,28 +177,53 @@ class KafkaReader:
         self._consumer.resume(TopicPartition(self._prefix + topic, partition))
 
     async def end_offsets(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Where each partition ends at this moment: the offset of the next record."""
-        wanted = {
-            TopicPartition(self._prefix + topic, part): (topic, part) for topic, part in places
-        }
-        found = await self._consumer.end_offsets(list(wanted))
+        """Where each partition ends at this moment: the offset of the next record.
+
+        Asked over the connection that fetches, so it may wait for a fetch that waits for records: a
+        reader without partitions of its own answers at once. Raises LogUnreachableError.
+        """
+        wanted = self._named(places)
+        try:
+            found = await self._consumer.end_offsets(list(wanted))
+        except KafkaError as failure:
+            raise trouble_of(failure, "Asking where partitions end") from failure
         return {wanted[place]: offset for place, offset in found.items()}
 
     async def beginning_offsets(
         self, places: Iterable[tuple[str, int]]
     ) -> dict[tuple[str, int], int]:
-        """Where each partition begins: 0 wherever nothing is ever deleted."""
-        wanted = {
-            TopicPartition(self._prefix + topic, part): (topic, part) for topic, part in places
-        }
-        found = await self._consumer.beginning_offsets(list(wanted))
+        """Where each partition begins: 0 wherever nothing is ever deleted. Raises
+        LogUnreachableError.
+        """
+        wanted = self._named(places)
+        try:
+            found = await self._consumer.beginning_offsets(list(wanted))
+        except KafkaError as failure:
+            raise trouble_of(failure, "Asking where partitions begin") from failure
         return {wanted[place]: offset for place, offset in found.items()}
+
+    def _named(self, places: Iterable[tuple[str, int]]) -> dict[TopicPartition, tuple[str, int]]:
+        return {TopicPartition(self._prefix + topic, part): (topic, part) for topic, part in places}
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions the broker says that a topic has; 0 where this reader follows none of
+        it.
+        """
+        return len(self._consumer.partitions_for_topic(self._prefix + topic) or ())
+
+    async def begin(self, places: Mapping[tuple[str, int], int | Start]) -> None:
+        """Read the given partitions from now on. Raises LogUnreachableError."""
+        self._consumer.assign(list(self._named(places)))
+        ends = [place for place, start in places.items() if start is Start.END]
+        begins = [place for place, start in places.items() if start is Start.BEGINNING]
+        found = await self.end_offsets(ends) if ends else {}
+        found |= await self.beginning_offsets(begins) if begins else {}
+        for place, start in places.items():
+            self.seek(*place, found[place] if isinstance(start, Start) else start)
 
     async def close(self) -> None:
         """Stop reading, within a deadline."""
-        with contextlib.suppress(TimeoutError, KafkaError):
-            async with asyncio.timeout(CLOSE_DEADLINE_SECONDS):
-                await self._consumer.stop()
+        await clients.end(self._consumer)
 
 
 def records_of(
@@ -234,7 +276,7 @@ class KafkaLog:
             max_request_size=4 * RECORD_BYTES_MAX,
             request_timeout_ms=10_000,
         )
-        await self._started(producer)
+        await clients.start(producer, self.bootstrap)
         return KafkaAppender(producer, self.prefix)
 
     async def reader(
@@ -243,8 +285,8 @@ class KafkaLog:
         *,
         fetch_bytes: int = FETCH_BYTES_MAX,
     ) -> KafkaReader:
-        """A reader of the given partitions, each from its offset or from an end. Raises
-        LogUnreachableError.
+        """A reader of the given partitions, each from its offset or from an end; with none it only
+        tells where partitions end. Raises LogUnreachableError.
         """
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.bootstrap,
@@ -256,53 +298,37 @@ class KafkaLog:
             max_partition_fetch_bytes=fetch_bytes,
             request_timeout_ms=10_000,
         )
-        await self._started(consumer)
-        by_place = {
-            TopicPartition(self.prefix + topic, partition): start
-            for (topic, partition), start in places.items()
-        }
-        consumer.assign(list(by_place))
+        await clients.start(consumer, self.bootstrap)
         reader = KafkaReader(consumer, self.prefix)
-        ends = [place for place, start in places.items() if start is Start.END]
-        begins = [place for place, start in places.items() if start is Start.BEGINNING]
-        found = await reader.end_offsets(ends) if ends else {}
-        found |= await reader.beginning_offsets(begins) if begins else {}
-        for place, start in places.items():
-            reader.seek(*place, found[place] if isinstance(start, Start) else start)
+        try:
+            await reader.begin(places)
+        except BaseException:
+            await reader.close()
+            raise
         return reader
 
     async def read_one(self, topic: str, partition: int, offset: int) -> Record:
         """The record at an offset. Raises TruncatedLogError when there is none."""
-        reader = await self.reader({(topic, partition): offset})
+        reader = await self.reader({(topic, partition): offset}, fetch_bytes=ONE_RECORD_FETCH_BYTES)
         try:
-            async with asyncio.timeout(START_DEADLINE_SECONDS):
-                while True:
+            async with asyncio.timeout(ONE_RECORD_DEADLINE_SECONDS):
+                records: list[Record] = []
+                while not records:
                     records = await reader.read(timeout_ms=1_000, records_max=1)
-                    if records:
-                        return records[0]
-        except TimeoutError as late:
+        except TimeoutError:
+            records = []
+        finally:
+            await reader.close()
+        if not records or records[0].offset != offset:
             raise TruncatedLogError(
                 f"Nothing at {topic} {partition} offset {offset}.",
                 hint="Check that the topic is the one this installation wrote.",
-            ) from late
-        finally:
-            await reader.close()
-
-    async def _started(self, client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
-        try:
-            async with asyncio.timeout(START_DEADLINE_SECONDS):
-                await client.start()
-        except (KafkaError, TimeoutError) as failure:
-            with contextlib.suppress(TimeoutError, KafkaError):
-                async with asyncio.timeout(CLOSE_DEADLINE_SECONDS):
-                    await client.stop()
-            raise LogUnreachableError(
-                f"No Kafka broker answers at {self.bootstrap}.",
-                hint="Start it, or point ACTIONLEDGER_KAFKA at one.",
-            ) from failure
+            )
+        return records[0]
 
 
 __all__ = [
+    "CLOSE_DEADLINE_SECONDS",
     "KafkaAppender",
     "KafkaLog",
     "KafkaReader",

@@ -1,0 +1,93 @@
+"""The life of a Kafka client: started within a deadline, ended within one, and seen to be alive.
+
+Guarantees that ending a client ends all that it runs, whether the broker answers or not, and never
+looks like a cancellation of whoever ends it. aiokafka by itself waits for ever for the last batches
+of a producer, raises CancelledError out of a consumer's end while the broker is away, and gives no
+records back once its fetching task has died; what is private to it is touched here alone.
+"""
+
+import asyncio
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaError, ProducerClosed
+
+from ledger.log.trouble import LogUnreachableError
+
+START_DEADLINE_SECONDS = 30.0
+CLOSE_DEADLINE_SECONDS = 5.0
+_CUT_TRIES_MAX = 8
+_CUT_SECONDS = 0.1
+
+
+async def start(
+    client: AIOKafkaProducer | AIOKafkaConsumer,
+    bootstrap: str,
+    *,
+    deadline_seconds: float = START_DEADLINE_SECONDS,
+) -> None:
+    """Start a client; one that does not start is ended. Raises LogUnreachableError."""
+    try:
+        async with asyncio.timeout(deadline_seconds):
+            await client.start()
+    except BaseException as failure:
+        await end(client)
+        if not isinstance(failure, KafkaError | TimeoutError):
+            raise
+        raise LogUnreachableError(
+            f"No Kafka broker answers at {bootstrap} ({failure!r}).",
+            hint="Start it, or point ACTIONLEDGER_KAFKA at one that runs.",
+        ) from failure
+
+
+async def end(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
+    """End a client within a deadline, by force where it does not end by itself; never raises its
+    troubles. What a producer had not been acknowledged may or may not be in the log.
+    """
+    ending = asyncio.ensure_future(client.stop())
+    try:
+        await asyncio.wait({ending}, timeout=CLOSE_DEADLINE_SECONDS)
+    finally:
+        ending.cancel()
+    await asyncio.wait({ending}, timeout=_CUT_SECONDS)
+    if ending.done() and not ending.cancelled() and ending.exception() is None:
+        return
+    if isinstance(client, AIOKafkaProducer):
+        await _cut_producer(client)
+    else:
+        await client._client.close()  # noqa: SLF001 - its `stop` left before it came to this
+
+
+async def _cut_producer(producer: AIOKafkaProducer) -> None:
+    """Send nothing more and tell whoever still waits. The sender first: it would put a batch that
+    was given up back into its queue.
+    """
+    sending = producer._sender.sender_task  # noqa: SLF001 - `stop` waits for it without an end
+    for _ in range(_CUT_TRIES_MAX):
+        if sending is None or sending.done():
+            break
+        # Each cancellation also ends one request that the sender waits for.
+        sending.cancel()
+        await asyncio.wait({sending}, timeout=_CUT_SECONDS)
+    queue = producer._message_accumulator  # noqa: SLF001 - it has no way to give up
+    batches = [*queue._pending_batches, *(one for many in queue._batches.values() for one in many)]  # noqa: SLF001
+    queue._pending_batches.update(batches)  # noqa: SLF001 - where a sent batch looks for itself
+    queue.fail_all(ProducerClosed())
+    for batch in batches:
+        if batch._drain_waiter.done():  # noqa: SLF001 - an error that nobody else will hear
+            batch._drain_waiter.exception()  # noqa: SLF001
+    await producer.client.close()
+
+
+def check_fetching(consumer: AIOKafkaConsumer) -> None:
+    """Raise LogUnreachableError where the consumer can get no more records and would not say so."""
+    tasks = (
+        consumer._fetcher.error_future,  # noqa: SLF001 - asked by nobody in aiokafka itself
+        consumer._client._sync_task,  # noqa: SLF001 - without it no new leader is ever found
+    )
+    for task in tasks:
+        if task is not None and task.done():
+            cause = None if task.cancelled() else task.exception()
+            raise LogUnreachableError(
+                f"The Kafka client has stopped fetching ({cause!r}).",
+                hint="This process has to be started again.",
+            ) from cause

@@ -1,0 +1,120 @@
+"""Readers and appenders while the broker is away: what they tell, and that their end is an end."""
+
+import asyncio
+import os
+import secrets
+import signal
+
+import pytest
+
+from gateway import local
+from ledger.log import clients
+from ledger.log.admin import apply_topics
+from ledger.log.kafka import KafkaAppender, KafkaLog, KafkaReader
+from ledger.log.port import AppendUnknownError, Outgoing
+from ledger.log.topics import Topic
+from ledger.log.trouble import LogUnreachableError, TruncatedLogError
+
+pytestmark = pytest.mark.servers
+
+INTENTS = (Topic.INTENTS.value, 0)
+RECORD = Outgoing(b"acme/renewal", b"{}")
+
+
+@pytest.fixture
+async def log(module_servers: local.Servers) -> KafkaLog:
+    """Topics of its own on a broker that runs when the test begins."""
+    if not module_servers.kafka.is_running:
+        await module_servers.kafka.restart()
+    log = KafkaLog(module_servers.kafka_bootstrap, prefix=f"t{secrets.token_hex(4)}.")
+    await apply_topics(log, partitions=1, generation="g")
+    return log
+
+
+async def pending(appender: KafkaAppender) -> asyncio.Task[object]:
+    """An append that waits for a broker that does not answer."""
+    waiting = asyncio.create_task(appender.append(*INTENTS, [RECORD, RECORD]))
+    await asyncio.wait({waiting}, timeout=0.5)
+    assert not waiting.done()
+    return waiting
+
+
+async def assert_ends(
+    reader: KafkaReader, appender: KafkaAppender, before: set[asyncio.Task[object]]
+) -> None:
+    """Both ends are ends, and leave nothing running."""
+    await reader.close()
+    await appender.close()
+    async with asyncio.timeout(5):
+        while asyncio.all_tasks() - before:
+            await asyncio.sleep(0.02)
+
+
+async def test_a_reader_and_an_appender_end_while_the_broker_is_dead(
+    log: KafkaLog, module_servers: local.Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closing them raises nothing, cancels nobody, fails what still waits, and leaves no task that
+    would go on sending when the broker is back.
+    """
+    monkeypatch.setattr(clients, "CLOSE_DEADLINE_SECONDS", 0.3)
+    before = asyncio.all_tasks()
+    reader, appender = await log.reader({INTENTS: 0}), await log.appender()
+    await appender.append(*INTENTS, [RECORD])
+    await module_servers.kafka.kill()
+    waiting = await pending(appender)
+    assert await reader.read(timeout_ms=500) is not None
+    await assert_ends(reader, appender, before | {waiting})
+    with pytest.raises(AppendUnknownError):
+        await waiting
+
+
+async def test_a_reader_and_an_appender_end_while_the_broker_is_frozen(
+    log: KafkaLog, module_servers: local.Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that holds its connections open and says nothing holds nobody up."""
+    monkeypatch.setattr(clients, "CLOSE_DEADLINE_SECONDS", 0.3)
+    before = asyncio.all_tasks()
+    reader, appender = await log.reader({INTENTS: 0}), await log.appender()
+    await appender.append(*INTENTS, [RECORD])
+    assert module_servers.kafka.identity is not None
+    os.kill(module_servers.kafka.identity.pid, signal.SIGSTOP)
+    try:
+        waiting = await pending(appender)
+        await assert_ends(reader, appender, before | {waiting})
+        with pytest.raises(AppendUnknownError):
+            await waiting
+    finally:
+        os.kill(module_servers.kafka.identity.pid, signal.SIGCONT)
+
+
+async def test_a_position_outside_the_log_is_lost_records_and_nothing_else_is(
+    log: KafkaLog, module_servers: local.Servers
+) -> None:
+    """A reader that stands behind the end is told so; one whose broker is away reads nothing, and
+    whoever asks a dead broker for a new reader hears that it is unreachable.
+    """
+    reader = await log.reader({INTENTS: 100})
+    with pytest.raises(TruncatedLogError):
+        await reader.read(timeout_ms=5_000)
+    await reader.close()
+    with pytest.raises(TruncatedLogError):
+        await log.read_one(*INTENTS, 100)
+    following = await log.reader({INTENTS: 0})
+    await module_servers.kafka.kill()
+    for _ in range(3):
+        await following.read(timeout_ms=200)
+    await following.close()
+    with pytest.raises(LogUnreachableError):
+        await log.reader({INTENTS: 0})
+
+
+async def test_a_reader_whose_fetching_died_says_so(log: KafkaLog) -> None:
+    """Where the client's own task has ended, silence is not an empty log."""
+    reader = await log.reader({INTENTS: 0})
+    assert len(await reader.read(timeout_ms=5_000)) == 1
+    fetching = reader._consumer._fetcher.error_future
+    fetching.cancel()
+    await asyncio.wait({fetching})
+    with pytest.raises(LogUnreachableError):
+        await reader.read(timeout_ms=10)
+    await reader.close()
