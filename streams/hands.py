@@ -126,7 +126,7 @@ class Hands:
         place = self._places[record.partition]
         marks = marks_of(record)
         if marks is not None and MARK_EPOCH not in marks and self._mark not in marks:
-            place.fold.next_offset = record.offset + 1
+            place.fold.skip(record)
             return []
         read = place.fold.feed(record)
         if not isinstance(read, Decision):

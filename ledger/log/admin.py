@@ -6,6 +6,8 @@ nothing. Partitions are never added: keys would move. A genesis record carries t
 which every process knows that it is the same log.
 """
 
+import asyncio
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -15,9 +17,11 @@ from aiokafka.errors import KafkaError
 from ledger.core.errors import LedgerError
 from ledger.core.records import Genesis
 from ledger.log.envelope import CONTENT_TYPE, MARK_EPOCH, MARKS, encode, read_input, read_ledger
-from ledger.log.kafka import KafkaLog, LogUnreachableError
-from ledger.log.port import Outgoing, Record
+from ledger.log.kafka import KafkaLog
+from ledger.log.port import Appender, Outgoing, Record
+from ledger.log.reading import Place, read_up_to
 from ledger.log.topics import WITH_GENESIS, Topic, TopicSpec, specs
+from ledger.log.trouble import LogUnreachableError
 
 _HOLD_FACTS = WITH_GENESIS | {Topic.WEBHOOKS, Topic.CONFIG, Topic.QUARANTINE}
 _TOPIC_EXISTS = 36
@@ -139,6 +143,11 @@ async def check_topics(
                 found.append(
                     Difference(name, "partitions", str(wanted[name].partitions), str(count))
                 )
+            # The broker takes appends of "all" replicas where there are fewer than must be in sync.
+            replicas = min((len(one["replicas"]) for one in described["partitions"]), default=0)
+            if replicas < replicas_in_sync_min:
+                wanted_replicas = f"{replicas_in_sync_min} or more"
+                found.append(Difference(name, "replicas", wanted_replicas, str(replicas)))
         found.extend(await _config_differences(admin, settings, present))
         return tuple(found)
     finally:
@@ -163,65 +172,67 @@ async def _config_differences(
 
 async def _begin(log: KafkaLog, partitions: int, generation: str) -> str:
     """Write the genesis record wherever offset 0 is still free; all must carry one generation."""
-    places = [(topic, part) for topic in sorted(WITH_GENESIS) for part in range(partitions)]
-    reader = await log.reader(dict.fromkeys(places, 0))
+    places = [(topic.value, part) for topic in sorted(WITH_GENESIS) for part in range(partitions)]
+    ends = await _ends(log, places)
+    begun = await _genesis_records(log, [place for place in places if ends[place] > 0])
+    found = {genesis.generation for genesis in begun.values()}
+    if len(found) > 1:
+        raise TopicsError(
+            f"Partitions belong to different generations: {sorted(found)}.",
+            hint="Topics of two installations are mixed, or one was made anew. Do not write.",
+        )
+    in_force = found.pop() if found else generation
     appender = await log.appender()
     try:
-        ends = await reader.end_offsets(places)
-        found = {
-            (await read_genesis(log, topic, part)).generation
-            for topic, part in places
-            if ends[topic, part] > 0
-        }
-        if len(found) > 1:
-            raise TopicsError(
-                f"Partitions belong to different generations: {sorted(found)}.",
-                hint="Topics of two installations are mixed, or one was made anew. Do not write.",
-            )
-        in_force = found.pop() if found else generation
-        for topic, part in places:
-            if ends[topic, part] == 0:
-                record = Genesis(generation=in_force, partition=part, partitions=partitions)
-                value = encode(
-                    record, event_id="genesis", source=f"/actionledger/{in_force}/{part}"
-                )
-                headers = (CONTENT_TYPE, (MARKS, MARK_EPOCH))
-                landed = await appender.append(topic, part, [Outgoing(b"genesis", value, headers)])
-                if landed[0].offset != 0:
-                    raise TopicsError(
-                        f"Somebody else began {topic} {part} at the same moment.",
-                        hint="Run `actionledger topics check`; make a new prefix if it complains.",
-                    )
-        return in_force
+        async with asyncio.TaskGroup() as tasks:
+            for place in places:
+                if ends[place] == 0:
+                    record = Genesis(generation=in_force, partition=place[1], partitions=partitions)
+                    tasks.create_task(_write_genesis(appender, place, record))
+    except* LedgerError as troubles:
+        raise _first(troubles) from None
     finally:
         await appender.close()
-        await reader.close()
+    return in_force
+
+
+async def _write_genesis(appender: Appender, place: Place, genesis: Genesis) -> None:
+    topic, partition = place
+    source = f"/actionledger/{genesis.generation}/{partition}"
+    value = encode(genesis, event_id="genesis", source=source)
+    record = Outgoing(b"genesis", value, (CONTENT_TYPE, (MARKS, MARK_EPOCH)))
+    (landed,) = await appender.append(topic, partition, [record])
+    if landed.offset != 0:
+        raise TopicsError(
+            f"Somebody else began {topic} {partition} at the same moment.",
+            hint="Run `actionledger topics check`; make a new prefix if it complains.",
+        )
+
+
+def _first(troubles: BaseExceptionGroup[LedgerError]) -> LedgerError:
+    """One of the troubles that parallel work met: what to do about it is the same for all."""
+    first: BaseException = troubles
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    assert isinstance(first, LedgerError)  # noqa: S101 - for the type checker
+    return first
 
 
 async def check_genesis(log: KafkaLog, *, partitions: int) -> Genesis:
     """Read every genesis record and see that all are of one installation; the ledger's first.
 
-    Every process asks this before it works. Raises TopicsError, TruncatedLogError.
+    Every process asks this before it works. Raises TopicsError, TruncatedLogError,
+    LogUnreachableError.
     """
-    places = [(topic, part) for topic in sorted(WITH_GENESIS) for part in range(partitions)]
-    found: dict[tuple[str, int], Genesis] = {}
-    reader = await log.reader(dict.fromkeys(places, 0), fetch_bytes=_GENESIS_FETCH_BYTES)
-    try:
-        ends = await reader.end_offsets(places)
-        empty = sorted(place for place, end in ends.items() if end == 0)
-        if empty:
-            raise TopicsError(
-                f"{empty[0][0]} {empty[0][1]} has no genesis record.",
-                hint="Run `actionledger topics apply` first.",
-            )
-        while len(found) < len(places):
-            for record in await reader.read(timeout_ms=500, records_max=len(places)):
-                place = (record.topic, record.partition)
-                if record.offset == 0:
-                    found[place] = _genesis_in(record)
-                    reader.pause(*place)
-    finally:
-        await reader.close()
+    places = [(topic.value, part) for topic in sorted(WITH_GENESIS) for part in range(partitions)]
+    await check_counts(log, partitions)
+    empty = sorted(place for place, end in (await _ends(log, places)).items() if end == 0)
+    if empty:
+        raise TopicsError(
+            f"{empty[0][0]} {empty[0][1]} has no genesis record.",
+            hint="Run `actionledger topics apply` first.",
+        )
+    found = await _genesis_records(log, places)
     first = found[Topic.LEDGER.value, 0]
     for (topic, part), genesis in found.items():
         if (genesis.generation, genesis.partitions) != (first.generation, partitions):
@@ -231,6 +242,54 @@ async def check_genesis(log: KafkaLog, *, partitions: int) -> Genesis:
                 hint="Check ACTIONLEDGER_PARTITIONS and the topic prefix; never mix topics.",
             )
     return first
+
+
+async def check_counts(log: KafkaLog, partitions: int, topics: Iterable[Topic] = Topic) -> None:
+    """See that the broker's topics have the partitions of this installation: a key's partition
+    follows from their number. Raises TopicsError.
+    """
+    wanted = {
+        log.prefix + spec.topic: spec.partitions
+        for spec in specs(partitions)
+        if spec.topic in set(topics)
+    }
+    admin = await _admin(log)
+    try:
+        described = await admin.describe_topics(list(wanted))
+    finally:
+        await admin.close()
+    found = {one["topic"]: len(one["partitions"]) for one in described}
+    for name, count in wanted.items():
+        if found.get(name, 0) != count:
+            raise TopicsError(
+                f"{name} has {found.get(name, 0)} partitions, not {count}.",
+                hint="Check ACTIONLEDGER_PARTITIONS and the topic prefix, then `actionledger "
+                "topics check`. Where somebody added partitions, keys have moved: do not write.",
+            )
+
+
+async def _ends(log: KafkaLog, places: Sequence[Place]) -> dict[Place, int]:
+    reader = await log.reader({})
+    try:
+        return await reader.end_offsets(places)
+    finally:
+        await reader.close()
+
+
+async def _genesis_records(log: KafkaLog, places: Sequence[Place]) -> dict[Place, Genesis]:
+    """The genesis of each place, every one of which has records."""
+    found: dict[Place, Genesis] = {}
+    starts = dict.fromkeys(places, 0)
+    reader = await log.reader(starts, fetch_bytes=_GENESIS_FETCH_BYTES)
+    try:
+        async for records in read_up_to(reader, starts, dict.fromkeys(places, 1)):
+            for record in records:
+                if record.offset == 0:
+                    found[record.topic, record.partition] = _genesis_in(record)
+                    reader.pause(record.topic, record.partition)
+    finally:
+        await reader.close()
+    return found
 
 
 def _genesis_in(record: Record) -> Genesis:

@@ -8,9 +8,10 @@ processes.
 from ledger.core.catalogue import Catalogue, parse_catalogue
 from ledger.core.inputs import Publish
 from ledger.core.records import Genesis
-from ledger.log.admin import read_genesis
+from ledger.log.admin import check_counts, read_genesis
 from ledger.log.envelope import read_input
 from ledger.log.kafka import KafkaLog
+from ledger.log.reading import read_up_to
 from ledger.log.topics import Topic
 
 
@@ -20,11 +21,9 @@ async def published_catalogue(log: KafkaLog) -> Catalogue | None:
     reader = await log.reader({place: 0})
     newest: Catalogue | None = None
     try:
-        end = (await reader.end_offsets([place]))[place]
-        next_offset = 0
-        while next_offset < end:
-            for record in await reader.read(timeout_ms=500):
-                next_offset = record.offset + 1
+        ends = await reader.end_offsets([place])
+        async for records in read_up_to(reader, {place: 0}, ends):
+            for record in records:
                 given = read_input(record)
                 if isinstance(given, Publish):
                     parsed = parse_catalogue(given.content)
@@ -42,5 +41,9 @@ async def operations_of_published(log: KafkaLog, providers: frozenset[str]) -> t
 
 
 async def genesis_of(log: KafkaLog) -> Genesis:
-    """Partitions and generation of the installation. Raises TopicsError, TruncatedLogError."""
-    return await read_genesis(log, Topic.LEDGER, 0)
+    """Partitions and generation of the installation, as its ledger begins and as the broker has it.
+    Raises TopicsError, TruncatedLogError, LogUnreachableError.
+    """
+    genesis = await read_genesis(log, Topic.LEDGER, 0)
+    await check_counts(log, genesis.partitions, [Topic.LEDGER])
+    return genesis

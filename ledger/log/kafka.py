@@ -205,12 +205,6 @@ class KafkaReader:
     def _named(self, places: Iterable[tuple[str, int]]) -> dict[TopicPartition, tuple[str, int]]:
         return {TopicPartition(self._prefix + topic, part): (topic, part) for topic, part in places}
 
-    def partitions(self, topic: str) -> int:
-        """How many partitions the broker says that a topic has; 0 where this reader follows none of
-        it.
-        """
-        return len(self._consumer.partitions_for_topic(self._prefix + topic) or ())
-
     async def begin(self, places: Mapping[tuple[str, int], int | Start]) -> None:
         """Read the given partitions from now on. Raises LogUnreachableError."""
         self._consumer.assign(list(self._named(places)))

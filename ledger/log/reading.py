@@ -4,10 +4,16 @@ A port is its guarantees: records of a partition come in offset order without a 
 nothing comes twice between two seeks, and a position outside the log is an error, never a jump.
 """
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Protocol
 
 from ledger.log.port import Record
+from ledger.log.trouble import LogUnreachableError
+
+LOOK_MS = 500
+STALLED_SECONDS_MAX = 60.0
+"""Longer than a broker needs to come back; then whoever reads ends and is started again."""
 
 Place = tuple[str, int]
 """A topic by its short name, and a partition."""
@@ -39,3 +45,28 @@ class ReadableLog(Protocol):
     async def reader(self, places: Mapping[Place, int]) -> LogReader:
         """A reader of the given partitions, each from its offset on."""
         ...
+
+
+async def read_up_to(
+    reader: LogReader, begins: Mapping[Place, int], ends: Mapping[Place, int]
+) -> AsyncIterator[list[Record]]:
+    """Records in batches until every place was read from its begin to its end, and perhaps further.
+
+    Raises LogUnreachableError where the log promises records and gives none for a minute, and what
+    the reader raises.
+    """
+    left = {place: end for place, end in ends.items() if begins[place] < end}
+    time = asyncio.get_running_loop().time
+    while left:
+        since = time()
+        while not (records := await reader.read(timeout_ms=LOOK_MS)):
+            if time() - since > STALLED_SECONDS_MAX:
+                raise LogUnreachableError(
+                    f"No records of {sorted(left)} came, though there are some.",
+                    hint="Check the broker: partitions may be without a leader.",
+                )
+        for record in records:
+            place = (record.topic, record.partition)
+            if place in left and record.offset + 1 >= left[place]:
+                del left[place]
+        yield records

@@ -18,6 +18,7 @@ from ledger.log.trouble import LogUnreachableError, TruncatedLogError
 pytestmark = pytest.mark.servers
 
 INTENTS = (Topic.INTENTS.value, 0)
+LOOK_SECONDS = 0.02
 RECORD = Outgoing(b"acme/renewal", b"{}")
 
 
@@ -47,7 +48,7 @@ async def assert_ends(
     await appender.close()
     async with asyncio.timeout(5):
         while asyncio.all_tasks() - before:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 async def test_a_reader_and_an_appender_end_while_the_broker_is_dead(

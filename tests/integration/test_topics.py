@@ -1,0 +1,75 @@
+"""Topics on the real Kafka: made once, made again without harm, and refused where they differ."""
+
+import secrets
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+
+from ledger.log.admin import Difference, TopicsError, apply_topics, check_genesis, check_topics
+from ledger.log.follow import genesis_of
+from ledger.log.kafka import KafkaLog
+from ledger.log.topics import INBOXES, Topic
+from tests.servers import Addresses
+
+pytestmark = pytest.mark.servers
+
+PARTITIONS = 2
+
+
+@pytest.fixture
+async def log(servers: Addresses) -> KafkaLog:
+    """An installation's topics."""
+    log = KafkaLog(servers.kafka_bootstrap, prefix=f"t{secrets.token_hex(4)}.")
+    await apply_topics(log, partitions=PARTITIONS, generation="first")
+    return log
+
+
+async def add_partition(log: KafkaLog, topic: Topic) -> None:
+    """Do what nobody may: give a topic of keyed records one partition more."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=log.bootstrap)
+    await admin.start()
+    try:
+        await admin.create_partitions({log.prefix + topic: NewPartitions(PARTITIONS + 1)})
+    finally:
+        await admin.close()
+
+
+async def test_applying_again_changes_nothing(log: KafkaLog) -> None:
+    """The generation that was written first stays, and every partition has one genesis record."""
+    assert await apply_topics(log, partitions=PARTITIONS, generation="second") == "first"
+    assert await check_topics(log, partitions=PARTITIONS) == ()
+    genesis = await check_genesis(log, partitions=PARTITIONS)
+    assert (genesis.generation, genesis.partitions) == ("first", PARTITIONS)
+    reader = await log.reader({})
+    places = [(topic.value, 0) for topic in (*INBOXES, Topic.LEDGER)]
+    ends = await reader.end_offsets(places)
+    await reader.close()
+    assert ends == {place: int(place[0] != Topic.INTERNAL) for place in places}
+
+
+async def test_no_process_works_on_another_number_of_partitions(log: KafkaLog) -> None:
+    """Neither a wrong setting nor an added partition passes: keys would go where nobody looks."""
+    with pytest.raises(TopicsError):
+        await check_genesis(log, partitions=PARTITIONS + 1)
+    await add_partition(log, Topic.INTENTS)
+    with pytest.raises(TopicsError, match="3 partitions, not 2"):
+        await check_genesis(log, partitions=PARTITIONS)
+    await genesis_of(log)
+    await add_partition(log, Topic.LEDGER)
+    with pytest.raises(TopicsError, match="3 partitions, not 2"):
+        await genesis_of(log)
+
+
+async def test_what_is_not_there_is_named(servers: Addresses) -> None:
+    """Before topics are applied a process is told so, and does not wait for them."""
+    nowhere = KafkaLog(servers.kafka_bootstrap, prefix=f"t{secrets.token_hex(4)}.")
+    with pytest.raises(TopicsError):
+        await check_genesis(nowhere, partitions=PARTITIONS)
+
+
+async def test_too_few_replicas_are_a_difference(log: KafkaLog) -> None:
+    """One replica where two must be in sync: the broker would take appends all the same."""
+    found = await check_topics(log, partitions=PARTITIONS, replicas_in_sync_min=2)
+    name = log.prefix + Topic.LEDGER
+    assert Difference(name, "replicas", "2 or more", "1") in found
+    assert Difference(name, "min.insync.replicas", "2", "1") in found
