@@ -33,13 +33,15 @@ from projections.rows import (
     action_row,
     attempt_row,
     decision_row,
-    event_row,
+    event_rows,
     reference_row,
     review_row,
     stream_row,
 )
 
 _NUL = b"\\u0000"
+_NAMING = frozenset({"attempt.succeeded", "evidence.recorded", "action.completed"})
+"""Facts that may bring a provider's name for the action to light."""
 
 
 class Held(NamedTuple):
@@ -222,32 +224,29 @@ class Folding:
         stream = touched.after
         place = Place(offset=decision.at, decided_at=decision.decided_at)
         tenant = key.partition("/")[0]
-        events: list[Row] = []
         reviews: list[Row] = []
         references: list[Row] = []
-        for ordinal, fact in enumerate(decision.facts):
+        for fact in decision.facts:
             stream = evolve(stream, fact, place)
-            events.append(event_row(decision, ordinal, fact, tenant, partition))
-            match fact.type:
-                case "intent.recorded":
-                    _check_identity(stream, fact)
-                case "review.opened":
-                    reviews.append(review_row(decision, fact, _of(stream, fact), partition))
-                case "attempt.succeeded" | "evidence.recorded" | "action.completed":
-                    row = reference_row(decision, fact, _of(stream, fact), partition)
-                    if row is not None:
-                        references.append(row)
-                case _:
-                    continue
-        self._events += events
+            kind = fact.type
+            if kind in _NAMING:
+                row = reference_row(decision, fact, _of(stream, fact), partition)
+                if row is not None:
+                    references.append(row)
+            elif kind == "intent.recorded":
+                _check_identity(stream, fact)
+            elif kind == "review.opened":
+                reviews.append(review_row(decision, fact, _of(stream, fact), partition))
+        self._events += event_rows(decision, tenant, partition)
         self._reviews += reviews
         for row in references:
             # The first time counts, in this batch as in the table.
             self._references.setdefault(row[: len(REFERENCES.key)], row)
         self._touched[key] = touched
         touched.after, touched.next_offset = stream, decision.at + 1
+        stand = (decision.at, decision.epoch)
         for fact in decision.facts:
-            touched.places[fact.action] = (decision.at, decision.epoch)
+            touched.places[fact.action] = stand
         changed[key] = Held(stream, touched.next_offset)
 
 

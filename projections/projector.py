@@ -19,7 +19,7 @@ from ledger.core.invariants import invariant
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from ledger.log.reading import LogReader, ReadableLog
-from projections.errors import DatabaseUnavailableError, PartitionStoppedError
+from projections.errors import DatabaseUnavailableError, MigrationError, PartitionStoppedError
 from projections.fold import Batch, Folding, Held, read_batch, streams_touched
 from projections.limits import (
     BATCH_RECORDS_MAX,
@@ -100,6 +100,8 @@ class Projector:
         """`cluster` is the id of the Kafka cluster, kept beside the offsets and compared."""
         # Evicting the oldest must never meet a stream of a batch that is not written yet.
         invariant(0 < 4 * batch_records <= STREAMS_HELD_MAX, "batches beyond what memory holds")
+        # One writes while the other loads; with a single one each would wait for the other.
+        invariant(pool.get_max_size() > 1, "a projector needs two connections of its pool")
         self._log = log
         self._pool = pool
         self._partitions = sorted(partitions)
@@ -114,8 +116,8 @@ class Projector:
     async def run(self, stop: asyncio.Event) -> None:
         """Follow the log until `stop` is set; then what was read is written and it returns.
 
-        Raises ForeignLogError, DatabaseUnavailableError, what the log raises, and the
-        PartitionStoppedError of the first partition once every one has stopped.
+        Raises ForeignLogError, MigrationError, DatabaseUnavailableError, what the log raises, and
+        the PartitionStoppedError of the first partition once every one has stopped.
         """
         await self._work(stop, None)
         if self.stopped and not stop.is_set():
@@ -149,6 +151,11 @@ class Projector:
                 logger.warning("projection_overtaken", extra={"why": str(ahead)})
             except _RowRefusedError:
                 continue
+            except asyncpg.SyntaxOrAccessError as refused:
+                raise MigrationError(
+                    f"The tables of {self._schema} are not those of this program: {refused}.",
+                    hint="Bring the database to this version first; the set-up step does.",
+                ) from refused
             except _AWAY as away:
                 self.counts.database_failures += 1
                 failures += 1

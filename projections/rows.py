@@ -195,33 +195,31 @@ def attempt_row(action: Action, attempt: Attempt) -> Row:
     )
 
 
-def event_row(decision: Decision, ordinal: int, fact: AnyFact, tenant: str, partition: int) -> Row:
-    """One fact of a decision, with the bytes that the log has for it."""
-    cause = decision.cause
-    return (
-        partition,
-        decision.at,
-        ordinal,
-        tenant,
-        fact.action,
-        fact.version,
-        fact.type,
-        decision.decided_at,
-        cause.topic,
-        cause.partition,
-        cause.offset,
-        event_id(
-            tenant,
-            fact.action,
-            fact.version,
-            fact.type,
-            cause.topic,
-            cause.partition,
-            cause.offset,
-            ordinal,
-        ),
-        fact.__pydantic_serializer__.to_json(fact, exclude_none=True).decode(),
-    )
+def event_rows(decision: Decision, tenant: str, partition: int) -> list[Row]:
+    """The facts of a decision, each with the bytes that the log has for it."""
+    at, decided_at, cause = decision.at, decision.decided_at, decision.cause
+    topic, part, offset = cause.topic, cause.partition, cause.offset
+    rows: list[Row] = []
+    for ordinal, fact in enumerate(decision.facts):
+        action, version, kind = fact.action, fact.version, fact.type
+        rows.append(
+            (
+                partition,
+                at,
+                ordinal,
+                tenant,
+                action,
+                version,
+                kind,
+                decided_at,
+                topic,
+                part,
+                offset,
+                event_id(tenant, action, version, kind, topic, part, offset, ordinal),
+                fact.__pydantic_serializer__.to_json(fact, exclude_none=True).decode(),
+            )
+        )
+    return rows
 
 
 def decision_row(decision: Decision, partition: int) -> Row:

@@ -18,7 +18,7 @@ from ledger.core.invariants import invariant
 from ledger.core.snapshot import FOLD_VERSION, ForeignSnapshotError, load
 from ledger.core.state import Stream
 from projections.fold import Held
-from projections.limits import STREAMS_ASKED_MAX
+from projections.limits import DATABASE_CALL_MS_MAX, STREAMS_ASKED_MAX
 from projections.statements import LIVE_SCHEMA, Connection, statements
 
 _LOGGER = logging.getLogger("actionledger.projections")
@@ -38,7 +38,11 @@ async def load_streams(
 ) -> dict[str, Held]:
     """The streams among `keys` that have a row, in one query."""
     invariant(len(keys) <= STREAMS_ASKED_MAX, "more streams asked for than one query may")
-    rows = await connection.fetch(statements("queries.sql", schema)["streams"], list(keys))
+    rows = await connection.fetch(
+        statements("queries.sql", schema)["streams"],
+        list(keys),
+        timeout=DATABASE_CALL_MS_MAX / 1_000,
+    )
     return await _held(connection, rows, schema)
 
 
@@ -54,7 +58,10 @@ async def load_cold_streams(
     # Rows of another version need a second query, which must see what the first one saw.
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         rows = await connection.fetch(
-            statements("queries.sql", schema)["cold_streams"], partition, list(keys)
+            statements("queries.sql", schema)["cold_streams"],
+            partition,
+            list(keys),
+            timeout=DATABASE_CALL_MS_MAX / 1_000,
         )
         found = [row for row in rows if row["stream_key"] is not None]
         streams = await _held(connection, found, schema)

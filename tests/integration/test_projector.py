@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from ledger.log.fold import PartitionFold
-from projections.errors import ForeignLogError, PartitionStoppedError
+from projections.errors import ForeignLogError, MigrationError, PartitionStoppedError
 from projections.fold import fold_batch, read_batch
 from projections.migrate import migrate
 from projections.projector import Projector
@@ -295,6 +295,14 @@ async def test_a_row_that_the_database_refuses_is_found(pool: asyncpg.Pool) -> N
         await projector.run_until(builder.ends())
     assert (stopped.value.partition, stopped.value.offset) == (0, ticket.at)
     assert await statuses(pool) == {keys[0]: "attempting", keys[1]: "completed"}
+
+
+async def test_missing_tables_are_said_at_once(pool: asyncpg.Pool) -> None:
+    """A database that was not brought to this version is no trouble that passes by waiting."""
+    await pool.execute("drop table actionledger.decisions cascade")
+    builder = LedgerBuilder()
+    with pytest.raises(MigrationError, match="not those of this program"):
+        await project(pool, builder)
 
 
 async def test_tables_of_another_log_are_refused(pool: asyncpg.Pool) -> None:

@@ -4,14 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ledger.audit.replay import Replay, ReplayStoppedError, StoredStream, compare, replay
-from ledger.core.records import Decision
 from ledger.core.snapshot import FOLD_VERSION, dump
 from ledger.core.state import Stream
-from ledger.log.envelope import read_ledger
 from tests import examples as x
 from tests.ledgers import LedgerBuilder, MemoryLog, history
 
@@ -70,23 +66,6 @@ async def test_a_replay_ends_at_a_time() -> None:
     assert before.streams[x.STREAM].stream.actions[0].status == "attempting"
     at = await replay(log, [0], as_of=x.T0 + 40)
     assert at.streams[x.STREAM].stream.actions[0].status == "completed"
-
-
-@settings(max_examples=40)
-@given(seed=st.integers(0, 2**32), later=st.integers(0, 200_000))
-def test_any_time_is_a_prefix_of_each_partition(seed: int, later: int) -> None:
-    """As of any time the states are those of the decisions up to it."""
-    builder = history(seed, steps=60, partitions=2)
-    replayed, expected = Replay(as_of=x.T0 + later), Replay()
-    for partition in range(2):
-        for record in builder.records(partition):
-            replayed.feed(record)
-        for record in builder.records(partition):
-            read = read_ledger(record.value)
-            if isinstance(read, Decision) and read.decided_at > x.T0 + later:
-                break
-            expected.feed(record)
-    assert replayed.streams == expected.streams
 
 
 async def test_a_replay_stops_at_what_cannot_be_folded() -> None:
