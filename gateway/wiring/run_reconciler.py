@@ -14,7 +14,6 @@ from streams.agents import add_attention_agent, add_webhook_agent
 from streams.app import AppSettings, SafeApp, build_app, run_app
 from streams.attention import AttentionWindow
 from streams.clock import wall_ms
-from streams.inbox import HEARTBEATS_IN_A_SESSION
 
 GROUP = "reconciler"
 
@@ -26,8 +25,8 @@ async def run(settings: Settings, life: Life) -> None:
     app_settings = AppSettings(
         settings.kafka_bootstrap,
         f"{settings.topic_prefix}{GROUP}",
-        session_timeout_ms=settings.group_session_ms,
-        heartbeat_ms=settings.group_session_ms // HEARTBEATS_IN_A_SESSION,
+        session_timeout_ms=log.group_session_ms,
+        heartbeat_ms=log.group_heartbeat_ms,
     )
     async with await open_pool(settings) as pool:
         try:

@@ -29,6 +29,7 @@ ONE_RECORD_FETCH_BYTES = 4_096
 
 FETCH_BYTES_MAX = 16 * RECORD_BYTES_MAX
 POLL_RECORDS_MAX = 10_000
+HEARTBEATS_IN_A_SESSION = 10
 
 
 class Start(Enum):
@@ -257,6 +258,7 @@ class KafkaLog:
         self.prefix = prefix
         self.client_id = client_id
         self.group_session_ms = group_session_ms
+        self.group_heartbeat_ms = group_session_ms // HEARTBEATS_IN_A_SESSION
 
     async def appender(self) -> KafkaAppender:
         """A started producer of its own. Raises LogUnreachableError."""
