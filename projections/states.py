@@ -21,7 +21,7 @@ from projections.fold import Held
 from projections.limits import DATABASE_CALL_MS_MAX, STREAMS_ASKED_MAX
 from projections.statements import LIVE_SCHEMA, Connection, statements
 
-_LOGGER = logging.getLogger("actionledger.projections")
+logger = logging.getLogger("actionledger.projections")
 _FACT: TypeAdapter[AnyFact] = TypeAdapter(Fact)
 
 
@@ -78,7 +78,7 @@ async def _held(
                 raise ForeignSnapshotError(f"fold version {row['fold_version']}")
             stream = load(row["state"])
         except ForeignSnapshotError as foreign:
-            _LOGGER.warning(
+            logger.warning(
                 "stream_state_folded_again",
                 extra={"stream": row["stream_key"], "why": str(foreign)[:200]},
             )

@@ -31,7 +31,7 @@ def content_of(record: Record) -> dict[str, Any]:
         return {"type": None, "data": None, "unreadable": malformed.code.value}
     if not isinstance(value, dict):
         return {"type": None, "data": None, "unreadable": "no_event"}
-    content = {"type": value.get("type"), "data": value.get("data")}
+    content: dict[str, Any] = {"type": value.get("type"), "data": value.get("data")}
     if content["type"] == WEBHOOK_TYPE:
         content["body"] = body_of(content["data"])
     return content

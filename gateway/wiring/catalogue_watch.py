@@ -37,7 +37,7 @@ async def stop_when_catalogue_changes(log: KafkaLog, known: Catalogue | None, li
             # Before that, what was read may be history.
             if newest != in_use and read_to >= end:
                 logger.info("catalogue_changed", extra={"hash": newest})
-                life.stop.set()
+                life.ask_to_stop()
     finally:
         await reader.close()
 

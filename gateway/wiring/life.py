@@ -43,10 +43,19 @@ Work = Callable[["Life"], Awaitable[None]]
 class Life:
     """What a process is told while it runs, and what it tells: `stop` and `beat`."""
 
-    def __init__(self, heartbeat: Path | None) -> None:
+    def __init__(self, name: str, heartbeat: Path | None) -> None:
         self.stop = asyncio.Event()
+        self._name = name
         self._heartbeat = heartbeat
         self._beat_at_s = 0.0
+
+    def ask_to_stop(self) -> None:
+        """Set `stop`, and let the time run until the process is over. Again changes nothing."""
+        if not self.stop.is_set():
+            logger.info("process_stopping", extra={"program": self._name})
+            self.stop.set()
+            # Now, not in a task: the work may never give it a turn.
+            end_after(STOP_MS_MAX, self._name)
 
     def beat(self) -> None:
         """Say that the main loop moves. Cheap: the file is touched once a second at most."""
@@ -70,31 +79,20 @@ def live(name: str, work: Work, *, heartbeat: Path | None) -> int:
 
 
 async def _lived(name: str, work: Work, heartbeat: Path | None) -> int:
-    life = Life(heartbeat)
+    life = Life(name, heartbeat)
     loop = asyncio.get_running_loop()
-
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, life.stop.set)
+        loop.add_signal_handler(number, life.ask_to_stop)
     logger.info("process_started", extra={"program": name, "pid": os.getpid()})
-    deadline = asyncio.create_task(_keep_deadline(name, life.stop))
     try:
         await work(life)
     except Exception as failure:  # noqa: BLE001 - whatever it is, the process ends of it
         _tell(name, failure)
         end_after(TEARDOWN_MS_MAX, name, EXIT_FAILED)
         return EXIT_FAILED
-    finally:
-        deadline.cancel()
     logger.info("process_stopped", extra={"program": name})
     end_after(TEARDOWN_MS_MAX, name, 0)
     return 0
-
-
-async def _keep_deadline(name: str, stop: asyncio.Event) -> None:
-    """From the moment somebody asks to stop, whoever it is, the time runs."""
-    await stop.wait()
-    logger.info("process_stopping", extra={"program": name})
-    end_after(STOP_MS_MAX, name)
 
 
 def _tell(name: str, failure: Exception) -> None:

@@ -1,0 +1,206 @@
+"""The command line without a server: arguments, exit codes, the shape of its JSON, its help."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from gateway.cli import progress as progress_module
+from gateway.cli.app import app, run
+from gateway.cli.output import Output, code_of, plain
+from gateway.cli.trouble import as_trouble
+from gateway.local.errors import PortTakenError
+from gateway.local.progress import Progress
+from ledger.core.money import Money
+
+Commands = dict[tuple[str, ...], typer.models.CommandInfo]
+
+
+def commands(group: typer.Typer = app, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every command with the words that call it."""
+    for info in group.registered_commands:
+        yield (*before, info.name or "")
+    for inner in group.registered_groups:
+        if inner.typer_instance is not None:
+            yield from commands(inner.typer_instance, (*before, inner.name or ""))
+
+
+COMMANDS = tuple(commands())
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An environment in which nothing is configured and nothing runs."""
+    monkeypatch.setenv("ACTIONLEDGER_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
+    """The exit code of a command, and the JSON document that it printed."""
+    code = run([*arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_every_command_is_known() -> None:
+    """The commands that the documentation names are there."""
+    assert {" ".join(words) for words in COMMANDS} == {
+        *("up", "down", "status", "reset", "run", "demo", "propose", "show", "why", "unknowns"),
+        *("log tail", "replay", "rebuild", "topics apply", "topics check"),
+        *("catalogue check", "catalogue publish", "doctor", "keys create", "version"),
+    }
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help_teaches_with_an_example(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each command says what it does, shows a line to type, and takes --json if it answers."""
+    assert run([*words, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Example:" in text
+    assert f"actionledger {' '.join(words)}" in text
+    assert words == ("run",) or "--json" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        (("why",), 2, "usage"),
+        (("why", "a", "--cause", "intents/0/0"), 2, "usage"),
+        (("why", "--cause", "intents-0-0"), 2, "usage"),
+        (("show",), 2, "usage"),
+        (("nonsense",), 2, "usage"),
+        (("propose", "--file", "x", "--bad"), 2, "usage"),
+        (("up", "--port", "gateway"), 2, "usage"),
+        (("up", "--port", "gateway=70000"), 2, "usage"),
+        (("replay", "--to-offset", "0"), 2, "usage"),
+        (("replay", "--to-offset", "0:1", "--to-time", "1"), 2, "usage"),
+        (("replay", "--to-time", "yesterday"), 2, "usage"),
+        (("log", "tail", "--topic", "leger"), 2, "usage"),
+        (("log", "tail"), 1, "no_installation"),
+        (("reset",), 2, "usage"),
+        (("show", "charge:v1:acme:a"), 1, "no_installation"),
+        (("unknowns",), 1, "no_installation"),
+        (("topics", "check"), 1, "no_installation"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_trouble_has_one_shape(
+    arguments: tuple[str, ...],
+    code: int,
+    error: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Wrong usage ends with 2 and trouble with 1, each with a name, a message and a hint."""
+    ended, told = answer(capsys, *arguments)
+    assert ended == told["exit_code"] == code
+    assert told["ok"] is False
+    assert told["error"]["code"] == error
+    assert told["error"]["message"]
+    assert told["error"]["hint"]
+
+
+def test_trouble_is_two_lines_for_a_person(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without --json it is said on stderr: what is wrong, what to do, no stack."""
+    assert run(["show", "charge:v1:acme:a"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 2
+    assert "actionledger up" in said.err
+
+
+def test_a_misspelt_setting_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A variable that nothing reads is wrong usage, not silence."""
+    monkeypatch.setenv("ACTIONLEDGER_KAFKAA", "x:1")
+    code, told = answer(capsys, "status")
+    assert code == 2
+    assert "ACTIONLEDGER_KAFKAA" in told["error"]["message"]
+
+
+def test_an_answer_has_one_shape(capsys: pytest.CaptureFixture[str]) -> None:
+    """An answer names its command and its exit code, and holds the result."""
+    code, told = answer(capsys, "version")
+    assert code == 0
+    assert set(told) == {"command", "ok", "exit_code", "result"}
+    assert (told["command"], told["ok"], told["exit_code"]) == ("version", True, 0)
+
+
+def test_nothing_runs_and_nothing_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    """Looking, ending and deleting do no harm where there is nothing."""
+    assert answer(capsys, "status")[1]["result"]["phase"] == "stopped"
+    assert answer(capsys, "down")[1]["result"] == {"was_running": False}
+    assert answer(capsys, "reset", "--yes")[1]["result"] == {"deleted": False}
+
+
+def test_a_catalogue_is_checked_line_by_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The shipped one is right; a mistake is refused with its line."""
+    shipped = Path(__file__).parents[2] / "ledger" / "catalogue.toml"
+    code, told = answer(capsys, "catalogue", "check", str(shipped))
+    assert code == 0
+    assert "charge v1" in told["result"]["operations"]
+    broken = tmp_path / "broken.toml"
+    broken.write_text(shipped.read_text().replace('money = "required"', 'money = "maybe"', 1))
+    code, told = answer(capsys, "catalogue", "check", str(broken))
+    assert code == 4
+    (mistake,) = told["result"]["mistakes"]
+    assert broken.read_text().splitlines()[mistake["line"] - 1].startswith("money")
+
+
+def test_a_key_is_made_for_what_is_configured(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A key is shown once and only its hash is kept; a tenant that is none is refused."""
+    monkeypatch.setenv("ACTIONLEDGER_KAFKA", "127.0.0.1:1")
+    named = ("--tenant", "acme", "--principal", "agent:billing")
+    code, told = answer(capsys, "keys", "create", *named)
+    assert code == 0
+    key = told["result"]["key"]
+    assert key not in (nowhere / "state" / "api_keys.toml").read_text()
+    code, told = answer(capsys, "keys", "create", "--tenant", "a/b", "--principal", "agent:x")
+    assert code == 2
+
+
+def test_values_become_json() -> None:
+    """Models, views, tuples and maps have a JSON form; what is absent is left out of models."""
+    assert plain({"a": (Money(minor=1, currency="EUR"), None)}) == {
+        "a": [{"minor": 1, "currency": "EUR"}, None]
+    }
+    assert plain({1: frozenset({"x"})}) == {"1": ["x"]}
+    assert code_of(PortTakenError(1, "gateway", None)) == "port_taken"
+
+
+def test_colour_is_for_terminals(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is not read by a terminal is plain, and NO_COLOR is honoured."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    with pytest.raises(typer.Exit):
+        Output("x", as_json=False).answer(1, lambda console: console.print("[red]plain[/]"))
+    assert capsys.readouterr().out == "plain\n"
+
+
+def test_progress_is_lines_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each step is a line when it begins and when it is over, not for every record."""
+    with progress_module.progress() as report:
+        for done in range(1_001):
+            report(Progress("fold", done, 1_000))
+    assert capsys.readouterr().err.splitlines() == ["fold: 0/1000", "fold: 1000/1000"]
+
+
+def test_trouble_of_libraries_is_told_in_our_words() -> None:
+    """A refused connection is trouble with a hint; a fault of ours stays what it is."""
+    refused = ExceptionGroup("all", [ConnectionRefusedError(111, "Connection refused")])
+    trouble = as_trouble(refused)
+    assert trouble is not None
+    assert "actionledger status" in trouble.hint
+    missing = FileNotFoundError(2, "No such file or directory", "intent.json")
+    assert "intent.json" in str(as_trouble(missing))
+    assert as_trouble(KeyError("a")) is None

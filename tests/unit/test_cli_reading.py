@@ -1,0 +1,47 @@
+"""Records as the command line tells them: every type has a line, and so have any bytes."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.cli.reading import content_of, document_of, say
+from gateway.demo.telling import lines_of
+from ledger.log.port import Record
+
+EVENTS = sorted((Path(__file__).parents[1] / "golden" / "events").glob("*.json"))
+
+
+def record(value: bytes, topic: str = "ledger") -> Record:
+    """A record with these bytes."""
+    return Record(topic, 3, 7, 1_800_000_000_000, b"acme/renewal-1", value, ())
+
+
+@pytest.mark.parametrize("path", EVENTS, ids=lambda path: path.stem)
+def test_every_type_of_record_has_a_line(path: Path) -> None:
+    """What was ever written is told in one line that says more than its type."""
+    line = say(content_of(record(path.read_bytes())))
+    kind, colon, told = line.partition(": ")
+    assert colon
+    assert told.strip()
+    assert kind.replace(".", "").replace("_", "").isalpha()
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize("path", EVENTS, ids=lambda path: path.stem)
+def test_the_demonstration_can_tell_every_record(path: Path) -> None:
+    """No record that may come into the story stops it."""
+    assert all(lines_of(document_of(record(path.read_bytes()))))
+
+
+@pytest.mark.parametrize("value", [b"", b"{", b"[]", b'{"type":1}', b"\xff", b'{"a":1,"a":2}'])
+def test_any_bytes_have_a_line(value: bytes) -> None:
+    """Bytes that are no event are named as such and do not stop whoever reads on."""
+    assert say(content_of(record(value))).startswith("unreadable: ")
+
+
+def test_a_webhook_says_what_its_sender_wrote() -> None:
+    """The signed bytes travel encoded; they are shown as what they hold."""
+    path = next(path for path in EVENTS if path.stem == "webhook.received")
+    document = document_of(record(path.read_bytes(), "webhooks"))
+    assert document["body"] is not None
+    assert document["data"]["raw_base64"]

@@ -1,0 +1,170 @@
+"""The local installation as settings, and how a process lives and ends, each as a real process."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gateway.cli.place import settings
+from gateway.demo.stage import OWNER_FILE, PREFIX, end_abandoned
+from gateway.keys import KeyFile, Role
+from gateway.local.processes import identify
+from gateway.local.service import fill
+from gateway.local.state import new_state, write_private
+from gateway.settings import Settings
+from gateway.wiring.local import forget_folder, local_environment, local_services, prepare_folder
+from gateway.wiring.names import Process
+from gateway.wiring.places import KEY_FILE, KEYS_FILE, SECRETS_FILE
+
+LIVE = """
+import asyncio, sys
+from pathlib import Path
+from gateway.logs import set_up_logs
+from gateway.settings import LogFormat, LogLevel
+from gateway.wiring import life
+life.STOP_MS_MAX = 300
+
+async def work(it):
+    it.beat()
+    {body}
+
+set_up_logs(LogLevel.INFO, LogFormat.JSON)
+sys.exit(life.live("tried", work, heartbeat=Path(sys.argv[1])))
+"""
+
+
+def living(heartbeat: Path, body: str) -> subprocess.Popen[str]:
+    """A process that lives by `life.live`, with this body of its work."""
+    return subprocess.Popen(
+        [sys.executable, "-c", LIVE.format(body=body), str(heartbeat)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for(path: Path) -> None:
+    """Wait until a file is there."""
+    deadline_s = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < deadline_s
+        time.sleep(LOOK_S)
+
+
+LOOK_S = 0.01
+
+
+def test_a_process_stops_when_it_is_asked_to(tmp_path: Path) -> None:
+    """SIGTERM lets the work end, and the process says so and ends with 0."""
+    process = living(tmp_path / "beat", "await it.stop.wait()")
+    wait_for(tmp_path / "beat")
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "process_stopped" in said
+
+
+def test_a_process_that_hangs_is_over_at_the_deadline(tmp_path: Path) -> None:
+    """Work that does not hear the stop is cut off, even where it blocks the loop."""
+    body = "await it.stop.wait(); import time; time.sleep(60)"
+    process = living(tmp_path / "beat", body)
+    wait_for(tmp_path / "beat")
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 70
+    assert "process_did_not_end" in said
+
+
+def test_a_failure_is_one_line_and_code_1(tmp_path: Path) -> None:
+    """Whatever ends the work is told, and the exit code asks for another process."""
+    process = living(tmp_path / "beat", "raise ExceptionGroup('g', [OSError('no broker')])")
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert "process_failed" in said
+    assert "no broker" in said
+
+
+def test_every_service_is_a_process_with_settings(tmp_path: Path) -> None:
+    """What `up` runs is every process of the product, with an environment that is in order."""
+    prepare_folder(tmp_path)
+    ports = {"gateway": 8_788, "simulated-provider": 8_790}
+    values = {f"port:{name}": str(port) for name, port in ports.items()}
+    values |= {
+        "kafka_bootstrap": "127.0.0.1:9092",
+        "database_url": "postgresql://127.0.0.1/actionledger",
+        "ready_file": str(tmp_path / "ready"),
+        "folder": str(tmp_path),
+        "port": "8788",
+    }
+    services = local_services()
+    assert {service.name for service in services} == set(Process)
+    assert services[0].is_step
+    for service in services:
+        environment = {name: fill(value, values) for name, value in service.env.items()}
+        found = Settings.from_environment(environment)
+        assert found.heartbeat == tmp_path / "ready"
+        assert found.provider_urls == {"simulated": "http://127.0.0.1:8790"}
+
+
+def test_secrets_are_made_once_and_private(tmp_path: Path) -> None:
+    """A second start finds the same key and secret; nobody else can read them; a reset forgets."""
+    prepare_folder(tmp_path)
+    names = (KEY_FILE, KEYS_FILE, SECRETS_FILE)
+    before = {name: (tmp_path / name).read_text() for name in names}
+    prepare_folder(tmp_path)
+    assert {name: (tmp_path / name).read_text() for name in names} == before
+    assert all((tmp_path / name).stat().st_mode & 0o077 == 0 for name in names)
+    caller = KeyFile(tmp_path / KEYS_FILE).caller(before[KEY_FILE].strip())
+    assert caller is not None
+    assert (caller.tenant, caller.role) == ("acme", Role.OPERATOR)
+    forget_folder(tmp_path)
+    assert not any((tmp_path / name).exists() for name in names)
+
+
+def test_commands_find_the_local_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state folder says where everything is; a variable that is set wins."""
+    prepare_folder(tmp_path)
+    state = new_state()
+    state.ports.update({"gateway": 8_788, "simulated-provider": 8_790})
+    write_private(tmp_path / "state.json", state.model_dump_json())
+    monkeypatch.setenv("ACTIONLEDGER_STATE", str(tmp_path))
+    found = settings()
+    assert found.url == "http://127.0.0.1:8788"
+    assert found.kafka_bootstrap == state.kafka_bootstrap
+    assert found.api_key == (tmp_path / KEY_FILE).read_text().strip()
+    assert Settings.from_environment(local_environment(tmp_path, state)) == found
+    monkeypatch.setenv("ACTIONLEDGER_API_KEY", "al_other")
+    assert settings().api_key == "al_other"
+    monkeypatch.setenv("ACTIONLEDGER_KAFKA", "broker:9092")
+    assert settings().kafka_bootstrap == "broker:9092"
+    assert settings().database_url != state.database_url
+
+
+def test_a_killed_demonstration_is_cleaned_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders of demonstrations whose process is gone are removed; others stay."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name, owner in {
+        "dead": '{"pid":1,"created_at":1}',
+        "kept": None,
+        "alive": f'{{"pid":{os.getpid()},"created_at":{_created_at()}}}',
+    }.items():
+        folder = tmp_path / f"{PREFIX}{name}"
+        folder.mkdir()
+        if owner is not None:
+            (folder / OWNER_FILE).write_text(owner)
+    asyncio.run(end_abandoned())
+    assert {path.name for path in tmp_path.iterdir()} == {f"{PREFIX}kept", f"{PREFIX}alive"}
+
+
+def _created_at() -> int:
+    me = identify(os.getpid())
+    assert me is not None
+    return me.created_at
