@@ -17,3 +17,6 @@ PARKED_MS: Final = PARKED_DAYS * 24 * 3_600_000
 
 SWEEP_ROWS_MAX: Final = 200
 """Parked webhooks matched in one transaction: a sweep goes on until one comes back short."""
+
+ACQUIRE_SECONDS: Final = 5.0
+"""How long a connection to Postgres may take to be had before the database counts as away."""

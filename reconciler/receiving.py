@@ -28,6 +28,7 @@ from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived, read_webhook
 from reconciler.evidence import Receipt, webhook_evidence, webhook_record
+from reconciler.limits import ACQUIRE_SECONDS
 from reconciler.matching import Matched, Parked, match_webhook
 from reconciler.parking import (
     EventName,
@@ -42,7 +43,6 @@ from reconciler.providers.port import MappedWebhook, Unrecognised, WebhookMappin
 
 logger = logging.getLogger("actionledger")
 
-ACQUIRE_SECONDS = 5.0
 FAULT = "handling_failed"
 """The reason in quarantine of a record on which our own code failed."""
 

@@ -47,3 +47,34 @@ look costs about 0.1 ms.
 ATTENTION_WINDOW_MS: Final = 3_600_000
 ATTENTION_REMEMBERED_MAX: Final = 10_000
 """Notices whose ids are remembered, and that a window holds: more in an hour is one long alarm."""
+
+LOOKUPS_AT_ONCE_MAX: Final = 16
+"""Lookups at work at one time for one provider, so that finding out never looks like an attack."""
+
+LOOKUPS_WAITING_MAX: Final = 10_000
+"""Questions of one partition that wait; while there are more its ledger is not read on."""
+
+LOOKUP_TIMEOUT_MS: Final = 10_000
+"""How long a provider may take to answer one lookup."""
+
+LOOKUP_GRACE_MS: Final = 1_000
+"""What a finder may run over its own time before it is cut off."""
+
+UNKNOWN_WATCHED_MAX: Final = 50_000
+"""Uncertain actions of one partition whose settlement is told; older ones are in the read model."""
+
+LEDGER_READ_MS: Final = 200
+POSITIONS_SAVED_MS: Final = 1_000
+"""How much of the ledger a restarted inquirer reads again, in time."""
+
+SWEEP_MS: Final = 2_000
+"""How often parked webhooks are looked at when nothing says that a reference became known."""
+
+SWEEP_PAUSE_MS: Final = 200
+"""Between two sweeps, however often the read model changes."""
+
+LEDGER_ROUND_RECORDS_MAX: Final = 4_000
+"""Ledger records that a follower takes in one round; most are skipped by their marks."""
+
+LOOKUPS_TAKEN_MAX: Final = 256
+"""Lookups begun and not answered, over all providers and partitions: each is one task."""

@@ -51,6 +51,13 @@ class Running:
             await self.task
 
 
+def run_as_task(app: SafeApp, settings: AppSettings) -> Running:
+    """Run an app that has its agents; one that does not stop fails the test."""
+    stop = asyncio.Event()
+    runs = run_app(app, settings, stop=stop, when_stuck=_stuck)
+    return Running(app, asyncio.create_task(runs), stop)
+
+
 @dataclass
 class Workshop:
     """One topic with its group on a shared broker."""
@@ -71,9 +78,7 @@ class Workshop:
         settings = self.settings(**changes)
         app = build_app(settings)
         add(app)
-        stop = asyncio.Event()
-        runs = run_app(app, settings, stop=stop, when_stuck=_stuck)
-        running = Running(app, asyncio.create_task(runs), stop)
+        running = run_as_task(app, settings)
         self.running.append(running)
         return running
 

@@ -159,12 +159,12 @@ async def settled(client: LedgerClient, key: str, *statuses: str) -> Progress:
 
 
 @contextlib.asynccontextmanager
-async def installed(bootstrap: str) -> AsyncIterator[Installation]:
+async def installed(bootstrap: str, catalogue: str = CATALOGUE) -> AsyncIterator[Installation]:
     """An installation under a prefix of its own; everything started is ended."""
     prefix = f"t{secrets.token_hex(4)}.actionledger."
     installation = Installation(KafkaLog(bootstrap, prefix=prefix))
     try:
-        await installation.begin()
+        await installation.begin(catalogue)
         yield installation
     finally:
         while installation.tasks:

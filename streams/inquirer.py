@@ -1,0 +1,292 @@
+"""The inquirer: follows the ledger, puts its questions to providers, tells what needs eyes, and
+matches parked webhooks when their reference becomes known.
+
+It has no way to make an effect: its clients of providers can only look. A question is answered when
+its evidence is durable, and only then does the saved position move past it, so that a crash asks
+again; asking twice counts once. What is lost all the same the ledger asks anew. Trouble with Kafka
+ends the process; Postgres may be away for any time, then positions and the sweep wait.
+
+Several share the partitions. Run by the wiring.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+import asyncpg
+
+from ledger.log.follow import genesis_of
+from ledger.log.kafka import KafkaLog, TruncatedLogError
+from ledger.log.port import AppendUnknownError, Outgoing
+from ledger.log.steady import SteadyAppender
+from ledger.log.topics import Topic
+from projections.changes import listening
+from reconciler.evidence import lookup_evidence, lookup_record
+from reconciler.providers.port import Finder, Inconclusive, Lookup
+from reconciler.receiving import is_trouble
+from reconciler.sweeping import sweep_parked
+from streams import limits
+from streams.clock import mono_ms, wall_ms
+from streams.inquiring import BEGINNING, Asked, Inquiring, Position
+from streams.positions import load_positions, load_unknown, save_position
+from streams.share import LedgerShare
+
+logger = logging.getLogger("actionledger")
+
+GROUP = "inquirer"
+
+
+class Inquirer:
+    """One member: follows the partitions that the group gives it."""
+
+    def __init__(
+        self,
+        log: KafkaLog,
+        finders: Mapping[str, Finder],
+        *,
+        pool: asyncpg.Pool | None = None,
+        shared_accounts: frozenset[str] = frozenset(),
+        lookup_timeout_ms: int = limits.LOOKUP_TIMEOUT_MS,
+        sweep_ms: int = limits.SWEEP_MS,
+    ) -> None:
+        """`finders` by the provider's name. Without a `pool` the ledger is read from its beginning
+        and nothing is swept.
+        """
+        self._log = log
+        self._finders = finders
+        self._pool = pool
+        self._shared_accounts = shared_accounts
+        self._lookup_timeout_ms = lookup_timeout_ms
+        self._sweep_ms = sweep_ms
+        self._appender = SteadyAppender(log.appender)
+        self._share = LedgerShare(log, log.prefix + GROUP)
+        self._partitions = 0
+        self._generation = ""
+        self._seen_generation = -1
+        self._followed: dict[int, Inquiring] = {}
+        self._ends: dict[int, int] = {}
+        self._saved: dict[int, Position] = {}
+        self._saved_mono_ms = 0
+        self._at_once: defaultdict[str, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(limits.LOOKUPS_AT_ONCE_MAX)
+        )
+        self._lookups: set[asyncio.Task[None]] = set()
+        self._paused: set[int] = set()
+        self.ready = asyncio.Event()
+        self.answered_count = 0
+
+    async def run(self, stop: asyncio.Event, beat: Callable[[], None] = lambda: None) -> None:
+        """Work until `stop` is set; questions at work are left to the next, which finds them behind
+        the saved position. Raises whatever must end the process.
+        """
+        genesis = await genesis_of(self._log)
+        self._partitions, self._generation = genesis.partitions, genesis.generation
+        try:
+            await self._share.start()
+            async with asyncio.TaskGroup() as tasks:
+                sweep = tasks.create_task(self._sweep(stop))
+                while not stop.is_set():
+                    await self._round(tasks)
+                    beat()
+                for task in (sweep, *self._lookups):
+                    task.cancel()
+            await self._save_positions()
+        finally:
+            await self._share.close()
+            await self._appender.close()
+
+    # Following
+
+    async def _round(self, tasks: asyncio.TaskGroup) -> None:
+        if self._seen_generation != self._share.generation:
+            async with self._share.round:
+                await self._take_partitions()
+        records = await self._share.read(limits.LEDGER_READ_MS)
+        async with self._share.round:
+            if self._seen_generation != self._share.generation:
+                return
+            for record in records:
+                self._followed[record.partition].feed(record)
+            for partition, followed in self._followed.items():
+                if not followed.is_current and followed.next_offset >= self._ends[partition]:
+                    followed.caught_up()
+                await self._tell(partition, followed)
+                self._begin_lookups(tasks, followed)
+            if self._share.is_member and all(one.is_current for one in self._followed.values()):
+                self.ready.set()
+        if mono_ms() - self._saved_mono_ms >= limits.POSITIONS_SAVED_MS:
+            await self._save_positions()
+
+    async def _take_partitions(self) -> None:
+        """Begin each partition where its epoch is known, and read to its end before acting."""
+        self._seen_generation = self._share.generation
+        for partition in set(self._followed) - self._share.assigned:
+            del self._followed[partition]
+        begins = await self._begins()
+        for partition in self._share.assigned - set(self._followed):
+            begin = begins.get(partition, BEGINNING)
+            end = await self._share.end_offset(partition)
+            if end < begin.next_offset:
+                raise TruncatedLogError(
+                    f"Ledger {partition} ends at {end}, before {begin.next_offset}.",
+                    hint="Records that were acknowledged are gone. Stop all writers.",
+                )
+            followed = Inquiring(partition, begin)
+            if self._pool is not None:
+                followed.watch(await self._unknown(partition))
+            self._followed[partition] = followed
+            self._ends[partition] = end
+        self._paused.clear()
+        for partition, followed in self._followed.items():
+            self._share.read_from(partition, followed.next_offset)
+
+    async def _begins(self) -> Mapping[int, Position]:
+        if self._pool is None:
+            return {}
+        try:
+            return await load_positions(self._pool, generation=self._generation)
+        except Exception as failure:
+            if not is_trouble(failure):
+                raise
+            logger.warning("positions_unknown", extra={"failure": repr(failure)})
+            return {}
+
+    async def _unknown(self, partition: int) -> list[tuple[str, str]]:
+        if self._pool is None:
+            return []
+        try:
+            return await load_unknown(self._pool, partition)
+        except Exception as failure:
+            if not is_trouble(failure):
+                raise
+            logger.warning("positions_unknown", extra={"failure": repr(failure)})
+            return []
+
+    async def _tell(self, partition: int, followed: Inquiring) -> None:
+        notices = followed.notices()
+        if notices:
+            records = [notice.record for notice in notices]
+            await self._append(Topic.ATTENTION, partition, records)
+            followed.told(len(notices))
+
+    async def _save_positions(self) -> None:
+        """Remember how far everything is answered and told."""
+        self._saved_mono_ms = mono_ms()
+        if self._pool is None:
+            return
+        for partition, followed in self._followed.items():
+            position = followed.position
+            if self._saved.get(partition) == position:
+                continue
+            try:
+                await save_position(
+                    self._pool, partition, position, generation=self._generation, now_ms=wall_ms()
+                )
+                self._saved[partition] = position
+            except Exception as failure:
+                if not is_trouble(failure):
+                    raise
+                logger.warning("positions_not_saved", extra={"failure": repr(failure)})
+                return
+
+    # Asking
+
+    def _begin_lookups(self, tasks: asyncio.TaskGroup, followed: Inquiring) -> None:
+        for asked in followed.take_lookups(limits.LOOKUPS_TAKEN_MAX - len(self._lookups)):
+            task = tasks.create_task(self._look_up(followed, asked))
+            self._lookups.add(task)
+            task.add_done_callback(self._lookups.discard)
+        if followed.is_full and followed.partition not in self._paused:
+            self._share.pause(followed.partition)
+            self._paused.add(followed.partition)
+        elif not followed.is_full and followed.partition in self._paused:
+            self._share.resume(followed.partition)
+            self._paused.discard(followed.partition)
+
+    async def _look_up(self, followed: Inquiring, asked: Asked) -> None:
+        """Put one question and make its answer durable."""
+        started = asked.started
+        finder = self._finders.get(started.provider)
+        if finder is None:
+            # Not an answer: the ledger asks again when this one is overdue.
+            logger.error("lookup_without_finder", extra={"provider": started.provider})
+            followed.answered(asked)
+            return
+        async with self._at_once[started.provider]:
+            answer = await self._find(finder, asked)
+        for evidence in lookup_evidence(started, answer):
+            placed = lookup_record(evidence, self._partitions)
+            await self._append(Topic.EVIDENCE, placed.partition, [placed.record])
+        followed.answered(asked)
+        self.answered_count += 1
+        logger.info(
+            "lookup_answered",
+            extra={
+                "action": started.action,
+                "lookup": started.lookup,
+                "answer": type(answer).__name__.lower(),
+            },
+        )
+
+    async def _find(self, finder: Finder, asked: Asked) -> Lookup:
+        started = asked.started
+        try:
+            async with asyncio.timeout((self._lookup_timeout_ms + limits.LOOKUP_GRACE_MS) / 1000):
+                return await finder.find(
+                    account=started.account,
+                    provider_key=started.provider_key,
+                    action_key=started.action,
+                    reference=None,
+                    timeout_ms=self._lookup_timeout_ms,
+                )
+        except TimeoutError:
+            return Inconclusive("finder_timeout")
+        except Exception:
+            # A finder promises never to raise: a fault of ours must not leave the action unasked.
+            logger.exception("finder_failed", extra={"provider": started.provider})
+            return Inconclusive("finder_failed")
+
+    async def _append(self, topic: str, partition: int, records: list[Outgoing]) -> None:
+        """Append what counts once; again with a new producer when the first one is spent."""
+        try:
+            await self._appender.append(topic, partition, records)
+        except AppendUnknownError:
+            await self._appender.append(topic, partition, records)
+
+    # Sweeping
+
+    async def _sweep(self, stop: asyncio.Event) -> None:
+        """Match parked webhooks whenever the read model has changed, and every little while."""
+        pool = self._pool
+        if pool is None:
+            return
+        while not stop.is_set():
+            await self._unless_away(self._sweep_while_listening(pool, stop))
+            await asyncio.sleep(self._sweep_ms / 1000)
+
+    async def _sweep_while_listening(self, pool: asyncpg.Pool, stop: asyncio.Event) -> None:
+        async with listening(pool) as changes:
+            while not stop.is_set():
+                await self._unless_away(self._sweep_once(pool))
+                await asyncio.sleep(limits.SWEEP_PAUSE_MS / 1000)
+                await changes.anything(timeout_ms=self._sweep_ms)
+
+    async def _sweep_once(self, pool: asyncpg.Pool) -> None:
+        await sweep_parked(
+            pool,
+            self._appender,
+            partitions=self._partitions,
+            now_ms=wall_ms,
+            shared_accounts=self._shared_accounts,
+        )
+
+    async def _unless_away(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that may wait for a better time."""
+        try:
+            await work
+        except Exception as failure:
+            if not is_trouble(failure):
+                raise
+            logger.warning("sweep_failed", extra={"failure": repr(failure)})

@@ -1,0 +1,228 @@
+"""The inquirer of one ledger partition, without I/O: which questions to put to providers, and what
+needs eyes.
+
+Acts on accepted facts only, and only after everything that lay in the partition when it began has
+been read: a newer question replaces an older one, and an answer or the end of its action takes it
+away. Records that concern neither are skipped by their marks, unless their stream holds an action
+that is uncertain: then its settlement is told too. The same object runs behind Kafka and behind the
+simulated log.
+
+`position` is where another may begin and miss nothing that was not answered and told: it stays
+behind the oldest question at work.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ledger.core.facts import (
+    ActionCancelled,
+    ActionCompleted,
+    ActionExpired,
+    ActionFailed,
+    AnyFact,
+    AttemptUnresolved,
+    EvidenceRecorded,
+    LookupStarted,
+    ReviewOpened,
+)
+from ledger.core.records import Decision
+from ledger.log.attention_record import AttentionKind, AttentionRaised, Notice, attention_notice
+from ledger.log.envelope import MARK_ATTENTION, MARK_EPOCH, MARK_LOOKUP, marks_of
+from ledger.log.fold import PartitionFold
+from ledger.log.port import Record
+from streams.limits import LOOKUPS_WAITING_MAX, UNKNOWN_WATCHED_MAX
+
+_READ: frozenset[bytes] = frozenset({MARK_EPOCH, MARK_LOOKUP, MARK_ATTENTION})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question to put to a provider, with the place of the decision that asked it."""
+
+    started: LookupStarted
+    offset: int
+    epoch: int
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        """The action and the number of its lookup."""
+        return self.started.action, self.started.lookup
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a ledger partition whose current epoch is known."""
+
+    next_offset: int
+    epoch: int
+
+
+BEGINNING = Position(0, 0)
+"""Where the epoch is known without asking anybody: before the genesis record."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Untold:
+    notice: Notice
+    offset: int
+    epoch: int
+
+
+class Inquiring:
+    """Follows one partition. Calls come in this order: feed …, caught_up once, then feed and take;
+    answered when the evidence of a question is durable, told when notices are.
+    """
+
+    def __init__(self, partition: int, begin: Position = BEGINNING) -> None:
+        self.partition = partition
+        self.is_current = False
+        self._fold = PartitionFold(partition, epoch=begin.epoch, next_offset=begin.next_offset)
+        self._waiting: OrderedDict[str, Asked] = OrderedDict()
+        self._running: dict[tuple[str, int], Asked] = {}
+        self._untold: deque[_Untold] = deque()
+        self._unknown: OrderedDict[str, str] = OrderedDict()
+        self._watched: dict[bytes, int] = {}
+
+    def watch(self, unknown: Iterable[tuple[str, str]]) -> None:
+        """Actions that were uncertain before the partition is read, each with its stream."""
+        for action, stream in unknown:
+            self._now_unknown(action, stream)
+
+    @property
+    def next_offset(self) -> int:
+        """The next ledger offset to read."""
+        return self._fold.next_offset
+
+    @property
+    def generation(self) -> str | None:
+        """The generation of the log, once its genesis record has been read."""
+        return self._fold.generation
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more should be read before questions have been answered."""
+        return len(self._waiting) >= LOOKUPS_WAITING_MAX
+
+    @property
+    def position(self) -> Position:
+        """From where another misses nothing that is not answered and told."""
+        behind = [
+            *self._waiting.values(),
+            *self._running.values(),
+            *(self._untold and (self._untold[0],)),
+        ]
+        if not behind:
+            return Position(self._fold.next_offset, self._fold.epoch)
+        oldest = min(behind, key=lambda one: one.offset)
+        return Position(oldest.offset, oldest.epoch)
+
+    def feed(self, record: Record) -> None:
+        """Read the next ledger record of the partition."""
+        marks = marks_of(record)
+        if (
+            marks is not None
+            and (not marks or _READ.isdisjoint(marks.split()))
+            and record.key not in self._watched
+        ):
+            self._fold.next_offset = record.offset + 1
+            return
+        read = self._fold.feed(record)
+        if isinstance(read, Decision):
+            for ordinal, fact in enumerate(read.facts):
+                self._take_fact(read, ordinal, fact)
+
+    def caught_up(self) -> None:
+        """Everything that lay in the partition at the beginning has been read: it may act now."""
+        self.is_current = True
+
+    def take_lookups(self, count_max: int) -> list[Asked]:
+        """The oldest questions to put now; each is at work until `answered`."""
+        if not self.is_current:
+            return []
+        taken: list[Asked] = []
+        while self._waiting and len(taken) < count_max:
+            _, asked = self._waiting.popitem(last=False)
+            self._running[asked.identity] = asked
+            taken.append(asked)
+        return taken
+
+    def answered(self, asked: Asked) -> None:
+        """The evidence of a question is durable."""
+        self._running.pop(asked.identity, None)
+
+    def notices(self) -> list[Notice]:
+        """What has to be told, oldest first; it stays until `told`."""
+        return [untold.notice for untold in self._untold]
+
+    def told(self, count: int) -> None:
+        """The first of the notices are durable."""
+        for _ in range(count):
+            self._untold.popleft()
+
+    def _take_fact(self, decision: Decision, ordinal: int, fact: AnyFact) -> None:
+        match fact:
+            case LookupStarted():
+                self._waiting.pop(fact.action, None)
+                asked = Asked(fact, decision.at, decision.epoch)
+                if asked.identity not in self._running:
+                    self._waiting[fact.action] = asked
+                self._now_unknown(fact.action, decision.stream)
+            case EvidenceRecorded(lookup=int(number)):
+                waiting = self._waiting.get(fact.action)
+                if waiting is not None and waiting.started.lookup <= number:
+                    del self._waiting[fact.action]
+            case AttemptUnresolved(code=code):
+                if fact.action not in self._unknown:
+                    self._tell(decision, ordinal, fact, AttentionKind.BECAME_UNKNOWN, code)
+                self._now_unknown(fact.action, decision.stream)
+            case ReviewOpened(reason=reason):
+                self._tell(decision, ordinal, fact, AttentionKind.NEEDS_REVIEW, reason)
+            case ActionCompleted(proof=proof):
+                self._end(decision, ordinal, fact, f"completed:{proof}")
+            case ActionFailed(code=code):
+                self._end(decision, ordinal, fact, f"failed:{code}")
+            case ActionCancelled() | ActionExpired():
+                self._end(decision, ordinal, fact, fact.type.rpartition(".")[2])
+            case _:
+                return
+
+    def _end(self, decision: Decision, ordinal: int, fact: AnyFact, code: str) -> None:
+        """An action is final: no question about it is open, and its uncertainty is over."""
+        self._waiting.pop(fact.action, None)
+        stream = self._unknown.pop(fact.action, None)
+        if stream is not None:
+            self._unwatch(stream)
+            self._tell(decision, ordinal, fact, AttentionKind.SETTLED, code)
+
+    def _tell(
+        self, decision: Decision, ordinal: int, fact: AnyFact, kind: AttentionKind, code: str
+    ) -> None:
+        raised = AttentionRaised(
+            kind=kind,
+            action=fact.action,
+            stream=decision.stream,
+            version=fact.version,
+            code=code,
+            decided_at=decision.decided_at,
+            ledger_partition=self.partition,
+            ledger_offset=decision.at,
+            ordinal=ordinal,
+        )
+        self._untold.append(_Untold(attention_notice(raised), decision.at, decision.epoch))
+
+    def _now_unknown(self, action: str, stream: str) -> None:
+        if action in self._unknown:
+            return
+        self._unknown[action] = stream
+        key = stream.encode()
+        self._watched[key] = self._watched.get(key, 0) + 1
+        while len(self._unknown) > UNKNOWN_WATCHED_MAX:
+            _, forgotten = self._unknown.popitem(last=False)
+            self._unwatch(forgotten)
+
+    def _unwatch(self, stream: str) -> None:
+        key = stream.encode()
+        self._watched[key] -= 1
+        if not self._watched[key]:
+            del self._watched[key]

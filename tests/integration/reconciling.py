@@ -1,0 +1,226 @@
+"""What tests of the reconciler and the inquirer need: signed webhooks as the door writes them, both
+processes as tasks beside an installation, and what came of it on topics and in tables.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import asyncpg
+from standardwebhooks import Webhook
+
+from ledger.core.inputs import Evidence
+from ledger.core.money import Money
+from ledger.log.envelope import read_input
+from ledger.log.port import Record
+from ledger.log.quarantine import QuarantinedRecord
+from ledger.log.steady import SteadyAppender
+from ledger.log.topics import Topic, partition_of
+from ledger.log.webhook_record import WebhookReceived, webhook_key, webhook_outgoing
+from projections.migrate import migrate
+from reconciler.providers.port import Finder, WebhookMapping
+from reconciler.providers.simulated.api import Event, EventData, EventType, Metadata
+from reconciler.providers.simulated.mapping import SimulatedMapping
+from reconciler.receiving import WebhookDesk
+from reconciler.webhooks import Verified, verify
+from streams.agents import add_attention_agent, add_webhook_agent
+from streams.app import AppSettings, build_app
+from streams.attention import AttentionWindow
+from streams.clock import wall_ms
+from streams.inquirer import Inquirer
+from tests.integration.faust_kit import Running, run_as_task
+from tests.integration.installation import PARTITIONS, Installation
+
+SECRET = "whsec_cmVjb25jaWxlciBpbnRlZ3JhdGlvbiB0ZXN0cw=="
+MONEY = Money(minor=4_990, currency="EUR")
+KEY = "charge:v1:acme:renewal-1"
+SIMULATED: Mapping[str, WebhookMapping] = {"simulated": SimulatedMapping()}
+
+
+def settlement(
+    event_id: str,
+    *,
+    reference: str | None = "ch_1",
+    action_key: str | None = None,
+    account: str = "main",
+    verified_for: str = "main",
+    event_type: EventType = "effect.settled",
+) -> WebhookReceived:
+    """A webhook of the simulated provider, signed, verified and written down as the door does."""
+    event = Event(
+        id=event_id,
+        type=event_type,
+        account=account,
+        created_at=wall_ms(),
+        data=EventData(
+            effect_id=reference,
+            operation="charge",
+            target="order:A-1842",
+            description=None,
+            amount=MONEY,
+            key=None,
+            reference=None,
+            metadata=Metadata(action_key=action_key),
+        ),
+    )
+    raw = event.model_dump_json().encode()
+    now = datetime.now(UTC)
+    headers = {
+        "webhook-id": event_id,
+        "webhook-timestamp": str(int(now.timestamp())),
+        "webhook-signature": Webhook(SECRET).sign(event_id, now, raw.decode()),
+    }
+    verified = verify(raw, headers, [SECRET], int(time.time() * 1000))
+    assert isinstance(verified, Verified)
+    return WebhookReceived.of(
+        raw,
+        provider="simulated",
+        account=verified_for,
+        event_id=verified.event_id,
+        sent_at=verified.sent_at,
+        headers=headers,
+    )
+
+
+async def receive(one: Installation, *webhooks: WebhookReceived) -> list[tuple[int, int]]:
+    """Write webhooks to their topic; where each stands."""
+    places = []
+    for webhook in webhooks:
+        partition = partition_of(webhook_key(webhook), PARTITIONS)
+        (offset,) = await one.put(Topic.WEBHOOKS, partition, webhook_outgoing(webhook))
+        places.append((partition, offset))
+    return places
+
+
+async def all_records(one: Installation, topic: Topic) -> list[Record]:
+    """Everything on a topic now."""
+    return [
+        record
+        for partition in range(PARTITIONS)
+        for record in await one.records(topic.value, partition)
+    ]
+
+
+async def evidence(one: Installation) -> list[Evidence]:
+    """Everything on the topic `evidence` now, checked to stand where its stream lives."""
+    found = []
+    for record in await all_records(one, Topic.EVIDENCE):
+        given = read_input(record)
+        if isinstance(given, Evidence):
+            assert record.key is not None
+            assert record.partition == partition_of(record.key.decode(), PARTITIONS)
+            found.append(given)
+    return found
+
+
+async def quarantine(one: Installation) -> list[QuarantinedRecord]:
+    """Everything on the topic `quarantine` now."""
+    return [
+        QuarantinedRecord.model_validate_json(_data_of(record.value))
+        for record in await all_records(one, Topic.QUARANTINE)
+    ]
+
+
+def _data_of(value: bytes) -> bytes:
+    return value[value.index(b'"data":') + len(b'"data":') : -1]
+
+
+async def rows(pool: asyncpg.Pool) -> dict[tuple[int, int], asyncpg.Record]:
+    """Every webhook's row by where it stands."""
+    found = await pool.fetch("select * from actionledger.webhooks")
+    return {(row["partition"], row["topic_offset"]): row for row in found}
+
+
+async def rows_become(pool: asyncpg.Pool, count: int) -> dict[tuple[int, int], asyncpg.Record]:
+    """Wait until so many webhooks have a row."""
+    async with asyncio.timeout(30):
+        while len(found := await rows(pool)) < count:
+            await asyncio.sleep(0.05)
+    return found
+
+
+async def classified(pool: asyncpg.Pool, place: tuple[int, int], classification: str) -> None:
+    """Wait until a webhook's row says this."""
+    async with asyncio.timeout(30):
+        while True:
+            row = (await rows(pool)).get(place)
+            if row is not None and row["classification"] == classification:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def know_reference(pool: asyncpg.Pool, reference: str, *action_keys: str) -> None:
+    """Let the read model know a provider reference, as the projector does, with its notice."""
+    async with pool.acquire() as connection, connection.transaction():
+        for action_key in action_keys:
+            await connection.execute(
+                "insert into actionledger.provider_references values"
+                " ('main', $1, $2, 'acme', 'acme/renewal-1', 'simulated', now(), 0, 7)",
+                reference,
+                action_key,
+            )
+        await connection.execute("select pg_notify('actionledger_changed', '0:8')")
+
+
+@dataclass
+class Reconciling:
+    """The reconciler's processes beside an installation."""
+
+    one: Installation
+    pool: asyncpg.Pool
+    appender: SteadyAppender
+    window: AttentionWindow
+    reconciler: Running
+
+    async def inquirer(self, finders: Mapping[str, Finder] | None = None) -> Inquirer:
+        """Start an inquirer and wait until it is up to date."""
+        inquirer = Inquirer(self.one.log, finders or {}, pool=self.pool, sweep_ms=500)
+        await self.one._start(inquirer.run, inquirer.ready)
+        return inquirer
+
+
+def desk(
+    one: Installation,
+    pool: asyncpg.Pool,
+    appender: SteadyAppender,
+    mappings: Mapping[str, WebhookMapping] = SIMULATED,
+) -> WebhookDesk:
+    """What the webhook agent hands its records to."""
+    return WebhookDesk(appender, pool, mappings, partitions=PARTITIONS, now_ms=wall_ms)
+
+
+@contextlib.asynccontextmanager
+async def migrated(database_url: str) -> AsyncIterator[asyncpg.Pool]:
+    """A pool on a database with every table."""
+    async with asyncpg.create_pool(database_url, min_size=1, max_size=5) as pool:
+        async with pool.acquire() as connection:
+            await migrate(connection)
+        yield pool
+
+
+@contextlib.asynccontextmanager
+async def reconciling(
+    one: Installation,
+    database_url: str,
+    mappings: Mapping[str, WebhookMapping] = SIMULATED,
+) -> AsyncIterator[Reconciling]:
+    """Run a reconciler on an installation and a database of its own."""
+    prefix = one.log.prefix
+    settings = AppSettings(one.log.bootstrap, f"{prefix}reconciler", commit_interval_ms=100)
+    appender = SteadyAppender(one.log.appender)
+    window = AttentionWindow()
+    async with migrated(database_url) as pool:
+        app = build_app(settings)
+        add_webhook_agent(app, desk(one, pool, appender, mappings), prefix=prefix)
+        add_attention_agent(app, window, appender, prefix=prefix)
+        running = run_as_task(app, settings)
+        try:
+            yield Reconciling(one, pool, appender, window, running)
+        finally:
+            while one.tasks:
+                await one.crash()
+            await running.stopped()
+            await appender.close()

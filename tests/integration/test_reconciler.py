@@ -1,0 +1,243 @@
+"""Webhooks from the topic to evidence, on the real Kafka and the real Postgres."""
+
+import asyncio
+import base64
+import hashlib
+
+import pytest
+
+from ledger.core.inputs import EvidenceKind, Meaning
+from ledger.log.port import Outgoing
+from ledger.log.steady import SteadyAppender
+from ledger.log.topics import Topic, partition_of
+from ledger.log.webhook_record import webhook_key
+from reconciler.parking import parked_counts
+from reconciler.providers.port import MappedWebhook, Unrecognised
+from reconciler.providers.simulated.mapping import SimulatedMapping
+from reconciler.receiving import FAULT
+from reconciler.sweeping import sweep_parked
+from streams.clock import wall_ms
+from tests.integration.installation import PARTITIONS, installed
+from tests.integration.reconciling import (
+    KEY,
+    MONEY,
+    all_records,
+    classified,
+    desk,
+    evidence,
+    know_reference,
+    migrated,
+    quarantine,
+    receive,
+    reconciling,
+    rows_become,
+    settlement,
+)
+from tests.servers import Addresses
+
+DAY_MS = 24 * 3_600_000
+OTHER = "charge:v1:acme:renewal-2"
+
+
+async def test_our_key_in_the_metadata_makes_evidence(
+    servers: Addresses, database_url: str
+) -> None:
+    """A signed webhook that carries our key is evidence about its action, and a matched row."""
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        webhook = settlement("evt_1", action_key=KEY)
+        (place,) = await receive(one, webhook)
+        row = (await rows_become(all_.pool, 1))[place]
+        assert (row["classification"], row["action_key"]) == ("matched", KEY)
+        assert (row["matched_by"], row["reason"]) == ("metadata", None)
+        assert row["mapping_hash"].startswith("sha256:")
+        (found,) = await evidence(one)
+        assert (found.key, found.kind, found.meaning) == (
+            KEY,
+            EvidenceKind.WEBHOOK,
+            Meaning.EFFECT,
+        )
+        assert (found.reference, found.money, found.account) == ("ch_1", MONEY, "main")
+        assert found.source_id == "webhook:simulated:main:evt_1"
+        assert found.raw_sha256 == webhook.sha256
+
+
+async def test_a_known_reference_makes_evidence(servers: Addresses, database_url: str) -> None:
+    """Reference first, webhook second: it is matched when it comes."""
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        await know_reference(all_.pool, "ch_1", KEY)
+        (place,) = await receive(one, settlement("evt_1"))
+        row = (await rows_become(all_.pool, 1))[place]
+        assert (row["classification"], row["matched_by"]) == ("matched", "reference")
+        assert [found.key for found in await evidence(one)] == [KEY]
+
+
+async def test_a_webhook_before_its_reference_is_parked_and_then_matched(
+    servers: Addresses, database_url: str
+) -> None:
+    """Webhook first, reference second: the inquirer's sweep makes the same evidence, once."""
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        await all_.inquirer()
+        (place,) = await receive(one, settlement("evt_1"))
+        row = (await rows_become(all_.pool, 1))[place]
+        assert (row["classification"], row["reason"]) == ("parked", "reference_unknown")
+        assert await evidence(one) == []
+        await know_reference(all_.pool, "ch_1", KEY)
+        await classified(all_.pool, place, "matched")
+        (found,) = await evidence(one)
+        assert (found.key, found.source_id) == (KEY, "webhook:simulated:main:evt_1")
+        again = await sweep_parked(all_.pool, all_.appender, partitions=PARTITIONS, now_ms=wall_ms)
+        assert again == 0
+        assert len(await evidence(one)) == 1
+
+
+async def test_c055_two_deliveries_on_two_nodes_count_once(
+    servers: Addresses, database_url: str
+) -> None:
+    """C055: of deliveries of one event handled at the same moment by two processes, one row
+    decides, and whatever evidence was written names one source.
+    """
+    async with migrated(database_url) as pool, installed(servers.kafka_bootstrap) as one:
+        webhook = settlement("evt_1", action_key=KEY)
+        places = [*await receive(one, webhook), *await receive(one, webhook)]
+        records = await all_records(one, Topic.WEBHOOKS)
+        appenders = [SteadyAppender(one.log.appender) for _ in range(2)]
+        nodes = [desk(one, pool, appender) for appender in appenders]
+        await asyncio.gather(
+            *(node.handle([record]) for node, record in zip(nodes, records, strict=True))
+        )
+        found = await rows_become(pool, 2)
+        assert set(found) == set(places)
+        assert sorted(row["classification"] for row in found.values()) == ["duplicate", "matched"]
+        assert len({given.source_id for given in await evidence(one)}) == 1
+        for appender in appenders:
+            await appender.close()
+
+
+async def test_a_redelivery_is_a_row_and_no_more_evidence(
+    servers: Addresses, database_url: str
+) -> None:
+    """An event that was told before is recorded as repeated and told no second time."""
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        webhook = settlement("evt_1", action_key=KEY)
+        (first,) = await receive(one, webhook)
+        await classified(all_.pool, first, "matched")
+        (second,) = await receive(one, webhook)
+        await classified(all_.pool, second, "duplicate")
+        assert len(await evidence(one)) == 1
+
+
+async def test_a_batch_read_again_changes_nothing(servers: Addresses, database_url: str) -> None:
+    """After a crash the same records are handled again: same rows, no further evidence."""
+    async with migrated(database_url) as pool, installed(servers.kafka_bootstrap) as one:
+        webhook = settlement("evt_1", action_key=KEY)
+        await receive(one, webhook, settlement("evt_2", reference="ch_2"), webhook)
+        records = await all_records(one, Topic.WEBHOOKS)
+        appender = SteadyAppender(one.log.appender)
+        for _ in range(2):
+            await desk(one, pool, appender).handle(records)
+            found = await rows_become(pool, 3)
+            kinds = sorted(row["classification"] for row in found.values())
+            assert kinds == ["duplicate", "matched", "parked"]
+            assert len(await evidence(one)) == 1
+        await appender.close()
+
+
+@pytest.mark.case("C149")
+async def test_c149_poison_is_set_aside_and_those_behind_it_go_on(
+    servers: Addresses, database_url: str
+) -> None:
+    """C149: an unreadable record stands in quarantine with its bytes, place and hash; the webhooks
+    behind it in the same partition are handled.
+    """
+    poison = b"{bad"
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        webhooks = [settlement(f"evt_{number}", action_key=KEY) for number in range(40)]
+        in_line = [w for w in webhooks if partition_of(webhook_key(w), PARTITIONS) == 0]
+        await receive(one, *in_line[:3])
+        (at,) = await one.put(Topic.WEBHOOKS, 0, Outgoing(b"key", poison))
+        await receive(one, *in_line[3:])
+        await rows_become(all_.pool, len(in_line))
+        assert {found.source_id for found in await evidence(one)} == {
+            f"webhook:simulated:main:{webhook.event_id}" for webhook in in_line
+        }
+        (aside,) = await quarantine(one)
+        assert (aside.topic, aside.partition, aside.offset) == ("webhooks", 0, at)
+        assert aside.reason == "not_json"
+        assert aside.sha256 == hashlib.sha256(poison).hexdigest()
+        assert base64.b64decode(aside.value_base64) == poison
+
+
+class Stumbling(SimulatedMapping):
+    """A mapping with a fault of ours in it."""
+
+    def map(self, raw: bytes) -> MappedWebhook | Unrecognised:
+        """Fail on one event, against the port's word."""
+        if b"evt_bad" in raw:
+            raise ZeroDivisionError("a fault of ours")
+        return super().map(raw)
+
+
+async def test_a_fault_of_ours_sets_one_record_aside(servers: Addresses, database_url: str) -> None:
+    """A record on which our code fails stands in quarantine; those beside it are handled."""
+    mappings = {"simulated": Stumbling()}
+    async with (
+        installed(servers.kafka_bootstrap) as one,
+        reconciling(one, database_url, mappings) as all_,
+    ):
+        names = ["evt_1", "evt_bad", "evt_2", "evt_3"]
+        await receive(one, *(settlement(name, action_key=KEY) for name in names))
+        found = await rows_become(all_.pool, 3)
+        assert {row["classification"] for row in found.values()} == {"matched"}
+        (aside,) = await quarantine(one)
+        assert aside.reason == FAULT
+        assert "ZeroDivisionError" in aside.detail
+
+
+async def test_a_webhook_proves_nothing_on_an_account_that_did_not_sign_it(
+    servers: Addresses, database_url: str
+) -> None:
+    """A secret of one account cannot settle an action on another."""
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        forged = settlement("evt_1", action_key=KEY, account="main", verified_for="sandbox")
+        (place,) = await receive(one, forged)
+        row = (await rows_become(all_.pool, 1))[place]
+        assert (row["classification"], row["reason"]) == ("parked", "account_differs")
+        assert await evidence(one) == []
+
+
+async def test_a_reference_of_two_actions_is_a_case_and_not_a_match(
+    servers: Addresses, database_url: str
+) -> None:
+    """Parked, then known under two actions: it waits for a person and is swept no more."""
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        (place,) = await receive(one, settlement("evt_1"))
+        await classified(all_.pool, place, "parked")
+        await know_reference(all_.pool, "ch_1", KEY, OTHER)
+        assert (
+            await sweep_parked(all_.pool, all_.appender, partitions=PARTITIONS, now_ms=wall_ms) == 0
+        )
+        row = (await rows_become(all_.pool, 1))[place]
+        assert (row["classification"], row["reason"]) == ("parked", "reference_ambiguous")
+        assert await evidence(one) == []
+
+
+async def test_parked_is_a_question_of_time(servers: Addresses, database_url: str) -> None:
+    """After thirty days a webhook is no longer parked and no reference matches it any more; what no
+    mapping understands is counted beside.
+    """
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        strange = settlement("evt_2").model_copy(update={"provider": "unheard-of"})
+        await receive(one, settlement("evt_1"), strange)
+        await rows_become(all_.pool, 2)
+        counts = {"parked:reference_unknown": 1, "unrecognised:provider_unknown": 1}
+        async with all_.pool.acquire() as connection:
+            assert await parked_counts(connection, now_ms=wall_ms()) == counts
+            late_ms = wall_ms() + 30 * DAY_MS
+            assert await parked_counts(connection, now_ms=late_ms) == {}
+            assert await parked_counts(connection, now_ms=wall_ms() - DAY_MS) == {}
+        await know_reference(all_.pool, "ch_1", KEY)
+        late = await sweep_parked(
+            all_.pool, all_.appender, partitions=PARTITIONS, now_ms=lambda: late_ms
+        )
+        assert late == 0
+        assert await evidence(one) == []
