@@ -18,10 +18,11 @@ from typing import Any
 import asyncpg
 
 from ledger.log.follow import genesis_of
-from ledger.log.kafka import KafkaLog, TruncatedLogError
+from ledger.log.kafka import KafkaLog
 from ledger.log.port import AppendUnknownError, Outgoing
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
+from ledger.log.trouble import TruncatedLogError
 from projections.changes import listening
 from reconciler.evidence import lookup_evidence, lookup_record
 from reconciler.providers.port import Finder, Inconclusive, Lookup
@@ -100,12 +101,12 @@ class Inquirer:
     # Following
 
     async def _round(self, tasks: asyncio.TaskGroup) -> None:
-        if self._seen_generation != self._share.generation:
-            async with self._share.round:
+        async with self._share.round:
+            if not self._share.is_changing and self._seen_generation != self._share.generation:
                 await self._take_partitions()
         records = await self._share.read(limits.LEDGER_READ_MS)
         async with self._share.round:
-            if self._seen_generation != self._share.generation:
+            if self._share.is_changing or self._seen_generation != self._share.generation:
                 return
             for record in records:
                 self._followed[record.partition].feed(record)
@@ -114,7 +115,7 @@ class Inquirer:
                     followed.caught_up()
                 await self._tell(partition, followed)
                 self._begin_lookups(tasks, followed)
-            if self._share.is_member and all(one.is_current for one in self._followed.values()):
+            if all(one.is_current for one in self._followed.values()):
                 self.ready.set()
         if mono_ms() - self._saved_mono_ms >= limits.POSITIONS_SAVED_MS:
             await self._save_positions()
@@ -139,6 +140,7 @@ class Inquirer:
             self._followed[partition] = followed
             self._ends[partition] = end
         self._paused.clear()
+        await self._share.drop()
         for partition, followed in self._followed.items():
             self._share.read_from(partition, followed.next_offset)
 

@@ -14,6 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from streams.app import AppSettings, SafeApp, build_app, run_app
 
 PATIENCE_SECONDS = 30.0
+POLL_SECONDS = 0.05
 
 
 async def until(holds: Callable[[], bool], what: str) -> None:
@@ -21,7 +22,7 @@ async def until(holds: Callable[[], bool], what: str) -> None:
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not holds():
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
         raise AssertionError(f"it never happened: {what}") from None
 
@@ -107,7 +108,7 @@ class Workshop:
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while (found := await self.committed(partition)) != offset:
-                    await asyncio.sleep(0.05)
+                    await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
             raise AssertionError(f"committed stays {found}, not {offset}") from None
 

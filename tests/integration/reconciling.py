@@ -31,7 +31,7 @@ from streams.app import AppSettings, build_app
 from streams.attention import AttentionWindow
 from streams.clock import wall_ms
 from streams.inquirer import Inquirer
-from tests.integration.faust_kit import Running, run_as_task
+from tests.integration.faust_kit import POLL_SECONDS, Running, run_as_task
 from tests.integration.installation import PARTITIONS, Installation
 
 SECRET = "whsec_cmVjb25jaWxlciBpbnRlZ3JhdGlvbiB0ZXN0cw=="
@@ -138,7 +138,7 @@ async def rows_become(pool: asyncpg.Pool, count: int) -> dict[tuple[int, int], a
     """Wait until so many webhooks have a row."""
     async with asyncio.timeout(30):
         while len(found := await rows(pool)) < count:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(POLL_SECONDS)
     return found
 
 
@@ -149,7 +149,7 @@ async def classified(pool: asyncpg.Pool, place: tuple[int, int], classification:
             row = (await rows(pool)).get(place)
             if row is not None and row["classification"] == classification:
                 return
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 async def know_reference(pool: asyncpg.Pool, reference: str, *action_keys: str) -> None:

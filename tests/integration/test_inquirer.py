@@ -17,6 +17,7 @@ from reconciler.providers.registry import ProviderSettings, finders, performers
 from reconciler.providers.simulated.api import API_KEY_PREFIX
 from streams.inquirer import Inquirer
 from tests.contract.stage import ProviderProcess
+from tests.integration.faust_kit import POLL_SECONDS
 from tests.integration.installation import (
     CATALOGUE,
     PARTITIONS,
@@ -76,7 +77,7 @@ async def told(one: Installation, count: int) -> list[AttentionRaised]:
     """Wait until so much was told."""
     async with asyncio.timeout(30):
         while len(found := await notices(one)) < count:
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(POLL_SECONDS)
     return found
 
 
@@ -107,7 +108,7 @@ async def test_a_lost_answer_is_found_by_looking_it_up(
             assert (over.kind, over.code) == (AttentionKind.SETTLED, "completed:lookup")
             async with asyncio.timeout(20):
                 while sum(all_.window.counts().values()) < 2:
-                    await asyncio.sleep(0.05)
+                    await asyncio.sleep(POLL_SECONDS)
         await performer.close()
         await finder.close()
 
@@ -209,7 +210,7 @@ async def test_a_question_at_work_in_a_crash_is_asked_by_the_next(
             await client.propose(proposal, timeout_ms=10_000)
             async with asyncio.timeout(20):
                 while not stuck.asked:
-                    await asyncio.sleep(0.05)
+                    await asyncio.sleep(POLL_SECONDS)
             await one.crash()
             finder = Scripted(Found("ch_1", proposal.request.money, {}, proposal.key))
             second = Inquirer(one.log, {"simulated": finder}, pool=pool)
@@ -243,7 +244,7 @@ async def test_a_saved_position_is_where_the_next_begins(
                 }
                 if {row["partition"]: row["next_offset"] for row in saved} == ends:
                     break
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(POLL_SECONDS)
         await one.stop()
         second = Inquirer(one.log, {}, pool=pool)
         await one._start(second.run, second.ready)
@@ -270,7 +271,7 @@ async def test_a_finder_that_breaks_its_word_is_an_inconclusive_answer(
             await client.propose(proposal, timeout_ms=10_000)
             async with asyncio.timeout(20):
                 while not (found := await evidence(one)):
-                    await asyncio.sleep(0.1)
+                    await asyncio.sleep(POLL_SECONDS)
         assert (found[0].meaning, found[0].code) == (Meaning.INCONCLUSIVE, "finder_failed")
         await performer.close()
 
@@ -288,7 +289,7 @@ async def test_two_inquirers_share_the_partitions(servers: Addresses, database_u
 
         async with asyncio.timeout(30):
             while followed() != list(range(PARTITIONS)) or not all(one._followed for one in both):
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(POLL_SECONDS)
             await one.stop(0)
             while sorted(both[1]._followed) != list(range(PARTITIONS)):
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(POLL_SECONDS)
