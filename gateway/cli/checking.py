@@ -189,8 +189,8 @@ def _action(done: "Replay", key: str) -> dict[str, Any] | None:
 
 def _show_replay(console: "Console", result: "Mapping[str, Any]") -> None:
     console.print(
-        f"Folded {result['decisions']:,} decisions with {result['facts']:,} facts of "
-        f"{result['streams']:,} streams."
+        f"Folded decisions: {result['decisions']:,}, facts: {result['facts']:,}, streams: "
+        f"{result['streams']:,}."
     )
     for status, count in result["actions_by_status"].items():
         console.print(f"  {status:<18}{count:>8,}")
@@ -212,9 +212,9 @@ def _show_replay(console: "Console", result: "Mapping[str, Any]") -> None:
             "this program folds otherwise than the one that wrote them."
         )
     else:
-        moved = f"; {result['moved_on']:,} have moved on since" if result["moved_on"] else ""
+        moved = f"; moved on since: {result['moved_on']:,}" if result["moved_on"] else ""
         console.print(
-            f"[green]✓[/] {result['compared']:,} streams in the database are what the log says"
+            f"[green]✓[/] Compared with the database: {result['compared']:,}, all as the log says"
             f"{moved}."
         )
 

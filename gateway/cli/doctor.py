@@ -135,7 +135,7 @@ async def _local(settings: "Settings") -> str:
         names = ", ".join(f"{one.name} ({one.phase.value})" for one in bad)
         raise FoundError(f"Not running: {names}.", hint=f"See {bad[0].log}.")
     again = sum(one.restarts for one in found.processes)
-    return f"{found.phase.value}, {len(found.processes)} processes, {again} restarts"
+    return f"{found.phase.value}, {len(found.processes)} programs, started again: {again}"
 
 
 # --- the installation --------------------------------------------------------------------------
@@ -204,7 +204,7 @@ async def _lag(settings: "Settings") -> str:
 
 
 async def _clock(settings: "Settings") -> str:
-    """Compare this machine's clock with the broker's, by an append that nobody reads."""
+    """Compare this machine's clock with that of the database; the broker's needs a write."""
     from gateway.wiring.installation import open_log
     from ledger.log.follow import published_catalogue
     from streams.clock import wall_ms

@@ -65,7 +65,13 @@ def up(
             await prepare(cache, report)
             return await start(folder, cache, local_services(), wanted_ports=wanted, report=report)
 
-    running = asyncio.run(work())
+    try:
+        running = asyncio.run(work())
+    except KeyboardInterrupt:
+        from gateway.local.control import down as end
+
+        asyncio.run(end(folder))  # whoever interrupts a start does not want half of it
+        raise
     took_ms = round((time.monotonic() - started_s) * 1_000)
     result = {**_places(folder, running), "took_ms": took_ms}
     if not foreground:
@@ -93,7 +99,10 @@ def _ports(folder: Path, given: list[str]) -> dict[str, int]:
     for text in given:
         name, _, number = text.partition("=")
         if not name or not number.isdigit() or int(number) > PORT_MAX:
-            raise UsageError(f"--port {text} is not NAME=PORT.", hint="Write gateway=8788.")
+            raise UsageError(
+                f"--port {text} is not NAME=PORT with a port up to {PORT_MAX}.",
+                hint="Write gateway=8788.",
+            )
         wanted[name] = int(number)
     state = read_state(folder)
     is_new = state is None or "gateway" not in state.ports

@@ -65,7 +65,8 @@ class Supervisor:
                 work.cancel()
         except* LocalError as trouble:
             failure = _first(trouble)
-            logger.error("supervisor_start_failed", extra={"reason": failure.message})  # noqa: TRY400 - told
+            # Without a stack: it is known trouble, and told.
+            logger.error("supervisor_start_failed", extra={"reason": failure.message})  # noqa: TRY400
         finally:
             await self._stop_all()
         if failure is None:

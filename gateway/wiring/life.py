@@ -96,10 +96,12 @@ async def _lived(name: str, work: Work, heartbeat: Path | None) -> int:
 
 
 def _tell(name: str, failure: Exception) -> None:
-    """One line that says why; with the stack where it is a fault of ours and not known trouble."""
+    """Say why, last of all: supervisors show the last line. A fault of ours has its stack first."""
     reason = first_of(failure)
-    stack = None if isinstance(reason, LedgerError) else failure
-    logger.error("process_failed", extra={"program": name, "reason": str(reason)}, exc_info=stack)
+    if not isinstance(reason, LedgerError):
+        logger.error("process_fault", extra={"program": name}, exc_info=failure)
+    told = str(reason) or type(reason).__name__
+    logger.error("process_failed", extra={"program": name, "reason": told})
 
 
 def first_of(failure: BaseException) -> BaseException:
