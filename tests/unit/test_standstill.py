@@ -1,0 +1,79 @@
+"""Standing still is not having nothing to do, and trouble is not a bad record."""
+
+import asyncpg
+import pytest
+from faust.types import TP
+
+from ledger.core.errors import LedgerError
+from ledger.log.port import AppendUnknownError
+from reconciler.receiving import is_trouble
+from streams.watchdog import Progress
+
+HERE, THERE = TP("webhooks", 0), TP("webhooks", 1)
+
+
+def test_nothing_to_do_is_no_standstill() -> None:
+    """An app that handled everything may be idle for any time."""
+    progress = Progress({})
+    for now_ms in range(0, 1_000_000, 1_000):
+        assert progress.see({HERE: 5}, {HERE: 5}, now_ms) == 0
+
+
+def test_work_that_nobody_handles_is_a_standstill() -> None:
+    """Time counts from the first look at which work lay there and nothing had moved."""
+    progress = Progress({})
+    assert progress.see({HERE: 5}, {HERE: 9}, 0) == 0
+    assert progress.see({HERE: 5}, {HERE: 9}, 1_000) == 0
+    assert progress.see({HERE: 5}, {HERE: 9}, 3_000) == 2_000
+
+
+def test_any_progress_is_progress() -> None:
+    """One handled event on any partition begins the time anew, however much lies elsewhere."""
+    progress = Progress({})
+    progress.see({HERE: 5, THERE: 0}, {HERE: 9, THERE: 9}, 0)
+    progress.see({HERE: 5, THERE: 0}, {HERE: 9, THERE: 9}, 1_000)
+    assert progress.see({HERE: 5, THERE: 1}, {HERE: 9, THERE: 9}, 9_000) == 0
+    assert progress.see({HERE: 5, THERE: 1}, {HERE: 9, THERE: 9}, 10_000) == 0
+    assert progress.see({HERE: 5, THERE: 1}, {HERE: 9, THERE: 9}, 11_000) == 1_000
+
+
+def test_a_rebalance_begins_the_time_anew() -> None:
+    """Without partitions there is no work, and afterwards the time runs from new."""
+    progress = Progress({HERE: 5})
+    progress.see({HERE: 5}, {HERE: 9}, 0)
+    assert progress.see({}, {}, 50_000) == 0
+    assert progress.see({HERE: 5}, {HERE: 9}, 60_000) == 0
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        AppendUnknownError("not acknowledged", hint="again"),
+        LedgerError("nobody answers", hint="wait"),
+        ConnectionRefusedError(),
+        TimeoutError(),
+        asyncpg.CannotConnectNowError(),
+        asyncpg.DeadlockDetectedError(),
+        asyncpg.UndefinedTableError(),
+        asyncpg.InterfaceError("the connection is closed"),
+    ],
+)
+def test_what_may_pass_is_trouble(failure: Exception) -> None:
+    """The surroundings' failures are waited for."""
+    assert is_trouble(failure)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        asyncpg.CharacterNotInRepertoireError(),
+        asyncpg.CheckViolationError(),
+        asyncpg.exceptions.DataError("not a text"),
+        UnicodeEncodeError("utf-8", "\ud83d", 0, 1, "surrogates not allowed"),
+        ZeroDivisionError(),
+        KeyError("missing"),
+    ],
+)
+def test_what_a_record_brings_about_is_its_own(failure: Exception) -> None:
+    """Waiting would not help: the record is set aside and those behind it go on."""
+    assert not is_trouble(failure)
