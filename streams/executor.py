@@ -30,6 +30,9 @@ READ_MS = 500
 OFFER_RENEW_SECONDS = 2.0
 OFFER_CHECK_SECONDS = 0.02
 OFFER_VALID_MS = 6_000
+WITHDRAWN_MS = 300
+"""How long a start may still come after all offers were taken back: owners read offers at once."""
+
 SLOTS_DEFAULT = 256
 MARGIN_MS_DEFAULT = 1_000
 SKEW_MS_DEFAULT = 5_000
@@ -91,6 +94,7 @@ class Executor:
                     if self.ready.is_set():
                         beat()
                 offering.cancel()
+                await self._withdraw()
         finally:
             await self._reader.close()
             await self._appender.close()
@@ -123,6 +127,19 @@ class Executor:
             await asyncio.gather(*(self._send_offer(part) for part in due))
             self.ready.set()
             await asyncio.sleep(OFFER_CHECK_SECONDS)
+
+    async def _withdraw(self) -> None:
+        """Take every offer back, and decline at once what was started before that was heard: else
+        it would wait for its lease to lapse.
+        """
+        self._hands.withdraw()
+        await asyncio.gather(*(self._send_offer(part) for part in range(self._partitions)))
+        until = mono_ms() + WITHDRAWN_MS
+        while mono_ms() < until:
+            for record in await self._reader.read(timeout_ms=WITHDRAWN_MS // 10):
+                for assignment in self._hands.feed(record):
+                    await self._tell(assignment, assignment.decline("stopping"))
+                    self._hands.ended(assignment)
 
     async def _send_offer(self, partition: int) -> None:
         offered = self._hands.offer(partition, mono_ms(), valid_ms=OFFER_VALID_MS)

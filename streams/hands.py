@@ -172,6 +172,10 @@ class Hands:
         free = self._free(partition)
         return place.is_current and free > 0 and known * 2 <= free
 
+    def withdraw(self) -> None:
+        """Nothing is free from now on: the next offer of a partition takes back the one before."""
+        self._slots = dict.fromkeys(self._slots, 0)
+
     def _free(self, partition: int) -> int:
         return max(0, self._slots[partition] - self._places[partition].outstanding)
 

@@ -101,3 +101,21 @@ async def test_a_stopped_executor_finishes_its_calls_and_reports_them(servers: A
             await stopping
             done = await settled(client, proposal.key, "completed", "unknown")
     assert done.status == "completed"
+
+
+async def test_a_stopped_executor_takes_its_offers_back(servers: Addresses) -> None:
+    """After a graceful stop nothing is started for it: the action waits for the next executor."""
+    gate = asyncio.Event()
+    gate.set()
+    gone, next_one = Watched(gate), Watched(gate)
+    async with installed(servers.kafka_bootstrap) as one:
+        await one.processor()
+        await one.executor(gone)
+        async with LedgerClient(one.log, PARTITIONS) as client:
+            await one.stop()
+            proposals = [charge(f"between-{number}") for number in range(PARTITIONS * 2)]
+            await asyncio.gather(*(client.propose(p, timeout_ms=20_000) for p in proposals))
+            await one.executor(next_one)
+            done = [await settled(client, p.key, "completed", "unknown") for p in proposals]
+    assert {progress.status for progress in done} == {"completed"}
+    assert gone.calls == []
