@@ -303,6 +303,7 @@ def test_a_fault_of_ours_stops_one_input_and_not_the_partition() -> None:
     answer = made(record(tick(), topic="internal"), late)
     assert answer.decision.quarantined is not None
     assert answer.decision.quarantined.reason == "broken_invariant"
+    assert answer.decision.stream == STREAM
 
     def fails(operation: str, declined_by: frozenset[str]) -> Offer | None:
         raise ZeroDivisionError("a fault of ours")

@@ -1,0 +1,346 @@
+"""The judge: reads the log and the provider's book, nothing else, and trusts no code of ours.
+
+Acceptance and the fold are written here a second time, plainly and slowly, over the JSON of the
+records. Each law says which invariant it holds; the first that is broken ends the history.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ledger.log.simulated import SimulatedLog
+from tests.simulation.catalogue import (
+    CARELESS,
+    CLASSES,
+    KEY_MARGIN_MS,
+    KEY_WINDOW_MS,
+    LAG_MS,
+    SETTLE_MS,
+    SKEW_MS,
+)
+from tests.simulation.provider import Entry
+
+Json = dict[str, Any]
+ANSWERS = ("facts", "refused", "unchanged", "quarantined", "adopted")
+FINAL = {"completed", "failed", "cancelled", "expired"}
+NO_EFFECT = {"failed", "cancelled", "expired"}
+OUTCOMES = {
+    "attempt.declined": "declined",
+    "attempt.succeeded": "succeeded",
+    "attempt.refused": "refused",
+    "attempt.not_sent": "not_sent",
+    "attempt.unresolved": "unresolved",
+    "attempt.absent": "absent",
+}
+ENDS = {
+    "action.completed": "completed",
+    "action.failed": "failed",
+    "action.cancelled": "cancelled",
+    "action.expired": "expired",
+}
+
+
+class BrokenLawError(AssertionError):
+    """A history that must not be."""
+
+
+@dataclass
+class PlainAttempt:
+    """A start and what became of it."""
+
+    start: Json
+    decided_at: int
+    landed_at: int
+    outcome: str = "running"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may have had its effect."""
+        return self.outcome in {"running", "unresolved"}
+
+
+@dataclass
+class PlainAction:
+    """What the facts of one action say, in their order."""
+
+    key: str
+    intent: Json
+    version: int = 1
+    status: str = "proposed"
+    attempts: list[PlainAttempt] = field(default_factory=list)
+    completed: Json | None = None
+    review: str | None = None
+    lookups: dict[int, int] = field(default_factory=dict)
+    evidence: list[Json] = field(default_factory=list)
+
+    @property
+    def operation(self) -> str:
+        """The name of its operation."""
+        return self.key.partition(":")[0]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether some attempt may have had its effect."""
+        return any(attempt.is_open for attempt in self.attempts)
+
+    @property
+    def counted(self) -> list[PlainAttempt]:
+        """Attempts that were not given back."""
+        return [one for one in self.attempts if one.outcome != "declined"]
+
+
+def law(holds: object, name: str, why: object) -> None:
+    """Say which law is broken, and by what."""
+    if not holds:
+        raise BrokenLawError(f"{name}: {why}")
+
+
+@dataclass
+class Judge:
+    """Reads one finished history."""
+
+    log: SimulatedLog
+    book: list[Entry]
+    actions: dict[str, PlainAction] = field(default_factory=dict)
+    answers: Counter[str] = field(default_factory=Counter)
+    void: int = 0
+
+    def judge(self) -> None:
+        """Every law over every partition. Raises BrokenLawError."""
+        for partition in range(self.log.partitions):
+            accepted = list(self.accepted(partition))
+            self.causes(partition, accepted)
+            self.times(accepted)
+            for record, timestamp in accepted:
+                self.answer(record)
+                for fact in record.get("facts", ()):
+                    self.fold(fact, record, timestamp)
+        self.effects()
+
+    def answer(self, record: Json) -> None:
+        """Count what inputs were answered; each has one answer of one kind (S11)."""
+        kinds = [kind for kind in ANSWERS if record.get(kind)]
+        law(len(kinds) == 1, "S11", f"{record} has the answers {kinds}")
+        for kind, field_name in (("refused", "code"), ("unchanged", "reason")):
+            if kind in kinds:
+                self.answers[f"{kind}: {record[kind][field_name]}"] += 1
+
+    # Acceptance
+
+    def accepted(self, partition: int) -> Iterator[tuple[Json, int]]:
+        """Decisions that count: made for this very place in the epoch that was open (S15)."""
+        epoch = 0
+        for record in self.log.read("ledger", partition, 0):
+            event = json.loads(record.value)
+            data = event["data"]
+            kind = event["type"]
+            if kind == "actionledger.genesis.recorded.v1":
+                law(record.offset == 0, "genesis", "a partition begins once")
+                continue
+            if data["at"] != record.offset:
+                self.void += 1
+            elif kind == "actionledger.epoch.opened.v1":
+                if data["epoch"] == epoch + 1:
+                    epoch = data["epoch"]
+                else:
+                    self.void += 1
+            elif data["epoch"] == epoch:
+                yield data, record.timestamp
+            else:
+                self.void += 1
+
+    def causes(self, partition: int, accepted: list[tuple[Json, int]]) -> None:
+        """S10, S11, S16: every input that is in an inbox has exactly one decision, in its order."""
+        decided: dict[str, list[int]] = {}
+        for record, _ in accepted:
+            cause = record["cause"]
+            decided.setdefault(cause["topic"], []).append(cause["offset"])
+            law(cause["partition"] in {0, partition}, "S11", "an input of another partition")
+        for topic, begin in (("intents", 1), ("attempts", 1), ("evidence", 1), ("config", 0)):
+            end = self.log.end_offset(topic, 0 if topic == "config" else partition)
+            law(
+                decided.get(topic, []) == list(range(begin, end)),
+                "S16",
+                f"{topic} {partition} has {end} records, decided were {decided.get(topic)}",
+            )
+        ticks = decided.get("internal", [])
+        law(ticks == sorted(set(ticks)), "S16", f"ticks {ticks}")
+
+    def times(self, accepted: list[tuple[Json, int]]) -> None:
+        """Log time never runs back."""
+        before = 0
+        for record, _ in accepted:
+            law(record["decided_at"] >= before, "time", "log time runs back")
+            before = record["decided_at"]
+
+    # The fold, plainly
+
+    def fold(self, fact: Json, record: Json, landed_at: int) -> None:
+        """One fact after the other, with what must be true when it comes."""
+        kind, key = fact["type"], fact["action"]
+        if kind == "intent.recorded":
+            law(key not in self.actions, "S10", f"{key} is recorded twice")
+            law(fact["version"] == 1, "S7", "a beginning in the middle")
+            self.actions[key] = PlainAction(key, fact)
+            return
+        action = self.actions[key]
+        law(fact["version"] == action.version + 1, "S7", f"{key} {fact}")
+        action.version = fact["version"]
+        if action.status in FINAL:
+            law(kind in {"evidence.recorded", "review.opened"}, "S5", f"{kind} after the end")
+        match kind:
+            case "policy.decided":
+                law(action.status == "proposed", "S6", kind)
+                action.status = "ready"
+            case "attempt.started":
+                self.start(action, fact, record, landed_at)
+            case "evidence.recorded":
+                action.evidence.append({**fact, "decided_at": record["decided_at"]})
+            case "lookup.started":
+                law(action.status in {"unknown", "needs_review"}, "S6", f"{kind} {action.status}")
+                action.lookups[fact["lookup"]] = record["decided_at"]
+            case "review.opened":
+                action.review = fact["reason"]
+                if action.status not in FINAL:
+                    action.status = "needs_review"
+            case "timer.set":
+                law(action.status in {"ready", "unknown"}, "S6", f"{kind} {action.status}")
+            case _:
+                self.outcome(action, fact)
+
+    def start(self, action: PlainAction, fact: Json, record: Json, landed_at: int) -> None:
+        """S8, S9, S17: the next number and token, one key for ever, and only where it is safe."""
+        law(action.status in {"ready", "unknown"}, "S6", f"a start while {action.status}")
+        law(fact["attempt"] == len(action.attempts) + 1, "S17", "attempts are numbered")
+        tokens = [one.start["fencing_token"] for one in action.attempts]
+        law(fact["fencing_token"] > max(tokens, default=0), "S17", "tokens grow")
+        law(all(one.outcome != "running" for one in action.attempts), "S9", "two at once")
+        for one in action.attempts:
+            law(one.start["provider_key"] == fact["provider_key"], "S8", "another key")
+            law(
+                one.outcome != "declined" or one.start["holder"] != fact["holder"],
+                "capacity",
+                "asked again who gave it back",
+            )
+        law(fact["offered_at"] <= record["decided_at"], "offer", "spent before it came")
+        law(self.offer_of(fact, record), "offer", "no such offer")
+        earlier = action.counted
+        if earlier:
+            self.again(action, earlier, record["decided_at"])
+        action.attempts.append(PlainAttempt(fact, record["decided_at"], landed_at))
+        action.status = "attempting"
+
+    def again(self, action: PlainAction, earlier: list[PlainAttempt], now: int) -> None:
+        """S9: a further attempt by class."""
+        match CLASSES[action.operation]:
+            case "keyed":
+                closes = earlier[0].decided_at + KEY_WINDOW_MS - KEY_MARGIN_MS
+                law(now < closes, "S9", f"{action.key}: the key window has closed")
+            case "lookup":
+                law(action.operation == "ticket", "S9", f"{action.key}: one attempt only")
+                law(len(earlier) == 1, "S9", "a third attempt")
+                law(not action.is_open, "S9", "a second attempt while the first is open")
+            case "none":
+                law(not earlier, "S9", f"{action.key}: one attempt, ever")
+            case _:
+                pass
+
+    def offer_of(self, fact: Json, record: Json) -> bool:
+        """Whether the offer that a start spends was made, and not yet over."""
+        partition = record["cause"]["partition"]
+        if record["cause"]["topic"] == "config":
+            return False
+        for offer in self.log.read("offers", partition, 0):
+            if offer.timestamp == fact["offered_at"]:
+                data = json.loads(offer.value)["data"]
+                if (data["incarnation"], data["sequence"]) == (
+                    fact["holder"],
+                    fact["offer_sequence"],
+                ):
+                    return bool(record["decided_at"] <= offer.timestamp + data["valid_ms"])
+        return False
+
+    def outcome(self, action: PlainAction, fact: Json) -> None:
+        """What became of an attempt, or of the action."""
+        kind = fact["type"]
+        if kind in OUTCOMES:
+            attempt = action.attempts[fact["attempt"] - 1]
+            law(attempt.is_open, "S17", f"{action.key}: a second outcome, {kind}")
+            if kind == "attempt.absent":
+                self.absence(action, attempt, fact)
+            attempt.outcome = OUTCOMES[kind]
+            if action.status != "needs_review" and kind != "attempt.succeeded":
+                running = action.attempts[-1].outcome == "running"
+                unsure = "unknown" if action.is_open else "ready"
+                action.status = "attempting" if running else unsure
+            return
+        law(kind in ENDS, "S6", f"an unknown fact {kind}")
+        if kind == "action.completed":
+            law(action.attempts, "S12", f"{action.key}: completed without an attempt")
+            action.completed = fact
+            for attempt in action.attempts:
+                attempt.outcome = "settled" if attempt.is_open else attempt.outcome
+        else:
+            law(not action.is_open, "S12", f"{action.key}: {kind} while an attempt is open")
+        action.status = ENDS[kind]
+
+    def absence(self, action: PlainAction, attempt: PlainAttempt, fact: Json) -> None:
+        """An absence counts if the question was put after everything could be seen."""
+        law(attempt.outcome == "unresolved", "S12", "absent while it runs")
+        (said,) = [one for one in action.evidence if one["source_id"] == fact["source_id"]]
+        asked_at = action.lookups[said["lookup"]]
+        over = attempt.start["lease_until"] + SKEW_MS + LAG_MS + SETTLE_MS
+        law(asked_at > over, "S12", f"{action.key}: absence was asked {over - asked_at} too early")
+
+    # The book
+
+    def effects(self) -> None:
+        """S1, S2, S3, S8, S12: what happened, against what the ledger says of it."""
+        by_action: dict[str, list[Entry]] = {}
+        for entry in self.book:
+            self.request(entry)
+            by_action.setdefault(entry.action, []).append(entry)
+        for key, action in self.actions.items():
+            requests = by_action.get(key, [])
+            made = [entry for entry in requests if entry.effect is not None]
+            if action.intent["account"] != CARELESS:
+                law(len(made) <= 1, "S1", f"{key}: {len(made)} effects")
+            seen = [entry.attempt for entry in requests]
+            law(len(seen) == len(set(seen)), "S3", f"{key}: an attempt acted twice: {seen}")
+            if CLASSES[action.operation] == "none":
+                law(len(action.counted) <= 1, "S1", f"{key}: more than one attempt")
+            if action.status in NO_EFFECT:
+                law(not made, "S12", f"{key} is {action.status} and its effect exists")
+            if action.status == "completed":
+                assert action.completed is not None
+                names = [entry.effect for entry in made]
+                law(
+                    action.completed["reference"] in names,
+                    "S12",
+                    f"{key}: completed by {action.completed}, in the book {names}",
+                )
+
+    def request(self, entry: Entry) -> None:
+        """A request has its start, which had landed before the first byte left, and its lease."""
+        action = self.actions.get(entry.action)
+        law(action is not None, "S2", f"{entry.action}: a request for nothing")
+        assert action is not None
+        law(entry.attempt <= len(action.attempts), "S2", f"{entry.action}: no such start")
+        attempt = action.attempts[entry.attempt - 1]
+        start = attempt.start
+        law(start["provider_key"] == entry.key, "S8", "another key on the wire")
+        law(start["account"] == entry.account, "S2", "another account")
+        law(start["request_hash"] == entry.request_hash, "S2", "another request")
+        asked = action.intent["request"].get("money")
+        sent = None if entry.money is None else entry.money.model_dump()
+        law(asked == sent, "S2", "other money")
+        law(attempt.landed_at <= entry.sent_at + SKEW_MS, "S3", "sent before its start had landed")
+        law(
+            entry.sent_at <= start["lease_until"] + SKEW_MS,
+            "S3",
+            f"{entry.action}: sent {entry.sent_at - start['lease_until']} ms after its lease",
+        )
+        law(attempt.outcome != "declined", "S2", f"{entry.action}: sent and then given back")
+        law(attempt.outcome != "not_sent", "S2", f"{entry.action}: sent and called not sent")

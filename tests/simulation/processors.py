@@ -1,0 +1,291 @@
+"""Processors: the product's `Owner` behind a shell that does what the Kafka shell does, step by
+step, and may end or stand still between any two steps.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ledger.log.port import Appended, Outgoing, Record
+from ledger.log.topics import Topic
+from streams.owner import Batch, LostContinuityError, Owner
+from tests.simulation.processes import Process
+from tests.simulation.world import GENERATION, World
+
+SESSION_MS = 400
+"""After which the coordinator gives the partitions of a silent member to others."""
+FETCH_MAX = 6
+HELD_BACK_BY = (Topic.INTENTS, Topic.APPROVALS, Topic.ATTEMPTS, Topic.EVIDENCE)
+INPUTS = (Topic.CONFIG, *HELD_BACK_BY)
+
+
+@dataclass(slots=True)
+class Seat:
+    """What a processor holds of one partition that it owns, or believes to own."""
+
+    owner: Owner
+    positions: dict[str, int] = field(default_factory=dict)
+    held: deque[tuple[Record, dict[str, int]]] = field(default_factory=deque)
+    is_open: bool = False
+    is_busy: bool = False
+    wakes: bool = False
+    timer_at: int | None = None
+    losses: int = 0
+
+
+Then = Callable[[Seat, list[Appended]], None]
+
+
+class Processor(Process):
+    """One member of the processors' group."""
+
+    def __init__(self, world: World, number: int) -> None:
+        super().__init__(world, "processor", number)
+        self.seats: dict[int, Seat] = {}
+        self._generation = 0
+        for topic in (*HELD_BACK_BY, Topic.INTERNAL):
+            world.listen(topic, self._inbox_heard)
+        world.listen(Topic.OFFERS, self._offer_heard)
+        self._offers_from = [
+            world.log.end_offset(Topic.OFFERS.value, part) for part in range(world.partitions)
+        ]
+        world.listen_to_group(self._group_heard)
+        world.join(self.name)
+
+    # Who owns what
+
+    def gone(self) -> None:
+        """The coordinator notices a silent member after its session."""
+        self.world.time.after(SESSION_MS, lambda: self.world.leave(self.name))
+
+    def paused(self, pause_ms: int) -> None:
+        """A member that is silent for too long loses its partitions, and learns of it later."""
+        if pause_ms > SESSION_MS:
+            self.world.reach("owner paused past its session")
+            self.world.time.after(SESSION_MS, lambda: self.world.leave(self.name))
+            self.after(pause_ms, lambda: self.world.join(self.name))
+
+    def _group_heard(self) -> None:
+        if not self.is_gone:
+            self.after(self.world.soon(150), self.learn)
+
+    def learn(self) -> None:
+        """Hear from the coordinator; every change of the group opens every partition anew."""
+        if self._generation == self.world.group.generation:
+            return
+        self._generation = self.world.group.generation
+        known, self.seats = self.seats, {}
+        for partition in self.world.group.assigned(self.name):
+            before = known.get(partition)
+            # Nobody keeps state about which a batch on its way may yet decide.
+            owner = None if before is None or before.is_busy else before.owner
+            self._take(partition, owner)
+
+    def _take(self, partition: int, owner: Owner | None) -> None:
+        """Fold the ledger to its end and send the barrier of the next epoch."""
+        if self.is_gone:
+            return
+        nonce = f"{self.name}.{self._generation}"
+        seat = Seat(owner or Owner(partition, self.world.partitions, GENERATION, nonce))
+        self.seats[partition] = seat
+        self._catch_up(seat)
+        seat.is_busy = True
+        barrier = [seat.owner.barrier()]
+        if not self._may_break():
+            self.after(0, lambda: self._send(seat, Topic.LEDGER, barrier, self._opened))
+
+    def _catch_up(self, seat: Seat) -> None:
+        owner = seat.owner
+        place = (Topic.LEDGER.value, owner.partition)
+        for record in self.world.log.read(*place, owner.fold.next_offset):
+            owner.feed(record)
+
+    def _send(self, seat: Seat, topic: Topic, records: list[Outgoing], then: Then) -> None:
+        """Append for a seat; an answer for a seat that was given up is nobody's."""
+
+        def done(appended: list[Appended]) -> None:
+            if self.seats.get(seat.owner.partition) is seat:
+                then(seat, appended)
+
+        self.send(topic.value, seat.owner.partition, records, done)
+
+    def _opened(self, seat: Seat, appended: list[Appended]) -> None:
+        if self._may_break():
+            return
+        try:
+            seat.owner.opened(appended[0], self.mono_ms())
+        except LostContinuityError:
+            self.world.reach("barrier collided")
+            self.crash("its barrier stands elsewhere")
+            return
+        self.trace(f"owns {seat.owner.partition} in epoch {seat.owner.fold.epoch}")
+        seat.is_open, seat.is_busy = True, False
+        self._resume(seat)
+
+    def _resume(self, seat: Seat) -> None:
+        """Read on from the ledger's own positions."""
+        seat.positions = {topic.value: seat.owner.position(topic.value) for topic in INPUTS}
+        internal, partition = Topic.INTERNAL.value, seat.owner.partition
+        begins = self.world.log.begin_offset(internal, partition)
+        seat.positions[internal] = max(begins, seat.owner.position(internal))
+        seat.held.clear()
+        self.wake(seat)
+
+    # Rounds
+
+    def _may_break(self) -> bool:
+        weather = self.world.weather
+        return self.may_break(weather.processor_crash, weather.processor_pause)
+
+    def _inbox_heard(self, partition: int) -> None:
+        seat = self.seats.get(partition)
+        if seat is not None and not self.is_gone:
+            self.wake(seat)
+
+    def wake(self, seat: Seat) -> None:
+        """Look at the inboxes soon, once."""
+        if seat.is_open and not seat.is_busy and not seat.wakes:
+            seat.wakes = True
+            self.after(self.world.soon(20), lambda: self._round(seat))
+
+    def _round(self, seat: Seat) -> None:
+        """Read some, decide, append; take over when it is known to have landed."""
+        seat.wakes = False
+        if self.seats.get(seat.owner.partition) is not seat or seat.is_busy:
+            return
+        records = self._read(seat)
+        self._hold_ticks(seat, records)
+        batch = seat.owner.take(records, self.mono_ms())
+        if not batch.records:
+            self._keep_time(seat)
+            if records:
+                self.wake(seat)
+            return
+        seat.is_busy = True
+        for read in batch.read:
+            self.trace(f"decides {read.cause.topic} {read.cause.offset} at {read.at}")
+        if not self._may_break():
+            self.after(0, lambda: self._put(seat, batch))
+
+    def _put(self, seat: Seat, batch: Batch) -> None:
+        """Set aside what nobody can read, then append; a seat that was given up appends as well, as
+        a process does that does not know yet.
+        """
+        if batch.quarantine:
+            self.world.reach("quarantined")
+            self._send(
+                seat,
+                Topic.QUARANTINE,
+                batch.quarantine,
+                lambda seat, _: self._append(seat, batch),
+            )
+        else:
+            self._append(seat, batch)
+
+    def _append(self, seat: Seat, batch: Batch) -> None:
+        self._send(
+            seat,
+            Topic.LEDGER,
+            batch.records,
+            lambda seat, appended: self._appended(seat, batch, appended),
+        )
+
+    def _appended(self, seat: Seat, batch: Batch, appended: list[Appended]) -> None:
+        if self._may_break():
+            return
+        owner = seat.owner
+        try:
+            owner.landed(batch, appended, self.mono_ms())
+        except LostContinuityError:
+            self._lost(seat)
+        if not self.is_gone:
+            seat.is_busy = False
+            self._keep_time(seat)
+            self.wake(seat)
+
+    def _lost(self, seat: Seat) -> None:
+        """Somebody else wrote: fold what stands there and decide again, once."""
+        self.world.reach("continuity lost")
+        owner = seat.owner
+        seat.losses += 1
+        epoch = owner.fold.epoch
+        owner.lost()
+        self._catch_up(seat)
+        if seat.losses > 1 or owner.fold.epoch != epoch:
+            self.crash("another owner writes")
+            return
+        self.world.reach("decided again after a loss")
+        self._resume(seat)
+
+    def _read(self, seat: Seat) -> list[Record]:
+        """Some of what lies in the inboxes; topics in any order, each in its own."""
+        topics = list(INPUTS)
+        self.world.chance.shuffle(topics)
+        topics.remove(Topic.CONFIG)
+        records: list[Record] = []
+        for topic in (Topic.CONFIG, *topics):
+            partition = 0 if topic is Topic.CONFIG else seat.owner.partition
+            position = seat.positions[topic.value]
+            if self.world.log.end_offset(topic.value, partition) <= position:
+                continue
+            some = self.world.log.read(
+                topic.value,
+                partition,
+                position,
+                records_max=self.world.chance.randint(1, FETCH_MAX),
+            )
+            seat.positions[topic.value] = some[-1].offset + 1
+            records += some
+        return records
+
+    def _hold_ticks(self, seat: Seat, records: list[Record]) -> None:
+        """Ticks wait until whatever could answer them was read to where it ended by then."""
+        log, partition = self.world.log, seat.owner.partition
+        internal = Topic.INTERNAL.value
+        for record in log.read(internal, partition, seat.positions[internal]):
+            ends = {topic.value: log.end_offset(topic.value, partition) for topic in HELD_BACK_BY}
+            seat.held.append((record, ends))
+            seat.positions[internal] = record.offset + 1
+        while seat.held:
+            tick, ends = seat.held[0]
+            if any(seat.positions[topic] < end for topic, end in ends.items()):
+                self.world.reach("tick held back")
+                self.wake(seat)
+                break
+            records.append(tick)
+            seat.held.popleft()
+
+    # Time and capacity
+
+    def _offer_heard(self, partition: int) -> None:
+        """Offers are read from the end of their topic, when they come."""
+        if self.is_gone:
+            return
+        log, topic = self.world.log, Topic.OFFERS.value
+        records = log.read(topic, partition, self._offers_from[partition])
+        self._offers_from[partition] = log.end_offset(topic, partition)
+        seat = self.seats.get(partition)
+        if seat is not None:
+            self.after(self.world.soon(10), lambda: self._offered(seat, records))
+
+    def _offered(self, seat: Seat, records: list[Record]) -> None:
+        for record in records:
+            seat.owner.offered(record)
+        self._keep_time(seat)
+
+    def _keep_time(self, seat: Seat) -> None:
+        """Append the ticks that are due, and look again when the next one will be."""
+        if not seat.is_open or self.seats.get(seat.owner.partition) is not seat:
+            return
+        ticks = seat.owner.ticks(self.mono_ms())
+        if ticks:
+            self.world.reach("ticked")
+            self._send(seat, Topic.INTERNAL, ticks, lambda _seat, _appended: None)
+        due = seat.owner.next_due_at()
+        if due is None:
+            return
+        wait_ms = max(1, due - seat.owner.running_at(self.mono_ms()))
+        at = self.world.time.now + wait_ms
+        if seat.timer_at is None or at < seat.timer_at or seat.timer_at <= self.world.time.now:
+            seat.timer_at = at
+            self.after(wait_ms, lambda: self._keep_time(seat))

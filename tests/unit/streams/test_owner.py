@@ -1,0 +1,130 @@
+"""The owner of a partition between appends: its log time, its ticks, the offers it remembers."""
+
+from ledger.core import inputs as i
+from ledger.core.records import Decision
+from ledger.core.state import Status
+from ledger.core.wire import Wire
+from ledger.log.envelope import outgoing, read_input
+from ledger.log.port import Appended, Outgoing, Record
+from streams.offers import OfferBook
+from streams.owner import Owner
+from tests.examples import T0, propose
+from tests.ledgers import GENERATION, LedgerBuilder
+
+SECONDS = 1_000
+
+
+class Run:
+    """One owner of the only partition, and the appends it makes, each acknowledged at once."""
+
+    def __init__(self) -> None:
+        self.owner = Owner(0, 1, GENERATION, "nonce")
+        self.mono_ms = 0
+        self._offsets: dict[str, int] = {}
+        for record in LedgerBuilder().records():
+            self.owner.feed(record)
+        self.owner.barrier()
+        self.owner.opened(Appended(self.owner.fold.next_offset, T0), self.mono_ms)
+
+    def record(
+        self, given: Wire, *, topic: str = "intents", stream: str = "acme/e", at: int = T0
+    ) -> Record:
+        """An input as it is read from its inbox."""
+        sent = outgoing(given, stream=stream, subject=None, event_id="e", source="/tests")
+        return self.read(sent, topic=topic, at=at)
+
+    def read(self, sent: Outgoing, *, topic: str, at: int = T0) -> Record:
+        """A record as it is read back."""
+        offset = self._offsets.get(topic, self.owner.position(topic))
+        self._offsets[topic] = offset + 1
+        return Record(topic, 0, offset, at, sent.key, sent.value, sent.headers)
+
+    def decide(self, *records: Record, took_ms: int = 0, at: int | None = None) -> list[Decision]:
+        """Decide and append; the acknowledgement takes `took_ms` and brings the time `at`."""
+        batch = self.owner.take(records, self.mono_ms)
+        self.mono_ms += took_ms
+        appended = [
+            Appended(batch.first_at + place, batch.decided_at if at is None else at)
+            for place in range(len(batch.records))
+        ]
+        self.owner.landed(batch, appended, self.mono_ms)
+        return batch.read
+
+    def offered(
+        self, slots: int, *, sequence: int = 1, at: int = T0, valid_ms: int = 60_000
+    ) -> None:
+        """One executor offers slots for charges."""
+        given = i.Offered(
+            incarnation="holder",
+            sequence=sequence,
+            operations=("charge",),
+            slots=slots,
+            seen_offset=self.owner.fold.next_offset - 1,
+            valid_ms=valid_ms,
+        )
+        self.owner.offered(self.record(given, topic="offers", at=at))
+
+
+def charge(number: int) -> i.Propose:
+    """One of many charges, each of an event of its own."""
+    return propose(f"charge:v1:acme:e{number}")
+
+
+def waiting(run: Run, count: int) -> None:
+    """So many actions that wait for capacity."""
+    records = [run.record(charge(number), stream=f"acme/e{number}") for number in range(count)]
+    run.decide(*records)
+
+
+def test_log_time_stays_between_what_the_broker_said_and_what_has_passed_since() -> None:
+    """A clock that runs fast here is brought back by the next append; an old time that comes with a
+    late acknowledgement does not bring it back, nor make inputs seem to come from the future.
+    """
+    run = Run()
+    run.mono_ms = 100 * SECONDS
+    assert run.owner.running_at(run.mono_ms) == T0 + 100 * SECONDS
+    run.decide(run.record(charge(1), stream="acme/e1"), took_ms=2, at=T0 + 97 * SECONDS)
+    assert run.owner.running_at(run.mono_ms) == T0 + 97 * SECONDS + 2
+    run.decide(run.record(charge(2), stream="acme/e2"), took_ms=9 * SECONDS, at=T0 + 97 * SECONDS)
+    assert run.owner.running_at(run.mono_ms) == T0 + 106 * SECONDS
+
+
+def test_no_more_ticks_than_there_are_slots() -> None:
+    """A thousand actions wait and three slots come: three are ticked, not all of them, and no other
+    before those are decided.
+    """
+    run = Run()
+    waiting(run, 1_000)
+    assert run.owner.ticks(run.mono_ms) == []
+    run.offered(3)
+    ticks = run.owner.ticks(run.mono_ms)
+    assert len(ticks) == 3
+    assert run.owner.ticks(run.mono_ms) == []
+    run.decide(*(run.read(tick, topic="internal") for tick in ticks))
+    statuses = [stream.actions[0].status for stream in run.owner.streams.values()]
+    assert statuses.count(Status.ATTEMPTING) == 3
+    assert run.owner.ticks(run.mono_ms) == []
+    run.offered(5, sequence=2)
+    again = [
+        read_input(run.read(tick, topic="x")._replace(topic="internal"))
+        for tick in run.owner.ticks(run.mono_ms)
+    ]
+    assert len(again) == 5
+
+
+def test_what_has_lapsed_is_forgotten_when_something_new_is_offered() -> None:
+    """Incarnations come and go; looking for capacity does not get slower with each that went."""
+    book = OfferBook()
+    for number in range(100):
+        given = i.Offered(
+            incarnation=f"holder-{number}",
+            sequence=1,
+            operations=("charge",),
+            slots=2,
+            seen_offset=0,
+            valid_ms=1_000,
+        )
+        book.offered(given, T0 + number * 2_000)
+    assert len(book._standing) == 1
+    assert book.slots_left(T0 + 99 * 2_000) == 2
+    assert book.slots_left(T0 + 200 * 2_000) == 0
