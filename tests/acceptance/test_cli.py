@@ -1,0 +1,241 @@
+"""The command line on a running installation, as an operator uses it. One installation for all."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.acceptance.command import Installation, start
+
+pytestmark = pytest.mark.servers
+
+EVENT = "invoice-7"
+KEY = f"charge:v1:acme:{EVENT}"
+LOOK_S = 0.05
+
+
+def intent(minor: int = 1_250, event: str = EVENT) -> str:
+    """An intent as a file holds it."""
+    return json.dumps(
+        {
+            "operation": "charge",
+            "version": 1,
+            "business_event": event,
+            "target": "order:7",
+            "money": {"minor": minor, "currency": "EUR"},
+            "environment": "test",
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Installation]:
+    """An installation that runs, in a folder of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="actionledger-test-cli-"))
+    if os.geteuid() == 0:
+        folder.chmod(0o711)  # the account of Postgres has to pass
+    installation = Installation(folder)
+    try:
+        started = start(folder, "up", "--port", "gateway=0", "--json")
+        assert started.code == 0, started.err
+        yield installation
+    finally:
+        start(folder, "down")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def proposed(here: Installation) -> dict[str, Any]:
+    """An action that was proposed and is done, as it was answered."""
+    said = here.json("propose", "--file", "-", "--wait", given=intent())
+    assert said.code == 0, said.out + said.err
+    result: dict[str, Any] = said.result
+    return result
+
+
+def test_everything_runs_and_is_ready(here: Installation) -> None:
+    """`status` knows every program, and the doctor finds nothing wrong."""
+    status = here.json("status")
+    assert status.code == 0
+    phases = {one["name"]: one["phase"] for one in status.result["processes"]}
+    assert phases.pop("setup") == "done"
+    assert set(phases.values()) == {"ready"}
+    assert {"kafka", "postgres", "gateway", "processor", "reconciler"} < set(phases)
+    doctor = here.json("doctor")
+    assert doctor.code == 0, doctor.out
+    assert all(one["is_well"] for one in doctor.result["findings"])
+
+
+def test_up_again_changes_nothing(here: Installation) -> None:
+    """A second `up` leaves what runs alone and says the same."""
+    before = {one["name"]: one["pid"] for one in here.json("status").result["processes"]}
+    assert here.json("up").code == 0
+    assert {one["name"]: one["pid"] for one in here.json("status").result["processes"]} == before
+
+
+def test_an_intent_becomes_an_effect_once(here: Installation, proposed: dict[str, Any]) -> None:
+    """The first answer is the outcome; the same file again is a replay of it."""
+    assert (proposed["key"], proposed["status"]) == (KEY, "completed")
+    assert proposed["reference"].startswith("ch_")
+    again = here.json("propose", "--file", "-", given=intent())
+    assert again.code == 0
+    assert (again.result["replayed"], again.result["reference"]) == (True, proposed["reference"])
+
+
+def test_another_amount_is_refused_with_the_difference(
+    here: Installation, proposed: dict[str, Any]
+) -> None:
+    """The same key with another amount ends with 4 and names the field."""
+    refused = here.json("propose", "--file", "-", given=intent(minor=12_500))
+    assert refused.code == 4
+    assert refused.document["ok"] is False
+    assert refused.result["code"] == "conflicted"
+    assert [one["path"] for one in refused.result["problems"]] == ["/money/minor"]
+    person = here.run("propose", "--file", "-", given=intent(minor=12_500))
+    assert person.code == 4
+    assert "/money/minor" in person.out
+
+
+def test_a_malformed_intent_is_refused_by_name(here: Installation) -> None:
+    """The file goes to the door as it is, so a key that stands twice is found."""
+    refused = here.json("propose", "--file", "-", given='{"operation":"charge","operation":"x"}')
+    assert refused.code == 4
+    assert refused.result["code"] == "malformed_json"
+
+
+def test_an_action_is_shown_with_all_that_happened(
+    here: Installation, proposed: dict[str, Any]
+) -> None:
+    """`show` has the action, its attempts and its facts; an unknown one is trouble."""
+    shown = eventually(lambda: here.json("show", KEY))
+    assert shown["action"]["status"] == proposed["status"]
+    assert [one["status"] for one in shown["attempts"]] == ["succeeded"]
+    types = [one["type"] for one in shown["timeline"]]
+    assert types[0] == "intent.recorded"
+    assert "action.completed" in types
+    assert here.run("show", KEY).code == 0
+    assert here.json("show", "charge:v1:acme:nobody").document["error"]["code"] == "unknown_action"
+
+
+def test_which_input_became_what(here: Installation, proposed: dict[str, Any]) -> None:
+    """`why` tells each input about an action, and one input by its place, in the same words."""
+    inputs = eventually(lambda: here.json("why", KEY))["inputs"]
+    first = inputs[0]["input"]
+    assert first["type"] == "actionledger.intent.propose.v1"
+    assert inputs[0]["became"][0]["reason"] == "intent.recorded"
+    place = f"{first['topic']}/{first['partition']}/{first['offset']}"
+    (by_place,) = here.json("why", "--cause", place).result["inputs"]
+    assert by_place == inputs[0]
+    assert "intent.recorded" in here.run("why", KEY).out
+
+
+def test_the_log_is_read_as_it_is(here: Installation, proposed: dict[str, Any]) -> None:
+    """`log tail` shows records by topic, key and place, one a line, in full with --json."""
+    lines = here.json("log", "tail", "--topic", "intents", "--key", KEY).out.splitlines()
+    records = [json.loads(line) for line in lines]
+    assert records
+    assert {one["data"]["key"] for one in records} == {KEY}
+    first = here.json(
+        *("log", "tail", "--partition", str(records[0]["partition"]), "--from", "0", "--last", "1")
+    )
+    assert json.loads(first.out)["type"] == "actionledger.genesis.recorded.v1"
+    assert "decision.recorded" in here.run("log", "tail", "--key", KEY).out
+
+
+def test_log_and_database_say_the_same(here: Installation, proposed: dict[str, Any]) -> None:
+    """A replay and a rebuild find no difference; an earlier moment can be seen again."""
+    done = eventually(lambda: here.json("replay", "--key", KEY))
+    assert done["differences"] == []
+    assert done["compared"] >= 1
+    assert done["action"]["status"] == "completed"
+    before = here.json("replay", "--key", KEY, "--to-time", "1")
+    assert before.code == 0
+    assert before.result["action"] is None
+    rebuilt = here.json("rebuild")
+    assert rebuilt.code == 0
+    assert rebuilt.result["live_sha256"] == rebuilt.result["rebuilt_sha256"]
+
+
+def test_an_edited_row_is_found(here: Installation, proposed: dict[str, Any]) -> None:
+    """Whoever edits the database is found out: replay and rebuild end with 3 and show where."""
+    url = here.json("up").result["database_url"]
+    edit(url, "update actionledger.streams set state = convert_to('{}', 'UTF8')")
+    found = here.json("replay")
+    assert found.code == 3
+    assert found.result["differences"]
+    assert here.json("rebuild").code == 3
+
+
+def test_operators_look_and_publish(here: Installation, tmp_path: Path) -> None:
+    """Topics are as they must be, nothing is uncertain, and a new catalogue is adopted."""
+    assert here.json("topics", "check").result == {"differences": []}
+    assert here.json("topics", "apply").code == 0
+    assert here.json("unknowns").result == {"unknowns": []}
+    shipped = (Path(__file__).parents[2] / "ledger" / "catalogue.toml").read_text()
+    changed = tmp_path / "catalogue.toml"
+    changed.write_text(f"{shipped}\n# and a line more\n")
+    published = here.json("catalogue", "publish", str(changed))
+    assert (published.code, published.result["published"]) == (0, True)
+    assert here.json("catalogue", "publish", str(changed)).result["published"] is False
+
+
+def test_a_crash_heals_and_shows(here: Installation) -> None:
+    """A process that is killed is started again, and `status` counts it; the door goes on."""
+    before = process(here, "gateway")
+    os.kill(before["pid"], signal.SIGKILL)
+    said = here.json("propose", "--file", "-", "--wait", given=intent(event="invoice-8"))
+    assert said.code == 0, said.out
+    deadline_s = time.monotonic() + 30
+    while (after := process(here, "gateway"))["phase"] != "ready":
+        assert time.monotonic() < deadline_s
+        time.sleep(LOOK_S)
+    assert after["restarts"] == before["restarts"] + 1
+
+
+def test_data_outlive_an_end(here: Installation, proposed: dict[str, Any]) -> None:
+    """After `down` nothing runs; after the next `up` the same action is still the same."""
+    assert here.json("down").result == {"was_running": True}
+    stopped = here.json("status")
+    assert (stopped.code, stopped.result["phase"]) == (0, "stopped")
+    assert here.json("show", KEY).code == 1
+    assert here.json("up").code == 0
+    again = here.json("propose", "--file", "-", given=intent())
+    assert (again.result["replayed"], again.result["reference"]) == (True, proposed["reference"])
+
+
+def process(here: Installation, name: str) -> dict[str, Any]:
+    """One program as `status` has it."""
+    found: dict[str, Any]
+    (found,) = (one for one in here.json("status").result["processes"] if one["name"] == name)
+    return found
+
+
+def eventually(ask: Any) -> Any:  # noqa: ANN401 - a command and its JSON
+    """The result of a command once the read model has what it needs."""
+    deadline_s = time.monotonic() + 20
+    while (said := ask()).code != 0:
+        assert time.monotonic() < deadline_s, said.out
+        time.sleep(LOOK_S)
+    return said.result
+
+
+def edit(url: str, statement: str) -> None:
+    """Change rows behind the product's back."""
+
+    async def execute() -> None:
+        connection = await asyncpg.connect(url)
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    asyncio.run(execute())
