@@ -112,13 +112,16 @@ class Projector:
         self.stopped: dict[int, PartitionStoppedError] = {}
         self.counts = Counts()
         self.ready = asyncio.Event()
+        self._beat: Callable[[], None] = lambda: None
 
-    async def run(self, stop: asyncio.Event) -> None:
+    async def run(self, stop: asyncio.Event, *, beat: Callable[[], None] = lambda: None) -> None:
         """Follow the log until `stop` is set; then what was read is written and it returns.
 
+        `beat` is called by every round, and before every new try while the database is away.
         Raises ForeignLogError, MigrationError, DatabaseUnavailableError, what the log raises, and
         the PartitionStoppedError of the first partition once every one has stopped.
         """
+        self._beat = beat
         await self._work(stop, None)
         if self.stopped and not stop.is_set():
             raise next(iter(self.stopped.values()))
@@ -141,6 +144,8 @@ class Projector:
         """Sessions, one after another, until the work is done."""
         failures, written = 0, -1
         while self._at_work() and not stop.is_set():
+            if self.ready.is_set():
+                self._beat()
             if self.counts.records != written:
                 failures, written = 0, self.counts.records
             try:
@@ -203,6 +208,7 @@ class Projector:
         try:
             self.ready.set()
             while not stop.is_set() and self._goes_on(session, ends):
+                self._beat()
                 records = await session.reader.read(
                     # With something to write, only what has come already is worth taking along.
                     timeout_ms=0 if folding.has_work else READ_WAIT_MS,
