@@ -62,6 +62,8 @@ class Callers:
             world.time.after(at_ms, partial(self._wants, wanted))
         if world.happens(world.weather.poison):
             world.time.after(chance.randint(1, world.weather.chaos_ms), self._poison)
+        if world.happens(world.weather.withdrawals):
+            world.time.after(chance.randint(1, world.weather.chaos_ms), self._withdraw)
 
     def _wants(self, wanted: Wanted) -> None:
         """Propose, and later perhaps again, otherwise, or no more."""
@@ -102,9 +104,18 @@ class Callers:
 
         world.log.producer().send(Topic.INTENTS.value, partition, [record], done)
 
+    def _withdraw(self) -> None:
+        """An operator withdraws an operation that is in use; healing brings it back."""
+        if not self.world.is_calm:
+            self.world.reach("operation withdrawn")
+            self.world.is_withdrawn = True
+            self.world.publish(without=self.world.chance.choice(self.world.weather.operations))
+
     def _poison(self) -> None:
         """Somebody writes what nobody can read, or what belongs elsewhere."""
         world, chance = self.world, self.world.chance
+        if world.is_calm:
+            return
         topic = chance.choice((Topic.INTENTS, Topic.ATTEMPTS, Topic.EVIDENCE))
         partition = chance.randrange(world.partitions)
         value = chance.choice(POISON)

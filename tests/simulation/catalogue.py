@@ -7,6 +7,7 @@ Six operations, one for each way a provider can be trusted, and one whose provid
 from typing import Final
 
 from ledger.core.catalogue import catalogue_hash
+from ledger.core.inputs import Publish
 
 SKEW_MS: Final = 200
 LEASE_MARGIN_MS: Final = 1_000
@@ -67,25 +68,31 @@ backoff_max_ms = 1000
 
 
 _KEYED: Final = f"key_window_ms = {KEY_WINDOW_MS}\nkey_margin_ms = {KEY_MARGIN_MS}"
-TEXT: Final = f"""
+_TIMING: Final = f"""
 [timing]
 skew_ms = {SKEW_MS}
 lease_margin_ms = {LEASE_MARGIN_MS}
 lookup_answer_ms = {LOOKUP_ANSWER_MS}
-""" + "".join(
-    (
-        _operation("charge", "main", "keyed", "required", ATTEMPTS_MAX, _KEYED),
-        _operation("fee", "careless", "keyed", "required", ATTEMPTS_MAX, _KEYED),
-        _operation("payout", "main", "reference", "required", ATTEMPTS_MAX),
-        _operation(
-            "ticket", "main", "lookup", "optional", 2, "second_attempt_after_absence = true"
-        ),
-        _operation("note", "main", "lookup", "forbidden", 1),
-        _operation("email", "main", "none", "forbidden", 1),
-    )
-)
-HASH: Final = catalogue_hash(TEXT)
-OPERATIONS: Final = ("charge", "fee", "payout", "ticket", "note", "email")
+"""
+_TABLES: Final = {
+    "charge": _operation("charge", "main", "keyed", "required", ATTEMPTS_MAX, _KEYED),
+    "fee": _operation("fee", "careless", "keyed", "required", ATTEMPTS_MAX, _KEYED),
+    "payout": _operation("payout", "main", "reference", "required", ATTEMPTS_MAX),
+    "ticket": _operation(
+        "ticket", "main", "lookup", "optional", 2, "second_attempt_after_absence = true"
+    ),
+    "note": _operation("note", "main", "lookup", "forbidden", 1),
+    "email": _operation("email", "main", "none", "forbidden", 1),
+}
+OPERATIONS: Final = tuple(_TABLES)
+
+
+def published(*, without: str | None = None) -> Publish:
+    """The catalogue, whole or with one operation withdrawn."""
+    text = _TIMING + "".join(table for name, table in _TABLES.items() if name != without)
+    return Publish(kind="catalogue", content=text, content_hash=catalogue_hash(text))
+
+
 CLASSES: Final = {
     "charge": "keyed",
     "fee": "keyed",

@@ -45,6 +45,8 @@ class Observer:
     def is_undecided(self, partition: int) -> bool:
         """Whether an inbox of a partition holds what was not decided yet."""
         positions = self.folds[partition].positions
+        if self.world.log.end_offset(Topic.CONFIG.value, 0) > positions.get(Topic.CONFIG, 0):
+            return True
         return any(
             self.world.log.end_offset(topic.value, partition) > max(1, positions.get(topic, 0))
             for topic in INBOXES

@@ -43,8 +43,10 @@ class Processor(Process):
         super().__init__(world, "processor", number)
         self.seats: dict[int, Seat] = {}
         self._generation = 0
+        self._deaf_until = 0
         for topic in (*HELD_BACK_BY, Topic.INTERNAL):
             world.listen(topic, self._inbox_heard)
+        world.listen(Topic.CONFIG, lambda _partition: self._config_heard())
         world.listen(Topic.OFFERS, self._offer_heard)
         self._offers_from = [
             world.log.end_offset(Topic.OFFERS.value, part) for part in range(world.partitions)
@@ -67,11 +69,25 @@ class Processor(Process):
 
     def _group_heard(self) -> None:
         if not self.is_gone:
-            self.after(self.world.soon(150), self.learn)
+            wait_ms = max(0, self._deaf_until - self.world.time.now)
+            self.after(wait_ms + self.world.soon(150), self.learn)
+
+    def _may_be_cut_off(self) -> None:
+        """The coordinator loses sight of a member that goes on writing: two owners at once."""
+        if self.world.happens(self.world.weather.processor_cut_off):
+            cut_off_ms = self.world.chance.randint(1, 1_500)
+            self.world.reach("two owners at once")
+            self.trace(f"cut off from its group for {cut_off_ms} ms")
+            self._deaf_until = self.world.time.now + cut_off_ms
+            self.world.leave(self.name)
+            self.after(cut_off_ms, lambda: self.world.join(self.name))
 
     def learn(self) -> None:
         """Hear from the coordinator; every change of the group opens every partition anew."""
         if self._generation == self.world.group.generation:
+            return
+        if self.world.time.now < self._deaf_until:
+            self._group_heard()
             return
         self._generation = self.world.group.generation
         known, self.seats = self.seats, {}
@@ -85,6 +101,13 @@ class Processor(Process):
         """Fold the ledger to its end and send the barrier of the next epoch."""
         if self.is_gone:
             return
+        if owner is None and self.world.happens(self.world.weather.forgets):
+            # Nobody owned it for days: retention took ticks that nobody read.
+            internal = Topic.INTERNAL.value
+            self.world.reach("ticks forgotten")
+            self.world.log.forget(
+                internal, partition, self.world.log.end_offset(internal, partition)
+            )
         nonce = f"{self.name}.{self._generation}"
         seat = Seat(owner or Owner(partition, self.world.partitions, GENERATION, nonce))
         self.seats[partition] = seat
@@ -142,6 +165,10 @@ class Processor(Process):
         if seat is not None and not self.is_gone:
             self.wake(seat)
 
+    def _config_heard(self) -> None:
+        for partition in list(self.seats):
+            self._inbox_heard(partition)
+
     def wake(self, seat: Seat) -> None:
         """Look at the inboxes soon, once."""
         if seat.is_open and not seat.is_busy and not seat.wakes:
@@ -153,6 +180,7 @@ class Processor(Process):
         seat.wakes = False
         if self.seats.get(seat.owner.partition) is not seat or seat.is_busy:
             return
+        self._may_be_cut_off()
         records = self._read(seat)
         self._hold_ticks(seat, records)
         batch = seat.owner.take(records, self.mono_ms())

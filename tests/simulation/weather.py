@@ -24,6 +24,7 @@ class Weather:
     inquirers: int
     processor_crash: float
     processor_pause: float
+    processor_cut_off: float
     executor_crash: float
     executor_pause: float
     executor_declines: float
@@ -53,6 +54,8 @@ class Weather:
     conflicts: float
     cancels: float
     poison: float
+    withdrawals: float
+    forgets: float
     # The whole
     operations: tuple[str, ...]
     actions: int
@@ -86,7 +89,7 @@ def draw(chance: random.Random) -> Weather:
         late_ms=chance.choice((100, 1_500)),
         split=share(0.3),
         patience_ms=chance.choice((200, 600)),
-        clock_ms=chance.choice((0, 0, SKEW_MS // 2)),
+        clock_ms=chance.choice((0, 0, SKEW_MS // 2, SKEW_MS)),
         clock_changes=0.05,
     )
     return Weather(
@@ -96,6 +99,7 @@ def draw(chance: random.Random) -> Weather:
         inquirers=chance.choice((1, 1, 2)),
         processor_crash=share(0.03),
         processor_pause=share(0.03),
+        processor_cut_off=share(0.03),
         executor_crash=share(),
         executor_pause=share(),
         executor_declines=share(),
@@ -122,6 +126,8 @@ def draw(chance: random.Random) -> Weather:
         conflicts=share(0.2),
         cancels=share(0.2),
         poison=share(0.1),
+        withdrawals=share(0.2),
+        forgets=share(0.2),
         operations=tuple(chance.sample(OPERATIONS, k=chance.randint(1, len(OPERATIONS)))),
         actions=chance.randint(1, 4),
         partitions=chance.choice((1, 1, 2)),

@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from ledger.core.inputs import Publish
 from ledger.log.envelope import outgoing
 from ledger.log.simulated import SimulatedGroup, SimulatedLog, VirtualTime
 from ledger.log.topics import Topic
-from tests.simulation import catalogue
+from tests.simulation.catalogue import published
 from tests.simulation.weather import Weather, draw
 
 BEGINS_AT: Final = 1_800_000_000_000
@@ -35,18 +34,23 @@ class World:
         self.group = SimulatedGroup(self.partitions)
         self.reached: Counter[str] = Counter()
         self.is_calm = False
+        self.is_withdrawn = False
         self.wants_capacity: Callable[[int], bool] = lambda _partition: True
         self.lines: list[str] | None = [] if tracing else None
         self._group_listeners: list[Callable[[], None]] = []
         self._listeners: dict[str, list[Callable[[int], None]]] = {}
         self.log.landed = self._landed
-        self._publish()
+        self.publish()
         self.log.faults = self.weather.log
 
-    def _publish(self) -> None:
-        content = Publish(kind="catalogue", content=catalogue.TEXT, content_hash=catalogue.HASH)
+    def publish(self, *, without: str | None = None) -> None:
+        """An operator publishes the catalogue, whole or with one operation withdrawn."""
         record = outgoing(
-            content, stream="catalogue", subject=None, event_id="c-1", source="/operator"
+            published(without=without),
+            stream="catalogue",
+            subject=None,
+            event_id="catalogue",
+            source="/operator",
         )
         self.log.append(Topic.CONFIG.value, 0, [record])
 
@@ -99,5 +103,7 @@ class World:
         """The last fault is over."""
         self.weather = self.weather.calm()
         self.log.faults = self.weather.log
+        if self.is_withdrawn:
+            self.publish()
         self.is_calm = True
         self.trace("world", "healed")
