@@ -93,11 +93,19 @@ def _seen(run: Run, folded: Folded) -> dict[str, str]:
     answers = Counter(line["answer"] for line in run.clients)
     epochs = [partition.epoch for partition in folded.partitions.values()]
     void = sum(partition.void for partition in folded.partitions.values())
+    reviews = Counter(
+        told.fact["reason"]
+        for action in folded.actions.values()
+        for told in action.told("review.opened")
+    )
+    aside = sum(len(run.records("quarantine", number)) for number in folded.partitions)
     matched = Counter(row["classification"] for row in run.tables.get("webhooks", ()))
     return {
         "actions": f"{len(folded.actions)}: {_told(statuses)}",
-        "facts": _told(Counter({name.split(".")[-1]: count for name, count in facts.items()})),
+        "facts": _told(facts),
+        "reviews": _told(reviews),
         "decisions": f"{len(folded.decisions)}, {void} void records, epochs {epochs}",
+        "quarantine": f"{aside} records",
         "book": f"{len(run.book)} requests, {effects} effects",
         "webhooks": _told(matched),
         "clients": _told(answers),

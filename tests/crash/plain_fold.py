@@ -274,7 +274,7 @@ def _evidence(state: Json, fact: Json, _now: int) -> None:
     state["sources"] = [*state["sources"], fact["source_id"]][-SOURCES_KEPT:]
     if "lookup" in state and fact.get("lookup") == state["lookup"]["number"]:
         del state["lookup"]
-        state["lookups_answered"] += 1
+        state["lookups_answered"] += fact["meaning"] != "inconclusive"
 
 
 def _completed(state: Json, fact: Json, now: int) -> None:

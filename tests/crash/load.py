@@ -1,0 +1,264 @@
+"""Agents at work: what they ask for, what befalls it at the provider, and what they were told.
+
+Everything follows from a seed: the same seed asks for the same actions and plays the same faults.
+An agent that gets no answer asks again with the same intent; some ask twice, some ask for another
+amount under the same key, some die while they wait and are started again.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import orjson
+
+from actionledger import (
+    Conflict,
+    Failed,
+    Intent,
+    Ledger,
+    LedgerUnavailable,
+    Money,
+    NeedsReview,
+    Pending,
+    Result,
+    Retries,
+    Succeeded,
+    Unknown,
+)
+from tests.crash.evidence import Json
+from tests.crash.machine import TENANTS
+
+_What = TypeVar("_What")
+AGENTS = 24
+ANSWER_SECONDS_MAX = 60.0
+WAIT_MS = 1_000
+NO_WEBHOOK: list[Json] = []
+NORMAL: list[Json] = [{"kind": "normal"}]
+PERSONALITIES: dict[str, Json] = {
+    "main": {"search_lag_ms": 200},
+    "desk": {"keys": "unsupported", "search_lag_ms": 400},
+    "mail": {"keys": "unsupported", "search": "none"},
+}
+COMMIT_LATE: Json = {"kind": "slow", "before_ms": 900}
+ANSWER_LATE: Json = {"kind": "slow", "after_ms": 900}
+
+
+def _plain(kind: str) -> Json:
+    return {"kind": kind}
+
+
+FAULTS: dict[str, Sequence[tuple[int, Json | None]]] = {
+    "charge": (
+        (40, None),
+        (12, _plain("commit_then_drop")),
+        (8, ANSWER_LATE),
+        (6, COMMIT_LATE),
+        (8, _plain("refuse")),
+        (8, _plain("fail_after_commit")),
+        (8, _plain("fail_before_commit")),
+        (4, _plain("drop_before_commit")),
+        (4, _plain("commit_then_half_answer")),
+        (2, _plain("in_progress")),
+    ),
+    "ticket": (
+        (40, None),
+        (15, _plain("commit_then_drop")),
+        (15, _plain("drop_before_commit")),
+        (10, _plain("refuse")),
+        (10, _plain("fail_after_commit")),
+        (10, ANSWER_LATE),
+    ),
+    "email": (
+        (60, None),
+        (20, _plain("commit_then_drop")),
+        (10, _plain("refuse")),
+        (10, _plain("fail_before_commit")),
+    ),
+}
+"""What befalls the first request of an action, in shares of about a hundred."""
+
+WEBHOOKS: Sequence[tuple[int, list[Json]]] = (
+    (40, NORMAL),
+    (15, [{"kind": "late", "delay_ms": 800}]),
+    (10, [{"kind": "twice"}]),
+    (10, [{"kind": "early"}]),
+    (5, [{"kind": "out_of_order"}]),
+    (5, [{"kind": "forged"}, {"kind": "normal"}]),
+    (15, NO_WEBHOOK),
+)
+QUIET: Sequence[tuple[int, list[Json]]] = ((25, NORMAL), (75, NO_WEBHOOK))
+"""E-mails are mostly not told of: then nobody can find out, and a person has to look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One action that an agent wants, and what is to befall it."""
+
+    tenant: str
+    intent: Intent
+    fault: Json | None
+    webhooks: list[Json]
+
+    @property
+    def key(self) -> str:
+        """The key that the ledger will give it."""
+        intent = self.intent
+        return f"{intent.operation}:v{intent.version}:{self.tenant}:{intent.business_event}"
+
+
+def wishes(seed: int, count: int) -> list[Wish]:
+    """What the agents of a run want: four of six charges, one ticket, one e-mail."""
+    chance = random.Random(f"wishes|{seed}")
+    made = []
+    for number in range(count):
+        operation = ("charge", "charge", "ticket", "charge", "charge", "email")[number % 6]
+        # Two wishes share a business event, so that streams hold more than one action.
+        event = f"event-{seed}-{number // 2}" + ("" if number % 2 else "-b")
+        tenant = TENANTS[number // 2 % len(TENANTS)]
+        quiet = operation == "email"
+        wish = Wish(
+            tenant,
+            _intent(operation, event, number),
+            _drawn(chance, FAULTS[operation]),
+            _drawn(chance, QUIET if quiet else WEBHOOKS),
+        )
+        made.append(wish)
+    return made
+
+
+def _intent(operation: str, event: str, number: int) -> Intent:
+    common: dict[str, Any] = {
+        "operation": operation,
+        "business_event": event,
+        "environment": "test",
+    }
+    match operation:
+        case "charge":
+            money = Money(minor=100 + number, currency="EUR")
+            return Intent(**common, target=f"order:{number}", money=money)
+        case "ticket":
+            return Intent(**common, params={"title": f"Ticket {number}"})
+        case _:
+            return Intent(**common, params={"subject": f"Message {number}"})
+
+
+def _drawn(chance: random.Random, shares: Sequence[tuple[int, _What]]) -> _What:
+    return chance.choices([what for _, what in shares], [share for share, _ in shares])[0]
+
+
+async def script(provider_url: str, wanted: Sequence[Wish]) -> None:
+    """Tell the provider how its accounts are and what to do to each action's first request."""
+    scripts = [
+        {"match": {"action_key": wish.key}, "fault": wish.fault, "webhooks": wish.webhooks}
+        for wish in wanted
+    ]
+    async with httpx.AsyncClient(base_url=provider_url, trust_env=False) as client:
+        for account, personality in PERSONALITIES.items():
+            body = {"account": account, "personality": personality}
+            (await client.post("/control/personality", json=body)).raise_for_status()
+        answer = await client.post("/control/script", json={"scripts": scripts})
+        answer.raise_for_status()
+
+
+@dataclass
+class Agents:
+    """Agents that share a list of wishes, and the notes of what they were told."""
+
+    url: str
+    keys: Mapping[str, str]
+    notes: Path
+    seed: int
+    answered: int = 0
+    progress: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def work(self, wanted: Sequence[Wish]) -> None:
+        """Ask for everything; returns when each wish has an answer."""
+        queue = iter(wanted)
+        async with asyncio.TaskGroup() as group:
+            for number in range(AGENTS):
+                group.create_task(self._agent(number, queue))
+
+    async def reached(self, count: int) -> None:
+        """Wait until so many wishes have been answered."""
+        while self.answered < count:
+            await self.progress.wait()
+            self.progress.clear()
+
+    async def _agent(self, number: int, queue: Iterator[Wish]) -> None:
+        chance = random.Random(f"agent|{self.seed}|{number}")
+        ledgers = {
+            tenant: Ledger(
+                self.url,
+                key,
+                retries=Retries(first_ms=50, cap_ms=500),
+                # Straight to the door: what the environment says of proxies is not for it.
+                transport=httpx.AsyncHTTPTransport(),
+            )
+            for tenant, key in self.keys.items()
+        }
+        try:
+            for wish in queue:
+                await self._pursue(ledgers[wish.tenant], wish, chance)
+                self.answered += 1
+                self.progress.set()
+        finally:
+            for ledger in ledgers.values():
+                await ledger.close()
+
+    async def _pursue(self, ledger: Ledger, wish: Wish, chance: random.Random) -> None:
+        mood = chance.random()
+        if mood < 0.1:
+            await self._die_while_asking(ledger, wish, chance)
+        await self._ask(ledger, wish.intent)
+        if mood > 0.85:
+            await self._ask(ledger, wish.intent)
+        if mood > 0.95 and wish.intent.money is not None:
+            other = Money(minor=wish.intent.money.minor * 10, currency="EUR")
+            await self._ask(ledger, wish.intent.model_copy(update={"money": other}))
+
+    async def _die_while_asking(self, ledger: Ledger, wish: Wish, chance: random.Random) -> None:
+        """The agent is gone before its answer comes; whatever it was told, nobody knows."""
+        try:
+            async with asyncio.timeout(chance.uniform(0.001, 0.1)):
+                await ledger.propose(wish.intent, wait_ms=WAIT_MS)
+        except (TimeoutError, LedgerUnavailable):
+            self._note({"key": wish.key, "answer": "info"})
+
+    async def _ask(self, ledger: Ledger, intent: Intent) -> None:
+        """Ask until there is an answer, and note it."""
+        async with asyncio.timeout(ANSWER_SECONDS_MAX):
+            while True:
+                try:
+                    result = await ledger.propose(intent, wait_ms=WAIT_MS)
+                except LedgerUnavailable:
+                    continue
+                self._note(noted(result))
+                return
+
+    def _note(self, line: Json) -> None:
+        with self.notes.open("ab") as notes:
+            notes.write(orjson.dumps(line) + b"\n")
+
+
+def noted(result: Result) -> Json:
+    """An answer as the checker reads it."""
+    match result:
+        case Conflict(key=key):
+            return {"key": key, "answer": "refused", "code": "conflicted"}
+        case Succeeded(key=key, reference=reference):
+            told: Json = {"key": key, "status": "completed", "reference": reference}
+        case Failed(key=key):
+            told = {"key": key, "status": "failed"}
+        case Unknown(key=key):
+            told = {"key": key, "status": "unknown"}
+        case NeedsReview(key=key):
+            told = {"key": key, "status": "needs_review"}
+        case Pending(key=key, status=status):
+            told = {"key": key, "status": status}
+        case other:
+            raise AssertionError(f"nobody may be told {other!r} here")
+    return {**told, "answer": "ok"}

@@ -1,0 +1,276 @@
+"""An installation of real processes on real servers, kept running as a supervisor would.
+
+Guarantees that every process is its own, that one that ended is started again within half a second,
+and that how each of them ended is remembered. A crash point is armed for one life of one process.
+Whatever happens to the test, the kernel ends the processes with it.
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import sys
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+
+from gateway.keys import Role, create_key
+from gateway.local.ports import free_ports
+from gateway.local.processes import Child, Command
+from gateway.wiring.publishing import publish_catalogue
+from ledger.log.admin import apply_topics
+from ledger.log.kafka import KafkaLog
+from projections.migrate import migrate
+from tests.crash.gathering import Sources
+
+PARTITIONS = 3
+GROUP_SESSION_MS = 3_000
+TENANTS = ("acme", "globex")
+ACCOUNTS = ("main", "desk", "mail")
+PROVIDER = "simulated-provider"
+PROCESSES = ("processor", "executor", "inquirer", "reconciler", "projector", "gateway")
+CATALOGUE = Path(__file__).with_name("catalogue.toml")
+ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 40.0
+LOOK_SECONDS = 0.02
+RESTART_SECONDS = 0.2
+"""A process that ended is started again after this."""
+
+
+class Ending(NamedTuple):
+    """How one life of a process ended: its exit code, and the crash point it was armed with."""
+
+    code: int
+    crash_at: str | None
+
+
+@dataclass
+class Supervised:
+    """One process by name: its lives one after another."""
+
+    name: str
+    folder: Path
+    env: Mapping[str, str]
+    crash_at: str | None = None
+    endings: list[Ending] = field(default_factory=list)
+    _child: Child | None = None
+
+    @property
+    def ready_file(self) -> Path:
+        """What the process makes when it does what it is there for."""
+        return self.folder / f"{self.name}.ready"
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the present life has begun to work."""
+        return self._child is not None and self._child.is_running and self.ready_file.exists()
+
+    async def keep_running(self) -> None:
+        """Start it, again and again, until cancelled; then it is killed."""
+        try:
+            while True:
+                armed = self._start()
+                while self._child is not None and self._child.is_running:
+                    await asyncio.sleep(LOOK_SECONDS)
+                code = None if self._child is None else self._child.exit_code
+                assert code is not None
+                self.endings.append(Ending(code, armed))
+                await asyncio.sleep(RESTART_SECONDS)
+        finally:
+            if self._child is not None:
+                await self._child.kill()
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """End it as a machine does that loses power, or by another signal."""
+        if self._child is not None and self._child.is_running:
+            os.kill(self._child.identity.pid, number)
+
+    def _start(self) -> str | None:
+        """Start a life, armed with the crash point that waits for one; which that is."""
+        self.ready_file.unlink(missing_ok=True)
+        armed, self.crash_at = self.crash_at, None
+        env = dict(self.env)
+        if armed is not None:
+            env["ACTIONLEDGER_CRASH_AT"] = armed
+        command = Command(
+            name=self.name,
+            argv=(sys.executable, "-m", "gateway.wiring.processes", self.name),
+            log=self.folder / f"{self.name}.log",
+            env=env,
+            cwd=ROOT,
+            death_signal=signal.SIGKILL,
+        )
+        self._child = Child(command, lambda _identity: None)
+        return armed
+
+
+@dataclass
+class Machine:
+    """Everything that runs, and where it is."""
+
+    log: KafkaLog
+    database_url: str
+    folder: Path
+    provider_url: str
+    url: str
+    keys: dict[str, str]
+    supervised: dict[str, Supervised]
+    tasks: list["asyncio.Task[None]"] = field(default_factory=list)
+
+    @property
+    def sources(self) -> Sources:
+        """What the checker is to look at."""
+        log, folder = self.log, self.folder
+        return Sources(
+            log.bootstrap, log.prefix, self.database_url, folder / "provider", self.clients_file
+        )
+
+    @property
+    def clients_file(self) -> Path:
+        """Where callers note what they were told."""
+        return self.folder / "clients.jsonl"
+
+    async def start(self, *names: str) -> None:
+        """Start processes and wait until each has begun to work."""
+        for name in names:
+            task = asyncio.create_task(self.supervised[name].keep_running(), name=name)
+            self.tasks.append(task)
+        await self.ready(*names)
+
+    async def ready(self, *names: str) -> None:
+        """Wait until processes work."""
+        await self.until(
+            lambda: all(self.supervised[name].is_ready for name in names), f"{names} ready"
+        )
+
+    async def end(self, name: str, number: int = signal.SIGKILL) -> None:
+        """End one process by a signal, and wait until it has ended."""
+        one = self.supervised[name]
+        lives = len(one.endings)
+        one.kill(number)
+        await self.until(lambda: len(one.endings) > lives, f"the end of {name}")
+
+    async def died_at(self, name: str, point: str) -> None:
+        """Wait until a life of a process that was armed with a point has ended there."""
+        one = self.supervised[name]
+        ending = Ending(-signal.SIGKILL, point)
+        await self.until(lambda: ending in one.endings, f"{name} passing {point}")
+
+    async def until(self, holds: Callable[[], bool], what: str) -> None:
+        """Wait for a condition, within a deadline; a fault of the supervision ends the wait."""
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not holds():
+                    for task in self.tasks:
+                        if task.done():
+                            await task
+                    await asyncio.sleep(LOOK_SECONDS)
+        except TimeoutError:
+            raise AssertionError(f"never: {what}\n{self.last_words()}") from None
+
+    def endings(self) -> dict[str, list[int]]:
+        """How the lives of every process that had one end ended."""
+        return {
+            name: [ending.code for ending in one.endings]
+            for name, one in self.supervised.items()
+            if one.endings
+        }
+
+    def last_words(self, lines: int = 15) -> str:
+        """The ends of all logs, for whoever has to find out what happened."""
+        told = []
+        for name in self.supervised:
+            path = self.folder / f"{name}.log"
+            text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+            told.append(f"--- {name}\n" + "\n".join(text.splitlines()[-lines:]))
+        return "\n".join(told)
+
+
+@contextlib.asynccontextmanager
+async def machine(kafka: str, admin_url: str, folder: Path) -> AsyncIterator[Machine]:
+    """An installation with nothing started; everything that was started is killed at the end."""
+    prefix = f"c{secrets.token_hex(4)}.actionledger."
+    log = KafkaLog(kafka, prefix=prefix)
+    database_url = await _database(admin_url)
+    await apply_topics(log, partitions=PARTITIONS, generation=secrets.token_hex(8))
+    await publish_catalogue(log, CATALOGUE.read_text(encoding="utf-8"))
+    gateway_port, provider_port = free_ports(2)
+    url, provider_url = (f"http://127.0.0.1:{port}" for port in (gateway_port, provider_port))
+    (folder / "clients.jsonl").touch()
+    env = {
+        "KAFKA": kafka,
+        "TOPIC_PREFIX": prefix,
+        "DATABASE": database_url,
+        "PARTITIONS": str(PARTITIONS),
+        "GROUP_SESSION_MS": str(GROUP_SESSION_MS),
+        "STATE": str(folder),
+        "PROVIDER_URLS": f"simulated={provider_url}",
+        "WEBHOOK_SECRETS_FILE": str(_webhook_secrets(folder)),
+        "WEBHOOKS_URL": f"{url}/v1/webhooks/simulated?account={{account}}",
+        "LOG_FORMAT": "plain",
+    }
+    own = {"gateway": gateway_port, PROVIDER: provider_port}
+    supervised = {
+        name: Supervised(name, folder, _environment(env, name, folder, own.get(name)))
+        for name in (PROVIDER, *PROCESSES)
+    }
+    keys = {
+        tenant: create_key(
+            folder / "api_keys.toml", tenant=tenant, principal="agent:crash", role=Role.AGENT
+        )
+        for tenant in TENANTS
+    }
+    made = Machine(log, database_url, folder, provider_url, url, keys, supervised)
+    try:
+        yield made
+    finally:
+        for task in made.tasks:
+            task.cancel()
+        await asyncio.gather(*made.tasks, return_exceptions=True)
+
+
+def _environment(
+    common: dict[str, str], name: str, folder: Path, port: int | None
+) -> dict[str, str]:
+    own = {"HEARTBEAT": str(folder / f"{name}.ready")}
+    if port is not None:
+        own["HTTP_PORT"] = str(port)
+    return {f"ACTIONLEDGER_{key}": value for key, value in (common | own).items()} | {
+        "PATH": os.defpath,
+        "LC_ALL": "C.UTF-8",
+        "HOME": str(folder),
+    }
+
+
+def _webhook_secrets(folder: Path) -> Path:
+    """One secret for all accounts of the provider, which signs with one."""
+    secret = b64encode(secrets.token_bytes(24)).decode()
+    path = folder / "webhook_secrets.toml"
+    path.write_text(
+        "".join(f'[simulated.{name}]\nsecrets = ["whsec_{secret}"]\n' for name in ACCOUNTS),
+        encoding="utf-8",
+    )
+    return path
+
+
+async def _database(admin_url: str) -> str:
+    """A new database with the tables."""
+    name = f"crash_{secrets.token_hex(6)}"
+    admin = await asyncpg.connect(admin_url)
+    try:
+        await admin.execute(f"CREATE DATABASE {name}")
+    finally:
+        await admin.close()
+    url = urlunsplit(urlsplit(admin_url)._replace(path=f"/{name}"))
+    connection = await asyncpg.connect(url)
+    try:
+        await migrate(connection)
+    finally:
+        await connection.close()
+    return url
