@@ -1,0 +1,113 @@
+"""The set-up step and where processes begin, on the real Kafka and Postgres."""
+
+import secrets
+from dataclasses import replace
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from gateway.settings import Settings
+from gateway.wiring import run_setup
+from gateway.wiring.installation import (
+    ForeignDatabaseError,
+    UnknownProviderError,
+    begin_at,
+    open_log,
+    open_pool,
+    providers,
+)
+from gateway.wiring.life import Life
+from gateway.wiring.publishing import (
+    CatalogueRefusedError,
+    default_catalogue,
+    publish_catalogue,
+)
+from ledger.log.follow import genesis_of, published_catalogue
+from projections.projector import Projector
+from tests.servers import Addresses
+
+pytestmark = pytest.mark.servers
+
+
+@pytest.fixture
+def settings(servers: Addresses, database_url: str, tmp_path: Path) -> Settings:
+    """Topics and a database of its own."""
+    return Settings.from_environment(
+        {
+            "ACTIONLEDGER_KAFKA": servers.kafka_bootstrap,
+            "ACTIONLEDGER_DATABASE": database_url,
+            "ACTIONLEDGER_TOPIC_PREFIX": f"setup{secrets.token_hex(4)}.",
+            "ACTIONLEDGER_PARTITIONS": "2",
+            "ACTIONLEDGER_STATE": str(tmp_path),
+            "ACTIONLEDGER_PROVIDER_URLS": "simulated=http://127.0.0.1:1",
+        }
+    )
+
+
+async def set_up(settings: Settings) -> None:
+    """Run the step as its process does."""
+    await run_setup.run(settings, Life("setup", None))
+
+
+async def test_setting_up_again_changes_nothing(settings: Settings) -> None:
+    """Topics, catalogue and tables are made once; the generation stays."""
+    await set_up(settings)
+    log = open_log(settings, "test")
+    before = await genesis_of(log)
+    await set_up(settings)
+    assert await genesis_of(log) == before
+    assert before.partitions == 2
+    catalogue = await published_catalogue(log)
+    assert catalogue is not None
+    (provider,) = providers(settings, catalogue)
+    assert set(provider.api_keys) == {"main"}
+
+
+async def test_a_catalogue_is_published_once_and_never_with_a_mistake(settings: Settings) -> None:
+    """What is in force is not published again, and a text with a mistake reaches no topic."""
+    await set_up(settings)
+    log = open_log(settings, "test")
+    assert await publish_catalogue(log, default_catalogue()) is None
+    with pytest.raises(CatalogueRefusedError, match="line"):
+        await publish_catalogue(log, "[[operation]]\nname = 1\n")
+    assert await publish_catalogue(log, f"{default_catalogue()}\n# more\n") is not None
+
+
+async def test_processes_begin_where_the_tables_are(settings: Settings) -> None:
+    """Where the database knows the epoch reading begins there; where it is away, at the start."""
+    await set_up(settings)
+    log = open_log(settings, "test")
+    genesis = await genesis_of(log)
+    async with await open_pool(settings) as pool:
+        assert await begin_at(log, pool, genesis) == {}
+        await Projector(log, pool, range(2)).run_until({0: 1, 1: 1})
+        assert await begin_at(log, pool, genesis) == {0: (1, 0), 1: (1, 0)}
+    away = replace(settings, database_url="postgresql://127.0.0.1:1/nowhere")
+    async with await open_pool(away) as pool:
+        assert await begin_at(log, pool, genesis) == {}
+
+
+async def test_a_database_of_another_log_is_refused(settings: Settings) -> None:
+    """Tables of another generation, or ahead of the log, end the process before it works."""
+    await set_up(settings)
+    log = open_log(settings, "test")
+    genesis = await genesis_of(log)
+    async with await open_pool(settings) as pool:
+        await Projector(log, pool, range(2)).run_until({0: 1, 1: 1})
+        with pytest.raises(ForeignDatabaseError):
+            await begin_at(log, pool, genesis.model_copy(update={"generation": "other"}))
+        await _say(pool, "update actionledger.projection_offsets set next_offset = 9")
+        with pytest.raises(ForeignDatabaseError):
+            await begin_at(log, pool, genesis)
+
+
+def test_a_provider_without_an_adapter_is_named(settings: Settings) -> None:
+    """An address for a provider that nobody can speak to is trouble, not silence."""
+    wrong = replace(settings, provider_urls={"acquirer": "http://127.0.0.1:1"})
+    with pytest.raises(UnknownProviderError, match="acquirer"):
+        providers(wrong, None)
+
+
+async def _say(pool: asyncpg.Pool, statement: str) -> None:
+    await pool.execute(statement)
