@@ -32,3 +32,9 @@ LIST_PAGES_MAX: Final = 10_000
 WEBHOOK_ID_CHARS_MAX: Final = 256
 WEBHOOK_SIGNATURES_MAX: Final = 16
 """Signatures in one header: two during a rotation; the rest is room."""
+
+DESCRIPTION_BYTES_MAX: Final = 128 * 1024
+DESCRIPTION_ENTRIES_MAX: Final = 128
+"""Entries of one table in a described adapter: operations, headers, rows, event types."""
+LOOKUP_EFFECTS_MAX: Final = 1_000
+"""Effects in one answer of a search or page; more cannot be an answer about one action."""

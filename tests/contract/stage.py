@@ -5,20 +5,24 @@ itself never names a provider.
 """
 
 import contextlib
+import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Protocol
 
 import httpx
 
+from reconciler.providers.http.description import Description
+from reconciler.providers.http.parsing import parse_description
 from reconciler.providers.port import Capabilities, Finder, Performer
 from reconciler.providers.registry import ProviderSettings, finders, performers
 from reconciler.providers.simulated.api import API_KEY_PREFIX
@@ -29,6 +33,7 @@ START_SECONDS_MAX = 20
 POLL_SECONDS = 0.02
 KEY_WINDOW_MS = 400
 SEARCH_LAG_MS = 400
+EXAMPLE = Path(__file__).parents[2] / "reconciler" / "providers" / "http" / "example.toml"
 
 
 class Behaviour(StrEnum):
@@ -165,11 +170,11 @@ class SimulatedStage:
 
     def performer(self) -> Performer:
         """Build a performer for every account of this stage."""
-        return performers([self._settings()])["simulated"]
+        return performers([self.settings()])["simulated"]
 
     def finder(self) -> Finder:
         """Build a finder for every account of this stage."""
-        return finders([self._settings()])["simulated"]
+        return finders([self.settings()])["simulated"]
 
     def script(self, action_key: str, kind: str, **parameters: int | str) -> None:
         """Let the next request for this action meet a fault."""
@@ -181,8 +186,41 @@ class SimulatedStage:
         """Read the account's lines in the provider's book, oldest first."""
         return [_entry(line) for line in self.process.lines() if line["account"] == account]
 
-    def _settings(self) -> ProviderSettings:
+    def settings(self) -> ProviderSettings:
+        """Configure the adapter for every account named so far."""
         return ProviderSettings("simulated", "simulated", self.process.url, self._api_keys)
+
+
+class DescribedStage(SimulatedStage):
+    """The same provider through the adapter `http`, by the description that comes with it."""
+
+    def capabilities(self, behaviour: Behaviour) -> Capabilities:
+        """Say what a description of such an account declares."""
+        described = parse_description(with_capabilities(super().capabilities(behaviour)))
+        assert isinstance(described, Description), described
+        return described.capabilities
+
+    def settings(self) -> ProviderSettings:
+        """Configure the adapter for every account named so far."""
+        simulated = super().settings()
+        return dataclasses.replace(simulated, kind="http", adapter_file=EXAMPLE)
+
+
+def with_capabilities(declared: Capabilities) -> str:
+    """The example with these answers to its questions."""
+    text = EXAMPLE.read_text(encoding="utf-8")
+    for question in dataclasses.fields(Capabilities):
+        value = getattr(declared, question.name)
+        match value:
+            case Enum():
+                answer = json.dumps(value.value)
+            case frozenset():
+                answer = json.dumps(sorted(value))
+            case _:
+                answer = json.dumps(value)
+        text, count = re.subn(rf"(?m)^({question.name} = )[^#\n]*", rf"\g<1>{answer} ", text)
+        assert count == 1, question.name
+    return text
 
 
 def _entry(line: dict[str, object]) -> Entry:
@@ -219,14 +257,29 @@ _PERSONALITIES = {
 @contextlib.contextmanager
 def simulated_stage(folder: Path) -> Iterator[SimulatedStage]:
     """A running simulated provider with an empty book."""
+    with running(folder) as process:
+        yield SimulatedStage(process)
+
+
+@contextlib.contextmanager
+def described_stage(folder: Path) -> Iterator[SimulatedStage]:
+    """A running simulated provider with an empty book, described."""
+    with running(folder) as process:
+        yield DescribedStage(process)
+
+
+@contextlib.contextmanager
+def running(folder: Path) -> Iterator[ProviderProcess]:
+    """A provider that takes requests, ended at the end."""
     process = ProviderProcess(folder)
     process.start()
     try:
-        yield SimulatedStage(process)
+        yield process
     finally:
         process.stop()
 
 
 STAGES: dict[str, Callable[[Path], contextlib.AbstractContextManager[Stage]]] = {
+    "http": described_stage,
     "simulated": simulated_stage,
 }

@@ -6,17 +6,25 @@ import pytest
 
 from reconciler.providers.port import Found, Inconclusive, NotSent, Retry, Succeeded, Unresolved
 from tests.contract.calls import Call, eventually, finding, performing
-from tests.contract.stage import Behaviour, ProviderProcess, SimulatedStage
+from tests.contract.stage import Behaviour, DescribedStage, ProviderProcess, SimulatedStage
 
+Adapter = type[SimulatedStage]
 RETURNING = [Behaviour.HONOURS_KEYS, Behaviour.UNIQUE_REFERENCES, Behaviour.REMEMBERS_SERVER_ERRORS]
+
+
+@pytest.fixture(params=[SimulatedStage, DescribedStage])
+def adapter(request: pytest.FixtureRequest) -> Adapter:
+    """Choose the adapter that the provider is called through."""
+    chosen: Adapter = request.param
+    return chosen
 
 
 @pytest.mark.parametrize("behaviour", RETURNING)
 async def test_a_killed_provider_keeps_its_memory(
-    own_process: ProviderProcess, behaviour: Behaviour
+    own_process: ProviderProcess, adapter: Adapter, behaviour: Behaviour
 ) -> None:
     """Killed after a commit, the provider still makes no second effect under the same key."""
-    stage = SimulatedStage(own_process)
+    stage = adapter(own_process)
     call = Call.on(stage, behaviour)
     async with performing(stage) as performer:
         first = await call.perform(performer)
@@ -30,9 +38,11 @@ async def test_a_killed_provider_keeps_its_memory(
     assert call.effects == [first.reference] == [found.reference]
 
 
-async def test_effects_are_numbered_on_after_a_restart(own_process: ProviderProcess) -> None:
+async def test_effects_are_numbered_on_after_a_restart(
+    own_process: ProviderProcess, adapter: Adapter
+) -> None:
     """No two effects of a book share an id, whatever happened between them."""
-    stage = SimulatedStage(own_process)
+    stage = adapter(own_process)
     call = Call.on(stage)
     other = Call(stage, call.account)
     async with performing(stage) as performer:
@@ -44,9 +54,11 @@ async def test_effects_are_numbered_on_after_a_restart(own_process: ProviderProc
     assert (call.effects, other.effects) == (["ch_1"], ["ch_2"])
 
 
-async def test_a_provider_can_lose_its_keys_when_it_restarts(own_process: ProviderProcess) -> None:
+async def test_a_provider_can_lose_its_keys_when_it_restarts(
+    own_process: ProviderProcess, adapter: Adapter
+) -> None:
     """An account whose keys die with the process makes a second effect, as it declares."""
-    stage = SimulatedStage(own_process)
+    stage = adapter(own_process)
     call = Call.on(stage, Behaviour.LOSES_KEYS_ON_RESTART)
     async with performing(stage) as performer:
         await call.perform(performer)
@@ -60,9 +72,11 @@ async def test_a_provider_can_lose_its_keys_when_it_restarts(own_process: Provid
     assert not stage.capabilities(Behaviour.LOSES_KEYS_ON_RESTART).replay_proven
 
 
-async def test_a_provider_that_is_gone_was_not_asked(own_process: ProviderProcess) -> None:
+async def test_a_provider_that_is_gone_was_not_asked(
+    own_process: ProviderProcess, adapter: Adapter
+) -> None:
     """A refused connection is not sent, never unresolved, and the guard is not even asked."""
-    stage = SimulatedStage(own_process)
+    stage = adapter(own_process)
     call = Call.on(stage)
     asked: list[str] = []
     async with performing(stage) as performer, finding(stage) as finder:
@@ -77,9 +91,10 @@ async def test_a_provider_that_is_gone_was_not_asked(own_process: ProviderProces
 
 async def test_a_provider_killed_while_it_works_leaves_the_outcome_open(
     own_process: ProviderProcess,
+    adapter: Adapter,
 ) -> None:
     """The connection dies after the first byte: nobody can say what happened."""
-    stage = SimulatedStage(own_process)
+    stage = adapter(own_process)
     call = Call.on(stage)
     stage.script(call.action_key, "slow", after_ms=5_000)
     async with performing(stage) as performer, asyncio.TaskGroup() as group:

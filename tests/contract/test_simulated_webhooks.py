@@ -9,11 +9,13 @@ import pytest
 from aiohttp import web
 
 from reconciler.providers.port import MappedWebhook, Succeeded
+from reconciler.providers.registry import ProviderSettings, webhook_mappings
 from reconciler.providers.simulated.mapping import SimulatedMapping
 from reconciler.webhooks import Verified, WebhookProblem, WebhookRejected, verify
 from tests.contract.calls import Call, eventually, now_ms, performing
-from tests.contract.stage import Behaviour, ProviderProcess, SimulatedStage
+from tests.contract.stage import EXAMPLE, Behaviour, ProviderProcess, SimulatedStage
 
+DESCRIBED = webhook_mappings([ProviderSettings("one", "http", adapter_file=EXAMPLE)])["one"]
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSBzaW11bGF0ZWQgcHJvdmlkZXI="
 
 
@@ -42,11 +44,9 @@ class Receiver:
     @property
     def events(self) -> list[MappedWebhook]:
         """What the believed ones mean, in order of arrival."""
-        mapped = [
-            SimulatedMapping().map(raw)
-            for raw, _, verdict in self.received
-            if isinstance(verdict, Verified)
-        ]
+        believed = [raw for raw, _, verdict in self.received if isinstance(verdict, Verified)]
+        mapped = [SimulatedMapping().map(raw) for raw in believed]
+        assert mapped == [DESCRIBED.map(raw) for raw in believed], "both adapters read the same"
         assert all(isinstance(one, MappedWebhook) for one in mapped)
         return [one for one in mapped if isinstance(one, MappedWebhook)]
 

@@ -1,0 +1,309 @@
+"""A description, built: what performer, finder and mapping do their work by.
+
+Guarantees that whatever is built from a checked form needs no checking later. Must never hold a
+credential. Built by `parsing` once, shared by every client of the provider.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from reconciler.providers.error_table import DEFAULT, ErrorTable, Verdict
+from reconciler.providers.http.answers import (
+    AnswerPath,
+    Fixed,
+    MoneyAt,
+    Source,
+    TimeUnit,
+    path_of,
+)
+from reconciler.providers.http.forms import (
+    AdapterForm,
+    CallForm,
+    CapabilitiesForm,
+    ErrorsForm,
+    FindForm,
+    ListingForm,
+    MoneyForm,
+    PerformForm,
+    ShapeForm,
+    TimeForm,
+    WebhookForm,
+)
+from reconciler.providers.http.templates import BodyTemplate, Names, PathTemplate, Template
+from reconciler.providers.http_exchange import Trouble
+from reconciler.providers.port import (
+    IMPOSSIBLE,
+    POSSIBLE,
+    Answer,
+    Capabilities,
+    Duration,
+    Reliability,
+    Remembered,
+)
+
+ANY_OPERATION = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeAt:
+    """Where a point in time stands, and how it is written."""
+
+    path: AnswerPath
+    unit: TimeUnit
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Where in one object of the provider everything stands."""
+
+    reference: AnswerPath
+    account: Source | None
+    operation: Source | None
+    action_key: AnswerPath | None
+    provider_key: AnswerPath | None
+    request_hash: AnswerPath | None
+    money: MoneyAt | None
+    committed_at: TimeAt | None
+    result: tuple[tuple[str, AnswerPath], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request without its body, and where the object stands in the answer."""
+
+    target: PathTemplate
+    headers: tuple[tuple[str, Template], ...]
+    shape: Shape
+    at: AnswerPath
+
+    def written_headers(self, names: Names) -> tuple[tuple[str, str], ...]:
+        """The headers for one request; one without a value is left out. Raises Unsendable."""
+        written = ((name, template.header(names)) for name, template in self.headers)
+        return tuple((name, value) for name, value in written if value is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Perform:
+    """How effects of an operation are made."""
+
+    call: Call
+    method: str
+    body: BodyTemplate | None
+    statuses: frozenset[int]
+    equals: tuple[tuple[AnswerPath, str | int | bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """One search."""
+
+    call: Call
+    by: Literal["key", "reference", "marker"]
+    answers: Literal["one", "list"]
+    absent_statuses: frozenset[int]
+    absent_codes: frozenset[str]
+    not_offered: tuple[tuple[int, str | None], ...]
+    searched_until: TimeAt | None
+    more: AnswerPath | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The list of all effects."""
+
+    call: Call
+    next: AnswerPath | None
+    first_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row for answers; an empty set fits every status or code."""
+
+    statuses: frozenset[int]
+    codes: frozenset[str]
+    verdict: Verdict
+
+    def fits(self, status: int, code: str | None) -> bool:
+        """True when this row speaks of such an answer."""
+        named = not self.codes or code in self.codes
+        return named and (not self.statuses or status in self.statuses)
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """The error table: rows for answers in their order, and the table for the rest."""
+
+    code: AnswerPath | None
+    rows: tuple[Row, ...]
+    table: ErrorTable
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """Where in a webhook everything stands, and what its types mean."""
+
+    event_id: AnswerPath
+    event_type: AnswerPath
+    account: Source
+    occurred_at: TimeAt
+    reference: AnswerPath | None
+    action_key: AnswerPath | None
+    provider_key: AnswerPath | None
+    money: MoneyAt | None
+    meanings: Mapping[
+        str,
+        tuple[Literal["final", "progress", "irrelevant"], Literal["exists", "none", "pending"]],
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """One provider, described."""
+
+    base_url: str | None
+    capabilities: Capabilities
+    performs: Mapping[str, Perform]
+    finds: tuple[Find, ...]
+    listing: Listing | None
+    errors: Errors
+    webhook: Webhook | None
+
+    def perform(self, operation: str) -> Perform | None:
+        """How an operation's effects are made, or None for one that is not described."""
+        return self.performs.get(operation) or self.performs.get(ANY_OPERATION)
+
+
+def built(form: AdapterForm) -> Description:
+    """The description of a checked form; raises ValueError for capabilities that cannot all be."""
+    shapes = {name: _shape(shape) for name, shape in form.shape.items()}
+
+    def call(one: CallForm) -> Call:
+        headers = {**form.headers, **one.headers}
+        templates = tuple((name, Template(text)) for name, text in headers.items())
+        target = PathTemplate(one.path, one.query)
+        return Call(target, templates, shapes[one.shape], path_of(one.at))
+
+    def find(one: FindForm) -> Find:
+        return Find(
+            call=call(one),
+            by=one.by,
+            answers=one.answers,
+            absent_statuses=frozenset(one.absent_statuses),
+            absent_codes=frozenset(one.absent_codes),
+            not_offered=tuple((row.status, row.code) for row in one.not_offered),
+            searched_until=_time(one.searched_until),
+            more=_path(one.more),
+        )
+
+    def listing(one: ListingForm) -> Listing:
+        return Listing(call(one), _path(one.next), one.first_cursor)
+
+    def perform(one: PerformForm) -> Perform:
+        return Perform(
+            call=call(one),
+            method=one.method,
+            body=None if one.body is None else BodyTemplate(one.body, one.absent),
+            statuses=frozenset(one.success.statuses),
+            equals=tuple((path_of(at), value) for at, value in one.success.equals.items()),
+        )
+
+    return Description(
+        base_url=form.base_url,
+        capabilities=_capabilities(form.capabilities),
+        performs={name: perform(one) for name, one in form.perform.items()},
+        finds=tuple(map(find, form.find)),
+        listing=None if form.listing is None else listing(form.listing),
+        errors=_errors(form.errors),
+        webhook=None if form.webhook is None else _webhook(form.webhook),
+    )
+
+
+def _shape(form: ShapeForm) -> Shape:
+    return Shape(
+        reference=path_of(form.reference),
+        account=_source(form.account),
+        operation=_source(form.operation),
+        action_key=_path(form.action_key),
+        provider_key=_path(form.provider_key),
+        request_hash=_path(form.request_hash),
+        money=_money(form.money),
+        committed_at=_time(form.committed_at),
+        result=tuple((name, path_of(at)) for name, at in form.result.items()),
+    )
+
+
+def _webhook(form: WebhookForm) -> Webhook:
+    return Webhook(
+        event_id=path_of(form.event_id),
+        event_type=path_of(form.event_type),
+        account=origin(form.account),
+        occurred_at=TimeAt(path_of(form.occurred_at.at), form.occurred_at.unit),
+        reference=_path(form.reference),
+        action_key=_path(form.action_key),
+        provider_key=_path(form.provider_key),
+        money=_money(form.money),
+        meanings={name: (event.meaning, event.effect) for name, event in form.type.items()},
+    )
+
+
+def _errors(form: ErrorsForm) -> Errors:
+    rows: list[Row] = []
+    troubles = dict(DEFAULT.troubles)
+    for row in reversed(form.row):
+        # From the last to the first, so that the first row that names a trouble is left.
+        troubles |= dict.fromkeys(map(Trouble, row.troubles), Verdict(row.verdict))
+    for row in form.row:
+        if row.phase == "answered":
+            verdict = Verdict(row.verdict)
+            rows.append(Row(frozenset(row.statuses), frozenset(row.codes), verdict))
+    statuses = DEFAULT.statuses if form.otherwise == "usual_statuses" else {}
+    return Errors(_path(form.code), tuple(rows), ErrorTable(statuses, troubles))
+
+
+def _capabilities(form: CapabilitiesForm) -> Capabilities:
+    return Capabilities(
+        reliability=Reliability(form.reliability),
+        finds_by_key=Answer(form.finds_by_key),
+        finds_by_reference=Answer(form.finds_by_reference),
+        finds_by_marker=Answer(form.finds_by_marker),
+        lists_effects=Answer(form.lists_effects),
+        key_window_ms=_duration(form.key_window_ms),
+        key_chars_max=_duration(form.key_chars_max),
+        settle_horizon_ms=_duration(form.settle_horizon_ms),
+        search_lag_ms=_duration(form.search_lag_ms),
+        replay_proven=POSSIBLE if form.replay_proven == "possible" else IMPOSSIBLE,
+        remembers=frozenset(map(Remembered, form.remembers)),
+        sends_webhooks=Answer(form.sends_webhooks),
+        retries_webhooks=Answer(form.retries_webhooks),
+    )
+
+
+def _duration(value: object) -> Duration:
+    return value if isinstance(value, int) else IMPOSSIBLE
+
+
+def _money(form: MoneyForm | None) -> MoneyAt | None:
+    if form is None:
+        return None
+    if form.minor is not None:
+        return MoneyAt(path_of(form.minor), "minor", origin(form.currency))
+    return MoneyAt(path_of(form.decimal or ""), "decimal", origin(form.currency))
+
+
+def _time(form: TimeForm | None) -> TimeAt | None:
+    return None if form is None else TimeAt(path_of(form.at), form.unit)
+
+
+def _path(text: str | None) -> AnswerPath | None:
+    return None if text is None else path_of(text)
+
+
+def _source(text: str | None) -> Source | None:
+    return None if text is None else origin(text)
+
+
+def origin(text: str) -> Source:
+    """A path into an answer, or after `=` the value itself."""
+    return Fixed(text[1:]) if text.startswith("=") else path_of(text)

@@ -1,0 +1,314 @@
+"""Looks effects up at a described provider, by GET alone.
+
+Guarantees that absent is said only if every search that can be asked was answered whole, and that
+a list with a hole never passes for one without. Has no way to make an effect. Built by the
+registry, held by inquirer and reconciler.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, assert_never
+
+from reconciler.providers.http.answers import (
+    UnreadableAnswer,
+    code_at,
+    list_at,
+    read_json,
+    recorded,
+    text_at,
+    time_at,
+    value_at,
+)
+from reconciler.providers.http.description import Call, Description, Errors, Find, Shape
+from reconciler.providers.http.effects import ShownEffect, is_ours, read_effect
+from reconciler.providers.http.templates import Names, Unsendable
+from reconciler.providers.http_exchange import Answered, Broken, HttpClient, Message, Trouble
+from reconciler.providers.limits import (
+    FURTHER_REFERENCES_MAX,
+    LIST_PAGES_MAX,
+    LOOKUP_EFFECTS_MAX,
+)
+from reconciler.providers.port import (
+    Absent,
+    Deadlines,
+    Found,
+    Inconclusive,
+    ListedEffect,
+    ListingFailed,
+    Lookup,
+)
+
+_EMPTY: Final = 204
+_LATEST_SECONDS: Final = 253_402_300_799
+"""The end of the year 9999, the last that a date can be written for."""
+_OK: Final = range(200, 300)
+
+
+class _Unanswered(Exception):
+    """A lookup got no answer that can be read; never seen outside."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The action that is looked for."""
+
+    account: str
+    provider_key: str
+    action_key: str
+    reference: str | None
+    timeout_ms: int
+
+    @property
+    def names(self) -> Names:
+        return {
+            "account": self.account,
+            "provider_key": self.provider_key,
+            "action_key": self.action_key,
+            "reference": self.reference,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What one search showed; `is_search` where an empty answer is word of an absence."""
+
+    effects: list[tuple[ShownEffect, Shape]]
+    is_search: bool
+    searched_until_at: int | None = None
+
+
+class HttpFinder:
+    """Looks effects up as a description says."""
+
+    def __init__(
+        self, description: Description, base_url: str, api_keys: Mapping[str, str]
+    ) -> None:
+        """`api_keys` by account name. Nothing is opened yet; raises ValueError for the URL."""
+        self._description = description
+        self._http = HttpClient(base_url)
+        self._api_keys = dict(api_keys)
+
+    async def find(
+        self,
+        *,
+        account: str,
+        provider_key: str,
+        action_key: str,
+        reference: str | None,
+        timeout_ms: int,
+    ) -> Lookup:
+        """Ask every search that the description knows, in its order; see the port."""
+        wanted = _Wanted(account, provider_key, action_key, reference, timeout_ms)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                shown = [await self._search(find, wanted) for find in self._asked(reference)]
+        except _Unanswered as unanswered:
+            return Inconclusive(unanswered.code)
+        except TimeoutError:
+            return Inconclusive("lookup_timed_out")
+        return _judged([one for one in shown if one is not None], wanted)
+
+    async def list_effects(
+        self, *, account: str, since_at: int, timeout_ms: int
+    ) -> AsyncIterator[ListedEffect]:
+        """Page through the provider's list; see the port."""
+        listing = self._description.listing
+        if listing is None:
+            raise ListingFailed("listing_not_described")
+        cursor, latest_at = listing.first_cursor, 0
+        for _ in range(LIST_PAGES_MAX):
+            names = {"account": account, "cursor": cursor, **_since(since_at)}
+            try:
+                answered = await self._ask(account, listing.call, names, timeout_ms)
+                answer = _read(answered, self._description.errors)
+                effects = _effects(answer, listing.call)
+                following = None if listing.next is None else text_at(answer, listing.next)
+            except _Unanswered as unanswered:
+                raise ListingFailed(unanswered.code) from None
+            except UnreadableAnswer:
+                raise ListingFailed(Trouble.ANSWER_INVALID.value) from None
+            for effect in effects:
+                listed = _listed(effect, account)
+                if listed.committed_at < latest_at:
+                    # Whoever lists on from the last effect seen would leave some out.
+                    raise ListingFailed("list_out_of_order")
+                latest_at = listed.committed_at
+                if latest_at >= since_at:
+                    yield listed
+            if following is None:
+                return
+            if following == cursor:
+                raise ListingFailed("cursor_repeats")
+            cursor = following
+        raise ListingFailed("too_many_pages")
+
+    async def close(self) -> None:
+        """Close all connections; idempotent."""
+        await self._http.close()
+
+    def _asked(self, reference: str | None) -> list[Find]:
+        finds = self._description.finds
+        return [find for find in finds if find.by != "reference" or reference is not None]
+
+    async def _search(self, find: Find, wanted: _Wanted) -> _Shown | None:
+        """What one search shows; None if this account has no such search. Raises _Unanswered."""
+        errors = self._description.errors
+        answered = await self._ask(wanted.account, find.call, wanted.names, wanted.timeout_ms)
+        if _is_not_offered(find, answered, errors):
+            return None
+        is_search = find.by != "reference"
+        if _is_absent(find, answered, errors):
+            return _Shown([], is_search)
+        answer = _read(answered, errors)
+        until = find.searched_until
+        try:
+            if find.more is not None and _says_more(value_at(answer, find.more)):
+                raise _Unanswered("search_not_whole")
+            return _Shown(
+                [(effect, find.call.shape) for effect in _found(answer, find)],
+                is_search,
+                None if until is None else time_at(answer, until.path, until.unit),
+            )
+        except UnreadableAnswer:
+            raise _Unanswered(Trouble.ANSWER_INVALID.value) from None
+
+    async def _ask(self, account: str, call: Call, names: Names, timeout_ms: int) -> Answered:
+        """One GET; raises _Unanswered when there is no answer at all."""
+        credential = self._api_keys.get(account)
+        if credential is None:
+            raise _Unanswered("account_not_configured")
+        try:
+            target = call.target.target(names)
+            headers = call.written_headers({**names, "credential": credential})
+        except Unsendable:
+            raise _Unanswered(Trouble.UNSENDABLE.value) from None
+        exchanged = await self._http.exchange(
+            Message("GET", target, headers),
+            deadlines=Deadlines(connect_ms=timeout_ms, response_ms=timeout_ms),
+        )
+        match exchanged:
+            case Answered():
+                return exchanged
+            case Broken(trouble):
+                raise _Unanswered(trouble.value)
+            case _:
+                assert_never(exchanged)
+
+
+def _is_not_offered(find: Find, answered: Answered, errors: Errors) -> bool:
+    for status, code in find.not_offered:
+        if answered.status == status and code in {None, _code(answered, errors)}:
+            return True
+    return False
+
+
+def _is_absent(find: Find, answered: Answered, errors: Errors) -> bool:
+    if answered.status not in find.absent_statuses:
+        return False
+    bodiless = answered.status == _EMPTY
+    return bodiless or not find.absent_codes or _code(answered, errors) in find.absent_codes
+
+
+def _read(answered: Answered, errors: Errors) -> object:
+    """The answer's value; raises _Unanswered with the provider's code, or its status."""
+    if answered.status not in _OK:
+        raise _Unanswered(recorded(_code(answered, errors)) or f"http_{answered.status}")
+    try:
+        return read_json(answered.body)
+    except UnreadableAnswer:
+        raise _Unanswered(Trouble.ANSWER_INVALID.value) from None
+
+
+def _code(answered: Answered, errors: Errors) -> str | None:
+    try:
+        return code_at(read_json(answered.body), errors.code)
+    except UnreadableAnswer:
+        return None
+
+
+def _says_more(value: object) -> bool:
+    """Anything but false, null or an empty text: a flag, or the cursor of what follows."""
+    return not (value is None or value is False or value == "")
+
+
+def _found(answer: object, find: Find) -> list[ShownEffect]:
+    if find.answers == "list":
+        return _effects(answer, find.call)
+    return [read_effect(value_at(answer, find.call.at), find.call.shape)]
+
+
+def _effects(answer: object, call: Call) -> list[ShownEffect]:
+    shown = list_at(answer, call.at)
+    if len(shown) > LOOKUP_EFFECTS_MAX:
+        raise UnreadableAnswer
+    return [read_effect(one, call.shape) for one in shown]
+
+
+def _judged(shown: list[_Shown], wanted: _Wanted) -> Lookup:
+    """What the effects that were shown prove about this action."""
+    effects = {
+        effect.reference: (effect, shape) for search in shown for effect, shape in search.effects
+    }
+    ours = [
+        effect
+        for effect, shape in effects.values()
+        if is_ours(
+            effect,
+            shape,
+            account=wanted.account,
+            action_key=wanted.action_key,
+            provider_key=wanted.provider_key,
+        )
+    ]
+    if len(ours) < len(effects):
+        # Our key or reference leads to what is not ours: neither found nor absent.
+        return Inconclusive("effect_of_another_action")
+    searches = [search for search in shown if search.is_search]
+    if not ours:
+        if wanted.reference is not None:
+            return Inconclusive("reference_not_found")
+        if not searches:
+            return Inconclusive("no_search_offered")
+        untils = [one.searched_until_at for one in searches if one.searched_until_at is not None]
+        return Absent(min(untils, default=None))
+    ours.sort(key=lambda one: (one.reference != wanted.reference, one.committed_at or 0))
+    first, *further = ours
+    return Found(
+        reference=first.reference,
+        money=first.money,
+        result=first.result,
+        provider_key=first.provider_key,
+        further_references=tuple(one.reference for one in further[:FURTHER_REFERENCES_MAX]),
+    )
+
+
+def _listed(effect: ShownEffect, account: str) -> ListedEffect:
+    """One line of the list; the list is the account's where the effect does not say so itself."""
+    if effect.operation is None or effect.committed_at is None:
+        raise ListingFailed(Trouble.ANSWER_INVALID.value)
+    return ListedEffect(
+        reference=effect.reference,
+        operation=effect.operation,
+        account=effect.account or account,
+        money=effect.money,
+        provider_key=effect.provider_key,
+        action_key=effect.action_key,
+        request_hash=effect.request_hash,
+        committed_at=effect.committed_at,
+    )
+
+
+def _since(since_at: int) -> Mapping[str, object]:
+    at = datetime.fromtimestamp(min(since_at // 1000, _LATEST_SECONDS), UTC)
+    return {
+        "since_ms": since_at,
+        # Rounded down: a moment too early is left out again when the answer is read.
+        "since_seconds": since_at // 1000,
+        "since_rfc3339": at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }

@@ -1,0 +1,214 @@
+"""The tables and keys of a description, as they stand in its TOML file.
+
+Guarantees that an unknown key, a wrong type or a missing answer is an error: no capability has a
+default. Holds no behaviour beyond that; `checks` looks at what the forms cannot say, `description`
+builds from them. Called by `parsing` only.
+"""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from ledger.core.limits import DURATION_MS_MAX
+from reconciler.providers.http.answers import TimeUnit
+from reconciler.providers.http_exchange import Trouble
+from reconciler.providers.limits import DESCRIPTION_ENTRIES_MAX
+
+YesOrNo: TypeAlias = Literal["possible", "impossible"]
+
+
+def _duration(value: object) -> object:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value == "impossible" or (whole and 0 <= int(str(value)) <= DURATION_MS_MAX):
+        return value
+    raise ValueError(f'must be a whole number up to {DURATION_MS_MAX} or "impossible"')
+
+
+def _steps(path: str) -> str:
+    if path and not all(path.split(".")):
+        raise ValueError("must be names with single dots between them, such as data.id")
+    return path
+
+
+def _trouble(code: str) -> str:
+    if code not in set(Trouble):
+        raise ValueError(f"must be one of {', '.join(Trouble)}")
+    return code
+
+
+Span: TypeAlias = Annotated[object, AfterValidator(_duration)]
+Short: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+Steps: TypeAlias = Annotated[str, StringConstraints(max_length=256), AfterValidator(_steps)]
+"""Where a value stands in an answer: `data.items.0.id`; empty for the answer itself."""
+Origin: TypeAlias = Short
+"""Where a value stands, or `=` and the value itself."""
+Status: TypeAlias = Annotated[int, Field(ge=200, le=599)]
+Table: TypeAlias = Annotated[dict[str, Short], Field(max_length=DESCRIPTION_ENTRIES_MAX)]
+Scalars: TypeAlias = Annotated[
+    dict[str, str | int | bool], Field(max_length=DESCRIPTION_ENTRIES_MAX)
+]
+
+
+class Form(BaseModel):
+    """One table: closed, strict, never changed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class CapabilitiesForm(Form):
+    """Every question of the port; there is no answer by default."""
+
+    reliability: Literal["keyed", "reference", "lookup", "none"]
+    finds_by_key: YesOrNo
+    finds_by_reference: YesOrNo
+    finds_by_marker: YesOrNo
+    lists_effects: YesOrNo
+    key_window_ms: Span
+    key_chars_max: Span
+    settle_horizon_ms: Span
+    search_lag_ms: Span
+    replay_proven: YesOrNo
+    remembers: list[Literal["success", "refusal", "server_error"]]
+    sends_webhooks: YesOrNo
+    retries_webhooks: YesOrNo
+
+
+class MoneyForm(Form):
+    """Where an amount stands; exactly one of `minor` and `decimal`."""
+
+    minor: Steps | None = None
+    decimal: Steps | None = None
+    currency: Origin
+
+
+class TimeForm(Form):
+    """Where a point in time stands, and how it is written."""
+
+    at: Steps
+    unit: TimeUnit
+
+
+class ShapeForm(Form):
+    """Where in the provider's object the things stand that the ledger looks at."""
+
+    reference: Steps
+    account: Origin | None = None
+    operation: Origin | None = None
+    action_key: Steps | None = None
+    provider_key: Steps | None = None
+    request_hash: Steps | None = None
+    money: MoneyForm | None = None
+    committed_at: TimeForm | None = None
+    result: Table = Field(default_factory=dict)
+
+
+class SuccessForm(Form):
+    """How an answer says that the effect exists."""
+
+    statuses: Annotated[list[Status], Field(min_length=1)]
+    equals: Scalars = Field(default_factory=dict)
+
+
+class CallForm(Form):
+    """What every request has."""
+
+    path: Short
+    query: Table = Field(default_factory=dict)
+    headers: Table = Field(default_factory=dict)
+    shape: Short
+    at: Steps = ""
+
+
+class PerformForm(CallForm):
+    """How an effect is made."""
+
+    method: Literal["POST", "PUT", "PATCH", "DELETE"]
+    body: dict[str, object] | None = None
+    absent: Literal["null", "omit"] = "null"
+    success: SuccessForm
+
+
+class NotOfferedForm(Form):
+    """An answer that says: this account has no such search."""
+
+    status: Status
+    code: Short | None = None
+
+
+class FindForm(CallForm):
+    """How an effect is looked up, always by GET."""
+
+    by: Literal["key", "reference", "marker"]
+    answers: Literal["one", "list"]
+    absent_statuses: list[Status] = Field(default_factory=list)
+    absent_codes: list[Short] = Field(default_factory=list)
+    not_offered: list[NotOfferedForm] = Field(default_factory=list)
+    searched_until: TimeForm | None = None
+    more: Steps | None = None
+
+
+class ListingForm(CallForm):
+    """How all effects are listed, oldest first, always by GET."""
+
+    next: Steps | None = None
+    first_cursor: Short | None = None
+
+
+class RowForm(Form):
+    """One row of the error table; the first that fits decides."""
+
+    phase: Literal["before_first_byte", "after_first_byte", "answered"]
+    troubles: list[Annotated[str, AfterValidator(_trouble)]] = Field(default_factory=list)
+    statuses: list[Status] = Field(default_factory=list)
+    codes: list[Short] = Field(default_factory=list)
+    verdict: Literal[
+        "not_sent_later", "not_sent_never", "refused_later", "refused_never", "unresolved"
+    ]
+
+
+class ErrorsForm(Form):
+    """What an answer without success means."""
+
+    code: Steps | None = None
+    otherwise: Literal["usual_statuses", "unresolved"]
+    row: list[RowForm] = Field(default_factory=list)
+
+
+class EventForm(Form):
+    """What one type of webhook means."""
+
+    meaning: Literal["final", "progress", "irrelevant"]
+    effect: Literal["exists", "none", "pending"]
+
+
+class WebhookForm(Form):
+    """Where in a webhook the things stand that the ledger looks at."""
+
+    event_id: Steps
+    event_type: Steps
+    account: Origin
+    occurred_at: TimeForm
+    reference: Steps | None = None
+    action_key: Steps | None = None
+    provider_key: Steps | None = None
+    money: MoneyForm | None = None
+    type: Annotated[dict[str, EventForm], Field(min_length=1, max_length=DESCRIPTION_ENTRIES_MAX)]
+
+
+class AdapterForm(Form):
+    """A whole description."""
+
+    format: Literal[1]
+    base_url: Short | None = None
+    headers: Table = Field(default_factory=dict)
+    capabilities: CapabilitiesForm
+    shape: Annotated[dict[str, ShapeForm], Field(max_length=DESCRIPTION_ENTRIES_MAX)]
+    perform: Annotated[
+        dict[str, PerformForm], Field(min_length=1, max_length=DESCRIPTION_ENTRIES_MAX)
+    ]
+    find: Annotated[list[FindForm], Field(max_length=DESCRIPTION_ENTRIES_MAX)] = Field(
+        default_factory=list
+    )
+    listing: ListingForm | None = None
+    errors: ErrorsForm
+    webhook: WebhookForm | None = None

@@ -1,0 +1,69 @@
+"""What a described provider's webhooks mean.
+
+Guarantees that any bytes have an answer. Must never verify or match: the first was done before, the
+second is done after. Built by the registry, used by the webhook agent.
+"""
+
+from ledger.core.limits import TEXT_CHARS_MAX, WEBHOOK_BYTES_MAX
+from reconciler.providers.http.answers import (
+    UnreadableAnswer,
+    key_at,
+    read_json,
+    text_at,
+    time_at,
+)
+from reconciler.providers.http.description import Webhook
+from reconciler.providers.port import MappedWebhook, Unrecognised
+
+
+class HttpMapping:
+    """Reads webhooks as a description says; one without any recognises nothing."""
+
+    def __init__(self, webhook: Webhook | None) -> None:
+        self._webhook = webhook
+
+    def map(self, raw: bytes) -> MappedWebhook | Unrecognised:
+        """Say what one webhook body means; see the port."""
+        webhook = self._webhook
+        if webhook is None:
+            return Unrecognised("no_webhooks")
+        if len(raw) > WEBHOOK_BYTES_MAX:
+            return Unrecognised("too_large")
+        try:
+            event = read_json(raw)
+        except UnreadableAnswer:
+            return Unrecognised("not_json")
+        try:
+            event_type = key_at(event, webhook.event_type, TEXT_CHARS_MAX)
+        except UnreadableAnswer:
+            event_type = None
+        if event_type is None:
+            return Unrecognised("no_event_type")
+        meaning = webhook.meanings.get(event_type)
+        if meaning is None:
+            return Unrecognised("unknown_event_type", event_type)
+        try:
+            return _mapped(event, event_type, webhook)
+        except UnreadableAnswer:
+            return Unrecognised("malformed_event", event_type)
+
+
+def _mapped(event: object, event_type: str, webhook: Webhook) -> MappedWebhook:
+    """A webhook of a known type; raises UnreadableAnswer."""
+    meaning, effect = webhook.meanings[event_type]
+    event_id = text_at(event, webhook.event_id)
+    account = text_at(event, webhook.account)
+    if event_id is None or account is None:
+        raise UnreadableAnswer
+    return MappedWebhook(
+        meaning=meaning,
+        effect=effect,
+        event_id=event_id,
+        event_type=event_type,
+        account=account,
+        reference=text_at(event, webhook.reference),
+        action_key=key_at(event, webhook.action_key, TEXT_CHARS_MAX),
+        provider_key=key_at(event, webhook.provider_key, TEXT_CHARS_MAX),
+        money=None if webhook.money is None else webhook.money.read(event),
+        occurred_at=time_at(event, webhook.occurred_at.path, webhook.occurred_at.unit),
+    )
