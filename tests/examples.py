@@ -274,6 +274,7 @@ def found_out(
     source: str | None = None,
     reference: str | None = None,
     money: Money | None = None,
+    provider: str = "simulated",
     account: str = "main",
 ) -> i.Evidence:
     """What a lookup found out; with `lookup=None` what a webhook says."""
@@ -285,6 +286,7 @@ def found_out(
         key=key,
         kind=i.EvidenceKind.WEBHOOK if webhook else i.EvidenceKind.LOOKUP,
         source_id=source or ("webhook:evt_1" if webhook else f"lookup:{lookup}"),
+        provider=provider,
         account=account,
         meaning=meaning,
         lookup=lookup,
@@ -433,7 +435,7 @@ def asked(
 
 def kept(given: i.Evidence, *, attempts_upto: int = 1) -> f.EvidenceRecorded:
     """The fact that a piece of evidence is kept as."""
-    said = given.model_dump(exclude={"key", "account"})
+    said = given.model_dump(exclude={"key", "provider", "account"})
     return f.EvidenceRecorded(
         action=given.key, version=0, attempts_upto=attempts_upto, **{**said, "money": given.money}
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
 from ledger.core import facts as f
+from ledger.core.inputs import Meaning
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.limits import SOURCES_KEPT_MAX
 from ledger.core.state import OPEN, Action, Attempt, AttemptStatus, Lookup, Status, Stream, Timer
@@ -179,10 +180,12 @@ def _with_evidence(action: Action, fact: f.EvidenceRecorded) -> dict[str, object
     sources = (*action.sources, fact.source_id)[-SOURCES_KEPT_MAX:]
     if action.lookup is None or fact.lookup != action.lookup.number:
         return {"sources": sources}
+    # An answer that proves nothing is no answer: the question keeps its place in the schedule.
+    answered = fact.meaning is not Meaning.INCONCLUSIVE
     return {
         "sources": sources,
         "lookup": None,
-        "lookups_answered": action.lookups_answered + 1,
+        "lookups_answered": action.lookups_answered + answered,
     }
 
 

@@ -31,8 +31,7 @@ ReviewReason = Literal[
 
 
 class IntentRecorded(Wire):
-    """The intent is durable, with the facts of its operation that hold for the life of the action.
-    """
+    """The intent is durable, with what of its operation holds for the life of the action."""
 
     type: Literal["intent.recorded"] = "intent.recorded"
     action: Text

@@ -128,6 +128,7 @@ class Evidence(Wire):
     key: Text
     kind: Literal[EvidenceKind.LOOKUP, EvidenceKind.WEBHOOK]
     source_id: Text
+    provider: Text
     account: Text
     meaning: Meaning
     lookup: Count | None = None

@@ -147,3 +147,8 @@ processor that was killed is missed. Above any pause of a process that lives.
 GROUP_SESSION_MS_MIN = 1_000
 GROUP_SESSION_MS_MAX = 300_000
 """What may be chosen instead, within what brokers allow by themselves."""
+
+LOOKUPS_UNANSWERED_MAX = 16
+"""Lookups of one action beyond its schedule that may come back without an answer, before a person
+looks.
+"""

@@ -15,8 +15,7 @@ from ledger.core.wire import Count, Milliseconds, Text, Wire
 
 
 class Genesis(Wire):
-    """The first record of a partition: fixes the number of partitions and the generation for life.
-    """
+    """The first record of a partition: its number, how many there are, the generation; for life."""
 
     generation: Text
     partition: Count

@@ -69,7 +69,7 @@ MEANINGS: dict[Rejection, Meaning] = {
         "The report does not come from the holder that the start named.", retry_can_help=False
     ),
     Rejection.FOREIGN_ACCOUNT: Meaning(
-        "The evidence comes from another provider account than the action's.",
+        "The evidence comes from another provider or account than the action's.",
         retry_can_help=False,
     ),
     Rejection.UNKNOWN_LOOKUP: Meaning(

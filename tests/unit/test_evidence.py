@@ -48,6 +48,7 @@ def test_a_matched_webhook_says_what_the_provider_said() -> None:
         key=KEY,
         kind=EvidenceKind.WEBHOOK,
         source_id="webhook:simulated:main:evt_1",
+        provider="simulated",
         account="main",
         meaning=Meaning.EFFECT,
         reference="ch_1",

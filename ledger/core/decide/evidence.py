@@ -33,7 +33,7 @@ def weigh(draft: Draft, given: Evidence) -> Decided:
     action = draft.stream.action(given.key)
     if action is None:
         return Decided(refused=Refused(code=Rejection.UNKNOWN_ACTION))
-    if given.account != action.account:
+    if (given.provider, given.account) != (action.provider, action.account):
         return Decided(refused=Refused(code=Rejection.FOREIGN_ACCOUNT, action=action.key))
     if given.source_id in action.sources:
         return replayed(action, "evidence_known")
@@ -77,11 +77,12 @@ def _effect(draft: Draft, key: str, given: Evidence) -> None:
     """Proof of an effect: it completes what is open if the money is the money asked for."""
     action = draft.action(key)
     asked_money = action.request.money
-    if asked_money is not None and given.money != asked_money:
+    if action.status is Status.COMPLETED and given.reference != action.reference:
+        review(draft, key, "second_effect")
+    elif asked_money is not None and given.money != asked_money:
         review(draft, key, "amount_differs")
     elif action.status is Status.COMPLETED:
-        if given.reference != action.reference:
-            review(draft, key, "second_effect")
+        return
     elif not action.counted_attempts:
         review(draft, key, "effect_without_attempt")
     elif not action.is_open:

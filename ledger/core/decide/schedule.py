@@ -20,7 +20,7 @@ from ledger.core.facts import (
 )
 from ledger.core.ids import provider_key
 from ledger.core.inputs import Retry
-from ledger.core.limits import DECLINES_MAX
+from ledger.core.limits import DECLINES_MAX, LOOKUPS_UNANSWERED_MAX
 from ledger.core.retries import backoff_ms
 from ledger.core.state import Action, AttemptStatus, Status
 
@@ -214,7 +214,7 @@ def find_out(draft: Draft, key: str) -> None:
         review(draft, key, "operation_withdrawn")
         return
     wait_ms = _backoff_ms(action, operation, action.counted_attempts)
-    asked_since_attempt = action.lookups_answered >= action.counted_attempts
+    asked_since_attempt = action.lookups_asked >= action.counted_attempts
     if asked_since_attempt or not operation.lookups:
         due_at = draft.now + wait_ms
         if bar(action, operation, due_at) is None:
@@ -225,10 +225,16 @@ def find_out(draft: Draft, key: str) -> None:
 
 
 def ask_later_or_review(draft: Draft, key: str, operation: Operation) -> None:
-    """The next rung of the lookup schedule; after the last one a person."""
+    """The next rung of the lookup schedule; after the last one a person.
+
+    Only answers climb it. A question that proved nothing is put again, ever more slowly, and not
+    for ever.
+    """
     action = draft.action(key)
-    if action.lookups_answered < len(operation.lookups):
-        due_at = draft.now + operation.lookups[action.lookups_answered]
+    rungs = len(operation.lookups)
+    is_left = action.lookups_asked < rungs + LOOKUPS_UNANSWERED_MAX
+    if action.lookups_answered < rungs and is_left:
+        due_at = draft.now + operation.lookups[min(action.lookups_asked, rungs - 1)]
         draft.add(TimerSet(action=key, version=draft.version(key), purpose="lookup", due_at=due_at))
     elif action.status is not Status.NEEDS_REVIEW:
         review(draft, key, "lookups_exhausted" if operation.lookups else "no_way_to_find_out")

@@ -4,6 +4,7 @@ import pytest
 
 from ledger.core import inputs as i
 from ledger.core.config import Config
+from ledger.core.limits import LOOKUPS_UNANSWERED_MAX
 from ledger.core.money import Money
 from ledger.core.rejections import Rejection
 from ledger.core.retries import backoff_ms
@@ -142,6 +143,8 @@ def test_the_same_effect_again_changes_nothing_of_a_completed_action() -> None:
     other = found_out(EFFECT, lookup=None, reference="ch_2")
     alarmed = done.when(other, at=5).then(kept(other), review("second_effect"))
     assert alarmed.action().status is Status.COMPLETED
+    without_money = other.model_copy(update={"money": None})
+    done.when(without_money, at=5).then(kept(without_money), review("second_effect"))
 
 
 def test_other_money_of_a_completed_action_is_an_alarm() -> None:
@@ -329,6 +332,20 @@ def test_questions_run_out_into_a_person() -> None:
     assert left.action(NOTE).is_open
 
 
+def test_only_answers_use_up_the_schedule() -> None:
+    """A question that proved nothing is put again, and at last a person looks all the same."""
+    history = asking(NOTE, at=5)
+    most = len(LOOKUPS) + LOOKUPS_UNANSWERED_MAX
+    for lookup in range(1, most):
+        said = found_out(INCONCLUSIVE, key=NOTE, lookup=lookup)
+        slowest = LOOKUPS[min(lookup, len(LOOKUPS) - 1)]
+        history = history.when(said, at=9).then(kept(said), lookup_due(9 + slowest, key=NOTE))
+        history = history.and_then(asked(lookup + 1, key=NOTE))
+    last = found_out(INCONCLUSIVE, key=NOTE, lookup=most)
+    left = history.when(last, at=9).then(kept(last), review("lookups_exhausted", key=NOTE))
+    assert left.action(NOTE).lookups_answered == 0
+
+
 def test_an_answered_question_lets_a_keyed_action_probe_with_its_key() -> None:
     """After a lookup without proof the same key is the next question."""
     said = found_out(PENDING)
@@ -356,6 +373,8 @@ def test_evidence_must_come_from_the_actions_own_account() -> None:
     """Another account's word, right in everything else, is refused."""
     foreign = found_out(EFFECT, lookup=None, account="other")
     running().when(foreign).then_rejected(Rejection.FOREIGN_ACCOUNT, action=CHARGE)
+    namesake = found_out(EFFECT, lookup=None, provider="another")
+    running().when(namesake).then_rejected(Rejection.FOREIGN_ACCOUNT, action=CHARGE)
 
 
 @pytest.mark.parametrize("lookup", [0, 2])
