@@ -65,13 +65,12 @@ class Supervisor:
                 work.cancel()
         except* LocalError as trouble:
             failure = _first(trouble)
-            # Without a stack: it is known trouble, and told.
-            logger.error("supervisor_start_failed", extra={"reason": failure.message})  # noqa: TRY400
         finally:
             await self._stop_all()
         if failure is None:
             self._state.change(phase=Phase.STOPPED, processes={})
             return 0
+        logger.error("supervisor_start_failed", extra={"reason": failure.message})
         self._state.change(
             phase=Phase.FAILED, failure=(failure.message, failure.hint), processes={}
         )
