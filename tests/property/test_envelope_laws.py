@@ -1,0 +1,185 @@
+"""Laws of the envelope: what is written is read back the same, and no bytes break a reader."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger.core.facts import (
+    ActionCancelled,
+    AnyFact,
+    AttemptSucceeded,
+    EvidenceRecorded,
+    IntentRecorded,
+    ReviewOpened,
+)
+from ledger.core.inputs import Cancel, EvidenceKind, Meaning, Propose, Report, Success
+from ledger.core.money import Money
+from ledger.core.records import Cause, Decision
+from ledger.core.rejections import Detail, Refused, Rejection, Unchanged
+from ledger.core.request import Request
+from ledger.core.request import recorded as as_recorded
+from ledger.log.envelope import (
+    Unreadable,
+    encode,
+    encode_ledger,
+    outgoing,
+    read_input,
+    read_ledger,
+)
+from ledger.log.port import Record
+from ledger.log.topics import INBOXES, Topic
+from tests.examples import CHARGE, STREAM, T0
+
+characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+texts = st.text(characters, max_size=30)
+integers = st.integers(-(2**53) + 1, 2**53 - 1)
+counts = st.integers(0, 2**53 - 1)
+values = st.recursive(
+    st.none() | st.booleans() | integers | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+results = st.dictionaries(texts, values, max_size=3)
+params = st.dictionaries(st.text("abcxyz", min_size=1, max_size=5), values, max_size=3)
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> Request:
+    """A request that a door would let in."""
+    document = {
+        "operation": "charge",
+        "version": 1,
+        "params": {
+            key: value for key, value in draw(params).items() if "$" not in json.dumps(value)
+        },
+        "money": draw(st.none() | st.just({"minor": 4_990, "currency": "EUR"})),
+        "principal": "agent:billing",
+        "environment": "live",
+    }
+    return Request.model_validate(document)
+
+
+@st.composite
+def facts(draw: st.DrawFn) -> AnyFact:
+    """A fact whose free parts are anything."""
+    said, version = draw(texts), draw(counts)
+    succeeded = {"action": CHARGE, "version": version, "attempt": 1, "reference": said}
+    every: list[AnyFact] = [
+        IntentRecorded(
+            action=CHARGE,
+            version=version,
+            request=as_recorded(draw(requests())),
+            request_hash="sha256:00",
+            provider="p",
+            account="a",
+            reliability="keyed",
+            step_deadline_at=T0,
+        ),
+        AttemptSucceeded.model_validate({**succeeded, "result": draw(results)}),
+        EvidenceRecorded(
+            action=CHARGE,
+            version=version,
+            kind=EvidenceKind.WEBHOOK,
+            source_id=said,
+            meaning=draw(st.sampled_from(list(Meaning))),
+            attempts_upto=1,
+            money=Money(minor=draw(st.integers(1, 10**9)), currency="EUR"),
+        ),
+        ActionCancelled(action=CHARGE, version=version, principal=said, reason=said),
+        ReviewOpened(action=CHARGE, version=version, reason="second_effect"),
+    ]
+    return draw(st.sampled_from(every))
+
+
+@given(st.lists(facts(), max_size=4), counts, counts)
+def test_a_decision_is_read_back_as_it_was_written(
+    some: list[AnyFact], at: int, decided_at: int
+) -> None:
+    """The owner folds the bytes that it writes: they must say all that it decided, and the same
+    decision is the same bytes.
+    """
+    decision = Decision(
+        at=at,
+        epoch=3,
+        cause=Cause(topic="intents", partition=1, offset=7, copied="copied"),
+        decided_at=decided_at,
+        stream=STREAM,
+        facts=tuple(some),
+    )
+    raw = encode_ledger(decision, generation="g", partition=1)
+    read = read_ledger(raw)
+    assert read == decision
+    assert encode_ledger(read, generation="g", partition=1) == raw
+    assert json.loads(raw)["specversion"] == "1.0"
+
+
+@given(texts, texts, st.sampled_from(list(Rejection)), st.none() | counts)
+def test_an_answer_is_read_back_as_it_was_written(
+    path: str, message: str, code: Rejection, version: int | None
+) -> None:
+    """Refusals and unchanged answers too, with whatever text they quote."""
+    refused = Refused(
+        code=code, action=CHARGE, details=(Detail(path=path, code="differs", message=message),)
+    )
+    unchanged = Unchanged(reason=path, action=CHARGE, reference=message, action_version=version)
+    for answer in ({"refused": refused}, {"unchanged": unchanged}):
+        decision = Decision.model_validate(
+            {
+                "at": 1,
+                "epoch": 1,
+                "cause": {"topic": "intents", "partition": 0, "offset": 1},
+                "decided_at": T0,
+                "stream": STREAM,
+                **answer,
+            }
+        )
+        assert read_ledger(encode_ledger(decision, generation="g", partition=0)) == decision
+
+
+@given(requests(), texts, results)
+def test_an_input_is_read_back_as_it_was_said(
+    request: Request, said: str, result: dict[str, object]
+) -> None:
+    """What a door or an executor appends is what the processor decides."""
+    proposal = Propose(key=CHARGE, request=request)
+    cancellation = Cancel(key=CHARGE, principal=said, reason=said)
+    success = Success.model_validate({"reference": said, "result": result})
+    report = Report(key=CHARGE, attempt=1, fencing_token=1, holder="h", outcome=success)
+    for topic, given_input in (
+        ("intents", proposal),
+        ("intents", cancellation),
+        ("attempts", report),
+    ):
+        sent = outgoing(given_input, stream=STREAM, subject=None, event_id=said, source="/s")
+        read = read_input(Record(topic, 0, 1, T0, sent.key, sent.value, sent.headers))
+        assert read == given_input
+
+
+@given(st.binary(max_size=200), st.sampled_from([*INBOXES, Topic.CONFIG, Topic.OFFERS]))
+def test_no_bytes_break_a_reader(raw: bytes, topic: Topic) -> None:
+    """Whatever stands in an inbox is an input or has a name for why it is none."""
+    read = read_input(Record(topic.value, 0, 1, T0, None, raw, ()))
+    assert isinstance(read, Unreadable)
+    assert read.reason
+    assert len(read.detail) < 2_000
+
+
+@given(st.data())
+def test_no_damage_breaks_a_reader(data: st.DataObject) -> None:
+    """A record with one byte changed, cut or added is an input or is refused by name."""
+    sent = encode(
+        Cancel(key=CHARGE, principal="agent:billing"), event_id="e", source="/s", subject=CHARGE
+    )
+    place = data.draw(st.integers(0, len(sent) - 1))
+    byte = bytes([data.draw(st.integers(0, 255))])
+    kind = data.draw(st.sampled_from(["change", "cut", "add"]))
+    match kind:
+        case "change":
+            damaged = sent[:place] + byte + sent[place + 1 :]
+        case "cut":
+            damaged = sent[:place]
+        case _:
+            damaged = sent[:place] + byte + sent[place:]
+    read = read_input(Record("intents", 0, 1, T0, None, damaged, ()))
+    assert isinstance(read, Cancel | Unreadable)
