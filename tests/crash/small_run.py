@@ -83,7 +83,14 @@ class SmallRun:
         at = len(self.log["ledger", 0])
         self.put("ledger", "epoch.opened.v1", {"at": at, "epoch": self.epoch, "nonce": "n"})
 
-    def decide(self, topic: str, offset: int, *facts: Json, stream: str = "", **answer: Any) -> int:  # noqa: ANN401
+    def decide(
+        self,
+        topic: str,
+        offset: int,
+        *facts: Json,
+        stream: str = "",
+        **answer: Any,  # noqa: ANN401 - any JSON
+    ) -> int:
         """Append the decision on an input; facts get their versions here."""
         for fact in facts:
             key = fact["action"]
