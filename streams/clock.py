@@ -1,4 +1,4 @@
-"""The clocks that the shells read, and the one comparison between them that stops a process.
+"""The clocks that the shells read, and the comparisons between them that stop a process.
 
 Everything without I/O takes these as numbers. The monotonic clock also runs while the machine
 sleeps, so that a lease is over after a night with the lid closed.
@@ -8,6 +8,10 @@ import time
 
 from ledger.core.errors import LedgerError
 
+SKEW_MS_DEFAULT = 5_000
+_RUNS_ASLEEP = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Linux has a clock of its own for this; on macOS the monotonic one runs on."""
+
 
 class ClockSkewError(LedgerError):
     """This machine's clock and the broker's are further apart than the installation allows."""
@@ -15,7 +19,7 @@ class ClockSkewError(LedgerError):
 
 def mono_ms() -> int:
     """Milliseconds that never run back and never stop."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+    return time.clock_gettime_ns(_RUNS_ASLEEP) // 1_000_000
 
 
 def wall_ms() -> int:
@@ -23,11 +27,29 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def check_skew(appended_at: int, *, skew_ms: int) -> None:
-    """Compare the broker's time of an append acknowledged just now. Raises ClockSkewError."""
-    apart_ms = abs(wall_ms() - appended_at)
+def check_skew(appended_at: int, *, skew_ms: int, sent_at: int | None = None) -> None:
+    """Compare the broker's time of an append, sent at `sent_at` by this machine's clock and
+    acknowledged just now. Raises ClockSkewError.
+
+    Any moment in between is right, however long the acknowledgement took: a broker that comes back
+    answers with the time at which it took the append before.
+    """
+    now = wall_ms()
+    apart_ms = max((now if sent_at is None else sent_at) - appended_at, appended_at - now)
     if apart_ms > skew_ms:
         raise ClockSkewError(
             f"This machine's clock and the broker's are {apart_ms} ms apart, not {skew_ms}.",
             hint="Set both clocks right (NTP), then start again.",
+        )
+
+
+def check_not_ahead(appended_at: int, *, running_at: int, skew_ms: int) -> None:
+    """Compare the append time of an input with the log time that runs on here: an input may be old,
+    but not from the future. Raises ClockSkewError.
+    """
+    ahead_ms = appended_at - running_at
+    if ahead_ms > skew_ms:
+        raise ClockSkewError(
+            f"An input was appended {ahead_ms} ms ahead of the log's time, not {skew_ms}.",
+            hint="The broker's clock was set forward. Nothing here is decided before that time.",
         )

@@ -3,27 +3,31 @@ positions.
 
 Group membership only shares the partitions out. Positions are set from the ledger, commits serve
 lag graphs and nothing else. Between `read` and the end of a round the round lock is held, and a
-rebalance waits for it: no partition changes hands in the middle of a batch.
+rebalance waits for it: no partition changes hands in the middle of a batch. `read` itself never
+waits for a rebalance, so whoever calls it can stop and can show that it lives.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError
 
-from ledger.log.kafka import CLOSE_DEADLINE_SECONDS, KafkaLog, LogUnreachableError, records_of
+from ledger.log import clients
+from ledger.log.kafka import KafkaLog, records_of
 from ledger.log.port import Record
 from ledger.log.topics import INBOXES
+from ledger.log.trouble import LogUnreachableError, trouble_of
 
 logger = logging.getLogger("actionledger")
 
 ROUND_RECORDS_MAX = 4_000
-START_DEADLINE_SECONDS = 60.0
-HEARTBEATS_IN_A_SESSION = 10
+JOIN_SECONDS_MAX = 90.0
+"""Above the rebalance timeout, after which the group goes on without a member that hangs."""
 
 
 class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has no types
@@ -34,6 +38,13 @@ class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has n
         self.round = asyncio.Lock()
         self.assigned: frozenset[int] = frozenset()
         self.generation = 0
+        self.is_changing = True
+        """Whether partitions are changing hands: from when they are asked back until they are given
+        out again nobody may decide.
+        """
+        self.has_joined = False
+        self._join_by_s = 0.0
+        self._reading: asyncio.Future[dict[TopicPartition, list[Any]]] | None = None
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=log.bootstrap,
             client_id=log.client_id,
@@ -42,7 +53,7 @@ class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has n
             auto_offset_reset="none",
             partition_assignment_strategy=[RangePartitionAssignor],
             session_timeout_ms=log.group_session_ms,
-            heartbeat_interval_ms=log.group_session_ms // HEARTBEATS_IN_A_SESSION,
+            heartbeat_interval_ms=log.group_heartbeat_ms,
             rebalance_timeout_ms=60_000,
             max_poll_interval_ms=120_000,
             fetch_max_wait_ms=500,
@@ -50,33 +61,30 @@ class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has n
         )
 
     async def start(self) -> None:
-        """Join the group. Raises LogUnreachableError."""
+        """Begin to join the group; `read` goes on with it. Raises LogUnreachableError."""
+        await clients.start(self._consumer, self._log.bootstrap)
         topics = [self._log.prefix + topic for topic in INBOXES]
+        # After the start, which would otherwise wait for the first assignment and hear nothing.
         self._consumer.subscribe(topics, listener=self)
-        try:
-            async with asyncio.timeout(START_DEADLINE_SECONDS):
-                await self._consumer.start()
-        except (KafkaError, TimeoutError) as failure:
-            raise LogUnreachableError(
-                f"No Kafka broker lets this process join its group ({failure!r}).",
-                hint="Check the broker and that the topics exist: `actionledger topics check`.",
-            ) from failure
+        self._join_by_s = asyncio.get_running_loop().time() + JOIN_SECONDS_MAX
 
     async def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
         """Wait for the round at work; after it nothing is decided for these partitions."""
+        self.is_changing = True
         async with self.round:
-            self.assigned = frozenset()
             self.generation += 1
             logger.info("partitions_revoked", extra={"partitions": len(revoked)})
 
     async def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
         """Nothing is read before the owner of a partition says from where."""
         self.assigned = frozenset(place.partition for place in assigned)
-        self.generation += 1
         for place in assigned:
             self._consumer.seek(place, 0)
         if assigned:
             self._consumer.pause(*assigned)
+        self.generation += 1
+        self.is_changing = False
+        self.has_joined = True
         logger.info("partitions_assigned", extra={"partitions": sorted(self.assigned)})
 
     def read_from(self, partition: int, positions: Mapping[str, int]) -> None:
@@ -87,21 +95,36 @@ class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has n
             self._consumer.resume(place)
 
     async def read(self, timeout_ms: int) -> list[Record]:
-        """What there is; empty when nothing came in time. Never cancel it: aiokafka leaks then."""
-        fetched = await self._consumer.getmany(timeout_ms=timeout_ms, max_records=ROUND_RECORDS_MAX)
+        """What there is; empty when nothing came in time, or while partitions change hands.
+
+        Raises TruncatedLogError, LogUnreachableError, LogRefusedError: then this member is no use
+        any more.
+        """
+        if self._reading is None:
+            self._reading = asyncio.ensure_future(
+                self._consumer.getmany(timeout_ms=timeout_ms, max_records=ROUND_RECORDS_MAX)
+            )
+        # It ends in time by itself, but for a rebalance, for which it waits without an end. It is
+        # never cancelled: aiokafka would count it as a read for ever.
+        while not self._reading.done():
+            await asyncio.wait({self._reading}, timeout=timeout_ms / 1_000)
+            if self.is_changing and not self._reading.done():
+                self._check_joining()
+                return []
+        reading, self._reading = self._reading, None
+        try:
+            fetched = reading.result()
+        except KafkaError as failure:
+            raise trouble_of(failure, "Reading the inboxes") from failure
+        clients.check_fetching(self._consumer)
         return records_of(fetched, len(self._log.prefix))
 
-    async def end_offsets(self, partition: int, topics: Iterable[str]) -> dict[str, int]:
-        """Where the inboxes of a partition end at this moment."""
-        places = {TopicPartition(self._log.prefix + topic, partition): topic for topic in topics}
-        found = await self._consumer.end_offsets(list(places))
-        return {places[place]: offset for place, offset in found.items()}
-
-    async def beginning_offset(self, topic: str, partition: int) -> int:
-        """Where an inbox begins: behind 0 only where records do not live for ever."""
-        place = TopicPartition(self._log.prefix + topic, partition)
-        found = await self._consumer.beginning_offsets([place])
-        return int(found[place])
+    def _check_joining(self) -> None:
+        if not self.has_joined and asyncio.get_running_loop().time() > self._join_by_s:
+            raise LogUnreachableError(
+                f"No Kafka broker let this process join its group in {JOIN_SECONDS_MAX:.0f} s.",
+                hint="Check the broker, and whether another member hangs in its rebalance.",
+            )
 
     async def commit(self, positions: Mapping[tuple[str, int], int]) -> None:
         """Show where this member is. Losing a commit loses nothing."""
@@ -114,6 +137,7 @@ class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has n
 
     async def close(self) -> None:
         """Leave the group, within a deadline."""
-        with contextlib.suppress(TimeoutError, KafkaError):
-            async with asyncio.timeout(CLOSE_DEADLINE_SECONDS):
-                await self._consumer.stop()
+        await clients.end(self._consumer)
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait({self._reading})

@@ -35,14 +35,20 @@ class OfferBook:
     _starts: dict[str, deque[int]] = field(default_factory=dict)
 
     def offered(self, offered: Offered, appended_at: int) -> None:
-        """A newer offer of an incarnation replaces its older one."""
+        """A newer offer of an incarnation replaces its older one; what has lapsed by then goes."""
         known = self._standing.get(offered.incarnation)
         if known is not None and known.offered.sequence >= offered.sequence:
             return
+        lapsed = [name for name, one in self._standing.items() if one.until_at < appended_at]
+        for name in lapsed:
+            del self._standing[name]
         self._standing.pop(offered.incarnation, None)
         self._standing[offered.incarnation] = _Standing(offered, appended_at)
         while len(self._standing) > OFFERS_REMEMBERED_MAX:
             self._standing.pop(next(iter(self._standing)))
+        starts = self._starts.get(offered.incarnation, deque())
+        while starts and starts[0] <= offered.seen_offset:
+            starts.popleft()
 
     def saw(self, decision: Decision) -> None:
         """Count the starts of a decision that landed against the offers they spend."""
@@ -73,6 +79,14 @@ class OfferBook:
         offered = best.offered
         return Offer(
             offered.incarnation, operation, offered.sequence, best.appended_at, best.until_at
+        )
+
+    def slots_left(self, running_at: int) -> int:
+        """Slots of all offers that stand, whatever operations they are for."""
+        return sum(
+            max(0, self._left(standing))
+            for standing in self._standing.values()
+            if running_at <= standing.until_at
         )
 
     def reserve(self, offer: Offer) -> None:

@@ -42,10 +42,11 @@ class TruncatedLedgerError(LedgerError):
 @dataclass(slots=True)
 class Batch:
     """Decisions made and not yet known to have landed. `read` is what their bytes say when read
-    back.
+    back; `taken_mono_ms` is when the caller's clock began to run for them.
     """
 
     first_at: int
+    taken_mono_ms: int
     decided_at: int
     adopted: Adopted | None
     config: Config | None
@@ -111,7 +112,7 @@ class Owner:
         # Log time of an epoch starts at its barrier's append time, so a slow owner cannot decide in
         # the past.
         self.fold.decided_at = max(self.fold.decided_at, appended.timestamp)
-        self.heard(appended.timestamp, mono_ms)
+        self._clock = (max(appended.timestamp, self.running_at(mono_ms)), mono_ms)
 
     @property
     def is_configured(self) -> bool:
@@ -126,10 +127,15 @@ class Owner:
 
     # Time
 
-    def heard(self, timestamp: int, mono_ms: int) -> None:
-        """An append of our own was acknowledged with this broker time."""
-        if timestamp >= self.running_at(mono_ms):
-            self._clock = (timestamp, mono_ms)
+    def heard(self, timestamp: int, mono_ms: int, sent_mono_ms: int) -> None:
+        """An append of our own, sent at `sent_mono_ms`, was acknowledged with this broker time.
+
+        By now the broker's clock is somewhere between that and that plus the time on the way. The
+        log time that ran on here is kept inside these bounds: two clocks drift apart for weeks, and
+        an acknowledgement that took long brings an old time.
+        """
+        latest = timestamp + max(0, mono_ms - sent_mono_ms)
+        self._clock = (min(max(timestamp, self.running_at(mono_ms)), latest), mono_ms)
 
     def running_at(self, mono_ms: int) -> int:
         """Log time as it runs on between appends."""
@@ -144,6 +150,7 @@ class Owner:
         """
         batch = Batch(
             first_at=self.fold.next_offset,
+            taken_mono_ms=mono_ms,
             decided_at=self.fold.decided_at,
             adopted=self.fold.adopted,
             config=self._config,
@@ -224,7 +231,7 @@ class Owner:
         self._adopt(batch.adopted)
         self.offers.settle_reservations()
         if appended:
-            self.heard(appended[-1].timestamp, mono_ms)
+            self.heard(appended[-1].timestamp, mono_ms, batch.taken_mono_ms)
 
     def lost(self) -> None:
         """The batch did not land as decided: forget it. What did land comes back through `feed`."""
@@ -250,6 +257,11 @@ class Owner:
         """
         if read.cause.topic == "internal":
             self._ticking.discard(read.stream)
+            if read.quarantined is not None:
+                # A fault of ours met this tick, and would meet the next one as fast as the log can
+                # write. The stream waits for another input, or for another owner.
+                self._awaiting.pop(read.stream, None)
+                return
         if read.facts:
             before = self.streams.get(read.stream) or Stream(read.stream)
             self.streams[read.stream] = folded or fold_decision(before, read)
@@ -309,27 +321,45 @@ class Owner:
                 due[key] = when
             else:
                 self._schedule(stream, now)
-        for key in list(self._awaiting):
-            if len(due) >= TICKS_MAX:
-                break
-            if key not in due and key not in self._ticking and self._capacity_for(key, now):
-                due[key] = now
+        for key in self._awaiting_capacity(now, TICKS_MAX - len(due)):
+            due.setdefault(key, now)
         fresh = [key for key in due if key not in self._ticking]
         self._ticking.update(fresh)
         return [self._tick(key, due[key]) for key in fresh]
 
-    def _capacity_for(self, key: str, now: int) -> bool:
+    def _awaiting_capacity(self, now: int, keys_max: int) -> list[str]:
+        """Streams that wait for capacity there is: no more than there are slots which no tick on
+        its way may take, because a tick that finds none is a decision for nothing.
+        """
+        room = min(self.offers.slots_left(now) - len(self._ticking), keys_max)
+        if room <= 0:
+            return []
+        found: list[str] = []
+        known: dict[tuple[str, frozenset[str]], bool] = {}
+        for key in list(self._awaiting):
+            if key not in self._ticking and self._capacity_for(key, now, known):
+                found.append(key)
+                if len(found) == room:
+                    break
+        return found
+
+    def _capacity_for(
+        self, key: str, now: int, known: dict[tuple[str, frozenset[str]], bool]
+    ) -> bool:
         """Whether an offer fits an action of the stream that still waits; forgets streams that wait
-        no longer.
+        no longer. `known` remembers what was looked up in the same breath.
         """
         waiting = [action for action in self.streams[key].actions if awaits_offer(action, now)]
         if not waiting:
             del self._awaiting[key]
             return False
-        return any(
-            self.offers.pick(action.request.operation, now, holders_that_declined(action))
-            for action in waiting
-        )
+        for action in waiting:
+            wanted = (action.request.operation, holders_that_declined(action))
+            if wanted not in known:
+                known[wanted] = self.offers.pick(wanted[0], now, wanted[1]) is not None
+            if known[wanted]:
+                return True
+        return False
 
     def _tick(self, key: str, due: int) -> Outgoing:
         tick = i.Tick(stream=key, generation=self.generation, due_at=due)

@@ -10,20 +10,21 @@ it sent: see `streams.owner`.
 import asyncio
 import logging
 import secrets
-from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from contextlib import AsyncExitStack
 
-from ledger.core.inputs import Publish
 from ledger.core.limits import BATCH_INPUTS_MAX
 from ledger.log.admin import check_genesis
 from ledger.log.crashpoints import crash_point, is_armed
-from ledger.log.envelope import read_input
-from ledger.log.kafka import KafkaLog, Start, TruncatedLogError
+from ledger.log.kafka import KafkaLog, Start
 from ledger.log.port import Appended, Outgoing, Record
+from ledger.log.reading import read_up_to
 from ledger.log.topics import INBOXES, Topic
-from streams.clock import check_skew, mono_ms
-from streams.deciding import is_adoptable
+from ledger.log.trouble import TruncatedLogError
+from streams.clock import SKEW_MS_DEFAULT, check_not_ahead, check_skew, mono_ms, wall_ms
+from streams.config_inbox import ConfigInbox
+from streams.held_ticks import HELD_BACK_BY, HeldTicks
 from streams.inbox import Inboxes
 from streams.owner import Batch, LostContinuityError, Owner
 
@@ -34,19 +35,8 @@ IDLE_MS = 200
 TICK_CHECK_SECONDS = 0.05
 COMMIT_SECONDS = 5.0
 CONFIG_CHECK_SECONDS = 1.0
-SKEW_MS_DEFAULT = 5_000
-HELD_BACK_BY = (Topic.INTENTS, Topic.APPROVALS, Topic.ATTEMPTS, Topic.EVIDENCE)
-"""Inboxes that may hold the answer to a timer: a tick waits until they are read to where they ended
-when it was seen.
-"""
 
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """Ticks of one round, and where the other inboxes of their partition ended when they came."""
-
-    ticks: tuple[Record, ...]
-    ends: Mapping[str, int]
+__all__ = ["SKEW_MS_DEFAULT", "Processor"]
 
 
 class Processor:
@@ -59,59 +49,72 @@ class Processor:
         self._generation = ""
         self._owners: dict[int, Owner] = {}
         self._seen_generation = -1
-        self._held: dict[int, deque[_Held]] = defaultdict(deque)
-        self._read_to: dict[tuple[str, int], int] = {}
-        self._config: list[Record] = []
+        self._held = HeldTicks()
         self._losses: dict[int, int] = defaultdict(int)
         self._offers_came = asyncio.Event()
+        self._beat: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
         self.decided_count = 0
 
     async def run(self, stop: asyncio.Event, *, beat: Callable[[], None] = lambda: None) -> None:
         """Work until `stop` is set. Raises whatever must end the process.
 
-        `beat` is called after every round, the first of which takes the partitions.
+        `beat` is called after every round once the group has been joined.
         """
+        self._beat = beat
         genesis = await check_genesis(self._log, partitions=self._partitions)
         self._generation = genesis.generation
+        async with AsyncExitStack() as opened:
+            await self._open(opened)
+            await self._await_config(stop)
+            if not stop.is_set():
+                opened.push_async_callback(self._inboxes.close)
+                await self._inboxes.start()
+                await self._work(stop)
+
+    async def _open(self, opened: AsyncExitStack) -> None:
+        """Everything that talks to the broker, closed in reverse."""
         self._appender = await self._log.appender()
-        self._config_reader = await self._log.reader({(Topic.CONFIG, 0): 0})
+        opened.push_async_callback(self._appender.close)
+        # Ends are asked over a connection of their own: on one that fetches every question would
+        # wait behind a fetch that waits for records.
+        self._ends = await self._log.reader({})
+        opened.push_async_callback(self._ends.close)
+        config_reader = await self._log.reader({(Topic.CONFIG.value, 0): 0})
+        opened.push_async_callback(config_reader.close)
+        self._config = ConfigInbox(config_reader, self._ends)
         places = {(Topic.OFFERS.value, part): Start.END for part in range(self._partitions)}
         self._offers_reader = await self._log.reader(places)
+        opened.push_async_callback(self._offers_reader.close)
         self._inboxes = Inboxes(self._log, self._log.prefix + GROUP)
-        try:
-            await self._await_config(stop)
-            await self._inboxes.start()
-            async with asyncio.TaskGroup() as tasks:
-                helpers = [
-                    tasks.create_task(self._follow_offers(stop)),
-                    tasks.create_task(self._keep_time(stop)),
-                    tasks.create_task(self._show_positions(stop)),
-                ]
-                while not stop.is_set():
-                    await self._round()
-                    beat()
-                for helper in helpers:
-                    helper.cancel()
-        finally:
-            await self._inboxes.close()
-            await self._appender.close()
-            await self._config_reader.close()
-            await self._offers_reader.close()
+
+    async def _work(self, stop: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            beside = [
+                tasks.create_task(self._follow_offers(stop)),
+                tasks.create_task(self._keep_time(stop)),
+                tasks.create_task(self._show_positions(stop)),
+            ]
+            while not stop.is_set():
+                await self._round()
+                if self._inboxes.has_joined:
+                    self._beat()
+            for task in beside:
+                task.cancel()
 
     # One round
 
     async def _round(self) -> None:
-        if self._seen_generation != self._inboxes.generation:
-            async with self._inboxes.round:
+        inboxes = self._inboxes
+        if self._seen_generation != inboxes.generation and not inboxes.is_changing:
+            async with inboxes.round:
                 await self._take_partitions()
-        records = await self._inboxes.read(IDLE_MS)
-        async with self._inboxes.round:
-            if self._seen_generation != self._inboxes.generation:
+        records = await inboxes.read(IDLE_MS)
+        async with inboxes.round:
+            if self._seen_generation != inboxes.generation:
                 return
-            await self._read_config()
-            work = await self._sorted(records)
-            await self._decide(work)
+            await self._config.read()
+            await self._decide(await self._sorted(records))
 
     async def _sorted(self, records: list[Record]) -> dict[int, list[Record]]:
         """The inputs to decide now, by partition: configuration first, ticks last and only when
@@ -119,30 +122,38 @@ class Processor:
         """
         work: dict[int, list[Record]] = {}
         for partition, owner in self._owners.items():
-            adopted = owner.position(Topic.CONFIG)
-            fresh = [record for record in self._config if record.offset >= adopted]
+            fresh = self._config.since(owner.position(Topic.CONFIG))
             if fresh:
                 work[partition] = fresh
         ticks: dict[int, list[Record]] = {}
+        newest: dict[int, int] = {}
         for record in records:
-            if record.partition not in self._owners:
+            partition = record.partition
+            if partition not in self._owners:
                 continue
+            newest[partition] = max(newest.get(partition, 0), record.timestamp)
             if record.topic == Topic.INTERNAL:
-                ticks.setdefault(record.partition, []).append(record)
-                continue
-            work.setdefault(record.partition, []).append(record)
-            self._read_to[record.topic, record.partition] = record.offset + 1
-        for partition, fresh in ticks.items():
-            # Whatever lies in the other inboxes at this moment wins over a lapse.
-            ends = await self._inboxes.end_offsets(partition, HELD_BACK_BY)
-            self._held[partition].append(_Held(tuple(fresh), ends))
-        for partition, waiting in self._held.items():
-            while waiting and self._is_read_to(partition, waiting[0].ends):
-                work.setdefault(partition, []).extend(waiting.popleft().ticks)
+                ticks.setdefault(partition, []).append(record)
+            else:
+                work.setdefault(partition, []).append(record)
+                self._held.read(record)
+        now = mono_ms()
+        for partition, appended_at in newest.items():
+            running_at = self._owners[partition].running_at(now)
+            check_not_ahead(appended_at, running_at=running_at, skew_ms=self._skew_ms)
+        if ticks:
+            await self._hold(ticks)
+        for partition, released in self._held.release().items():
+            work.setdefault(partition, []).extend(released)
         return work
 
-    def _is_read_to(self, partition: int, ends: Mapping[str, int]) -> bool:
-        return all(self._read_to.get((topic, partition), 0) >= end for topic, end in ends.items())
+    async def _hold(self, ticks: dict[int, list[Record]]) -> None:
+        """Whatever lies in the other inboxes at this moment wins over a lapse."""
+        places = [(topic.value, partition) for partition in ticks for topic in HELD_BACK_BY]
+        ends = await self._ends.end_offsets(places)
+        for partition, fresh in ticks.items():
+            own = {topic.value: ends[topic.value, partition] for topic in HELD_BACK_BY}
+            self._held.hold(partition, fresh, own)
 
     async def _decide(self, work: dict[int, list[Record]]) -> None:
         """Decide every partition's inputs, append all batches at once, take over what landed."""
@@ -179,27 +190,30 @@ class Processor:
 
     async def _append(self, batches: dict[int, Batch]) -> set[int]:
         """Append every batch; the partitions whose batch did not land as decided."""
-        appends = {
-            partition: asyncio.ensure_future(
-                self._appender.append(Topic.LEDGER, partition, batch.records)
-            )
-            for partition, batch in batches.items()
-        }
-        if is_armed("decisions_sent") and appends:
-            await asyncio.wait(appends.values(), timeout=0.001)
-            crash_point("decisions_sent")
-        await asyncio.gather(*appends.values())
+        if not batches:
+            return set()
+        appends: dict[int, asyncio.Task[list[Appended]]] = {}
+        sent_at = wall_ms()
+        async with asyncio.TaskGroup() as tasks:
+            for partition, batch in batches.items():
+                appending = self._appender.append(Topic.LEDGER, partition, batch.records)
+                appends[partition] = tasks.create_task(appending)
+            if is_armed("decisions_sent"):
+                await asyncio.wait(appends.values(), timeout=0.001)
+                crash_point("decisions_sent")
+        crash_point("decisions_acked")
         return {
             partition
             for partition, append in appends.items()
-            if not await self._has_landed(partition, batches[partition], append.result())
+            if not await self._has_landed(partition, batches[partition], append.result(), sent_at)
         }
 
-    async def _has_landed(self, partition: int, batch: Batch, appended: list[Appended]) -> bool:
+    async def _has_landed(
+        self, partition: int, batch: Batch, appended: list[Appended], sent_at: int
+    ) -> bool:
         """Take over what landed. False after the one loss of continuity that may happen: then what
         stands there was folded, and the inputs come again.
         """
-        crash_point("decisions_acked")
         owner = self._owners[partition]
         try:
             owner.landed(batch, appended, mono_ms())
@@ -210,12 +224,12 @@ class Processor:
             logger.warning("continuity_lost", extra={"partition": partition})
             owner.lost()
             epoch = owner.fold.epoch
-            await self._catch_up(owner)
+            await self._catch_up([owner])
             if owner.fold.epoch != epoch:
                 raise
-            await self._resume(owner)
+            await self._resume([owner])
             return False
-        check_skew(appended[-1].timestamp, skew_ms=self._skew_ms)
+        check_skew(appended[-1].timestamp, sent_at=sent_at, skew_ms=self._skew_ms)
         self.decided_count += len(appended)
         return True
 
@@ -226,94 +240,106 @@ class Processor:
         ledger's positions.
         """
         self._seen_generation = self._inboxes.generation
-        for partition in set(self._owners) - self._inboxes.assigned:
+        assigned = self._inboxes.assigned
+        for partition in set(self._owners) - assigned:
             del self._owners[partition]
         self._held.clear()
-        for partition in sorted(self._inboxes.assigned):
-            owner = self._owners.get(partition) or Owner(
-                partition, self._partitions, self._generation, secrets.token_hex(8)
-            )
-            await self._catch_up(owner)
-            barrier = asyncio.ensure_future(
-                self._appender.append(Topic.LEDGER, partition, [owner.barrier()])
-            )
-            if is_armed("barrier_sent"):
-                await asyncio.wait([barrier], timeout=0.001)
-                crash_point("barrier_sent")
-            (appended,) = await barrier
-            owner.opened(appended, mono_ms())
-            check_skew(appended.timestamp, skew_ms=self._skew_ms)
-            self._owners[partition] = owner
-            self._losses[partition] = 0
-            await self._check_positions(owner)
-            await self._resume(owner)
-            logger.info("epoch_opened", extra={"partition": partition, "epoch": owner.fold.epoch})
-        if self._inboxes.assigned:
+        owners = [
+            self._owners.get(partition)
+            or Owner(partition, self._partitions, self._generation, secrets.token_hex(8))
+            for partition in sorted(assigned)
+        ]
+        await self._catch_up(owners)
+        # What others wrote while the longest of them was read, so that barriers seldom collide.
+        await self._catch_up(owners)
+        adopted_to = max((owner.position(Topic.CONFIG) for owner in owners), default=0)
+        await self._config.read_to_end(adopted_to)
+        async with asyncio.TaskGroup() as tasks:
+            for owner in owners:
+                tasks.create_task(self._open_epoch(owner))
+        await self._check_positions(owners)
+        await self._resume(owners)
+        for owner in owners:
+            self._owners[owner.partition] = owner
+            self._losses[owner.partition] = 0
+        if assigned:
             self.ready.set()
 
-    async def _catch_up(self, owner: Owner) -> None:
-        """Fold the ledger partition from where the owner stands to its end."""
-        place = (Topic.LEDGER.value, owner.partition)
-        reader = await self._log.reader({place: owner.fold.next_offset})
-        try:
-            end = (await reader.end_offsets([place]))[place]
-            if end < owner.fold.next_offset:
+    async def _open_epoch(self, owner: Owner) -> None:
+        sent_at = wall_ms()
+        barrier = asyncio.ensure_future(
+            self._appender.append(Topic.LEDGER, owner.partition, [owner.barrier()])
+        )
+        if is_armed("barrier_sent"):
+            await asyncio.wait({barrier}, timeout=0.001)
+            crash_point("barrier_sent")
+        (appended,) = await barrier
+        owner.opened(appended, mono_ms())
+        check_skew(appended.timestamp, sent_at=sent_at, skew_ms=self._skew_ms)
+        logger.info("epoch_opened", extra={"partition": owner.partition, "epoch": owner.fold.epoch})
+
+    async def _catch_up(self, owners: Collection[Owner]) -> None:
+        """Fold each ledger partition from where its owner stands to its end."""
+        begins = {(Topic.LEDGER.value, one.partition): one.fold.next_offset for one in owners}
+        ends = await self._ends.end_offsets(begins)
+        for place, end in ends.items():
+            if end < begins[place]:
                 raise TruncatedLogError(
-                    f"Ledger {owner.partition} ends at {end}, before {owner.fold.next_offset}.",
+                    f"Ledger {place[1]} ends at {end}, before {begins[place]}.",
                     hint="Records that were acknowledged are gone. Stop all writers.",
                 )
-            while owner.fold.next_offset < end:
-                for record in await reader.read(timeout_ms=IDLE_MS):
-                    owner.feed(record)
+        behind = {place: begin for place, begin in begins.items() if begin < ends[place]}
+        if not behind:
+            return
+        by_partition = {one.partition: one for one in owners}
+        reader = await self._log.reader(behind)
+        try:
+            async for records in read_up_to(reader, begins, ends):
+                for record in records:
+                    by_partition[record.partition].feed(record)
+                if self.ready.is_set():
+                    self._beat()
         finally:
             await reader.close()
 
-    async def _check_positions(self, owner: Owner) -> None:
+    async def _check_positions(self, owners: Collection[Owner]) -> None:
         """An inbox that ends before the position that the ledger answered was made anew: refuse to
         run.
         """
-        ends = await self._inboxes.end_offsets(owner.partition, INBOXES)
-        for topic, end in ends.items():
-            if end < owner.position(topic):
-                raise TruncatedLogError(
-                    f"{topic} {owner.partition} ends at {end}; the ledger has answered inputs "
-                    f"up to {owner.position(topic)}.",
-                    hint="The topic was deleted or made anew. Restore it; never let it start over.",
-                )
+        places = [(topic.value, owner.partition) for owner in owners for topic in INBOXES]
+        ends = await self._ends.end_offsets(places)
+        for owner in owners:
+            for topic in INBOXES:
+                end = ends[topic.value, owner.partition]
+                if end < owner.position(topic):
+                    raise TruncatedLogError(
+                        f"{topic} {owner.partition} ends at {end}; the ledger has answered inputs "
+                        f"up to {owner.position(topic)}.",
+                        hint="The topic was deleted or made anew. Restore it; never let it start "
+                        "over.",
+                    )
 
-    async def _resume(self, owner: Owner) -> None:
+    async def _resume(self, owners: Collection[Owner]) -> None:
         """Read the inboxes on. `internal` forgets: a position before its beginning moves there,
         because what it held is derived from state again.
         """
-        positions = {topic.value: owner.position(topic) for topic in INBOXES}
-        begins = await self._inboxes.beginning_offset(Topic.INTERNAL, owner.partition)
-        positions[Topic.INTERNAL.value] = max(begins, positions[Topic.INTERNAL.value])
-        self._held.pop(owner.partition, None)
-        for topic, position in positions.items():
-            self._read_to[topic, owner.partition] = position
-        self._inboxes.read_from(owner.partition, positions)
+        internal = Topic.INTERNAL.value
+        begins = await self._ends.beginning_offsets([(internal, one.partition) for one in owners])
+        for owner in owners:
+            positions = {topic.value: owner.position(topic) for topic in INBOXES}
+            positions[internal] = max(begins[internal, owner.partition], positions[internal])
+            self._held.begin(owner.partition, positions)
+            self._inboxes.read_from(owner.partition, positions)
 
     # Beside the rounds
 
-    async def _read_config(self) -> None:
-        """Keep every configuration record; before the first decision read to the topic's end."""
-        place = (Topic.CONFIG.value, 0)
-        end = (await self._config_reader.end_offsets([place]))[place] if not self._config else 0
-        while True:
-            self._config.extend(await self._config_reader.read(timeout_ms=0))
-            read_to = self._config[-1].offset + 1 if self._config else 0
-            if read_to >= end:
-                return
-
     async def _await_config(self, stop: asyncio.Event) -> None:
         """Decide nothing before a valid configuration was published; say so while waiting."""
-        while not stop.is_set():
-            await self._read_config()
-            given = [read_input(record) for record in self._config]
-            if any(isinstance(one, Publish) and is_adoptable(one) for one in given):
-                return
+        await self._config.read_to_end(0)
+        while not stop.is_set() and not self._config.has_adoptable():
             logger.warning("waiting_for_configuration")
             await asyncio.sleep(CONFIG_CHECK_SECONDS)
+            await self._config.read_to_end(0)
 
     async def _follow_offers(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
@@ -321,7 +347,7 @@ class Processor:
                 owner = self._owners.get(record.partition)
                 if owner is not None:
                     owner.offered(record)
-            self._offers_came.set()
+                    self._offers_came.set()
 
     async def _keep_time(self, stop: asyncio.Event) -> None:
         """Append ticks for what is due and for what capacity has come for."""

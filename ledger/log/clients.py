@@ -7,6 +7,7 @@ records back once its fetching task has died; what is private to it is touched h
 """
 
 import asyncio
+from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError, ProducerClosed
@@ -17,6 +18,13 @@ START_DEADLINE_SECONDS = 30.0
 CLOSE_DEADLINE_SECONDS = 5.0
 _CUT_TRIES_MAX = 8
 _CUT_SECONDS = 0.1
+_TASKS_OF_CONSUMERS: Final = (
+    "_coordination_task",
+    "_heartbeat_task",
+    "_commit_refresh_task",
+    "_reset_committed_task",
+    "_fetch_task",
+)
 
 
 async def start(
@@ -54,7 +62,21 @@ async def end(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
     if isinstance(client, AIOKafkaProducer):
         await _cut_producer(client)
     else:
-        await client._client.close()  # noqa: SLF001 - its `stop` left before it came to this
+        await _cut_consumer(client)
+
+
+async def _cut_consumer(consumer: AIOKafkaConsumer) -> None:
+    """Ask for nothing more: what still runs would open connections again, whatever is closed."""
+    running: set[asyncio.Task[Any]] = set()
+    for owner in (consumer._coordinator, consumer._fetcher):  # noqa: SLF001 - `stop` left too early
+        found = [getattr(owner, name, None) for name in _TASKS_OF_CONSUMERS]
+        found += getattr(owner, "_pending_tasks", ())
+        running.update(task for task in found if task is not None and not task.done())
+    for task in running:
+        task.cancel()
+    if running:
+        await asyncio.wait(running, timeout=_CUT_TRIES_MAX * _CUT_SECONDS)
+    await consumer._client.close()  # noqa: SLF001 - as above
 
 
 async def _cut_producer(producer: AIOKafkaProducer) -> None:

@@ -1,10 +1,9 @@
 """Readers and appenders while the broker is away: what they tell, and that their end is an end."""
 
 import asyncio
-import os
 import secrets
-import signal
 
+import psutil
 import pytest
 
 from gateway import local
@@ -78,14 +77,18 @@ async def test_a_reader_and_an_appender_end_while_the_broker_is_frozen(
     reader, appender = await log.reader({INTENTS: 0}), await log.appender()
     await appender.append(*INTENTS, [RECORD])
     assert module_servers.kafka.identity is not None
-    os.kill(module_servers.kafka.identity.pid, signal.SIGSTOP)
+    broker = psutil.Process(module_servers.kafka.identity.pid)
+    broker.suspend()
     try:
+        async with asyncio.timeout(5):
+            while broker.status() != psutil.STATUS_STOPPED:
+                await asyncio.sleep(LOOK_SECONDS)
         waiting = await pending(appender)
         await assert_ends(reader, appender, before | {waiting})
         with pytest.raises(AppendUnknownError):
             await waiting
     finally:
-        os.kill(module_servers.kafka.identity.pid, signal.SIGCONT)
+        broker.resume()
 
 
 async def test_a_position_outside_the_log_is_lost_records_and_nothing_else_is(

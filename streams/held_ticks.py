@@ -1,0 +1,62 @@
+"""Ticks that wait: a timer must not win over an answer that already lies in an inbox.
+
+Without I/O. A tick is released once the other inboxes of its partition were read to where they
+ended when the tick was seen; an outcome lying there is then decided before the lapse. Called by the
+processor.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ledger.log.port import Record
+from ledger.log.topics import Topic
+
+HELD_BACK_BY = (Topic.INTENTS, Topic.APPROVALS, Topic.ATTEMPTS, Topic.EVIDENCE)
+"""Inboxes that may hold the answer to a timer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Ticks of one round, and where the other inboxes of their partition ended when they came."""
+
+    ticks: Sequence[Record]
+    ends: Mapping[str, int]
+
+
+class HeldTicks:
+    """The ticks of every owned partition, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, deque[_Held]] = defaultdict(deque)
+        self._read_to: dict[tuple[str, int], int] = {}
+
+    def begin(self, partition: int, positions: Mapping[str, int]) -> None:
+        """A partition is read from these offsets on; ticks that waited come again."""
+        self._waiting.pop(partition, None)
+        for topic, position in positions.items():
+            self._read_to[topic, partition] = position
+
+    def clear(self) -> None:
+        """Nothing is owned any more."""
+        self._waiting.clear()
+        self._read_to.clear()
+
+    def read(self, record: Record) -> None:
+        """A record that is no tick was read, and is decided before any tick released after it."""
+        self._read_to[record.topic, record.partition] = record.offset + 1
+
+    def hold(self, partition: int, ticks: Sequence[Record], ends: Mapping[str, int]) -> None:
+        """Ticks came; `ends` is where the inboxes of HELD_BACK_BY end now, asked after reading."""
+        self._waiting[partition].append(_Held(ticks, ends))
+
+    def release(self) -> dict[int, list[Record]]:
+        """By partition the ticks that wait no longer."""
+        released: dict[int, list[Record]] = {}
+        for partition, waiting in self._waiting.items():
+            while waiting and self._is_read_to(partition, waiting[0].ends):
+                released.setdefault(partition, []).extend(waiting.popleft().ticks)
+        return released
+
+    def _is_read_to(self, partition: int, ends: Mapping[str, int]) -> bool:
+        return all(self._read_to.get((topic, partition), 0) >= end for topic, end in ends.items())
