@@ -180,7 +180,7 @@ class Folding:
                     self._fold(partition, decision, changed)
                 else:
                     self._decisions.append(decision_row(decision, partition))
-            except Exception as fault:  # noqa: BLE001 - the record counts: whatever it is, stop here
+            except Exception as fault:  # noqa: BLE001 - the record counts: stop here
                 why = f"{type(fault).__name__}: {fault}"
                 stopped = PartitionStoppedError(partition, decision.at, why)
                 before = [record for record in read.records if record.offset < decision.at]

@@ -101,7 +101,7 @@ def _decided(
     except BrokenInvariantError as fault:
         why = Unreadable("broken_invariant", str(fault))
         return _quarantined(record, cause, seat, why, stream_key)
-    except Exception as fault:  # noqa: BLE001 - a fault of ours in one input must not stop the others
+    except Exception as fault:  # noqa: BLE001 - one input must not stop the others
         why = Unreadable("fault_in_decide", f"{type(fault).__name__}: {fault}")
         return _quarantined(record, cause, seat, why, stream_key)
     return Made(_decision(cause, seat, stream_key, decided, now), decided.offer_spent)

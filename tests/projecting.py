@@ -14,6 +14,7 @@ from projections.projector import Projector
 from tests.ledgers import LedgerBuilder, MemoryLog
 
 PATIENCE_SECONDS = 30.0
+LOOK_SECONDS = 0.01
 
 
 @contextlib.asynccontextmanager
@@ -62,7 +63,7 @@ async def until(condition: Callable[[], object], what: str) -> None:
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not condition():
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(LOOK_SECONDS)
     except TimeoutError:
         raise AssertionError(f"never: {what}") from None
 
@@ -76,7 +77,7 @@ async def projected_to(pool: asyncpg.Pool, ends: dict[int, int]) -> None:
             )
             if {row["partition"]: row["next_offset"] for row in rows} == ends:
                 return
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 def by_place(records: Iterable[Record], partition: int) -> list[Record]:

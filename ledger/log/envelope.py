@@ -107,7 +107,7 @@ class _Decision(_Envelope):
     data: Decision
 
 
-def _adapter(union: Any) -> TypeAdapter[_Envelope]:  # noqa: ANN401 - a union of envelopes is no type to the checker
+def _adapter(union: Any) -> TypeAdapter[_Envelope]:  # noqa: ANN401 - a union is no type
     return TypeAdapter(union)
 
 
@@ -220,7 +220,8 @@ def read_ledger(value: bytes) -> LedgerRecord:
     """A ledger record from its bytes. Raises ValidationError: a reader for whom the record counts
     must stop.
     """
-    record: LedgerRecord = _READERS[Topic.LEDGER].validate_json(value).data  # type: ignore[attr-defined]
+    envelope = _READERS[Topic.LEDGER].validate_json(value)
+    record: LedgerRecord = envelope.data  # type: ignore[attr-defined]
     return record
 
 

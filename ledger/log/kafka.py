@@ -112,7 +112,7 @@ class KafkaAppender:
             size += 1
         yield batch, size
 
-    def _fill(self, batch: Any, record: Outgoing) -> bool:  # noqa: ANN401 - aiokafka's untyped builder
+    def _fill(self, batch: Any, record: Outgoing) -> bool:  # noqa: ANN401 - has no types
         added = batch.append(
             key=record.key, value=record.value, timestamp=None, headers=list(record.headers)
         )
@@ -120,7 +120,7 @@ class KafkaAppender:
 
     async def _send(
         self,
-        batch: Any,  # noqa: ANN401 - aiokafka's untyped builder
+        batch: Any,  # noqa: ANN401 - has no types
         topic: str,
         partition: int,
     ) -> "asyncio.Future[RecordMetadata]":

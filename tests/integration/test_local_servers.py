@@ -26,6 +26,7 @@ from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
 
+LOOK_SECONDS = 0.02
 BACK_AFTER_KILL_SECONDS_MAX = 10  # 2 on an idle machine; this one has neighbours
 
 
@@ -33,7 +34,7 @@ async def until(condition: Callable[[], bool], seconds_max: float = 10) -> None:
     """Fail when the condition does not hold in time."""
     async with asyncio.timeout(seconds_max):
         while not condition():
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 async def create_topic(bootstrap: str, name: str) -> None:
@@ -162,7 +163,7 @@ async def test_servers_end_with_the_process_that_started_them() -> None:
         "    async with local.servers() as s:\n"
         "        for each in (s.kafka.identity, s.postgres.identity):\n"
         "            print(each.pid, each.created_at, flush=True)\n"
-        "        await asyncio.sleep(600)\n"
+        "        await asyncio.Event().wait()\n"
         "asyncio.run(main())\n"
     )
     runner = await asyncio.create_subprocess_exec(

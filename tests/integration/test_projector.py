@@ -22,6 +22,7 @@ from tests.projecting import digest, project, projected, projected_to, running, 
 pytestmark = pytest.mark.servers
 
 SCHEMA = "actionledger"
+LOOK_SECONDS = 0.01
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ async def waiting_backend(pool: asyncpg.Pool) -> int:
             )
             if pid is not None:
                 return int(pid)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 @pytest.mark.law("S13")

@@ -78,12 +78,18 @@ def test_a_file_that_is_not_there_holds_no_keys(file: Path) -> None:
         "other = 1\n",
         "keys = 1\n",
         "[[keys]]\nid = 'x'\n",
-        f"[[keys]]\nid = '{'0' * 16}'\nsha256 = '{'0' * 64}'\ntenant = 'a b'\n"
-        "principal = 'p'\nrole = 'agent'\n",
-        f"[[keys]]\nid = '{'0' * 16}'\nsha256 = '{'0' * 64}'\ntenant = 'a'\n"
-        "principal = 'p'\nrole = 'king'\n",
-        f"[[keys]]\nid = '{'0' * 16}'\nsha256 = '{'0' * 63}'\ntenant = 'a'\n"
-        "principal = 'p'\nrole = 'agent'\n",
+        (
+            f"[[keys]]\nid = '{'0' * 16}'\nsha256 = '{'0' * 64}'\ntenant = 'a b'\n"
+            "principal = 'p'\nrole = 'agent'\n"
+        ),
+        (
+            f"[[keys]]\nid = '{'0' * 16}'\nsha256 = '{'0' * 64}'\ntenant = 'a'\n"
+            "principal = 'p'\nrole = 'king'\n"
+        ),
+        (
+            f"[[keys]]\nid = '{'0' * 16}'\nsha256 = '{'0' * 63}'\ntenant = 'a'\n"
+            "principal = 'p'\nrole = 'agent'\n"
+        ),
     ],
 )
 def test_a_file_with_a_mistake_is_refused_whole(file: Path, text: str) -> None:

@@ -59,7 +59,7 @@ def test_an_error_brings_its_stack_into_the_log_only(stream: io.StringIO) -> Non
     """An exception is one field for what and one for where."""
     set_up_logs(LogLevel.INFO, LogFormat.JSON, stream)
     try:
-        raise ValueError("the reason")  # noqa: TRY301 - the case
+        raise ValueError("the reason")
     except ValueError:
         logger.exception("request_failed")
     read = json.loads(stream.getvalue())

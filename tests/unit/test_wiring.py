@@ -70,7 +70,7 @@ def test_a_process_stops_when_it_is_asked_to(tmp_path: Path) -> None:
 
 def test_a_process_that_hangs_is_over_at_the_deadline(tmp_path: Path) -> None:
     """Work that does not hear the stop is cut off, even where it blocks the loop."""
-    body = "await it.stop.wait(); import time; time.sleep(60)"
+    body = "await it.stop.wait(); import threading; threading.Event().wait()"
     process = living(tmp_path / "beat", body)
     wait_for(tmp_path / "beat")
     process.send_signal(signal.SIGTERM)

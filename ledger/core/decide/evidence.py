@@ -8,6 +8,7 @@ contradicts goes to a person with all its pieces.
 
 from typing import assert_never
 
+from ledger.core.catalogue import Operation
 from ledger.core.decide.draft import Decided, Draft, replayed
 from ledger.core.decide.schedule import (
     SETTLED_BY_PERSON,
@@ -158,7 +159,7 @@ def _after_absence(draft: Draft, action: Action) -> None:
     has failed.
     """
     operation = draft.operation(action)
-    if operation is not None and _may_repeat(action, operation.second_attempt_after_absence):
+    if operation is not None and _may_repeat(action, operation):
         try_again(draft, action.key, operation, operation.retries.backoff_base_ms)
     else:
         draft.add(
@@ -168,7 +169,7 @@ def _after_absence(draft: Draft, action: Action) -> None:
         )
 
 
-def _may_repeat(action: Action, second_attempt_declared: bool) -> bool:  # noqa: FBT001 - a declared fact
+def _may_repeat(action: Action, operation: Operation) -> bool:
     if action.reliability in ("keyed", "reference"):
         return True
-    return action.reliability == "lookup" and second_attempt_declared
+    return action.reliability == "lookup" and operation.second_attempt_after_absence
