@@ -2,12 +2,12 @@
 step, and may end or stand still between any two steps.
 """
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.topics import Topic
+from streams.held_ticks import HELD_BACK_BY, HeldTicks
 from streams.owner import Batch, LostContinuityError, Owner
 from tests.simulation.processes import Process
 from tests.simulation.world import GENERATION, World
@@ -15,7 +15,6 @@ from tests.simulation.world import GENERATION, World
 SESSION_MS = 400
 """After which the coordinator gives the partitions of a silent member to others."""
 FETCH_MAX = 6
-HELD_BACK_BY = (Topic.INTENTS, Topic.APPROVALS, Topic.ATTEMPTS, Topic.EVIDENCE)
 INPUTS = (Topic.CONFIG, *HELD_BACK_BY)
 
 
@@ -25,7 +24,7 @@ class Seat:
 
     owner: Owner
     positions: dict[str, int] = field(default_factory=dict)
-    held: deque[tuple[Record, dict[str, int]]] = field(default_factory=deque)
+    held: HeldTicks = field(default_factory=HeldTicks)
     is_open: bool = False
     is_busy: bool = False
     wakes: bool = False
@@ -151,7 +150,7 @@ class Processor(Process):
         internal, partition = Topic.INTERNAL.value, seat.owner.partition
         begins = self.world.log.begin_offset(internal, partition)
         seat.positions[internal] = max(begins, seat.owner.position(internal))
-        seat.held.clear()
+        seat.held.begin(partition, seat.positions)
         self.wake(seat)
 
     # Rounds
@@ -270,18 +269,19 @@ class Processor(Process):
         """Ticks wait until whatever could answer them was read to where it ended by then."""
         log, partition = self.world.log, seat.owner.partition
         internal = Topic.INTERNAL.value
-        for record in log.read(internal, partition, seat.positions[internal]):
+        for record in records:
+            if record.topic != Topic.CONFIG:
+                seat.held.read(record)
+        ticks = log.read(internal, partition, seat.positions[internal])
+        if ticks:
+            seat.positions[internal] = ticks[-1].offset + 1
             ends = {topic.value: log.end_offset(topic.value, partition) for topic in HELD_BACK_BY}
-            seat.held.append((record, ends))
-            seat.positions[internal] = record.offset + 1
-        while seat.held:
-            tick, ends = seat.held[0]
-            if any(seat.positions[topic] < end for topic, end in ends.items()):
-                self.world.reach("tick held back")
-                self.wake(seat)
-                break
-            records.append(tick)
-            seat.held.popleft()
+            seat.held.hold(partition, ticks, ends)
+        released = seat.held.release().get(partition, [])
+        if len(released) < len(ticks):
+            self.world.reach("tick held back")
+            self.wake(seat)
+        records += released
 
     # Time and capacity
 
