@@ -36,5 +36,6 @@ WEBHOOK_SIGNATURES_MAX: Final = 16
 DESCRIPTION_BYTES_MAX: Final = 128 * 1024
 DESCRIPTION_ENTRIES_MAX: Final = 128
 """Entries of one table in a described adapter: operations, headers, rows, event types."""
+DESCRIBED_BODY_DEPTH_MAX: Final = 16
 LOOKUP_EFFECTS_MAX: Final = 1_000
 """Effects in one answer of a search or page; more cannot be an answer about one action."""

@@ -1,7 +1,11 @@
 """The registry builds what settings name, keeps secrets out of sight, and the null provider."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from reconciler.providers import http
 from reconciler.providers.port import (
     Deadlines,
     Declined,
@@ -31,16 +35,19 @@ SIMULATED = ProviderSettings(
     webhook_secrets=("whsec_c2VjcmV0",),
 )
 NULL = ProviderSettings("nothing", "null")
+EXAMPLE = Path(http.__file__).with_name("example.toml")
+DESCRIBED = replace(SIMULATED, name="described", kind="http", adapter_file=EXAMPLE)
 REQUEST = ProviderRequest("charge:v1:a:b", "charge", 1, None, {}, None, "main", "sha256:00")
 DEADLINES = Deadlines(connect_ms=100, response_ms=100)
 
 
 async def test_every_provider_is_built_under_its_name() -> None:
     """Performers, finders, mappings and capabilities come by the name that the catalogue uses."""
-    both = [SIMULATED, NULL]
-    names = {"payments", "nothing"}
+    both = [SIMULATED, NULL, DESCRIBED]
+    names = {"payments", "nothing", "described"}
     assert capabilities(both).keys() == webhook_mappings(both).keys() == names
     assert capabilities(both)["payments"].reliability is Reliability.KEYED
+    assert capabilities(both)["described"] == capabilities(both)["payments"]
     assert capabilities(both)["nothing"].reliability is Reliability.NONE
     for performer in performers(both).values():
         await performer.close()
@@ -60,6 +67,10 @@ def test_secrets_are_not_shown() -> None:
         ([ProviderSettings("payments", "simulated")], "no base URL"),
         ([ProviderSettings("payments", "simulated", base_url="ftp://x")], "unusable base URL"),
         ([SIMULATED, SIMULATED], "configured twice"),
+        ([ProviderSettings("payments", "http")], "no adapter file"),
+        ([ProviderSettings("payments", "http", adapter_file=EXAMPLE)], "no base URL"),
+        ([replace(DESCRIBED, name="payments", base_url="x")], "unusable base URL"),
+        ([replace(DESCRIBED, name="payments", adapter_file=EXAMPLE.parent)], "cannot be read"),
     ],
 )
 def test_unusable_settings_name_the_provider(
@@ -71,6 +82,28 @@ def test_unusable_settings_name_the_provider(
             build(settings)
         assert raised.value.name == "payments"
         assert raised.value.hint
+
+
+def test_a_mistake_in_an_adapter_file_is_told_with_its_line(tmp_path: Path) -> None:
+    """Whichever client is built, the file, the line and the mistake are named."""
+    path = tmp_path / "adapter.toml"
+    path.write_text(EXAMPLE.read_text(encoding="utf-8").replace('"POST"', '"GET"'))
+    line = path.read_text(encoding="utf-8").partition('"GET"')[0].count("\n") + 1
+    for build in (performers, finders, webhook_mappings, capabilities):
+        with pytest.raises(UnusableProvider, match=f"line {line}: perform.*method") as raised:
+            build([replace(DESCRIBED, adapter_file=path)])
+        assert str(path) in raised.value.hint
+
+
+async def test_the_settings_say_the_address_before_the_adapter_file(tmp_path: Path) -> None:
+    """The file's own address is for installations whose settings name none."""
+    path = tmp_path / "adapter.toml"
+    text = EXAMPLE.read_text(encoding="utf-8")
+    path.write_text(text.replace("format = 1", 'format = 1\nbase_url = "ftp://x"', 1))
+    one = replace(DESCRIBED, adapter_file=path)
+    await performers([one])["described"].close()
+    with pytest.raises(UnusableProvider, match="unusable base URL"):
+        performers([replace(one, base_url=None)])
 
 
 async def test_the_null_provider_succeeds_behind_its_guard() -> None:

@@ -21,6 +21,7 @@ from reconciler.providers.http.forms import (
 )
 from reconciler.providers.http.templates import BadTemplate, Name, names_in, pieces_of
 from reconciler.providers.http_exchange import AFTER_FIRST_BYTE, BEFORE_FIRST_BYTE
+from reconciler.providers.limits import DESCRIBED_BODY_DEPTH_MAX
 
 Found: TypeAlias = tuple[TomlPath, str]
 
@@ -54,7 +55,6 @@ _FRAMING: Final = frozenset(
         "upgrade",
     }
 )
-_BODY_DEPTH_MAX: Final = 16
 _EMPTY: Final = 204
 _NEEDS_CODE: Final = "needs errors.code, which says where an answer has its code"
 _OK: Final = range(200, 300)
@@ -144,8 +144,8 @@ def _headers(path: TomlPath, headers: Mapping[str, str], known: frozenset[str]) 
 
 
 def _body(path: TomlPath, body: object, depth: int = 1) -> Iterator[Found]:
-    if depth > _BODY_DEPTH_MAX:
-        yield path, f"is nested more than {_BODY_DEPTH_MAX} levels deep"
+    if depth > DESCRIBED_BODY_DEPTH_MAX:
+        yield path, f"is nested more than {DESCRIBED_BODY_DEPTH_MAX} levels deep"
         return
     match body:
         case None | bool() | int():
@@ -292,6 +292,7 @@ def _promises(form: AdapterForm) -> Iterator[Found]:
         yield ("capabilities", "lists_effects"), "is possible, and there is no [listing]"
     if can.sends_webhooks == "possible" and form.webhook is None:
         yield ("capabilities", "sends_webhooks"), "is possible, and there is no [webhook]"
+    yield from _unfindable(form)
     needed: dict[str, str] = {}
     if can.reliability in {"keyed", "reference"} or can.finds_by_key == "possible":
         needed["provider_key"] = "a key that is never sent protects nothing"
@@ -301,6 +302,17 @@ def _promises(form: AdapterForm) -> Iterator[Found]:
         for mark, why in needed.items():
             if not _uses(mark, perform.path, perform.query, perform.headers, perform.body):
                 yield ("perform", name), f"has no {{{mark}}} anywhere; {why}"
+
+
+def _unfindable(form: AdapterForm) -> Iterator[Found]:
+    """A lookup knows no operation: what no search shows would pass for absent."""
+    shown = {find.shape for find in form.find if find.by != "reference"}
+    for name, perform in form.perform.items():
+        if shown and perform.shape in form.shape and perform.shape not in shown:
+            said = (
+                "is a shape that no [[find]] by key or marker shows, so it would be called absent"
+            )
+            yield ("perform", name, "shape"), said
 
 
 def _uses(mark: str, *templates: object) -> bool:

@@ -253,7 +253,10 @@ def _effects(answer: object, call: Call) -> list[ShownEffect]:
 def _judged(shown: list[_Shown], wanted: _Wanted) -> Lookup:
     """What the effects that were shown prove about this action."""
     effects = {
-        effect.reference: (effect, shape) for search in shown for effect, shape in search.effects
+        # Two kinds of objects may be numbered alike.
+        (shape, effect.reference): (effect, shape)
+        for search in shown
+        for effect, shape in search.effects
     }
     ours = [
         effect

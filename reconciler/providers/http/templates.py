@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from urllib.parse import quote, urlencode
 
 from ledger.core.money import Money, exponent
+from reconciler.providers.limits import DESCRIBED_BODY_DEPTH_MAX
 
 Names: TypeAlias = Mapping[str, object]
 """What may stand in braces, by its first name; a longer path goes on inside the value."""
@@ -57,17 +58,22 @@ def pieces_of(text: str) -> Pieces:
     return tuple(pieces)
 
 
-def names_in(value: object) -> Iterator[Name]:
-    """Every name in a template, or in a body of templates. Raises BadTemplate."""
+def names_in(value: object, depth: int = 0) -> Iterator[Name]:
+    """Every name in a template, or in a body of templates as deep as bodies may be.
+
+    Raises BadTemplate.
+    """
+    if depth > DESCRIBED_BODY_DEPTH_MAX:
+        return
     match value:
         case str():
             yield from (piece for piece in pieces_of(value) if isinstance(piece, Name))
         case Mapping():
             for one in value.values():
-                yield from names_in(one)
+                yield from names_in(one, depth + 1)
         case list() | tuple():
             for one in value:
-                yield from names_in(one)
+                yield from names_in(one, depth + 1)
         case _:
             return
 
