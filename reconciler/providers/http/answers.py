@@ -7,7 +7,6 @@ Must never raise anything else for any bytes. Called by shapes, performer, finde
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -171,7 +170,7 @@ def _found(answer: object, path: AnswerPath) -> object:
     value = answer
     for step in path:
         match value:
-            case Mapping():
+            case dict():
                 value = value.get(step, _ABSENT)
             case list() if _INDEX.fullmatch(step) and int(step) < len(value):
                 value = value[int(step)]

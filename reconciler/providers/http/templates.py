@@ -223,8 +223,8 @@ def _compiled(value: object) -> object:
 
 def looked_up(names: Names, path: Sequence[str]) -> object:
     """The value at a path of names, or None where there is none."""
-    value: object = names
-    for step in path:
+    value = names.get(path[0])
+    for step in path[1:]:
         if not isinstance(value, Mapping):
             return None
         value = value.get(step)
