@@ -218,22 +218,13 @@ def _counts_from_reading(self: executors.Executor, assignment: Assignment) -> No
     _original_begin(self, replace(assignment, offered_mono_ms=self.mono_ms()))
 
 
-def _acts_on_what_is_void(self: hands.Hands, record: Record) -> list[Assignment]:
-    """A start counts as soon as it stands in the log."""
-    place = self._places[record.partition]
-    read = read_ledger(record.value)
-    place.fold.next_offset = record.offset + 1
-    if not isinstance(read, Decision):
-        return []
-    found: list[Assignment] = []
-    for fact in read.facts:
-        if fact.type == "intent.recorded":
-            self._remember(record.partition, record.offset, fact.request)
-        elif fact.type == "attempt.started" and fact.holder == self.incarnation:
-            assignment = self._assigned(place, read, fact)
-            if assignment is not None:
-                found.append(assignment)
-    return found
+class _Gullible(fold.PartitionFold):
+    """A reader to whom everything counts that stands in the log."""
+
+    def feed(self, record: Record) -> LedgerRecord:
+        """Take the next record, whoever wrote it."""
+        self.next_offset = record.offset + 1
+        return read_ledger(record.value)
 
 
 # --- intake ------------------------------------------------------------------------------------
@@ -332,7 +323,7 @@ SABOTEURS: dict[str, Saboteur] = {
     "void_starts_acted_on": Saboteur(
         "an executor acts on a start that does not count",
         200,
-        ((hands.Hands, "feed", _acts_on_what_is_void),),
+        ((hands, "PartitionFold", _Gullible),),
     ),
     "final_left_by_late_answer": Saboteur(
         "a late answer overwrites a final status",

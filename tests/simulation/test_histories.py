@@ -36,7 +36,6 @@ REACHED = (
     "quarantined",
     "intent said again",
     # Executors
-    "intent read again",
     "paused before the first byte",
     "socket was closed",
     "declined: lease_over",
