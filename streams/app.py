@@ -116,6 +116,7 @@ def build_app(settings: AppSettings) -> SafeApp:
         broker_heartbeat_interval=settings.heartbeat_ms / 1000,
         broker_rebalance_timeout=settings.rebalance_timeout_ms / 1000,
         consumer_auto_offset_reset="earliest",
+        consumer_metadata_max_age_ms=limits.METADATA_AGE_MS_MAX,
         producer_acks=-1,
         producer_request_timeout=30.0,
         producer_threaded=False,

@@ -22,6 +22,7 @@ from ledger.log.kafka import KafkaLog, records_of
 from ledger.log.port import Record
 from ledger.log.topics import INBOXES
 from ledger.log.trouble import LogUnreachableError, trouble_of
+from streams.limits import METADATA_AGE_MS_MAX
 
 logger = logging.getLogger("actionledger")
 
@@ -55,6 +56,7 @@ class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has n
             session_timeout_ms=log.group_session_ms,
             heartbeat_interval_ms=log.group_heartbeat_ms,
             rebalance_timeout_ms=60_000,
+            metadata_max_age_ms=METADATA_AGE_MS_MAX,
             max_poll_interval_ms=120_000,
             fetch_max_wait_ms=500,
             request_timeout_ms=20_000,

@@ -27,6 +27,12 @@ COMMIT_INTERVAL_MS: Final = 500
 STREAM_BUFFER_EVENTS_MAX: Final = 1_024
 POLL_RECORDS_MAX: Final = 500
 
+METADATA_AGE_MS_MAX: Final = 5_000
+"""How old a group member's picture of the topics may be. Whoever shares partitions out while a
+broker comes back may not see all topics yet and gives some to nobody; with the next picture that is
+set right. Kafka's own 5 min would leave them unread for as long.
+"""
+
 READY_DEADLINE_MS: Final = 60_000
 """From the start of the app to membership of its group."""
 

@@ -19,7 +19,7 @@ from ledger.log.kafka import KafkaLog, records_of
 from ledger.log.port import Record
 from ledger.log.topics import Topic
 from ledger.log.trouble import trouble_of
-from streams.limits import LEDGER_ROUND_RECORDS_MAX, REBALANCE_TIMEOUT_MS
+from streams.limits import LEDGER_ROUND_RECORDS_MAX, METADATA_AGE_MS_MAX, REBALANCE_TIMEOUT_MS
 
 logger = logging.getLogger("actionledger")
 
@@ -49,6 +49,7 @@ class LedgerShare(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka h
             session_timeout_ms=log.group_session_ms,
             heartbeat_interval_ms=log.group_heartbeat_ms,
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+            metadata_max_age_ms=METADATA_AGE_MS_MAX,
             fetch_max_wait_ms=500,
         )
 
