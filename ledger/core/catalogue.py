@@ -16,7 +16,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from ledger.core.contradictions import contradictions
+from ledger.core.contradictions import contradictions, contradictions_with_timing
 from ledger.core.excerpt import excerpt
 from ledger.core.ids import ProviderKeyRule
 from ledger.core.limits import CATALOGUE_BYTES_MAX, CATALOGUE_OPERATIONS_MAX, MISTAKES_MAX
@@ -101,8 +101,8 @@ def parse_catalogue(text: str) -> Catalogue | tuple[Mistake, ...]:
         return (_syntax_mistake(text, str(error)),)
     except (RecursionError, ValueError):
         return (Mistake(1, "", "A value is nested too deeply, too long, or not Unicode text."),)
-    operations, found = _operations(document)
     timing, timing_found = _timing(document)
+    operations, found = _operations(document, timing)
     found += timing_found
     if found:
         mistakes = (Mistake(line_of(lines, path), dotted(path), message) for path, message in found)
@@ -125,7 +125,9 @@ def _timing(document: dict[str, Any]) -> tuple[Timing, list[_Found]]:
         return Timing(), [((_TIMING, *path), message) for path, message in said]
 
 
-def _operations(document: dict[str, Any]) -> tuple[tuple[Operation, ...], list[_Found]]:
+def _operations(
+    document: dict[str, Any], timing: Timing
+) -> tuple[tuple[Operation, ...], list[_Found]]:
     found: list[_Found] = [
         ((name,), f"is not a known key here; write [[{_TABLES}]] for each operation")
         for name in document
@@ -150,7 +152,10 @@ def _operations(document: dict[str, Any]) -> tuple[tuple[Operation, ...], list[_
     found += [
         ((_TABLES, place, *path), said)
         for place, operation in zip(places, operations, strict=True)
-        for path, said in contradictions(operation)
+        for path, said in (
+            *contradictions(operation),
+            *contradictions_with_timing(operation, timing),
+        )
     ]
     found += [
         ((_TABLES, places[index], *path), said)

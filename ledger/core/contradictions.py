@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from ledger.core.operation import Operation
 from ledger.core.parameters import Parameter
+from ledger.core.timing import Timing
 
 Contradiction = tuple[tuple[str | int, ...], str]
 """Path within the operation, and a sentence that names what it contradicts."""
@@ -34,6 +35,35 @@ def contradictions(operation: Operation) -> Iterator[Contradiction]:
     for name, parameter in operation.parameters.items():
         for place, sentence in _in_parameter(parameter):
             yield ("parameters", name, *place), sentence
+
+
+def contradictions_with_timing(operation: Operation, timing: Timing) -> Iterator[Contradiction]:
+    """What one operation promises that the installation's bounds on clocks do not keep.
+
+    The last byte of a call leaves a whole response time after its deadline at the latest, and the
+    ledger believes it over when the lease is. A call that begins as the key window closes may take
+    effect as late as everything together.
+    """
+    times = operation.deadlines
+    if times.response_ms > timing.lease_margin_ms:
+        yield (
+            ("deadlines", "response_ms"),
+            (
+                f"cannot be longer than timing.lease_margin_ms ({timing.lease_margin_ms}): "
+                "the last byte of a call must leave before its lease is over"
+            ),
+        )
+    late_ms = times.connect_ms + times.response_ms + operation.settle_horizon_ms
+    late_ms += 2 * timing.skew_ms
+    if operation.reliability == "keyed" and operation.key_margin_ms < late_ms:
+        given = "key_margin_ms" in operation.model_fields_set
+        yield (
+            ("key_margin_ms" if given else "settle_horizon_ms",),
+            (
+                f"leaves a key margin of {operation.key_margin_ms} ms: a call that begins as the "
+                f"window closes may take effect {late_ms} ms later, when the key is forgotten"
+            ),
+        )
 
 
 def _in_deadlines(operation: Operation) -> Iterator[Contradiction]:
