@@ -37,7 +37,7 @@ PROVIDER = "simulated-provider"
 PROCESSES = ("processor", "executor", "inquirer", "reconciler", "projector", "gateway")
 CATALOGUE = Path(__file__).with_name("catalogue.toml")
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 40.0
+PATIENCE_SECONDS = 60.0
 LOOK_SECONDS = 0.02
 RESTART_SECONDS = 0.2
 """A process that ended is started again after this."""

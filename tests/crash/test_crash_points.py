@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from gateway.local import Servers
 from ledger.log.crashpoints import POINTS
-from tests.crash.load import Agents, script, wishes
+from tests.crash.load import SETTLED_SOON, Agents, script, wishes
 from tests.crash.machine import PROCESSES, PROVIDER, Machine, machine
 from tests.crash.settling import settled
 from tests.crash.test_kills import seed_of_run
@@ -50,7 +50,7 @@ async def test_a_crash_at_a_named_point(running: Machine, crash_at: str) -> None
     seed = seed_of_run() + zlib.crc32(crash_at.encode())
     print(f"seed {seed} at {crash_at}")  # noqa: T201 - shown on failure
     process = WHERE[crash_at]
-    wanted = wishes(seed, ACTIONS)
+    wanted = wishes(seed, ACTIONS, SETTLED_SOON)
     await script(running.provider_url, wanted)
     running.supervised[process].crash_at = crash_at
     await running.end(process, signal.SIGTERM)
