@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final
 
-from benchmarks.installation import PROCESSES, Installation
+from benchmarks.installation import LOAD, PROCESSES, Installation
 from benchmarks.load import Measured, Order
 from benchmarks.usage import cpu_seconds, rss_mb
-from gateway.wiring.processes import Process
+from gateway.wiring.names import Process
 
 
 class Case(StrEnum):
@@ -37,7 +37,7 @@ SETTLED: Final = 200
 WARM_UP_SECONDS: Final = 1.0
 EVENTS_MIN: Final = 100_000
 EVENTS_AN_ACTION_MIN: Final = 5
-FILL_IN_FLIGHT: Final = 512
+FILL_IN_FLIGHT: Final = 128
 NO_LIMIT_SECONDS: Final = 600.0
 
 Figures = Mapping[str, object]
@@ -105,7 +105,7 @@ async def _in_flight(
     one: Installation, case: Case, in_flight: int, seconds: float
 ) -> tuple[Figures, Figures]:
     """So many callers; figures of the case, and what an action took of each processor."""
-    programs = _programs(one)
+    programs = {**_programs(one), LOAD: one.load.pid}
     before = {name: cpu_seconds(pid) for name, pid in programs.items()}
     order = Order(what="act", tenant=case.value, in_flight=in_flight, seconds=seconds)
     measured = await one.load.carry_out(order)
@@ -127,6 +127,7 @@ async def _in_flight(
         "broker_us": used_us["broker"],
         "postgres_us": used_us["postgres"],
         **{f"{name}_us": used for name, used in own.items()},
+        "load_us": used_us[LOAD],
     }
     return figures, cpu
 

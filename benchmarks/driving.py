@@ -27,6 +27,11 @@ class Load:
         self._process = process
         self._log = log
 
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid
+
     async def carry_out(self, order: Order) -> Measured:
         """Give an order and wait until it is done. Raises BenchmarkError if the generator ends."""
         assert self._process.stdin is not None

@@ -29,7 +29,7 @@ from gateway.local.processes import Command, until
 from gateway.local.program import Program
 from gateway.local.servers import erase, start_together
 from gateway.local.state import StateFolder, make_folder
-from gateway.wiring.processes import Process
+from gateway.wiring.names import Process
 from gateway.wiring.publishing import publish_catalogue
 from ledger.log.admin import apply_topics
 from ledger.log.kafka import KafkaLog

@@ -5,6 +5,7 @@ add up to what an action costs its processes in computing alone. Called by
 `python -m benchmarks micro`.
 """
 
+import time
 import timeit
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -66,14 +67,20 @@ class World:
             self._record(Topic.INTENTS, number, self.outgoing(given))
             for number, given in enumerate(proposals, 1)
         ]
-        self.owner_before = self._copy()
-        self.intents_taken = self._decide(self.intents)
+        self.reports: list[Record] = []
+
+    def start(self) -> list[Decision]:
+        """Decide the intents, and let an executor report on the starts."""
+        decided = self._decide(self.intents).read
         self.reports = [
             self._record(Topic.ATTEMPTS, number, self.outgoing(report))
             for number, report in enumerate(self._reports(), 1)
         ]
-        self.owner_between = self._copy()
-        self.reports_taken = self._decide(self.reports)
+        return decided
+
+    def end(self) -> list[Decision]:
+        """Decide the reports."""
+        return self._decide(self.reports).read
 
     def outgoing(self, given: Propose | Report | Offered) -> Outgoing:
         """An input as its writer encodes it."""
@@ -128,15 +135,6 @@ class World:
         self.ledger.append(record)
         self.owner.feed(record)
 
-    def _copy(self) -> Owner:
-        """An owner that stands where this one does: what is timed may not change the other."""
-        copied = Owner(0, 1, GENERATION, "nonce")
-        for record in self.ledger:
-            copied.feed(record)
-        copied.heard(T0, 0)
-        copied.offers = self.owner.offers
-        return copied
-
     def assignments(self) -> list[Assignment]:
         """What an executor finds in the ledger."""
         hands = Hands(HOLDER, ("charge",), {0: 10 * ACTIONS})
@@ -151,10 +149,13 @@ class World:
 
 
 def costs() -> Costs:
-    """Microseconds by step: the best of some repeats, so other programs count for little."""
+    """Microseconds of CPU time by step: the best of some repeats, so others count little."""
     world = World()
+    owner: Costs = {"owner: proposal in, decision out": _take(world.owner, world.intents)}
+    decided = world.start()[0]
+    owner["owner: report in, decision out"] = _take(world.owner, world.reports)
+    settled = world.end()[0]
     intent, report = world.intents[0], world.reports[0]
-    decided, settled = world.intents_taken.read[0], world.reports_taken.read[0]
     started = fold_decision(Stream(decided.stream), decided)
     answer = read_input(report)
     assert isinstance(answer, Report)
@@ -172,9 +173,8 @@ def costs() -> Costs:
         ("end decision", answer, settled, started),
     ):
         found |= _decision_costs(name, given, decision, before)
+    found |= owner
     found |= {
-        "owner: proposal in, decision out": _take(world.owner_before, world.intents),
-        "owner: report in, decision out": _take(world.owner_between, world.reports),
         "executor: start found": _us(world.assignments, ACTIONS),
         "executor: last check": _us(
             lambda: objection(first, world.proposal.request, 0, margin_ms=0)
@@ -217,8 +217,8 @@ def _rows(world: World) -> None:
 
 
 def _us(call: Callable[[], object], records: int = 1) -> float:
-    """Microseconds a record of a call that handles so many."""
-    timer = timeit.Timer(call)
+    """Microseconds of CPU time a record of a call that handles so many."""
+    timer = timeit.Timer(call, timer=time.process_time)
     once_s = max(timer.timeit(1), 1e-7)
     number = max(1, int(SECONDS_A_REPEAT / once_s))
     return round(min(timer.repeat(REPEATS, number)) / number / records * 1e6, 2)

@@ -40,6 +40,7 @@ WORDS: Final[Mapping[tuple[Case, str], str]] = {
     (Case.CPU, "projector_us"): "  projector",
     (Case.CPU, "broker_us"): "broker µs an action",
     (Case.CPU, "postgres_us"): "Postgres µs an action",
+    (Case.CPU, "load_us"): "load, not counted",
     (Case.MEMORY, "rss_mb"): "own MB",
     (Case.MEMORY, "broker_mb"): "broker MB",
     (Case.MEMORY, "postgres_mb"): "Postgres MB",

@@ -2,12 +2,13 @@
 
 The kernel interrupts the process every few milliseconds of CPU time and the stack of the main
 thread is counted. Time inside C counts for the Python line that called it. Nothing is counted while
-the process waits. Called by `benchmarks.profiled`.
+the process waits, or imports modules. Called by `benchmarks.profiled`.
 """
 
 import json
 import resource
 import signal
+import sys
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ EVERY_SECONDS: Final = 0.002
 
 SHOWN_MAX: Final = 30
 KEPT_MAX: Final = 400
+_IMPORTING: Final = "<frozen importlib"
+_LIBRARIES: Final = ("/site-packages/", f"/python{sys.version_info[0]}.{sys.version_info[1]}/")
 _ROOT: Final = f"{Path(__file__).parents[1]}/"
 
 
@@ -90,19 +93,22 @@ class Sampler:
         )
 
     def _sample(self, _number: int, frame: FrameType | None) -> None:
-        if frame is None:
-            return
-        self._samples += 1
-        self._lines[frame.f_code, frame.f_lineno] += 1
         seen = set()
-        current: FrameType | None = frame
+        current = frame
         while current is not None:
+            if current.f_code.co_filename.startswith(_IMPORTING):
+                return
             seen.add(current.f_code)
             current = current.f_back
-        self._total.update(seen)
+        if frame is not None:
+            self._samples += 1
+            self._lines[frame.f_code, frame.f_lineno] += 1
+            self._total.update(seen)
 
 
 def _place(code: CodeType) -> str:
     """File and function, from the root of the project or of the installed packages."""
-    file = code.co_filename.rpartition("/site-packages/")[2].removeprefix(_ROOT)
+    file = code.co_filename.removeprefix(_ROOT)
+    for folder in _LIBRARIES:
+        file = file.rpartition(folder)[2]
     return f"{file}:{code.co_qualname}"
