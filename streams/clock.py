@@ -27,15 +27,14 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def check_skew(appended_at: int, *, skew_ms: int, sent_at: int | None = None) -> None:
+def check_skew(appended_at: int, *, sent_at: int, skew_ms: int) -> None:
     """Compare the broker's time of an append, sent at `sent_at` by this machine's clock and
     acknowledged just now. Raises ClockSkewError.
 
     Any moment in between is right, however long the acknowledgement took: a broker that comes back
     answers with the time at which it took the append before.
     """
-    now = wall_ms()
-    apart_ms = max((now if sent_at is None else sent_at) - appended_at, appended_at - now)
+    apart_ms = max(sent_at - appended_at, appended_at - wall_ms())
     if apart_ms > skew_ms:
         raise ClockSkewError(
             f"This machine's clock and the broker's are {apart_ms} ms apart, not {skew_ms}.",

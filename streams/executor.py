@@ -1,28 +1,33 @@
 """The executor: offers capacity, acts on the starts that name it, reports what became of them. It
 never improvises.
 
-One call for one start, at most once, with the key the ledger recorded; the last check stands
-between the open connection and the first byte. Trouble with Kafka ends the process: starts that it
-had not acted on are declined by nobody and lapse, which the ledger knows.
+One call for one start, at most once, with the key the ledger recorded; see `streams.acting`. What
+a call has learned is told until it is durable, also while the broker is away. Trouble that ends the
+process ends the offers first, and lets the calls at work finish: starts that it had not acted on
+are declined, or lapse, which the ledger knows.
 """
 
 import asyncio
+import contextlib
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from typing import assert_never
+from contextlib import AsyncExitStack
 
 from ledger.core import inputs as i
-from ledger.core.facts import AttemptStarted
-from ledger.core.request import RecordedRequest, canonical_form
-from ledger.log.crashpoints import crash_point
-from ledger.log.envelope import outgoing, read_ledger
+from ledger.core.errors import LedgerError
+from ledger.log.envelope import outgoing
 from ledger.log.follow import operations_of_published
 from ledger.log.kafka import KafkaLog
+from ledger.log.port import AppendUnknownError
+from ledger.log.reading import read_up_to
+from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
+from ledger.log.trouble import LogUnreachableError
 from reconciler.providers import port
-from streams.clock import check_skew, mono_ms
-from streams.hands import Assignment, Hands, objection
+from streams.acting import act
+from streams.clock import SKEW_MS_DEFAULT, check_skew, mono_ms, wall_ms
+from streams.hands import Assignment, Hands, request_in
 
 logger = logging.getLogger("actionledger")
 
@@ -35,9 +40,12 @@ WITHDRAWN_MS = 300
 
 SLOTS_DEFAULT = 256
 MARGIN_MS_DEFAULT = 1_000
-SKEW_MS_DEFAULT = 5_000
-HARD_STOP_GRACE_MS = 250
-"""How far a call may run over its own deadlines before it is cut off and counted as unresolved."""
+TELL_MS_MAX = 600_000
+"""How long a report is tried again while no broker takes it. Nobody else knows what it says."""
+
+TELL_AGAIN_SECONDS = 0.5
+
+__all__ = ["SKEW_MS_DEFAULT", "SLOTS_DEFAULT", "Executor"]
 
 
 class Executor:
@@ -64,7 +72,6 @@ class Executor:
         self._margin_ms = margin_ms
         self._skew_ms = skew_ms
         self._begin_at = begin_at or {}
-        self._renew = asyncio.Event()
         self.incarnation = secrets.token_hex(8)
         self.ready = asyncio.Event()
         self.acted_count = 0
@@ -73,41 +80,59 @@ class Executor:
         """Work until `stop` is set, then finish the calls at work. Raises whatever must end the
         process. `beat` is called by every round once capacity is offered.
         """
-        self._appender = await self._log.appender()
+        async with AsyncExitStack() as opened:
+            await self._open(opened)
+            await self._catch_up()
+            trouble: ExceptionGroup[Exception] | None = None
+            async with asyncio.TaskGroup() as calls:
+                try:
+                    async with asyncio.TaskGroup() as beside:
+                        offering = beside.create_task(self._offer(stop))
+                        await self._follow(stop, calls, beat)
+                        offering.cancel()
+                except* Exception as failure:  # noqa: BLE001 - raised again, after the calls
+                    trouble = failure
+                await self._withdraw(calls, is_reading=trouble is None)
+            if trouble is not None:
+                raise trouble
+
+    async def _open(self, opened: AsyncExitStack) -> None:
         operations = await operations_of_published(self._log, frozenset(self._performers))
         self._hands = Hands(self.incarnation, operations, self._slots)
         for partition, (offset, epoch) in self._begin_at.items():
             self._hands.begin(partition, next_offset=offset, epoch=epoch)
-        places = {
+        # What is said here counts once by what it says: another producer may repeat it.
+        self._appender = SteadyAppender(self._log.appender)
+        opened.push_async_callback(self._appender.close)
+        self._reader = await self._log.reader(self._positions())
+        opened.push_async_callback(self._reader.close)
+
+    def _positions(self) -> dict[tuple[str, int], int]:
+        return {
             (Topic.LEDGER.value, part): self._hands.next_offset(part)
             for part in range(self._partitions)
         }
-        self._reader = await self._log.reader(places)
-        try:
-            await self._catch_up()
-            async with asyncio.TaskGroup() as calls:
-                offering = calls.create_task(self._offer(stop))
-                while not stop.is_set():
-                    for record in await self._reader.read(timeout_ms=READ_MS):
-                        for assignment in self._hands.feed(record):
-                            calls.create_task(self._act(assignment))
-                    if self.ready.is_set():
-                        beat()
-                offering.cancel()
-                await self._withdraw()
-        finally:
-            await self._reader.close()
-            await self._appender.close()
 
     async def _catch_up(self) -> None:
         """Read to where every partition ends now: only then is the epoch surely the current one."""
-        places = [(Topic.LEDGER.value, part) for part in range(self._partitions)]
-        ends = await self._reader.end_offsets(places)
-        while any(self._hands.next_offset(part) < end for (_, part), end in ends.items()):
-            for record in await self._reader.read(timeout_ms=READ_MS):
+        begins = self._positions()
+        ends = await self._reader.end_offsets(begins)
+        async for records in read_up_to(self._reader, begins, ends):
+            for record in records:
                 self._hands.feed(record)
         for part in range(self._partitions):
             self._hands.caught_up(part)
+
+    async def _follow(
+        self, stop: asyncio.Event, calls: asyncio.TaskGroup, beat: Callable[[], None]
+    ) -> None:
+        """Act on each start that names this incarnation, until asked to stop."""
+        while not stop.is_set():
+            for record in await self._reader.read(timeout_ms=READ_MS):
+                for assignment in self._hands.feed(record):
+                    calls.create_task(self._act(assignment))
+            if self.ready.is_set():
+                beat()
 
     # Offers
 
@@ -124,24 +149,15 @@ class Executor:
             ]
             if all_due:
                 renewed_at = now
-            await asyncio.gather(*(self._send_offer(part) for part in due))
-            self.ready.set()
+            if due:
+                async with asyncio.TaskGroup() as sending:
+                    for part in due:
+                        sending.create_task(self._send_offer(part))
             await asyncio.sleep(OFFER_CHECK_SECONDS)
 
-    async def _withdraw(self) -> None:
-        """Take every offer back, and decline at once what was started before that was heard: else
-        it would wait for its lease to lapse.
-        """
-        self._hands.withdraw()
-        await asyncio.gather(*(self._send_offer(part) for part in range(self._partitions)))
-        until = mono_ms() + WITHDRAWN_MS
-        while mono_ms() < until:
-            for record in await self._reader.read(timeout_ms=WITHDRAWN_MS // 10):
-                for assignment in self._hands.feed(record):
-                    await self._tell(assignment, assignment.decline("stopping"))
-                    self._hands.ended(assignment)
-
     async def _send_offer(self, partition: int) -> None:
+        """Offer what is free. While no broker takes it there is no capacity, and no harm."""
+        sent_at = wall_ms()
         offered = self._hands.offer(partition, mono_ms(), valid_ms=OFFER_VALID_MS)
         if offered is None:
             return
@@ -152,65 +168,64 @@ class Executor:
             event_id=f"{self.incarnation}.{partition}.{offered.sequence}",
             source=f"/actionledger/executor/{self.incarnation}",
         )
-        (appended,) = await self._appender.append(Topic.OFFERS, partition, [record])
-        check_skew(appended.timestamp, skew_ms=self._skew_ms)
+        try:
+            (appended,) = await self._appender.append(Topic.OFFERS, partition, [record])
+        except (AppendUnknownError, LogUnreachableError) as unknown:
+            logger.warning("offer_not_acknowledged", extra={"reason": str(unknown)})
+            return
+        check_skew(appended.timestamp, sent_at=sent_at, skew_ms=self._skew_ms)
+        self.ready.set()
+
+    async def _withdraw(self, calls: asyncio.TaskGroup, *, is_reading: bool) -> None:
+        """Take every offer back, and decline at once what was started before that was heard: else
+        it would wait for its lease to lapse.
+        """
+        self._hands.withdraw()
+        with contextlib.suppress(LedgerError, ExceptionGroup):
+            async with asyncio.TaskGroup() as sending:
+                for part in range(self._partitions):
+                    sending.create_task(self._send_offer(part))
+        until = mono_ms() + WITHDRAWN_MS
+        while is_reading and mono_ms() < until:
+            for record in await self._reader.read(timeout_ms=WITHDRAWN_MS // 10):
+                for assignment in self._hands.feed(record):
+                    calls.create_task(self._give_back(assignment, "stopping"))
 
     # Acting
 
     async def _act(self, assignment: Assignment) -> None:
         """Make the one call that a start allows, and report."""
-        request = assignment.request or await self._request_at(assignment)
-        answer = await self._call(assignment, request)
-        await self._tell(assignment, answer)
-        self._hands.ended(assignment)
-        self.acted_count += 1
-
-    async def _request_at(self, assignment: Assignment) -> RecordedRequest:
-        """The request as the ledger recorded it, from the place that the start points to."""
-        record = await self._log.read_one(
-            Topic.LEDGER, assignment.partition, assignment.start.intent_offset
-        )
-        return request_in(record.value, assignment.start.action)
-
-    async def _call(self, assignment: Assignment, request: RecordedRequest) -> i.Report | i.Decline:
         start = assignment.start
         performer = self._performers.get(start.provider)
         if performer is None:
-            return assignment.decline("no_such_provider_here")
-        passed = False
-
-        def last_check() -> None:
-            nonlocal passed
-            code = objection(assignment, request, mono_ms(), margin_ms=self._margin_ms)
-            if code is not None:
-                raise port.Declined(code)
-            crash_point("before_first_byte")
-            passed = True
-
-        early = objection(assignment, request, mono_ms(), margin_ms=self._margin_ms)
-        if early is not None:
-            return assignment.decline(early)
-        limit_ms = start.connect_ms + start.response_ms + HARD_STOP_GRACE_MS
-        try:
-            async with asyncio.timeout(limit_ms / 1_000):
-                outcome = await performer.perform(
-                    provider_request(start, request),
-                    provider_key=start.provider_key,
-                    deadlines=port.Deadlines(start.connect_ms, start.response_ms),
-                    before_first_byte=last_check,
+            await self._give_back(assignment, "no_such_provider_here")
+            return
+        request = assignment.request
+        if request is None:
+            try:
+                record = await self._log.read_one(
+                    Topic.LEDGER, assignment.partition, start.intent_offset
                 )
-        except TimeoutError:
-            if not passed:
-                return assignment.decline("deadline_over")
-            outcome = port.Unresolved("hard_deadline")
-        if isinstance(outcome, port.NotSent) and not passed:
-            last = objection(assignment, request, mono_ms(), margin_ms=self._margin_ms)
-            if last is not None:
-                return assignment.decline(last)
-        return assignment.report(reported(outcome))
+                request = request_in(record.value, start.action)
+            except LedgerError as trouble:
+                logger.warning(
+                    "request_not_read", extra={"action": start.action, "reason": str(trouble)}
+                )
+        if request is None:
+            await self._give_back(assignment, "request_not_readable")
+            return
+        await self._tell(
+            assignment, await act(assignment, request, performer, margin_ms=self._margin_ms)
+        )
+        self.acted_count += 1
+
+    async def _give_back(self, assignment: Assignment, code: str) -> None:
+        await self._tell(assignment, assignment.decline(code))
 
     async def _tell(self, assignment: Assignment, answer: i.Report | i.Decline) -> None:
-        """Make the answer durable; at this acknowledgement a success may be believed."""
+        """Make the answer durable, however long no broker takes it; at this acknowledgement a
+        success may be believed, and the slot is free again.
+        """
         kind = "report" if isinstance(answer, i.Report) else "decline"
         record = outgoing(
             answer,
@@ -219,48 +234,18 @@ class Executor:
             event_id=f"{answer.key}.{answer.attempt}.{answer.fencing_token}.{kind}",
             source=f"/actionledger/executor/{self.incarnation}",
         )
-        await self._appender.append(Topic.ATTEMPTS, assignment.partition, [record])
-
-
-def request_in(value: bytes, action: str) -> RecordedRequest:
-    """The request of an action in the ledger record that recorded its intent."""
-    read = read_ledger(value)
-    for fact in getattr(read, "facts", ()):
-        if fact.type == "intent.recorded" and fact.action == action:
-            request: RecordedRequest = fact.request
-            return request
-    raise LookupError(f"no intent of {action} at the place its start points to")
-
-
-def canonical_params(request: RecordedRequest) -> dict[str, object]:
-    """The parameters in the form that was hashed, so that what is sent is what was approved."""
-    return dict(canonical_form(request)["params"])  # type: ignore[arg-type] # params are an object
-
-
-def provider_request(start: AttemptStarted, request: RecordedRequest) -> port.ProviderRequest:
-    """What the adapter is given: the recorded request, nothing added."""
-    return port.ProviderRequest(
-        action_key=start.action,
-        operation=request.operation,
-        version=request.version,
-        target=request.target,
-        params=canonical_params(request),
-        money=request.money,
-        account=start.account,
-        request_hash=start.request_hash,
-    )
-
-
-def reported(outcome: port.Outcome) -> i.ReportedOutcome:
-    """An adapter's outcome in the words of the log."""
-    match outcome:
-        case port.Succeeded(reference, result):
-            return i.Success(reference=reference, result=dict(result))
-        case port.Refused(code, retry, retry_after_ms):
-            return i.Refusal(code=code, retry=i.Retry(retry), retry_after_ms=retry_after_ms)
-        case port.NotSent(code, retry):
-            return i.NotSent(code=code, retry=i.Retry(retry))
-        case port.Unresolved(code):
-            return i.NoAnswer(code=code)
-        case _:
-            assert_never(outcome)
+        until = mono_ms() + TELL_MS_MAX
+        while True:
+            try:
+                await self._appender.append(Topic.ATTEMPTS, assignment.partition, [record])
+                break
+            except (AppendUnknownError, LogUnreachableError) as unknown:
+                # It may be there although nobody said so; there it counts once.
+                if mono_ms() >= until:
+                    raise
+                logger.warning(
+                    "report_not_acknowledged",
+                    extra={"action": assignment.start.action, "reason": str(unknown)},
+                )
+            await asyncio.sleep(TELL_AGAIN_SECONDS)
+        self._hands.ended(assignment)

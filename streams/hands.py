@@ -8,16 +8,25 @@ to do: the request and the key come from the log.
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ledger.core.facts import AttemptStarted, IntentRecorded
+from ledger.core.facts import AnyFact, AttemptStarted, IntentRecorded
 from ledger.core.inputs import Decline, Offered, Report, ReportedOutcome
-from ledger.core.limits import INTENTS_REMEMBERED_MAX, OFFERS_UNSPENT_MAX, STARTS_REMEMBERED_MAX
+from ledger.core.limits import (
+    OFFERS_UNSPENT_MAX,
+    RECORDS_KEPT_BYTES_MAX,
+    RECORDS_KEPT_MAX,
+    STARTS_REMEMBERED_MAX,
+)
 from ledger.core.records import Decision
 from ledger.core.request import RecordedRequest, request_hash
-from ledger.log.envelope import MARK_EPOCH, MARK_START, marks_of
+from ledger.log.envelope import MARK_EPOCH, MARK_START, marks_of, read_ledger
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
+
+LAPSED_MONO_MS = -(2**62)
+"""A moment of sending that lies before every lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,25 @@ def objection(
     return None
 
 
+def request_in(value: bytes, action: str) -> RecordedRequest | None:
+    """The request of an action in the bytes of the ledger record that recorded its intent; None
+    where they hold none.
+    """
+    try:
+        read = read_ledger(value)
+    except ValueError:
+        return None
+    return request_among(read.facts, action) if isinstance(read, Decision) else None
+
+
+def request_among(facts: Iterable[AnyFact], action: str) -> RecordedRequest | None:
+    """The request that was recorded for an action among the facts of one decision."""
+    for fact in facts:
+        if isinstance(fact, IntentRecorded) and fact.action == action:
+            return fact.request
+    return None
+
+
 @dataclass(slots=True)
 class _Place:
     """What this incarnation knows of one partition."""
@@ -92,6 +120,24 @@ class _Place:
     is_current: bool = False
 
 
+@dataclass(slots=True)
+class _Kept:
+    """The bytes of the newest ledger records: a start that waited for capacity points to an intent
+    that was read a while ago.
+    """
+
+    values: OrderedDict[tuple[int, int], bytes] = field(default_factory=OrderedDict)
+    size_bytes: int = 0
+
+    def put(self, record: Record) -> None:
+        """Keep one more, and let go of the oldest."""
+        self.values[record.partition, record.offset] = record.value
+        self.size_bytes += len(record.value)
+        while self.size_bytes > RECORDS_KEPT_BYTES_MAX or len(self.values) > RECORDS_KEPT_MAX:
+            _, value = self.values.popitem(last=False)
+            self.size_bytes -= len(value)
+
+
 class Hands:
     """One incarnation: born with a random name, ended by any seek, reset or fork."""
 
@@ -103,7 +149,7 @@ class Hands:
         self._slots = slots_by_partition
         self._places = {part: _Place(PartitionFold(part)) for part in slots_by_partition}
         self._acted: OrderedDict[tuple[str, int], None] = OrderedDict()
-        self._intents: OrderedDict[tuple[int, int], RecordedRequest] = OrderedDict()
+        self._kept = _Kept()
         self._mark = MARK_START + incarnation.encode()
 
     def begin(self, partition: int, *, next_offset: int, epoch: int) -> None:
@@ -124,6 +170,7 @@ class Hands:
     def feed(self, record: Record) -> list[Assignment]:
         """Read one ledger record; the starts in it that are to be acted on."""
         place = self._places[record.partition]
+        self._kept.put(record)
         marks = marks_of(record)
         if marks is not None and MARK_EPOCH not in marks and self._mark not in marks:
             place.fold.skip(record)
@@ -131,33 +178,38 @@ class Hands:
         read = place.fold.feed(record)
         if not isinstance(read, Decision):
             return []
-        found: list[Assignment] = []
-        for fact in read.facts:
-            if isinstance(fact, IntentRecorded):
-                self._remember(record.partition, read.at, fact.request)
-            elif isinstance(fact, AttemptStarted) and fact.holder == self.incarnation:
-                assignment = self._assigned(place, read, fact)
-                if assignment is not None:
-                    found.append(assignment)
-        return found
+        assigned = [
+            self._assigned(place, read, fact)
+            for fact in read.facts
+            if isinstance(fact, AttemptStarted) and fact.holder == self.incarnation
+        ]
+        return [one for one in assigned if one is not None]
 
     def _assigned(self, place: _Place, read: Decision, start: AttemptStarted) -> Assignment | None:
+        """The start as this incarnation's own, unless it never made that offer: then somebody else
+        bears its name and may act on it, so that nothing can be said of it here.
+        """
+        identity = (start.action, start.attempt)
+        is_mine = 0 < start.offer_sequence <= place.sequence
+        if not place.is_current or not is_mine or identity in self._acted:
+            return None
         place.outstanding += 1
         place.starts_since_offer += 1
-        identity = (start.action, start.attempt)
-        sent_mono_ms = place.sent.get(start.offer_sequence)
-        if not place.is_current or sent_mono_ms is None or identity in self._acted:
-            return None
         self._acted[identity] = None
         while len(self._acted) > STARTS_REMEMBERED_MAX * 16:
             self._acted.popitem(last=False)
-        request = self._intents.get((place.fold.partition, start.intent_offset))
+        # Of an offer too old to be remembered the lease is over: it is declined like any other.
+        sent_mono_ms = place.sent.get(start.offer_sequence, LAPSED_MONO_MS)
+        request = self._request_of(place, read, start)
         return Assignment(start, read.stream, place.fold.partition, request, sent_mono_ms)
 
-    def _remember(self, partition: int, offset: int, request: RecordedRequest) -> None:
-        self._intents[partition, offset] = request
-        while len(self._intents) > INTENTS_REMEMBERED_MAX:
-            self._intents.popitem(last=False)
+    def _request_of(
+        self, place: _Place, read: Decision, start: AttemptStarted
+    ) -> RecordedRequest | None:
+        if start.intent_offset == read.at:
+            return request_among(read.facts, start.action)
+        value = self._kept.values.get((place.fold.partition, start.intent_offset))
+        return None if value is None else request_in(value, start.action)
 
     def ended(self, assignment: Assignment) -> None:
         """The report or decline of an assignment is durable: its slot is free again."""

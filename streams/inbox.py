@@ -10,7 +10,7 @@ waits for a rebalance, so whoever calls it can stop and can show that it lives.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
@@ -29,6 +29,19 @@ logger = logging.getLogger("actionledger")
 ROUND_RECORDS_MAX = 4_000
 JOIN_SECONDS_MAX = 90.0
 """Above the rebalance timeout, after which the group goes on without a member that hangs."""
+
+
+def whole(assigned: Collection[TopicPartition], topics: Collection[str]) -> frozenset[int]:
+    """Partitions of which every topic was given. Whoever shares them out while a broker comes back
+    may not see all topics; without one of its inboxes a partition has no owner until it is shared
+    out again.
+    """
+    given = set(assigned)
+    return frozenset(
+        place.partition
+        for place in given
+        if all(TopicPartition(topic, place.partition) in given for topic in topics)
+    )
 
 
 class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has no types
@@ -79,7 +92,7 @@ class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has n
 
     async def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
         """Nothing is read before the owner of a partition says from where."""
-        self.assigned = frozenset(place.partition for place in assigned)
+        self.assigned = whole(assigned, [self._log.prefix + topic for topic in INBOXES])
         for place in assigned:
             self._consumer.seek(place, 0)
         if assigned:

@@ -68,7 +68,6 @@ class Processor:
             await self._open(opened)
             await self._await_config(stop)
             if not stop.is_set():
-                opened.push_async_callback(self._inboxes.close)
                 await self._inboxes.start()
                 await self._work(stop)
 
@@ -87,6 +86,7 @@ class Processor:
         self._offers_reader = await self._log.reader(places)
         opened.push_async_callback(self._offers_reader.close)
         self._inboxes = Inboxes(self._log, self._log.prefix + GROUP)
+        opened.push_async_callback(self._inboxes.close)
 
     async def _work(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as tasks:

@@ -131,12 +131,17 @@ STARTS_REMEMBERED_MAX = 4_096
 TICKS_MAX = 1_000
 """Ticks that one owner has written and not yet answered; what is due beyond that waits."""
 
-INTENTS_REMEMBERED_MAX = 4_096
-"""Requests an executor keeps by their place in the ledger; another is read again when it is needed.
+RECORDS_KEPT_MAX = 16_384
+"""Ledger records whose bytes an executor keeps, for starts that point to an earlier intent; an
+older one is read again at its place.
 """
 
-OFFERS_UNSPENT_MAX = 256
-"""Offers of one incarnation and partition whose sending time is remembered; they lapse long before.
+RECORDS_KEPT_BYTES_MAX = 16 * 1_024 * 1_024
+"""And how many bytes those may be."""
+
+OFFERS_UNSPENT_MAX = 1_024
+"""Offers of one incarnation and partition whose sending time is remembered. At the most they are
+made every 20 ms, and they lapse after six seconds: 300 are enough.
 """
 
 GROUP_SESSION_MS_DEFAULT = 10_000

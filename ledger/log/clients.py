@@ -91,7 +91,9 @@ async def _cut_producer(producer: AIOKafkaProducer) -> None:
         sending.cancel()
         await asyncio.wait({sending}, timeout=_CUT_SECONDS)
     queue = producer._message_accumulator  # noqa: SLF001 - it has no way to give up
-    batches = [*queue._pending_batches, *(one for many in queue._batches.values() for one in many)]  # noqa: SLF001
+    batches = list(queue._pending_batches)  # noqa: SLF001
+    for waiting in queue._batches.values():  # noqa: SLF001
+        batches.extend(waiting)
     queue._pending_batches.update(batches)  # noqa: SLF001 - where a sent batch looks for itself
     queue.fail_all(ProducerClosed())
     for batch in batches:

@@ -8,6 +8,7 @@ from ledger.core.records import Cause, Decision, EpochOpened, Genesis, LedgerRec
 from ledger.core.state import Stream
 from ledger.log.envelope import encode_ledger, ledger_headers
 from ledger.log.port import Record
+from streams import hands
 from streams.hands import Assignment, Hands, objection
 from tests.examples import (
     CALL_MS,
@@ -148,16 +149,44 @@ def test_a_start_for_an_offer_that_it_never_made_is_left_to_lapse() -> None:
     ledger = Ledger()
     ledger.offer()
     assert ledger.decide(recorded(), automatic(), begin(offer_sequence=7)) == []
+    assert ledger.offer().slots == 3
 
 
-def test_a_later_start_points_to_where_the_request_stands() -> None:
-    """A request that was not read with its start has to be read again at its place."""
+def test_a_later_start_points_to_where_the_request_stands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A request that was read before its start is still at hand; one that is not kept any more has
+    to be read again at its place.
+    """
     ledger = Ledger()
     ledger.decide(recorded(), automatic(), marked=True)
     ledger.offer()
     (assignment,) = ledger.decide(begin())
-    assert assignment.request is None
     assert assignment.start.intent_offset == 2
+    assert assignment.request is not None
+    assert check(assignment, 0) is None
+
+    monkeypatch.setattr(hands, "RECORDS_KEPT_MAX", 1)
+    late = Ledger()
+    late.decide(recorded(), automatic())
+    late.offer()
+    (assignment,) = late.decide(begin())
+    assert assignment.request is None
+
+
+def test_a_start_of_an_offer_that_is_forgotten_is_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was this incarnation's own, so nobody else acts on it: its slot counts until then."""
+    monkeypatch.setattr(hands, "OFFERS_UNSPENT_MAX", 1)
+    ledger = Ledger(slots=3)
+    ledger.offer()
+    ledger.offer()
+    (assignment,) = ledger.decide(recorded(), automatic(), begin(offer_sequence=1))
+    assert check(assignment, 0) == "lease_over"
+    assert ledger.offer().slots == 2
+    ledger.hands.ended(assignment)
+    assert ledger.offer().slots == 3
 
 
 # --- until when --------------------------------------------------------------------------------

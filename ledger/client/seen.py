@@ -1,0 +1,175 @@
+"""Actions as one reader of the ledger has seen them, without I/O: from their intents on, by the
+accepted log, with one shortcut.
+
+A success is told as soon as its holder's report is durable, because nothing can undo it: the report
+counts whenever the ledger comes to it, and proves what it says. It must never tell one that the
+ledger will refuse, or that stands against other evidence. Called by the client.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from ledger.core.decide.schedule import SETTLED_BY_PERSON
+from ledger.core.evolve import Place, evolve
+from ledger.core.facts import IntentRecorded
+from ledger.core.ids import MalformedId, stream_key_of
+from ledger.core.inputs import Report, Success
+from ledger.core.limits import DECISION_BYTES_MAX
+from ledger.core.records import Decision
+from ledger.core.state import OPEN, Action, Stream
+from ledger.log.envelope import read_input
+from ledger.log.fold import PartitionFold
+from ledger.log.port import Record
+from ledger.log.topics import partition_of
+
+STREAMS_REMEMBERED_MAX = 16_384
+"""About 3 kB each. An action that is not remembered any more is the read model's to answer."""
+
+SUCCESSES_REMEMBERED_MAX = 8_192
+"""Reports that were heard and not decided yet."""
+
+EARLY_BYTES_MAX = DECISION_BYTES_MAX // 2
+"""A larger report might be too large for the decision on it, which would then be no success."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How an action stands. `ledger_offset` is the place in its partition that says so;
+    `next_check_at` is when it next does something by itself, retry or lookup.
+    """
+
+    key: str
+    version: int
+    status: str
+    reference: str | None
+    result: Mapping[str, JsonValue] | None
+    code: str | None
+    proof: str | None
+    ledger_partition: int
+    ledger_offset: int
+    attempts: int = 0
+    next_check_at: int | None = None
+
+
+class ActionsSeen:
+    """The streams of every partition, folded as they are read."""
+
+    def __init__(self, partitions: int, begin_at: Mapping[int, tuple[int, int]]) -> None:
+        """`begin_at` gives, by partition, a ledger offset and the epoch known there."""
+        self._partitions = partitions
+        self._folds = {part: PartitionFold(part) for part in range(partitions)}
+        for part, (offset, epoch) in begin_at.items():
+            self._folds[part].next_offset, self._folds[part].epoch = offset, epoch
+        self._streams: OrderedDict[str, tuple[Stream, int]] = OrderedDict()
+        self._succeeded: OrderedDict[str, tuple[int, Success]] = OrderedDict()
+
+    def next_offset(self, partition: int) -> int:
+        """The next ledger offset to read."""
+        return self._folds[partition].next_offset
+
+    def feed(self, record: Record) -> Decision | None:
+        """Read the next ledger record; the decision if it is one and counts."""
+        read = self._folds[record.partition].feed(record)
+        if not isinstance(read, Decision):
+            return None
+        if read.facts:
+            self._fold(read)
+        return read
+
+    def _fold(self, read: Decision) -> None:
+        """Keep the actions whose intent was seen here; others are the read model's to answer."""
+        known, _ = self._streams.get(read.stream, (Stream(read.stream), 0))
+        seen = {action.key for action in known.actions}
+        seen.update(fact.action for fact in read.facts if isinstance(fact, IntentRecorded))
+        facts = tuple(fact for fact in read.facts if fact.action in seen)
+        if not facts:
+            return
+        place = Place(offset=read.at, decided_at=read.decided_at)
+        for fact in facts:
+            known = evolve(known, fact, place)
+        self._streams[read.stream] = (known, read.at)
+        self._streams.move_to_end(read.stream)
+        if len(self._streams) > STREAMS_REMEMBERED_MAX:
+            self._streams.popitem(last=False)
+        for action in known.actions:
+            if action.is_final:
+                self._succeeded.pop(action.key, None)
+
+    def hear(self, record: Record) -> str | None:
+        """Read a durable report; the key of the action that it proves to be done, or None."""
+        given = read_input(record)
+        if not isinstance(given, Report) or not isinstance(given.outcome, Success):
+            return None
+        if not self._will_be_decided(record, given):
+            return None
+        action = self._action(given.key)
+        if action is None or not 0 < given.attempt <= len(action.attempts):
+            return None
+        attempt = action.attempts[given.attempt - 1]
+        if (attempt.fencing_token, attempt.holder) != (given.fencing_token, given.holder):
+            return None
+        self._succeeded[given.key] = (given.attempt, given.outcome)
+        if len(self._succeeded) > SUCCESSES_REMEMBERED_MAX:
+            self._succeeded.popitem(last=False)
+        return given.key
+
+    def _will_be_decided(self, record: Record, given: Report) -> bool:
+        """Whether the owner of the partition takes this report for what it is."""
+        try:
+            stream = stream_key_of(given.key)
+        except MalformedId:
+            return False
+        home = partition_of(stream, self._partitions)
+        at_home = record.partition == home and record.key == stream.encode()
+        return at_home and len(record.value) <= EARLY_BYTES_MAX
+
+    def _early(self, action: Action) -> Success | None:
+        """The success that was heard of and that the ledger will record: nothing undoes it but two
+        pieces of evidence that disagree, which are for a person.
+        """
+        number, success = self._succeeded.get(action.key, (0, None))
+        if success is None or action.is_final or action.review in SETTLED_BY_PERSON:
+            return None
+        return success if action.attempts[number - 1].status in OPEN else None
+
+    def _action(self, key: str) -> Action | None:
+        known = self._streams.get(stream_key_of(key))
+        return None if known is None else known[0].action(key)
+
+    def progress_of(self, key: str) -> Progress | None:
+        """How an action stands; None for one whose intent was not seen. Raises MalformedId."""
+        action = self._action(key)
+        if action is None:
+            return None
+        partition = partition_of(stream_key_of(key), self._partitions)
+        offset = self._streams[stream_key_of(key)][1]
+        early = self._early(action)
+        if early is not None:
+            return Progress(
+                key=key,
+                version=action.version + 1,
+                status="completed",
+                reference=early.reference,
+                result=early.result,
+                code=None,
+                proof="report",
+                ledger_partition=partition,
+                ledger_offset=offset,
+                attempts=action.counted_attempts,
+            )
+        return Progress(
+            key=key,
+            version=action.version,
+            status=action.status,
+            reference=action.reference,
+            result=action.result,
+            code=action.code or action.review,
+            proof=action.proof,
+            ledger_partition=partition,
+            ledger_offset=offset,
+            attempts=action.counted_attempts,
+            next_check_at=None if action.timer is None else action.timer.due_at,
+        )

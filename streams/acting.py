@@ -1,0 +1,166 @@
+"""One call for one start: the last check between the open connection and the first byte, a hard
+end, and what is known of it afterwards.
+
+Guarantees that nothing is said that is not known: without the last check's consent nothing was
+sent, after it only the provider's answer proves anything; whatever an adapter does (raises, asks
+twice, never returns) is an answer here. Called by the executor, once for every start.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from ledger.core import inputs as i
+from ledger.core.facts import AttemptStarted
+from ledger.core.request import RecordedRequest, canonical_form
+from ledger.core.strict import parse
+from ledger.log.crashpoints import crash_point
+from reconciler.providers import port
+from reconciler.providers.limits import ANSWER_BYTES_MAX
+from streams.clock import mono_ms
+from streams.hands import Assignment, objection
+
+logger = logging.getLogger("actionledger")
+
+HARD_STOP_GRACE_MS = 250
+"""How far a call may run over its own deadlines before it is cut off and counted as unresolved."""
+
+
+@dataclass(slots=True)
+class _LastCheck:
+    """Asked with the connection open and no byte sent. It consents once."""
+
+    assignment: Assignment
+    request: RecordedRequest
+    margin_ms: int
+    has_passed: bool = False
+    was_asked_again: bool = False
+
+    def __call__(self) -> None:
+        """Raise `Declined` where the holder must not send now."""
+        if self.has_passed:
+            self.was_asked_again = True
+            raise port.Declined("asked_twice")
+        code = self.objection()
+        if code is not None:
+            raise port.Declined(code)
+        crash_point("before_first_byte")
+        self.has_passed = True
+
+    def objection(self) -> str | None:
+        """Why not, or None."""
+        return objection(self.assignment, self.request, mono_ms(), margin_ms=self.margin_ms)
+
+
+async def act(
+    assignment: Assignment, request: RecordedRequest, performer: port.Performer, *, margin_ms: int
+) -> i.Report | i.Decline:
+    """Make the one call that a start allows. Raises nothing but cancellation."""
+    check = _LastCheck(assignment, request, margin_ms)
+    try:
+        early = check.objection()
+        if early is not None:
+            return assignment.decline(early)
+        async with asyncio.timeout(_limit_ms(assignment, margin_ms) / 1_000):
+            outcome = await performer.perform(
+                provider_request(assignment.start, request),
+                provider_key=assignment.start.provider_key,
+                deadlines=port.Deadlines(assignment.start.connect_ms, assignment.start.response_ms),
+                before_first_byte=check,
+            )
+    except TimeoutError:
+        if not check.has_passed:
+            return assignment.decline("deadline_over")
+        outcome = port.Unresolved("hard_deadline")
+    except port.Declined as declined:
+        return assignment.decline(declined.code)
+    except Exception as fault:  # noqa: BLE001 - no adapter may end the calls of all the others
+        _tell_of(assignment, fault)
+        if not check.has_passed:
+            return assignment.decline("fault_in_adapter")
+        outcome = port.Unresolved("fault_in_adapter")
+    return _said(assignment, outcome, check)
+
+
+def _said(assignment: Assignment, outcome: port.Outcome, check: _LastCheck) -> i.Report | i.Decline:
+    """What to tell the ledger of an outcome, in view of whether anything may have been sent."""
+    if isinstance(outcome, port.NotSent):
+        if check.was_asked_again:
+            # The adapter speaks of its second try; the first may have reached the provider.
+            return assignment.report(i.NoAnswer(code="asked_twice"))
+        last = None if check.has_passed else check.objection()
+        if last is not None:
+            return assignment.decline(last)
+    try:
+        return assignment.report(reported(outcome))
+    except Exception as fault:  # noqa: BLE001 - as above
+        # It happened or not, and the words for it do not fit the log: let it be found out.
+        _tell_of(assignment, fault)
+        return assignment.report(i.NoAnswer(code="unreportable_answer"))
+
+
+def _limit_ms(assignment: Assignment, margin_ms: int) -> int:
+    """How long the call may take in all: its own deadlines, and never into the end of the lease."""
+    start = assignment.start
+    own_ms = start.connect_ms + start.response_ms + HARD_STOP_GRACE_MS
+    return min(own_ms, assignment.until(start.lease_until) - margin_ms - mono_ms())
+
+
+def _tell_of(assignment: Assignment, fault: Exception) -> None:
+    start = assignment.start
+    logger.error(
+        "adapter_failed",
+        extra={"provider": start.provider, "action": start.action, "attempt": start.attempt},
+        exc_info=fault,
+    )
+
+
+def canonical_params(request: RecordedRequest) -> dict[str, object]:
+    """The parameters in the form that was hashed, so that what is sent is what was approved."""
+    return dict(canonical_form(request)["params"])  # type: ignore[arg-type] # params are an object
+
+
+def provider_request(start: AttemptStarted, request: RecordedRequest) -> port.ProviderRequest:
+    """What the adapter is given: the recorded request, nothing added."""
+    return port.ProviderRequest(
+        action_key=start.action,
+        operation=request.operation,
+        version=request.version,
+        target=request.target,
+        params=canonical_params(request),
+        money=request.money,
+        account=start.account,
+        request_hash=start.request_hash,
+    )
+
+
+def reported(outcome: port.Outcome) -> i.ReportedOutcome:
+    """An adapter's outcome in the words of the log. Raises ValueError where they do not fit it."""
+    match outcome:
+        case port.Succeeded(reference, result):
+            return i.Success(reference=reference, result=_recordable(reference, result))
+        case port.Refused(code, retry, retry_after_ms):
+            return i.Refusal(code=code, retry=i.Retry(retry), retry_after_ms=retry_after_ms)
+        case port.NotSent(code, retry):
+            return i.NotSent(code=code, retry=i.Retry(retry))
+        case port.Unresolved(code):
+            return i.NoAnswer(code=code)
+        case _:
+            assert_never(outcome)
+
+
+def _recordable(reference: str, result: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The result as the ledger will read it, or nothing where it would refuse it: then it would
+    refuse the success with it.
+    """
+    try:
+        parse(to_json(result), bytes_max=ANSWER_BYTES_MAX)
+    except ValueError as malformed:
+        logger.warning("result_left_out", extra={"reference": reference, "reason": str(malformed)})
+        return {}
+    return dict(result)

@@ -1,0 +1,125 @@
+"""What a client tells of actions from the log alone: no success that the ledger may not record."""
+
+import pytest
+
+from ledger.client import seen
+from ledger.client.seen import ActionsSeen, Progress
+from ledger.core import inputs as i
+from ledger.core.money import Money
+from ledger.log.envelope import outgoing
+from ledger.log.port import Record
+from tests.examples import CHARGE, HOLDER, REFERENCE, STREAM, propose, report, success, tick
+from tests.examples import found_out as evidence
+from tests.ledgers import LedgerBuilder
+
+LONG_MS = 3_600_000
+
+
+class Follower:
+    """A client's view of the ledger that a test builds, record by record."""
+
+    def __init__(self) -> None:
+        self.ledger = LedgerBuilder()
+        self.seen = ActionsSeen(1, {})
+
+    def take(self, given: i.Input, *, later_ms: int = 0, executor: str | None = HOLDER) -> None:
+        """The ledger decides an input, and the client reads it."""
+        self.ledger.take(given, later_ms=later_ms, executor=executor)
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Read what is there."""
+        for record in self.ledger.records()[self.seen.next_offset(0) :]:
+            self.seen.feed(record)
+
+    def hear(self, given: i.Report, *, key: bytes | None = None, partition: int = 0) -> str | None:
+        """A report is durable and not decided."""
+        sent = outgoing(given, stream=STREAM, subject=None, event_id="r", source="/tests")
+        record = Record("attempts", partition, 1, 0, key or sent.key, sent.value, sent.headers)
+        return self.seen.hear(record)
+
+    @property
+    def progress(self) -> Progress:
+        """How the charge stands."""
+        found = self.seen.progress_of(CHARGE)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def charged() -> Follower:
+    """A charge whose attempt is at work."""
+    follower = Follower()
+    follower.take(propose())
+    assert follower.progress.status == "attempting"
+    return follower
+
+
+def test_a_success_is_told_when_its_report_is_durable_and_stays_told(charged: Follower) -> None:
+    """Earlier than the ledger, under the version that comes next, and never taken back."""
+    before = charged.progress
+    assert charged.hear(report(success())) == CHARGE
+    early = charged.progress
+    assert (early.status, early.reference, early.proof) == ("completed", REFERENCE, "report")
+    assert early.version == before.version + 1
+    charged.take(report(success()))
+    assert charged.progress.status == "completed"
+    assert charged.progress.version > early.version
+
+
+def test_a_success_stays_told_when_the_lease_lapses_before_the_ledger_comes_to_it(
+    charged: Follower,
+) -> None:
+    """The attempt is then unresolved and still open: its report will complete the action."""
+    charged.hear(report(success()))
+    charged.take(tick(), later_ms=LONG_MS)
+    assert charged.progress.status == "completed"
+    charged.take(report(success()))
+    assert charged.progress.status == "completed"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        report(success(), token=7),
+        report(success(), holder="somebody-else"),
+        report(success(), attempt=2),
+        report(success(), attempt=0),
+        report(success(), key="charge:v1:acme:other"),
+        report(success(), key="no-key-at-all"),
+        report(i.NoAnswer(code="timeout")),
+    ],
+)
+def test_nobody_else_can_prove_anything(charged: Follower, given: i.Report) -> None:
+    """Only the holder of the attempt speaks for it; a report with a malformed key stops nobody."""
+    assert charged.hear(given) is None
+    assert charged.progress.status == "attempting"
+
+
+def test_a_report_that_its_owner_will_not_take_is_not_believed(
+    charged: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under another record key it is misrouted, and a huge one may be too large to decide."""
+    assert charged.hear(report(success()), key=b"acme/other") is None
+    monkeypatch.setattr(seen, "EARLY_BYTES_MAX", 100)
+    assert charged.hear(report(success())) is None
+    assert charged.progress.status == "attempting"
+
+
+def test_where_evidence_disagrees_no_report_completes_anything(charged: Follower) -> None:
+    """The ledger hands such an action to a person, whatever is reported after."""
+    differs = evidence(i.Meaning.EFFECT, lookup=None, money=Money(minor=1, currency="EUR"))
+    charged.take(differs)
+    assert charged.progress.status == "needs_review"
+    charged.hear(report(success()))
+    assert charged.progress.status == "needs_review"
+
+
+def test_an_action_whose_intent_was_not_seen_is_not_known() -> None:
+    """From the middle of the ledger on only what begins there is known; the rest is for others."""
+    follower = Follower()
+    follower.ledger.take(propose())
+    follower.seen = ActionsSeen(1, {0: (len(follower.ledger.records()), 1)})
+    follower.take(report(success()))
+    assert follower.seen.progress_of(CHARGE) is None
+    assert follower.hear(report(success())) is None
