@@ -38,14 +38,24 @@ OFFER_VALID_MS = 6_000
 WITHDRAWN_MS = 300
 """How long a start may still come after all offers were taken back: owners read offers at once."""
 
-SLOTS_DEFAULT = 256
+SLOTS_DEFAULT = 2_048
+"""Calls at work at once. Spread over the partitions this must outlast the time between two offers:
+a start that finds no slot costs a tick and a second reading of its intent."""
+
+REQUESTS_READ_AT_ONCE = 4
+"""Requests read again from the ledger side by side; each takes a consumer of its own."""
+
+DECLINED_MS = 5_000
+"""How long an incarnation that gave a start back works on. The ledger never asks it for that action
+again, so a new one has to come, also where it is the only executor."""
+
 MARGIN_MS_DEFAULT = 1_000
 TELL_MS_MAX = 600_000
 """How long a report is tried again while no broker takes it. Nobody else knows what it says."""
 
 TELL_AGAIN_SECONDS = 0.5
 
-__all__ = ["SKEW_MS_DEFAULT", "SLOTS_DEFAULT", "Executor"]
+__all__ = ["MARGIN_MS_DEFAULT", "SKEW_MS_DEFAULT", "SLOTS_DEFAULT", "Executor"]
 
 
 class Executor:
@@ -72,13 +82,16 @@ class Executor:
         self._margin_ms = margin_ms
         self._skew_ms = skew_ms
         self._begin_at = begin_at or {}
+        self._reading_requests = asyncio.Semaphore(REQUESTS_READ_AT_ONCE)
+        self._spent_at: int | None = None
         self.incarnation = secrets.token_hex(8)
         self.ready = asyncio.Event()
         self.acted_count = 0
 
     async def run(self, stop: asyncio.Event, *, beat: Callable[[], None] = lambda: None) -> None:
-        """Work until `stop` is set, then finish the calls at work. Raises whatever must end the
-        process. `beat` is called by every round once capacity is offered.
+        """Work until `stop` is set, or until a start was given back and its supervisor is to bring
+        a new incarnation; then finish the calls at work. Raises whatever must end the process.
+        `beat` is called by every round once capacity is offered.
         """
         async with AsyncExitStack() as opened:
             await self._open(opened)
@@ -126,13 +139,19 @@ class Executor:
     async def _follow(
         self, stop: asyncio.Event, calls: asyncio.TaskGroup, beat: Callable[[], None]
     ) -> None:
-        """Act on each start that names this incarnation, until asked to stop."""
-        while not stop.is_set():
+        """Act on each start that names this incarnation, until it is to stop."""
+        while not stop.is_set() and not self._is_spent():
             for record in await self._reader.read(timeout_ms=READ_MS):
                 for assignment in self._hands.feed(record):
                     calls.create_task(self._act(assignment))
             if self.ready.is_set():
                 beat()
+
+    def _is_spent(self) -> bool:
+        if self._spent_at is None or mono_ms() < self._spent_at:
+            return False
+        logger.warning("executor_makes_way", extra={"incarnation": self.incarnation})
+        return True
 
     # Offers
 
@@ -203,9 +222,10 @@ class Executor:
         request = assignment.request
         if request is None:
             try:
-                record = await self._log.read_one(
-                    Topic.LEDGER, assignment.partition, start.intent_offset
-                )
+                async with self._reading_requests:
+                    record = await self._log.read_one(
+                        Topic.LEDGER, assignment.partition, start.intent_offset
+                    )
                 request = request_in(record.value, start.action)
             except LedgerError as trouble:
                 logger.warning(
@@ -227,6 +247,8 @@ class Executor:
         success may be believed, and the slot is free again.
         """
         kind = "report" if isinstance(answer, i.Report) else "decline"
+        if isinstance(answer, i.Decline) and self._spent_at is None:
+            self._spent_at = mono_ms() + DECLINED_MS
         record = outgoing(
             answer,
             stream=assignment.stream,

@@ -23,8 +23,10 @@ async def run(settings: Settings, life: Life) -> None:
     executor = Executor(log, genesis.partitions, performers, skew_ms=skew_ms, begin_at=begin)
     try:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(stop_when_catalogue_changes(log, catalogue, life))
-            tasks.create_task(executor.run(life.stop, beat=life.beat))
+            watching = tasks.create_task(stop_when_catalogue_changes(log, catalogue, life))
+            await executor.run(life.stop, beat=life.beat)
+            # It may also end by itself, to make way for a new incarnation.
+            watching.cancel()
     finally:
         for performer in performers.values():
             await performer.close()

@@ -21,7 +21,7 @@ from ledger.log.port import Outgoing, Record
 from ledger.log.topics import Topic
 from reconciler.providers.null import NullPerformer
 from reconciler.providers.port import Performer
-from streams.executor import SLOTS_DEFAULT, Executor
+from streams.executor import MARGIN_MS_DEFAULT, SLOTS_DEFAULT, Executor
 from streams.processor import Processor
 
 PARTITIONS = 3
@@ -79,11 +79,15 @@ class Installation:
         return processor
 
     async def executor(
-        self, performer: Performer | None = None, *, slots: int = SLOTS_DEFAULT
+        self,
+        performer: Performer | None = None,
+        *,
+        slots: int = SLOTS_DEFAULT,
+        margin_ms: int = MARGIN_MS_DEFAULT,
     ) -> Executor:
         """Start an executor for the catalogue's provider and wait for its first offers."""
         performers = {"simulated": performer or NullPerformer()}
-        executor = Executor(self.log, PARTITIONS, performers, slots=slots)
+        executor = Executor(self.log, PARTITIONS, performers, slots=slots, margin_ms=margin_ms)
         await self._start(executor.run, executor.ready)
         return executor
 

@@ -5,7 +5,13 @@ from collections.abc import Callable
 
 from ledger.client.client import LedgerClient
 from reconciler.providers.port import Deadlines, Outcome, ProviderRequest, Succeeded
-from tests.integration.installation import PARTITIONS, charge, installed, settled
+from tests.integration.installation import (
+    PARTITIONS,
+    PATIENCE_SECONDS,
+    charge,
+    installed,
+    settled,
+)
 from tests.servers import Addresses
 
 
@@ -119,3 +125,25 @@ async def test_a_stopped_executor_takes_its_offers_back(servers: Addresses) -> N
             done = [await settled(client, p.key, "completed", "unknown") for p in proposals]
     assert {progress.status for progress in done} == {"completed"}
     assert gone.calls == []
+
+
+async def test_an_executor_that_gave_a_start_back_makes_way_for_a_new_incarnation(
+    servers: Addresses,
+) -> None:
+    """The only executor declines; it ends by itself, and the next one carries the action out."""
+    gate = asyncio.Event()
+    gate.set()
+    watched = Watched(gate)
+    async with installed(servers.kafka_bootstrap) as one:
+        await one.processor()
+        await one.executor(watched, margin_ms=3_600_000)
+        proposal = charge("declined-once")
+        async with LedgerClient(one.log, PARTITIONS) as client:
+            await client.propose(proposal, timeout_ms=20_000)
+            _, task = one.tasks.pop()
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await task
+            assert not watched.calls
+            await one.executor(watched)
+            await settled(client, proposal.key, "completed")
+    assert watched.calls == [proposal.key]
