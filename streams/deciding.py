@@ -37,6 +37,7 @@ class Seat:
 
     at: int
     epoch: int
+    generation: str
     partition: int
     partitions: int
     decided_at: int
@@ -61,6 +62,9 @@ def make_decision(record: Record, seat: Seat) -> Made | None:
     match given:
         case i.Propose() | i.Cancel() | i.Report() | i.Decline() | i.Evidence():
             return _decided(record, given, cause, seat, _stream_of_action(given.key))
+        case i.Tick() if given.generation != seat.generation:
+            why = Unreadable("foreign_generation", f"a tick of generation {given.generation}")
+            return _quarantined(record, cause, seat, why)
         case i.Tick():
             copied = cause.model_copy(update={"copied": f"tick due {given.due_at}"})
             return _decided(record, given, copied, seat, given.stream)
@@ -164,9 +168,10 @@ def _decision(
     )
 
 
-def too_large(record: Record, made: Made, size_bytes: int) -> Made:
-    """The small answer to an input whose decision would be larger than a ledger record may be."""
-    why = Unreadable("too_large", f"its decision would have {size_bytes} bytes")
+def set_aside(record: Record, made: Made, why: Unreadable) -> Made:
+    """The small answer to an input whose decision cannot be written: it is larger than a ledger
+    record may be, or it does not read back.
+    """
     quarantined = Quarantined(
         reason=why.reason, sha256=sha256_of(record.value), size_bytes=len(record.value)
     )
@@ -175,7 +180,7 @@ def too_large(record: Record, made: Made, size_bytes: int) -> Made:
         epoch=made.decision.epoch,
         cause=made.decision.cause,
         decided_at=made.decision.decided_at,
-        stream="",
+        stream=made.decision.stream,
         quarantined=quarantined,
     )
     return Made(small, unreadable=why)

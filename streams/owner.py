@@ -15,18 +15,27 @@ from ledger.core import inputs as i
 from ledger.core.config import Config
 from ledger.core.decide.schedule import awaits_offer, due_at
 from ledger.core.errors import LedgerError
-from ledger.core.invariants import invariant
+from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.limits import DECISION_BYTES_MAX, TICKS_MAX
 from ledger.core.offers import Offer
 from ledger.core.records import Adopted, Decision, EpochOpened, LedgerRecord
 from ledger.core.state import Stream
-from ledger.log.envelope import encode_ledger, ledger_headers, outgoing, read_input, read_ledger
+from ledger.log.envelope import (
+    Unreadable,
+    encode_ledger,
+    ledger_headers,
+    outgoing,
+    read_input,
+    read_ledger,
+)
 from ledger.log.fold import PartitionFold, fold_decision
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.quarantine import quarantined
 from ledger.log.topics import Topic
-from streams.deciding import Made, Seat, config_of, holders_that_declined, make_decision, too_large
+from streams.deciding import Made, Seat, config_of, holders_that_declined, make_decision, set_aside
 from streams.offers import OfferBook
+
+FAULT_PAUSE_MS = 600_000
 
 
 class LostContinuityError(LedgerError):
@@ -176,6 +185,7 @@ class Owner:
             seat = Seat(
                 at=batch.first_at + len(batch.records),
                 epoch=self.fold.epoch,
+                generation=self.generation,
                 partition=self.partition,
                 partitions=self.partitions,
                 decided_at=max(batch.decided_at, record.timestamp),
@@ -189,24 +199,22 @@ class Owner:
         return batch
 
     def _write(self, batch: Batch, record: Record, made: Made) -> None:
-        """Add a decision to the batch, and fold what its own bytes say."""
-        value = encode_ledger(made.decision, generation=self.generation, partition=self.partition)
-        if len(value) > DECISION_BYTES_MAX:
-            made = too_large(record, made, len(value))
-            value = encode_ledger(
-                made.decision, generation=self.generation, partition=self.partition
-            )
-        read = read_ledger(value)
-        invariant(isinstance(read, Decision), "a decision reads back as a decision")
-        assert isinstance(read, Decision)  # noqa: S101 - for the type checker
+        """Add a decision to the batch, and fold what its own bytes say. One that cannot be written
+        gets a small answer instead: nothing behind its input waits.
+        """
+        written = self._written(batch, made)
+        if isinstance(written, Unreadable):
+            made = set_aside(record, made, written)
+            written = self._written(batch, made)
+        assert not isinstance(written, Unreadable), written.detail  # noqa: S101 - it is small
+        value, read, after = written
         batch.records.append(
             Outgoing(read.stream.encode() or b"partition", value, ledger_headers(read))
         )
         batch.read.append(read)
         batch.decided_at = read.decided_at
-        if read.facts:
-            before = batch.streams.get(read.stream) or self.streams.get(read.stream)
-            batch.streams[read.stream] = fold_decision(before or Stream(read.stream), read)
+        if after is not None:
+            batch.streams[read.stream] = after
         if read.adopted is not None:
             batch.adopted, batch.config = read.adopted, config_of(read.adopted)
         if made.offer_spent is not None:
@@ -215,6 +223,24 @@ class Owner:
             why = made.unreadable
             batch.reasons.append(f"{why.reason}: {why.detail}")
             batch.quarantine.append(quarantined(record, reason=why.reason, detail=why.detail))
+
+    def _written(
+        self, batch: Batch, made: Made
+    ) -> tuple[bytes, Decision, Stream | None] | Unreadable:
+        """A decision's bytes, what they say, and the stream after it; or why it cannot be so."""
+        value = encode_ledger(made.decision, generation=self.generation, partition=self.partition)
+        if len(value) > DECISION_BYTES_MAX:
+            return Unreadable("too_large", f"its decision would have {len(value)} bytes")
+        try:
+            read = read_ledger(value)
+            invariant(isinstance(read, Decision), "a decision reads back as a decision")
+            assert isinstance(read, Decision)  # noqa: S101 - for the type checker
+            if not read.facts:
+                return value, read, None
+            before = batch.streams.get(read.stream) or self.streams.get(read.stream)
+            return value, read, fold_decision(before or Stream(read.stream), read)
+        except (BrokenInvariantError, ValueError) as fault:
+            return Unreadable("fault_in_fold", f"{type(fault).__name__}: {fault}")
 
     def landed(self, batch: Batch, appended: Sequence[Appended], mono_ms: int) -> None:
         """Every record was acknowledged. If each stands at its place the batch becomes the state.
@@ -255,18 +281,18 @@ class Owner:
 
         `folded` is the stream after the whole batch, folded from the same bytes when it was made.
         """
-        if read.cause.topic == "internal":
+        is_tick = read.cause.topic == Topic.INTERNAL
+        if is_tick:
             self._ticking.discard(read.stream)
-            if read.quarantined is not None:
-                # A fault of ours met this tick, and would meet the next one as fast as the log can
-                # write. The stream waits for another input, or for another owner.
-                self._awaiting.pop(read.stream, None)
-                return
         if read.facts:
             before = self.streams.get(read.stream) or Stream(read.stream)
             self.streams[read.stream] = folded or fold_decision(before, read)
             self.offers.saw(read)
-        if read.stream in self.streams:
+        if read.stream not in self.streams:
+            return
+        if is_tick and read.quarantined is not None:
+            self._leave_alone(read.stream, read.decided_at + FAULT_PAUSE_MS)
+        else:
             self._schedule(self.streams[read.stream], read.decided_at)
 
     def _adopt(self, adopted: Adopted | None) -> None:
@@ -291,6 +317,14 @@ class Owner:
         elif self._scheduled.get(stream.key) != when:
             self._scheduled[stream.key] = when
             heapq.heappush(self._due, (when, stream.key))
+
+    def _leave_alone(self, key: str, until: int) -> None:
+        """A fault of ours met a tick and would meet the next one as fast as the log can write, so
+        what is due in the stream is tried again later.
+        """
+        self._awaiting.pop(key, None)
+        self._scheduled[key] = until
+        heapq.heappush(self._due, (until, key))
 
     def _next_due_of(self, stream: Stream, now: int) -> int | None:
         assert self._config is not None  # noqa: S101 - nothing is scheduled before that

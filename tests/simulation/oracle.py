@@ -24,6 +24,7 @@ from tests.simulation.provider import Entry
 
 Json = dict[str, Any]
 ANSWERS = ("facts", "refused", "unchanged", "quarantined", "adopted")
+OUR_FAULTS = {"broken_invariant", "fault_in_decide", "fault_in_fold"}
 FINAL = {"completed", "failed", "cancelled", "expired"}
 NO_EFFECT = {"failed", "cancelled", "expired"}
 OUTCOMES = {
@@ -123,6 +124,8 @@ class Judge:
         """Count what inputs were answered; each has one answer of one kind (S11)."""
         kinds = [kind for kind in ANSWERS if record.get(kind)]
         law(len(kinds) == 1, "S11", f"{record} has the answers {kinds}")
+        reason = record["quarantined"]["reason"] if "quarantined" in kinds else None
+        law(reason not in OUR_FAULTS, "fault", f"{record} hides a fault of ours")
         for kind, field_name in (("refused", "code"), ("unchanged", "reason")):
             if kind in kinds:
                 self.answers[f"{kind}: {record[kind][field_name]}"] += 1

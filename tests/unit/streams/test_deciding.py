@@ -79,6 +79,7 @@ def seat(
     return Seat(
         at=7,
         epoch=2,
+        generation="generation-1",
         partition=partition,
         partitions=PARTITIONS,
         decided_at=T0,

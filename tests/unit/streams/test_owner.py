@@ -1,13 +1,18 @@
 """The owner of a partition between appends: its log time, its ticks, the offers it remembers."""
 
+import pytest
+
 from ledger.core import inputs as i
+from ledger.core.invariants import invariant
 from ledger.core.records import Decision
-from ledger.core.state import Status
+from ledger.core.state import Status, Stream
 from ledger.core.wire import Wire
 from ledger.log.envelope import outgoing, read_input
+from ledger.log.fold import fold_decision
 from ledger.log.port import Appended, Outgoing, Record
+from streams import deciding, owner
 from streams.offers import OfferBook
-from streams.owner import Owner
+from streams.owner import FAULT_PAUSE_MS, Owner
 from tests.examples import T0, propose
 from tests.ledgers import GENERATION, LedgerBuilder
 
@@ -128,3 +133,65 @@ def test_what_has_lapsed_is_forgotten_when_something_new_is_offered() -> None:
     assert len(book._standing) == 1
     assert book.slots_left(T0 + 99 * 2_000) == 2
     assert book.slots_left(T0 + 200 * 2_000) == 0
+
+
+def test_a_stream_in_which_we_fail_is_tried_again_later_and_not_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A tick that meets a fault of ours is set aside; the next one comes ten minutes later, while
+    all others go on.
+    """
+    run = Run()
+    waiting(run, 2)
+    run.offered(1)
+    (tick,) = run.owner.ticks(run.mono_ms)
+    monkeypatch.setattr(deciding, "decide", _fail)
+    (read,) = run.decide(run.read(tick, topic="internal"))
+    assert read.quarantined is not None
+    assert read.quarantined.reason == "fault_in_decide"
+    monkeypatch.undo()
+    (other,) = run.owner.ticks(run.mono_ms)
+    assert other.key != tick.key
+    run.decide(run.read(other, topic="internal"))
+    run.offered(2, sequence=2)
+    assert run.owner.ticks(run.mono_ms) == []
+    run.mono_ms += FAULT_PAUSE_MS
+    run.offered(2, sequence=3, at=T0 + FAULT_PAUSE_MS)
+    assert tick.key in {again.key for again in run.owner.ticks(run.mono_ms)}
+
+
+def _fail(*_: object) -> None:
+    raise ZeroDivisionError
+
+
+def test_a_decision_that_cannot_be_folded_is_set_aside_and_nothing_waits_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its input gets a small answer, with the same place; the next input is decided."""
+    run = Run()
+    real = fold_decision
+
+    def fold(stream: Stream, decision: Decision) -> Stream:
+        invariant(decision.stream != "acme/e1", "a fault of ours")
+        return real(stream, decision)
+
+    monkeypatch.setattr(owner, "fold_decision", fold)
+    first = run.record(charge(1), stream="acme/e1")
+    second = run.record(charge(2), stream="acme/e2")
+    bad, good = run.decide(first, second)
+    assert bad.quarantined is not None
+    assert bad.quarantined.reason == "fault_in_fold"
+    assert bad.facts == ()
+    assert good.facts
+
+
+def test_a_tick_of_another_installation_is_set_aside() -> None:
+    """`internal` has no genesis record, so each of its records says where it belongs."""
+    run = Run()
+    waiting(run, 1)
+    foreign = i.Tick(stream="acme/e0", generation="another", due_at=T0)
+    (read,) = run.decide(run.record(foreign, topic="internal", stream="acme/e0"))
+    assert read.quarantined is not None
+    assert read.quarantined.reason == "foreign_generation"
+    run.offered(1)
+    assert len(run.owner.ticks(run.mono_ms)) == 1
