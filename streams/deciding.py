@@ -44,6 +44,8 @@ class Seat:
     config: Config | None
     stream_of: Callable[[str], Stream]
     pick: PickOffer
+    pick_for_new: Callable[[str], Offer | None]
+    """Capacity for an action that is only now proposed: what is left of those that wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ def _offer_for(given: i.Input, stream: Stream, seat: Seat) -> Offer | None:
         case i.Propose(request=request, key=key):
             if stream.action(key) is not None:
                 return None
-            return seat.pick(request.operation, frozenset())
+            return seat.pick_for_new(request.operation)
         case i.Tick():
             for action in stream.actions:
                 if awaits_offer(action, seat.decided_at):

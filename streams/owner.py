@@ -19,7 +19,7 @@ from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.limits import DECISION_BYTES_MAX, TICKS_MAX
 from ledger.core.offers import Offer
 from ledger.core.records import Adopted, Decision, EpochOpened, LedgerRecord
-from ledger.core.state import Stream
+from ledger.core.state import Action, Status, Stream
 from ledger.log.envelope import (
     Unreadable,
     encode_ledger,
@@ -84,6 +84,7 @@ class Owner:
         self._scheduled: dict[str, int] = {}
         self._awaiting: dict[str, None] = {}
         self._ticking: set[str] = set()
+        self._granted: set[str] = set()
         self._clock = (0, 0)
 
     # Folding and opening
@@ -173,6 +174,12 @@ class Owner:
         def pick(operation: str, declined: frozenset[str]) -> Offer | None:
             return self.offers.pick(operation, running_at, declined)
 
+        def pick_for_new(operation: str) -> Offer | None:
+            # Ticks on their way hold their slots: who waits longest is served first.
+            if self._granted and self.offers.slots_left(running_at) <= len(self._granted):
+                return None
+            return self.offers.pick(operation, running_at, frozenset())
+
         for record in inputs:
             expected = next_offsets.get(record.topic, 0)
             if record.offset < expected:
@@ -192,6 +199,7 @@ class Owner:
                 config=batch.config,
                 stream_of=stream_of,
                 pick=pick,
+                pick_for_new=pick_for_new,
             )
             made = make_decision(record, seat)
             if made is not None:
@@ -284,6 +292,7 @@ class Owner:
         is_tick = read.cause.topic == Topic.INTERNAL
         if is_tick:
             self._ticking.discard(read.stream)
+            self._granted.discard(read.stream)
         if read.facts:
             before = self.streams.get(read.stream) or Stream(read.stream)
             self.streams[read.stream] = folded or fold_decision(before, read)
@@ -327,12 +336,15 @@ class Owner:
         heapq.heappush(self._due, (until, key))
 
     def _next_due_of(self, stream: Stream, now: int) -> int | None:
-        assert self._config is not None  # noqa: S101 - nothing is scheduled before that
-        skew_ms = self._config.timing.skew_ms
-        times = (
-            due_at(action, now, skew_ms=skew_ms) for action in stream.actions if not action.is_final
-        )
+        times = (self._due_at(action, now) for action in stream.actions if not action.is_final)
         return min((time for time in times if time is not None), default=None)
+
+    def _due_at(self, action: Action, now: int) -> int | None:
+        assert self._config is not None  # noqa: S101 - nothing is scheduled before that
+        asked = action.request.operation, action.request.version
+        if action.status is Status.READY and self._config.operation(*asked) is None:
+            return now  # nobody will ever offer what is not in the catalogue any more
+        return due_at(action, now, skew_ms=self._config.timing.skew_ms)
 
     def next_due_at(self) -> int | None:
         """When the next timer is due, in log time."""
@@ -355,7 +367,9 @@ class Owner:
                 due[key] = when
             else:
                 self._schedule(stream, now)
-        for key in self._awaiting_capacity(now, TICKS_MAX - len(due)):
+        granted = self._awaiting_capacity(now, TICKS_MAX - len(due))
+        self._granted.update(granted)
+        for key in granted:
             due.setdefault(key, now)
         fresh = [key for key in due if key not in self._ticking]
         self._ticking.update(fresh)

@@ -86,6 +86,7 @@ def seat(
         config=config,
         stream_of=stream_of,
         pick=pick,
+        pick_for_new=lambda operation: pick(operation, frozenset()),
     )
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from ledger.core import inputs as i
+from ledger.core.catalogue import catalogue_hash
 from ledger.core.invariants import invariant
 from ledger.core.records import Decision
 from ledger.core.state import Status, Stream
@@ -13,7 +14,7 @@ from ledger.log.port import Appended, Outgoing, Record
 from streams import deciding, owner
 from streams.offers import OfferBook
 from streams.owner import FAULT_PAUSE_MS, Owner
-from tests.examples import T0, propose
+from tests.examples import CATALOGUE_TEXT, T0, propose
 from tests.ledgers import GENERATION, LedgerBuilder
 
 SECONDS = 1_000
@@ -195,3 +196,36 @@ def test_a_tick_of_another_installation_is_set_aside() -> None:
     assert read.quarantined.reason == "foreign_generation"
     run.offered(1)
     assert len(run.owner.ticks(run.mono_ms)) == 1
+
+
+def test_who_waits_is_served_before_who_comes_now() -> None:
+    """A slot for which a tick is on its way is not given to a new intent that overtakes it."""
+    run = Run()
+    waiting(run, 1)
+    run.offered(1)
+    (tick,) = run.owner.ticks(run.mono_ms)
+    run.decide(run.record(charge(7), stream="acme/e7"))
+    assert run.owner.streams["acme/e7"].actions[0].status is Status.READY
+    run.decide(run.read(tick, topic="internal"))
+    assert run.owner.streams["acme/e0"].actions[0].status is Status.ATTEMPTING
+    run.offered(2, sequence=2)
+    run.decide(run.record(charge(8), stream="acme/e8"))
+    assert run.owner.streams["acme/e8"].actions[0].status is Status.ATTEMPTING
+
+
+def test_a_withdrawn_operation_makes_what_waits_for_it_due_at_once() -> None:
+    """No capacity will ever come for it: it goes to a person when the catalogue is adopted, and not
+    at its deadline.
+    """
+    run = Run()
+    waiting(run, 1)
+    assert run.owner.ticks(run.mono_ms) == []
+    name = 'name = "charge"'
+    text = CATALOGUE_TEXT.replace(name, 'name = "levy"')
+    publish = i.Publish(kind="catalogue", content=text, content_hash=catalogue_hash(text))
+    (adopted,) = run.decide(run.record(publish, topic="config", stream="catalogue"))
+    assert adopted.adopted is not None
+    (tick,) = run.owner.ticks(run.mono_ms)
+    (read,) = run.decide(run.read(tick, topic="internal"))
+    assert [fact.type for fact in read.facts] == ["review.opened"]
+    assert run.owner.ticks(run.mono_ms) == []
