@@ -42,6 +42,8 @@ def running(loop: asyncio.AbstractEventLoop) -> Iterator[local.Servers]:
     try:
         yield started
     finally:
+        # Thousands of partitions take their time to close, and nobody reads them again.
+        loop.run_until_complete(started.kafka.kill())
         loop.run_until_complete(context.__aexit__(None, None, None))
 
 
