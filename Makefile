@@ -53,7 +53,7 @@ up: .venv ## start local Kafka, Postgres and every process, and keep their data
 
 .PHONY: test
 test: .venv ## all tests, on the same local servers
-	@$(BIN)/python -m pytest -n 3 --dist loadfile
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: sim
 sim: .venv ## simulated histories; make sim SEED=N repeats one
