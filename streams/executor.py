@@ -25,6 +25,7 @@ from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from ledger.log.trouble import LogUnreachableError
 from reconciler.providers import port
+from reconciler.providers.limits import CONNECTIONS_MAX
 from streams.acting import act
 from streams.clock import SKEW_MS_DEFAULT, check_skew, mono_ms, wall_ms
 from streams.hands import Assignment, Hands, request_in
@@ -39,8 +40,12 @@ WITHDRAWN_MS = 300
 """How long a start may still come after all offers were taken back: owners read offers at once."""
 
 SLOTS_DEFAULT = 2_048
-"""Calls at work at once. Spread over the partitions this must outlast the time between two offers:
-a start that finds no slot costs a tick and a second reading of its intent."""
+"""Starts that may be at hand at once. Spread over the partitions this must outlast the time between
+two offers: a start that finds no slot costs a tick. Calls of one provider are CONNECTIONS_MAX."""
+
+WAITING_MAX = 64
+"""Starts that may wait here for a call of theirs to begin: they wait in the ledger, where nothing
+runs out, instead of here, where their deadline does."""
 
 REQUESTS_READ_AT_ONCE = 4
 """Requests read again from the ledger side by side; each takes a consumer of its own."""
@@ -83,6 +88,8 @@ class Executor:
         self._skew_ms = skew_ms
         self._begin_at = begin_at or {}
         self._reading_requests = asyncio.Semaphore(REQUESTS_READ_AT_ONCE)
+        self._calls = {name: asyncio.Semaphore(CONNECTIONS_MAX) for name in performers}
+        self._waiting = 0
         self._spent_at: int | None = None
         self.incarnation = secrets.token_hex(8)
         self.ready = asyncio.Event()
@@ -161,6 +168,7 @@ class Executor:
         while not stop.is_set():
             now = mono_ms()
             all_due = now - renewed_at >= OFFER_RENEW_SECONDS * 1_000
+            self._hands.limit(self._slots_each())
             due = [
                 part
                 for part in range(self._partitions)
@@ -173,6 +181,12 @@ class Executor:
                     for part in due:
                         sending.create_task(self._send_offer(part))
             await asyncio.sleep(OFFER_CHECK_SECONDS)
+
+    def _slots_each(self) -> int | None:
+        """How many starts more a partition may bring while there are some that wait."""
+        if not self._waiting:
+            return None
+        return max(0, WAITING_MAX - self._waiting) // self._partitions
 
     async def _send_offer(self, partition: int) -> None:
         """Offer what is free. While no broker takes it there is no capacity, and no harm."""
@@ -234,9 +248,11 @@ class Executor:
         if request is None:
             await self._give_back(assignment, "request_not_readable")
             return
-        await self._tell(
-            assignment, await act(assignment, request, performer, margin_ms=self._margin_ms)
-        )
+        self._waiting += 1
+        async with self._calls[start.provider]:
+            self._waiting -= 1
+            answer = await act(assignment, request, performer, margin_ms=self._margin_ms)
+        await self._tell(assignment, answer)
         self.acted_count += 1
 
     async def _give_back(self, assignment: Assignment, code: str) -> None:

@@ -150,6 +150,7 @@ class Hands:
         self._places = {part: _Place(PartitionFold(part)) for part in slots_by_partition}
         self._acted: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._kept = _Kept()
+        self._slots_each: int | None = None
         self._mark = MARK_START + incarnation.encode()
 
     def begin(self, partition: int, *, next_offset: int, epoch: int) -> None:
@@ -216,20 +217,25 @@ class Hands:
         self._places[assignment.partition].outstanding -= 1
 
     def wants_to_offer(self, partition: int) -> bool:
-        """Whether the ledger may start less than half of what is free here: time for a new offer
-        before the old one lapses.
+        """Whether the ledger may start less than half of what is free here, or more than twice as
+        much: time for a new offer before the old one lapses.
         """
         place = self._places[partition]
-        known = place.slots_offered - place.starts_since_offer
+        known = max(0, place.slots_offered - place.starts_since_offer)
         free = self._free(partition)
-        return place.is_current and free > 0 and known * 2 <= free
+        return place.is_current and (known * 2 <= free > 0 or known > 2 * free)
 
     def withdraw(self) -> None:
         """Nothing is free from now on: the next offer of a partition takes back the one before."""
         self._slots = dict.fromkeys(self._slots, 0)
 
+    def limit(self, slots_each: int | None) -> None:
+        """Offer no more than so many slots for each partition, until told otherwise."""
+        self._slots_each = slots_each
+
     def _free(self, partition: int) -> int:
-        return max(0, self._slots[partition] - self._places[partition].outstanding)
+        free = max(0, self._slots[partition] - self._places[partition].outstanding)
+        return free if self._slots_each is None else min(free, self._slots_each)
 
     def offer(self, partition: int, mono_ms: int, *, valid_ms: int) -> Offered | None:
         """The next offer for a partition, or None while it must not act there. Call it right before

@@ -50,7 +50,7 @@ def _settings(
         "retention.ms": str(spec.retention_ms),
         "retention.bytes": "-1",
         "message.timestamp.type": "LogAppendTime",
-        "max.message.bytes": str(spec.record_bytes_max),
+        "max.message.bytes": str(spec.batch_bytes_max),
         "min.insync.replicas": str(replicas_in_sync_min),
         "unclean.leader.election.enable": "false",
     }

@@ -20,7 +20,7 @@ from ledger.core.records import Decision, EpochOpened, Genesis, LedgerRecord
 from ledger.core.strict import MalformedJson, parse
 from ledger.core.wire import Text, Wire
 from ledger.log.port import Headers, Outgoing, Record
-from ledger.log.topics import Topic
+from ledger.log.topics import INPUT_BYTES_MAX, Topic
 
 CONTENT_TYPE: tuple[str, bytes] = (
     "content-type",
@@ -185,8 +185,9 @@ def outgoing(
 def read_input(record: Record) -> i.Input | i.Publish | i.Offered | Genesis | Unreadable:
     """What an inbox record says, or why it says nothing. Never raises for any bytes."""
     try:
-        parse(record.value, bytes_max=RECORD_BYTES_MAX)
-        envelope = _READERS[Topic(record.topic)].validate_json(record.value)
+        topic = Topic(record.topic)
+        parse(record.value, bytes_max=INPUT_BYTES_MAX.get(topic, RECORD_BYTES_MAX))
+        envelope = _READERS[topic].validate_json(record.value)
     except MalformedJson as malformed:
         return Unreadable(malformed.code, str(malformed))
     except ValidationError as invalid:

@@ -19,15 +19,23 @@ class SteadyAppender:
         self._start = start
         self._starting = asyncio.Lock()
         self._appender: Appender | None = None
+        self._is_closed = False
 
     async def append(
         self, topic: str, partition: int, records: Sequence[Outgoing]
     ) -> list[Appended]:
         """See `Appender.append`. Raises what starting a producer raises, too."""
         async with self._starting:
-            if self._appender is None:
-                self._appender = await self._start()
             appender = self._appender
+            if appender is None and not self._is_closed:
+                appender = self._appender = await self._start()
+        if self._is_closed:
+            # Perhaps while the producer was being started.
+            await self.close()
+            raise AppendUnknownError(
+                "This appender is closed.", hint="Whoever closed it has stopped; start anew."
+            )
+        assert appender is not None  # noqa: S101 - it was there, or has just been started
         try:
             return await appender.append(topic, partition, records)
         except AppendUnknownError:
@@ -38,7 +46,8 @@ class SteadyAppender:
             raise
 
     async def close(self) -> None:
-        """Let the producer go; what was not acknowledged may be in the log."""
+        """Let the producer go, for good; what was not acknowledged may be in the log."""
+        self._is_closed = True
         appender, self._appender = self._appender, None
         if appender is not None:
             await appender.close()

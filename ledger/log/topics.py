@@ -45,20 +45,29 @@ DAYS_3_MS = 3 * 24 * 3_600_000
 HOUR_MS = 3_600_000
 
 
+INPUT_BYTES_MAX: dict[Topic, int] = {Topic.INTENTS: INTENT_BYTES_MAX * 2}
+"""The largest record that is an input, where it is less than RECORD_BYTES_MAX: an intent as the
+door takes it, and what is written around it.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic as it must be on the broker. `retention_ms` of -1 keeps its records for ever."""
+    """A topic as it must be on the broker. `retention_ms` of -1 keeps its records for ever.
+
+    `batch_bytes_max` is what the broker calls the size of a message: it bounds what a producer puts
+    together, so it is never below BATCH_BYTES_MAX. Whoever reads a record bounds the record.
+    """
 
     topic: Topic
     partitions: int
     retention_ms: int
-    record_bytes_max: int
+    batch_bytes_max: int
 
 
 def specs(partitions: int) -> tuple[TopicSpec, ...]:
     """Every topic of an installation with `partitions` partitions a stream topic."""
     sizes = {
-        Topic.INTENTS: INTENT_BYTES_MAX * 2,
         Topic.WEBHOOKS: WEBHOOK_BYTES_MAX * 2,
         # A quarantined record stands in base64 inside another: the largest one still has room.
         Topic.QUARANTINE: WEBHOOK_BYTES_MAX * 4,
@@ -69,7 +78,7 @@ def specs(partitions: int) -> tuple[TopicSpec, ...]:
             topic=topic,
             partitions=1 if topic is Topic.CONFIG else partitions,
             retention_ms=retention.get(topic, FOREVER_MS),
-            record_bytes_max=sizes.get(topic, RECORD_BYTES_MAX),
+            batch_bytes_max=sizes.get(topic, RECORD_BYTES_MAX),
         )
         for topic in Topic
     )

@@ -92,3 +92,18 @@ async def test_several_that_fail_together_replace_it_once() -> None:
     await steady.close()
     await steady.close()
     assert line.open == 0
+
+
+async def test_once_closed_it_starts_nothing_more() -> None:
+    """Whoever still appends is told so; a producer that was being started meanwhile is let go."""
+    line = Line()
+    steady = SteadyAppender(line.appender)
+    late = asyncio.create_task(steady.append("evidence", 0, [RECORD]))
+    await asyncio.sleep(0)
+    assert line.started == 1
+    await steady.close()
+    with pytest.raises(AppendUnknownError):
+        await late
+    with pytest.raises(AppendUnknownError):
+        await steady.append("evidence", 0, [RECORD])
+    assert (line.started, line.open, line.records) == (1, 0, [])

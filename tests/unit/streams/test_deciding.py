@@ -232,7 +232,7 @@ def _refusal(given_input: i.Propose, at: Seat) -> Rejection:
         (b'{"a":NaN}', "not_a_number"),
         (b'{"a":"\\ud83d"}', "lone_surrogate"),
         (b"[" * 40 + b"]" * 40, "too_deep"),
-        (b'"' + b"x" * 1_048_576 + b'"', "too_large"),
+        (b'"' + b"x" * 131_072 + b'"', "too_large"),
         (b"{}", "not_an_event_of_this_topic"),
     ],
 )

@@ -277,6 +277,24 @@ def test_a_new_offer_is_wanted_when_the_ledger_knows_of_less_than_half() -> None
     assert ledger.hands.wants_to_offer(0)
 
 
+def test_less_is_offered_while_calls_wait_here_and_more_is_taken_back() -> None:
+    """What the ledger may start shrinks as soon as it is more than twice what should be."""
+    ledger = Ledger(slots=8)
+    assert ledger.offer().slots == 8
+    ledger.hands.limit(5)
+    assert not ledger.hands.wants_to_offer(0)
+    ledger.hands.limit(1)
+    assert ledger.hands.wants_to_offer(0)
+    assert ledger.offer().slots == 1
+    ledger.hands.limit(0)
+    assert ledger.hands.wants_to_offer(0)
+    assert ledger.offer().slots == 0
+    assert not ledger.hands.wants_to_offer(0)
+    ledger.hands.limit(None)
+    assert ledger.hands.wants_to_offer(0)
+    assert ledger.offer().slots == 8
+
+
 def test_who_stops_takes_its_offers_back() -> None:
     """The last offer has no slots."""
     ledger = Ledger()
