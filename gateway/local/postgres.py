@@ -173,7 +173,10 @@ class PostgresServer(Program):
         if not await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = 'actionledger'"):
             # The password has no quote in it: it is URL-safe base64.
             password = self._state.state.password
-            await connection.execute(f"CREATE ROLE actionledger LOGIN PASSWORD '{password}'")
+            # It makes the read-only role of analysts itself, hence CREATEROLE.
+            await connection.execute(
+                f"CREATE ROLE actionledger LOGIN CREATEROLE PASSWORD '{password}'"
+            )
         if not await connection.fetchval(
             "SELECT 1 FROM pg_database WHERE datname = 'actionledger'"
         ):
