@@ -64,7 +64,7 @@ __all__ = ["MARGIN_MS_DEFAULT", "SKEW_MS_DEFAULT", "SLOTS_DEFAULT", "Executor"]
 
 
 class Executor:
-    """One incarnation: a random name, born with the process."""
+    """One incarnation: a random name, drawn when it begins to run."""
 
     def __init__(
         self,
@@ -100,6 +100,8 @@ class Executor:
         a new incarnation; then finish the calls at work. Raises whatever must end the process.
         `beat` is called by every round once capacity is offered.
         """
+        # Whoever runs again is somebody else: what the one before knew of its starts is gone.
+        self.incarnation, self._spent_at = secrets.token_hex(8), None
         async with AsyncExitStack() as opened:
             await self._open(opened)
             await self._catch_up()

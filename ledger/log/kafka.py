@@ -17,7 +17,6 @@ from aiokafka.structs import ConsumerRecord, RecordMetadata
 
 from ledger.core.limits import BATCH_BYTES_MAX, GROUP_SESSION_MS_DEFAULT, RECORD_BYTES_MAX
 from ledger.log import clients
-from ledger.log.clients import CLOSE_DEADLINE_SECONDS
 from ledger.log.port import Appended, AppendUnknownError, Outgoing, Record
 from ledger.log.topics import Topic
 from ledger.log.trouble import LogUnreachableError, TruncatedLogError, trouble_of
@@ -324,7 +323,6 @@ class KafkaLog:
 
 
 __all__ = [
-    "CLOSE_DEADLINE_SECONDS",
     "KafkaAppender",
     "KafkaLog",
     "KafkaReader",
