@@ -43,8 +43,8 @@ def check_skew(appended_at: int, *, sent_at: int, skew_ms: int) -> None:
 
 
 def check_not_ahead(appended_at: int, *, running_at: int, skew_ms: int) -> None:
-    """Compare the append time of an input with the log time that runs on here: an input may be old,
-    but not from the future. Raises ClockSkewError.
+    """Compare the append time of an input with the time it is here: an input may be old, but not
+    from the future. Raises ClockSkewError.
     """
     ahead_ms = appended_at - running_at
     if ahead_ms > skew_ms:

@@ -137,9 +137,10 @@ class Processor:
             else:
                 work.setdefault(partition, []).append(record)
                 self._held.read(record)
-        now = mono_ms()
+        now, wall_at = mono_ms(), wall_ms()
         for partition, appended_at in newest.items():
-            running_at = self._owners[partition].running_at(now)
+            # After idle weeks two clocks have drifted apart that nobody compared.
+            running_at = max(self._owners[partition].running_at(now), wall_at)
             check_not_ahead(appended_at, running_at=running_at, skew_ms=self._skew_ms)
         if ticks:
             await self._hold(ticks)

@@ -12,10 +12,12 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
 from ledger.client.client import LedgerClient
 from ledger.core.records import EpochOpened
+from ledger.log import clients
 from ledger.log.kafka import KafkaLog
 from ledger.log.topics import INBOXES
-from streams.clock import ClockSkewError, check_skew, wall_ms
+from streams.clock import ClockSkewError, check_not_ahead, check_skew, wall_ms
 from streams.processor import GROUP, Processor
+from tests.examples import T0
 from tests.integration.installation import PARTITIONS, charge, installed, settled
 from tests.servers import Addresses
 
@@ -68,11 +70,12 @@ async def hanging_member(log: KafkaLog) -> AsyncIterator[Hanging]:
 
 
 async def test_a_member_that_hangs_keeps_nobody_from_stopping_or_from_showing_that_it_lives(
-    servers: Addresses,
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While partitions change hands rounds go on, empty: the heartbeat is seen, a stop is heard; so
     it is by a member that has not been let in yet.
     """
+    monkeypatch.setattr(clients, "CLOSE_DEADLINE_SECONDS", 1.0)
     async with installed(servers.kafka_bootstrap) as one:
         processor, stop = Processor(one.log, PARTITIONS), asyncio.Event()
         beats: list[int] = []
@@ -131,3 +134,13 @@ def test_an_acknowledgement_that_took_long_is_no_skew_and_a_clock_that_is_wrong_
         check_skew(now - 20_000, sent_at=now - 100, skew_ms=5_000)
     with pytest.raises(ClockSkewError):
         check_skew(now + 20_000, sent_at=now - 100, skew_ms=5_000)
+
+
+def test_an_input_from_the_future_is_not_decided() -> None:
+    """It may be as old as it likes; ahead of the time here by more than the bound it would carry a
+    partition's log time into the future for good.
+    """
+    check_not_ahead(T0 - 3_600_000, running_at=T0, skew_ms=5_000)
+    check_not_ahead(T0 + 5_000, running_at=T0, skew_ms=5_000)
+    with pytest.raises(ClockSkewError):
+        check_not_ahead(T0 + 5_001, running_at=T0, skew_ms=5_000)
