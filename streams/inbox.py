@@ -155,4 +155,4 @@ class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has n
         await clients.end(self._consumer)
         if self._reading is not None:
             self._reading.cancel()
-            await asyncio.wait({self._reading})
+            await asyncio.gather(self._reading, return_exceptions=True)
