@@ -17,7 +17,6 @@ import uvicorn
 from fastapi import FastAPI
 
 from gateway.http.app import create_app
-from gateway.http.appending import LastingAppender
 from gateway.http.doors import doors_in
 from gateway.http.limits import CONNECTIONS_MAX, STOP_S_MAX
 from gateway.keys import KeyFile
@@ -26,6 +25,7 @@ from ledger.client.client import LedgerClient
 from ledger.core.errors import LedgerError
 from ledger.log.follow import genesis_of
 from ledger.log.kafka import KafkaLog
+from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from projections.queries import Queries
 from reconciler.webhooks import is_usable_secret
@@ -91,7 +91,7 @@ async def gateway(
     ) as pool:
         queries = Queries(pool)
         await _require_partitions(log, settings.partitions)
-        appender = LastingAppender(log)
+        appender = SteadyAppender(log.appender)
         client = LedgerClient(log, settings.partitions, begin_at=begin_at)
         place = (Topic.LEDGER.value, 0)
         reader = await log.reader({place: 0})
