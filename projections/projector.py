@@ -16,6 +16,7 @@ from itertools import islice
 import asyncpg
 
 from ledger.core.invariants import invariant
+from ledger.log.crashpoints import crash_point
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from ledger.log.reading import LogReader, ReadableLog
@@ -259,6 +260,7 @@ class Projector:
         records = [record for record in records if record.partition not in session.paused]
         if not records:
             return
+        crash_point("records_read")
         reads = read_batch(session.folds, records)
         cold = streams_touched(reads) - session.held.keys()
         if cold:
@@ -283,6 +285,7 @@ class Projector:
         except _REFUSED as refused:
             self._refuse(batch, refused)
             raise _RowRefusedError from refused
+        crash_point("batch_committed")
         self.counts.records += batch.record_count
         self.counts.events += batch.event_count
         self.counts.batches += 1

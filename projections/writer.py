@@ -12,6 +12,7 @@ import asyncpg
 from pydantic_core import from_json
 
 from ledger.core.records import Adopted
+from ledger.log.crashpoints import crash_point
 from ledger.log.fold import PartitionFold
 from projections.errors import ForeignLogError
 from projections.fold import Batch
@@ -96,6 +97,7 @@ class BatchWriter:
         async with self._connection.transaction():
             # First, so that a second writer of a partition waits before it has copied anything.
             await self._claim(batch)
+            crash_point("offsets_claimed")
             for table in _NEW:
                 await self._copy(batch, table, table.name, self._schema)
             for table in _MERGED:
@@ -108,6 +110,7 @@ class BatchWriter:
                     [fold.partition for fold in moved],
                     [fold.next_offset for fold in moved],
                 )
+            crash_point("rows_written")
 
     async def _claim(self, batch: Batch) -> None:
         rows = [

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from ledger.core.errors import LedgerError
+from ledger.log.crashpoints import crash_point
 from ledger.log.envelope import Unreadable
 from ledger.log.port import Outgoing, Record
 from ledger.log.quarantine import quarantined
@@ -119,6 +120,7 @@ class WebhookDesk:
 
     async def handle(self, records: Sequence[Record]) -> None:
         """Take a batch to its end. Raises trouble of the surroundings only, see `is_trouble`."""
+        crash_point("webhooks_taken")
         try:
             await self._handle(records)
         except Exception as failure:
@@ -147,8 +149,10 @@ class WebhookDesk:
             decided = await decided_events(connection, {one.event for one in understood})
         rows = [self._row(one, known) for one in understood]
         await self._tell(rows, understood, decided)
+        crash_point("webhook_evidence_acked")
         async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
             duplicates = await record_webhooks(connection, rows)
+        crash_point("webhook_rows_written")
         for row in rows:
             _log(row, is_duplicate=row.position in duplicates)
 

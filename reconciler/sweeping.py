@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import asyncpg
 
+from ledger.log.crashpoints import crash_point
 from ledger.log.port import Outgoing
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
@@ -38,6 +39,7 @@ async def sweep_parked(
             matches = [(waiting, _match(waiting, shared_accounts)) for waiting in found]
             for partition, records in _evidence(matches, partitions).items():
                 await appender.append(Topic.EVIDENCE, partition, records)
+                crash_point("sweep_evidence_acked")
             for waiting, match in matches:
                 await settle_waiting(connection, waiting, match, now_ms=now_ms())
         for waiting, match in matches:

@@ -16,6 +16,7 @@ from contextlib import AsyncExitStack
 
 from ledger.core import inputs as i
 from ledger.core.errors import LedgerError
+from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.envelope import outgoing
 from ledger.log.follow import operations_of_published
 from ledger.log.kafka import KafkaLog
@@ -152,6 +153,7 @@ class Executor:
         while not stop.is_set() and not self._is_spent():
             for record in await self._reader.read(timeout_ms=READ_MS):
                 for assignment in self._hands.feed(record):
+                    crash_point("offer_spent")
                     calls.create_task(self._act(assignment))
             if self.ready.is_set():
                 beat()
@@ -204,7 +206,8 @@ class Executor:
             source=f"/actionledger/executor/{self.incarnation}",
         )
         try:
-            (appended,) = await self._appender.append(Topic.OFFERS, partition, [record])
+            appending = self._appender.append(Topic.OFFERS, partition, [record])
+            (appended,) = await crash_while("offer_sent", appending)
         except (AppendUnknownError, LogUnreachableError) as unknown:
             logger.warning("offer_not_acknowledged", extra={"reason": str(unknown)})
             return
@@ -220,6 +223,7 @@ class Executor:
             async with asyncio.TaskGroup() as sending:
                 for part in range(self._partitions):
                     sending.create_task(self._send_offer(part))
+        crash_point("offers_withdrawn")
         until = mono_ms() + WITHDRAWN_MS
         while is_reading and mono_ms() < until:
             for record in await self._reader.read(timeout_ms=WITHDRAWN_MS // 10):
@@ -254,6 +258,7 @@ class Executor:
         async with self._calls[start.provider]:
             self._waiting -= 1
             answer = await act(assignment, request, performer, margin_ms=self._margin_ms)
+        crash_point("answer_read")
         await self._tell(assignment, answer)
         self.acted_count += 1
 
@@ -265,8 +270,10 @@ class Executor:
         success may be believed, and the slot is free again.
         """
         kind = "report" if isinstance(answer, i.Report) else "decline"
-        if isinstance(answer, i.Decline) and self._spent_at is None:
-            self._spent_at = mono_ms() + DECLINED_MS
+        if isinstance(answer, i.Decline):
+            crash_point("start_declined")
+            if self._spent_at is None:
+                self._spent_at = mono_ms() + DECLINED_MS
         record = outgoing(
             answer,
             stream=assignment.stream,
@@ -277,7 +284,8 @@ class Executor:
         until = mono_ms() + TELL_MS_MAX
         while True:
             try:
-                await self._appender.append(Topic.ATTEMPTS, assignment.partition, [record])
+                appending = self._appender.append(Topic.ATTEMPTS, assignment.partition, [record])
+                await crash_while("report_sent", appending)
                 break
             except (AppendUnknownError, LogUnreachableError) as unknown:
                 # It may be there although nobody said so; there it counts once.
@@ -288,4 +296,5 @@ class Executor:
                     extra={"action": assignment.start.action, "reason": str(unknown)},
                 )
             await asyncio.sleep(TELL_AGAIN_SECONDS)
+        crash_point("report_acked")
         self._hands.ended(assignment)

@@ -18,6 +18,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError
 
 from ledger.log import clients
+from ledger.log.crashpoints import crash_point
 from ledger.log.kafka import KafkaLog, records_of
 from ledger.log.port import Record
 from ledger.log.topics import INBOXES
@@ -88,6 +89,7 @@ class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has n
         self.is_changing = True
         async with self.round:
             self.generation += 1
+            crash_point("partitions_revoked")
             logger.info("partitions_revoked", extra={"partitions": len(revoked)})
 
     async def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:

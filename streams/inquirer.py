@@ -17,6 +17,7 @@ from typing import Any
 
 import asyncpg
 
+from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.follow import genesis_of
 from ledger.log.kafka import KafkaLog
 from ledger.log.port import AppendUnknownError, Outgoing
@@ -170,7 +171,8 @@ class Inquirer:
         notices = followed.notices()
         if notices:
             records = [notice.record for notice in notices]
-            await self._append(Topic.ATTENTION, partition, records)
+            appending = self._append(Topic.ATTENTION, partition, records)
+            await crash_while("attention_sent", appending)
             followed.told(len(notices))
 
     async def _save_positions(self) -> None:
@@ -209,6 +211,7 @@ class Inquirer:
 
     async def _look_up(self, followed: Inquiring, asked: Asked) -> None:
         """Put one question and make its answer durable."""
+        crash_point("lookup_taken")
         started = asked.started
         finder = self._finders.get(started.provider)
         if finder is None:
@@ -217,10 +220,13 @@ class Inquirer:
             followed.answered(asked)
             return
         async with self._at_once[started.provider]:
-            answer = await self._find(finder, asked)
+            answer = await crash_while("lookup_asked", self._find(finder, asked))
+        crash_point("lookup_answered")
         for evidence in lookup_evidence(started, answer):
             placed = lookup_record(evidence, self._partitions)
-            await self._append(Topic.EVIDENCE, placed.partition, [placed.record])
+            appending = self._append(Topic.EVIDENCE, placed.partition, [placed.record])
+            await crash_while("evidence_sent", appending)
+        crash_point("evidence_acked")
         followed.answered(asked)
         self.answered_count += 1
         logger.info(

@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack
 
 from ledger.core.limits import BATCH_INPUTS_MAX
 from ledger.log.admin import check_genesis
-from ledger.log.crashpoints import crash_point, is_armed
+from ledger.log.crashpoints import crash_point, crash_when, crash_while
 from ledger.log.kafka import KafkaLog, Start
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.reading import read_up_to
@@ -110,6 +110,8 @@ class Processor:
             async with inboxes.round:
                 await self._take_partitions()
         records = await inboxes.read(IDLE_MS)
+        if records:
+            crash_point("inputs_read")
         async with inboxes.round:
             if self._seen_generation != inboxes.generation:
                 return
@@ -124,6 +126,7 @@ class Processor:
         for partition, owner in self._owners.items():
             fresh = self._config.since(owner.position(Topic.CONFIG))
             if fresh:
+                crash_point("config_read")
                 work[partition] = fresh
         ticks: dict[int, list[Record]] = {}
         newest: dict[int, int] = {}
@@ -180,6 +183,7 @@ class Processor:
         for partition, batch in batches.items():
             if batch.quarantine:
                 await self._appender.append(Topic.QUARANTINE, partition, batch.quarantine)
+                crash_point("quarantine_acked")
                 logger.error(
                     "input_quarantined",
                     extra={
@@ -193,16 +197,17 @@ class Processor:
         """Append every batch; the partitions whose batch did not land as decided."""
         if not batches:
             return set()
+        crash_point("decisions_made")
         appends: dict[int, asyncio.Task[list[Appended]]] = {}
         sent_at = wall_ms()
         async with asyncio.TaskGroup() as tasks:
             for partition, batch in batches.items():
                 appending = self._appender.append(Topic.LEDGER, partition, batch.records)
-                appends[partition] = tasks.create_task(appending)
-            if is_armed("decisions_sent"):
-                await asyncio.wait(appends.values(), timeout=0.001)
-                crash_point("decisions_sent")
+                appends[partition] = tasks.create_task(crash_while("decisions_sent", appending))
         crash_point("decisions_acked")
+        if any(one.adopted for batch in batches.values() for one in batch.read[:1]):
+            crash_point("config_adopted")
+        await crash_when("revoke_in_batch", lambda: self._inboxes.is_changing)
         return {
             partition
             for partition, append in appends.items()
@@ -232,6 +237,7 @@ class Processor:
             return False
         check_skew(appended[-1].timestamp, sent_at=sent_at, skew_ms=self._skew_ms)
         self.decided_count += len(appended)
+        crash_point("decisions_landed")
         return True
 
     # Partitions
@@ -245,6 +251,7 @@ class Processor:
         for partition in set(self._owners) - assigned:
             del self._owners[partition]
         self._held.clear()
+        crash_point("partitions_assigned")
         owners = [
             self._owners.get(partition)
             or Owner(partition, self._partitions, self._generation, secrets.token_hex(8))
@@ -268,14 +275,10 @@ class Processor:
 
     async def _open_epoch(self, owner: Owner) -> None:
         sent_at = wall_ms()
-        barrier = asyncio.ensure_future(
-            self._appender.append(Topic.LEDGER, owner.partition, [owner.barrier()])
-        )
-        if is_armed("barrier_sent"):
-            await asyncio.wait({barrier}, timeout=0.001)
-            crash_point("barrier_sent")
-        (appended,) = await barrier
+        appending = self._appender.append(Topic.LEDGER, owner.partition, [owner.barrier()])
+        (appended,) = await crash_while("barrier_sent", appending)
         owner.opened(appended, mono_ms())
+        crash_point("barrier_acked")
         check_skew(appended.timestamp, sent_at=sent_at, skew_ms=self._skew_ms)
         logger.info("epoch_opened", extra={"partition": owner.partition, "epoch": owner.fold.epoch})
 
@@ -298,6 +301,7 @@ class Processor:
             async for records in read_up_to(reader, begins, ends):
                 for record in records:
                     by_partition[record.partition].feed(record)
+                crash_point("ledger_half_read")
                 if self.ready.is_set():
                     self._beat()
         finally:
@@ -363,7 +367,9 @@ class Processor:
             for partition, owner in list(self._owners.items()):
                 ticks: list[Outgoing] = owner.ticks(now)
                 if ticks:
-                    await self._appender.append(Topic.INTERNAL, partition, ticks)
+                    appending = self._appender.append(Topic.INTERNAL, partition, ticks)
+                    await crash_while("tick_sent", appending)
+                    crash_point("tick_acked")
 
     async def _show_positions(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
@@ -376,3 +382,4 @@ class Processor:
             }
             if positions:
                 await self._inboxes.commit(positions)
+                crash_point("positions_shown")

@@ -243,7 +243,9 @@ def crash_points(source: Source) -> Iterator[tuple[str | None, int]]:
     """Every crash point that the file passes or asks about, None where it is not a literal."""
     for node in ast.walk(source.tree):
         match node:
-            case ast.Call(func=ast.Name(id="crash_point" | "is_armed"), args=[first, *_]):
+            case ast.Call(
+                func=ast.Name(id="crash_point" | "crash_while" | "crash_when"), args=[first, *_]
+            ):
                 yield (str(first.value) if isinstance(first, ast.Constant) else None), node.lineno
             case _:
                 continue

@@ -23,7 +23,7 @@ from gateway.http.openapi import answer, problems, query, raw_body
 from gateway.http.problems import No, Trouble
 from ledger.core.errors import LedgerError
 from ledger.core.limits import TEXT_CHARS_MAX, WEBHOOK_BYTES_MAX
-from ledger.log.crashpoints import crash_point
+from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.topics import Topic, partition_of
 from ledger.log.webhook_record import WebhookReceived, webhook_key, webhook_outgoing
 from reconciler.webhooks import Verified, WebhookProblem, verify
@@ -135,6 +135,7 @@ async def _received(
     raw = await read_body(http, bytes_max=WEBHOOK_BYTES_MAX)
     if isinstance(raw, No):
         return raw
+    crash_point("webhook_read")
     secrets = doors.webhook_secrets[provider, account]
     verdict = verify(raw, http.headers, secrets, doors.wall_clock_ms())
     if not isinstance(verdict, Verified):
@@ -148,9 +149,12 @@ async def _received(
         headers=_kept(http.headers),
     )
     partition = partition_of(webhook_key(webhook), doors.partitions)
+    crash_point("webhook_verified")
     try:
         async with asyncio.timeout(WEBHOOK_APPEND_MS_MAX / _MS_PER_S):
-            await doors.webhooks.append(Topic.WEBHOOKS, partition, [webhook_outgoing(webhook)])
+            record = webhook_outgoing(webhook)
+            appending = doors.webhooks.append(Topic.WEBHOOKS, partition, [record])
+            await crash_while("webhook_sent", appending)
     except (LedgerError, TimeoutError) as trouble:
         logger.warning("webhook_not_kept", extra={"provider": provider, "reason": repr(trouble)})
         return No(Code.WEBHOOK_NOT_DURABLE)

@@ -17,6 +17,7 @@ from ledger.core.errors import LedgerError
 from ledger.core.ids import stream_key_of
 from ledger.core.inputs import Cancel, Propose
 from ledger.core.records import Decision
+from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.envelope import outgoing
 from ledger.log.kafka import KafkaLog, KafkaReader, Start
 from ledger.log.port import AppendUnknownError, Record
@@ -195,15 +196,19 @@ class LedgerClient:
             event_id=secrets.token_hex(12),
             source=self._source,
         )
+        crash_point("intent_parsed")
         try:
-            (appended,) = await self._appender.append(Topic.INTENTS, partition, [record])
+            appending = self._appender.append(Topic.INTENTS, partition, [record])
+            (appended,) = await crash_while("intent_sent", appending)
         except (AppendUnknownError, LogUnreachableError) as unknown:
             raise _not_durable() from unknown
+        crash_point("intent_acked")
         if appended.offset < 0:
             # The broker has it and cannot say where, so nobody could tell its decision.
             raise _not_durable()
         place = (partition, appended.offset)
         decision = self._answers.get(place) or await self._decision(place, timeout_ms)
+        crash_point("intent_decided")
         return Answer(decision, partition, appended.offset, appended.timestamp)
 
     async def _decision(self, place: tuple[int, int], timeout_ms: int) -> Decision:

@@ -211,12 +211,14 @@ class HttpClient:
                 holds_slot = True
                 overdue = Trouble.CONNECT_TIMED_OUT
                 connection = self._reuse(loop.time()) or await self._open()
+                crash_point("connection_open")
                 # From here to `send` there is no await: what the guard saw is still true of this
                 # process when the bytes leave, but for a pause of the whole machine.
                 before_first_byte()
                 overdue = Trouble.ANSWER_TIMED_OUT
                 limit.reschedule(loop.time() + deadlines.response_ms / 1000)
                 connection.send(data)
+                crash_point("request_sent")
                 answered = await self._read(connection, http)
             kept = self._keep(connection, http, loop.time())
             return answered
