@@ -17,16 +17,26 @@ print(result.text_for_model)
 
 from actionledger.client import Ledger
 from actionledger.errors import (
+    ActionRaised,
     CallerMistake,
     LedgerTrouble,
     LedgerUnavailable,
     NotAllowed,
+    OutcomeNotRecorded,
     Trouble,
     Unauthorized,
     UnexpectedAnswer,
     UnknownAction,
 )
 from actionledger.exchange import Retries
+from actionledger.performing import (
+    Call,
+    Effect,
+    EffectNotSent,
+    EffectRefused,
+    EffectUnknown,
+)
+from actionledger.portal import Portal
 from actionledger.results import (
     FINAL,
     ApprovalExpired,
@@ -49,14 +59,20 @@ from actionledger.wire import Intent, Money
 
 __all__ = [
     "FINAL",
+    "ActionRaised",
     "ApprovalExpired",
     "AwaitingApproval",
     "Blocked",
+    "Call",
     "CallerMistake",
     "Cancelled",
     "Conflict",
     "Denied",
     "Difference",
+    "Effect",
+    "EffectNotSent",
+    "EffectRefused",
+    "EffectUnknown",
     "Expired",
     "Failed",
     "Intent",
@@ -66,7 +82,9 @@ __all__ = [
     "Money",
     "NeedsReview",
     "NotAllowed",
+    "OutcomeNotRecorded",
     "Pending",
+    "Portal",
     "Result",
     "Retries",
     "Succeeded",

@@ -5,28 +5,40 @@ repeated after any trouble. Must never make a key of its own. For the code aroun
 a model: a model never chooses a key.
 """
 
+import inspect
 import json
 import time
+from collections.abc import Awaitable, Callable, Coroutine
 from importlib.metadata import version
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Concatenate, Final, ParamSpec, Self
 from urllib.parse import quote, urlsplit
 
 import httpx
 
-from actionledger.errors import CallerMistake, Trouble
-from actionledger.exchange import Exchange, Reply, Retries
+from actionledger.exchange import Exchange, Retries
+from actionledger.performing import Act, Call, Effect, Performance
 from actionledger.results import FINAL, ApprovalExpired, Conflict, NeedsReview, Result
-from actionledger.wire import Intent, read_problem, read_result
+from actionledger.wire import Intent, intent_bytes, read_reply
 
 WAIT_MS_MAX: Final = 30_000
 """The longest that one request may wait at the ledger; longer waits are several requests."""
 
 
+_P = ParamSpec("_P")
+
+
+def _clock() -> float:
+    """Seconds that also run while the machine sleeps, where the system has such a clock."""
+    number: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if number is None else time.clock_gettime(number)
+
+
 class Ledger:
     """One ledger and one API key. Use it as `async with Ledger(url, key) as ledger`.
 
-    `transport` stands in for the network; `retries` bounds how often a request is asked again.
+    `transport` stands in for the network; `retries` bounds how often a request is asked again;
+    `clock` tells seconds that only grow, also while the machine sleeps.
     """
 
     def __init__(
@@ -36,9 +48,11 @@ class Ledger:
         *,
         retries: Retries | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
+        clock: Callable[[], float] = _clock,
     ) -> None:
         if urlsplit(base_url).scheme not in {"http", "https"}:
             raise ValueError("base_url is http://host:port or https://host")
+        self._clock = clock
         self._exchange = Exchange(
             base_url,
             api_key,
@@ -54,16 +68,59 @@ class Ledger:
         first one stands. Raises LedgerUnavailable when it is not known whether the intent was
         recorded (propose the same again), CallerMistake when it is refused as it is.
         """
-        body = _body(intent)
+        body = intent_bytes(intent)
         wait_ms = _bounded(wait_ms)
         reply = await self._exchange.ask(
             "POST", "/v1/actions", query={"wait_ms": wait_ms}, body=body, wait_ms=wait_ms
         )
-        return _result(reply)
+        return read_reply(reply)
+
+    async def perform(self, intent: Intent, act: Act, *, wait_ms: int = 10_000) -> Result:
+        """Have one effect by calling `act` yourself, under the ledger: at most once, however often
+        and from wherever the same intent is performed.
+
+        `act` runs after the ledger has started an attempt for this very call, and not past its
+        deadline; it returns an Effect, or raises EffectRefused, EffectNotSent or EffectUnknown. A
+        timeout or a broken connection is unknown. Where the action is done, the recorded result
+        comes back and `act` does not run. Raises ActionRaised for any other exception of `act`,
+        OutcomeNotRecorded where the ledger could not be told, and what `propose` raises.
+        """
+        return await Performance(self._exchange, intent, act, self._clock).run(wait_ms)
+
+    def action(
+        self, intent_of: Callable[_P, Intent], *, wait_ms: int = 10_000
+    ) -> Callable[
+        [Callable[Concatenate[Call, _P], Awaitable[Effect]]],
+        Callable[_P, Coroutine[Any, Any, Result]],
+    ]:
+        """`perform` as a decorator: the function's arguments make the intent, its call the effect.
+
+        The decorated function takes the same arguments without the `Call` and returns a Result.
+        """
+
+        def decorate(
+            act: Callable[Concatenate[Call, _P], Awaitable[Effect]],
+        ) -> Callable[_P, Coroutine[Any, Any, Result]]:
+            if not inspect.iscoroutinefunction(act):
+                raise TypeError(
+                    f"{act!r} is not asynchronous; write it with async def, and call what blocks "
+                    "through asyncio.to_thread"
+                )
+
+            async def performed(*args: _P.args, **kwargs: _P.kwargs) -> Result:
+                return await self.perform(
+                    intent_of(*args, **kwargs),
+                    lambda call: act(call, *args, **kwargs),
+                    wait_ms=wait_ms,
+                )
+
+            return _named_as(performed, act)
+
+        return decorate
 
     async def get(self, key: str) -> Result:
         """How the action stands now. Raises UnknownAction."""
-        return _result(await self._exchange.ask("GET", _path(key)))
+        return read_reply(await self._exchange.ask("GET", _path(key)))
 
     async def wait(self, key: str, *, timeout_ms: int = 60_000) -> Result:
         """How the action stands when it is final or needs a person, or after `timeout_ms`.
@@ -71,10 +128,10 @@ class Ledger:
         An `Unknown` is waited for: the ledger is finding out, which may take longer than any
         caller's patience. The result then says that it is still unknown.
         """
-        give_up_at = time.monotonic() + timeout_ms / 1_000
+        give_up_at = self._clock() + timeout_ms / 1_000
         result = await self.get(key)
         while not isinstance(result, (*FINAL, NeedsReview, ApprovalExpired, Conflict)):
-            left_ms = int((give_up_at - time.monotonic()) * 1_000)
+            left_ms = int((give_up_at - self._clock()) * 1_000)
             if left_ms <= 0:
                 break
             wait_ms = _bounded(left_ms)
@@ -84,7 +141,7 @@ class Ledger:
                 query={"after_version": result.version, "wait_ms": wait_ms},
                 wait_ms=wait_ms,
             )
-            result = _result(reply)
+            result = read_reply(reply)
         return result
 
     async def cancel(self, key: str, *, reason: str | None = None) -> Result:
@@ -94,7 +151,7 @@ class Ledger:
         `already_final` when it has an outcome, and UnknownAction.
         """
         body = b"{}" if reason is None else json.dumps({"reason": reason}).encode()
-        return _result(await self._exchange.ask("POST", f"{_path(key)}/cancel", body=body))
+        return read_reply(await self._exchange.ask("POST", f"{_path(key)}/cancel", body=body))
 
     async def close(self) -> None:
         """Close all connections; idempotent."""
@@ -120,25 +177,21 @@ def _path(key: str) -> str:
     return f"/v1/actions/{quote(key, safe=':~')}"
 
 
-def _body(intent: Intent) -> bytes:
-    """The intent as JSON; what JSON cannot say is the caller's mistake, found before it is sent."""
-    try:
-        # ASCII, so that half a character reaches the ledger as what it is and is refused by name.
-        return json.dumps(intent.model_dump(exclude_none=True), allow_nan=False).encode()
-    except ValueError as error:
-        raise CallerMistake(
-            "The intent has no JSON form.",
-            hint="Leave out NaN and Infinity; write numbers that are not whole as texts.",
-            code="malformed_json",
-            status=400,
-            problems=(Trouble("/params", "not_json", str(error)),),
-        ) from None
-
-
-def _result(reply: Reply) -> Result:
-    if reply.status in {200, 201, 202}:
-        return read_result(reply.status, reply.raw)
-    problem = read_problem(reply.status, reply.raw)
-    if isinstance(problem, Conflict):
-        return problem
-    raise problem
+def _named_as(
+    performed: Callable[_P, Coroutine[Any, Any, Result]], act: Callable[..., Any]
+) -> Callable[_P, Coroutine[Any, Any, Result]]:
+    """The decorated function under the name of the plain one, without its first parameter: what
+    frameworks read to describe a tool.
+    """
+    signature = inspect.signature(act)
+    rest = list(signature.parameters.values())[1:]
+    told = {rest_of.name for rest_of in rest}
+    performed.__name__, performed.__qualname__ = act.__name__, act.__qualname__
+    performed.__doc__, performed.__module__ = act.__doc__, act.__module__
+    performed.__annotations__ = {
+        name: kind for name, kind in act.__annotations__.items() if name in told
+    } | {"return": Result}
+    performed.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=rest, return_annotation=Result
+    )
+    return performed

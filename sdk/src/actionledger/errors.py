@@ -2,6 +2,8 @@
 
     LedgerTrouble           message, hint, text_for_model
     ├── LedgerUnavailable   not reached, or not confirmed in time: the same call again is safe
+    │   └── OutcomeNotRecorded  the function ran and the ledger could not be told; reference
+    ├── ActionRaised        the function of an action raised what it does not declare; result
     ├── Unauthorized        the API key is missing, unknown or withdrawn
     ├── UnexpectedAnswer    what answered is not a ledger of this version; status
     └── CallerMistake       the request is refused as it is; code, status, problems
@@ -13,6 +15,10 @@ the results do, which is why they do not end in `Error`.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from actionledger.results import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,48 @@ class LedgerUnavailable(LedgerTrouble):
         "The action ledger did not answer in time. It is not known whether the request was "
         "recorded, so do not say that it succeeded or failed, and do not try another way."
     )
+
+
+class OutcomeNotRecorded(LedgerUnavailable):
+    """The function of an action ran, and the ledger did not confirm what it said of it.
+
+    `reference` is the provider's name for the effect where the function saw one. The ledger finds
+    out by itself; the same call again is safe.
+    """
+
+    _text = (
+        "The action was begun and what came of it could not be recorded yet. Do not say that it "
+        "failed, and do not try it another way; it is being found out."
+    )
+
+    def __init__(self, key: str, reference: str | None) -> None:
+        seen = "an effect" if reference is not None else "no answer for certain"
+        super().__init__(
+            f"The function of {key} ran and saw {seen}; the ledger did not confirm it.",
+            hint="Make the same call again later: it answers how the action stands.",
+        )
+        self.key = key
+        self.reference = reference
+
+
+class ActionRaised(LedgerTrouble):
+    """The function of an action raised something else than the outcomes it may raise.
+
+    It was begun, so it may have had its effect: the ledger was told so first. `result` is how the
+    action stands, the exception itself is the cause.
+    """
+
+    def __init__(self, result: "Result", raised: Exception) -> None:
+        super().__init__(
+            f"The function of {result.key} raised {type(raised).__name__} after it was started.",
+            hint="Look at the cause. The action counts as unknown until it is found out.",
+        )
+        self.result = result
+
+    @property
+    def text_for_model(self) -> str:
+        """What a model may be told: what the result says."""
+        return self.result.text_for_model
 
 
 class Unauthorized(LedgerTrouble):

@@ -22,6 +22,9 @@ CONNECT_S: Final = 5.0
 ANSWER_S: Final = 15.0
 """How long an answer may take beyond the time that the request itself asked to wait."""
 
+LOST: Final[tuple[type[Exception], ...]] = (TimeoutError, OSError, httpx.TransportError)
+"""What a call to a provider raises when its answer is lost on the way."""
+
 _AGAIN: Final = frozenset({408, 429, 502, 503, 504})
 _SAFE: Final = "Make the same call again: the key follows from what is asked, so it is safe."
 

@@ -4,6 +4,7 @@ Guarantees that an answer is read once, into exactly one result or one exception
 nobody knows here changes nothing. Called by the client.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -20,6 +21,7 @@ from actionledger.errors import (
     UnexpectedAnswer,
     UnknownAction,
 )
+from actionledger.exchange import Reply
 
 INTEGER_MAX: Final = 2**53 - 1
 
@@ -56,6 +58,18 @@ class Intent(BaseModel):
     step_ms: int | None = None
 
 
+class Start(BaseModel):
+    """The attempt that the asking call may make now, once; times count from when it asked first."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    attempt: int
+    fencing_token: int
+    provider_key: str
+    deadline_ms: int
+    lease_ms: int
+
+
 class _Answer(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -73,6 +87,7 @@ class _Action(_Answer):
     attempts: int | None = None
     next_check_at: int | None = None
     replayed: bool | None = None
+    start: Start | None = None
 
 
 class _Trouble(_Answer):
@@ -166,6 +181,47 @@ _OTHER_VERSION: Final = (
     "Check the address, and that ledger and client are of the same release. The same call again is "
     "safe."
 )
+
+
+def intent_bytes(intent: Intent, caller: Mapping[str, JsonValue] | None = None) -> bytes:
+    """The intent as JSON; what JSON cannot say is the caller's mistake, found before it is sent.
+
+    `caller` is the offer of a call that performs the action itself. Raises CallerMistake.
+    """
+    body = intent.model_dump(exclude_none=True)
+    if caller is not None:
+        body["caller"] = dict(caller)
+    try:
+        # ASCII, so that half a character reaches the ledger as what it is and is refused by name.
+        return json.dumps(body, allow_nan=False).encode()
+    except ValueError as error:
+        raise CallerMistake(
+            "The intent has no JSON form.",
+            hint="Leave out NaN and Infinity; write numbers that are not whole as texts.",
+            code="malformed_json",
+            status=400,
+            problems=(Trouble("/params", "not_json", str(error)),),
+        ) from None
+
+
+def read_reply(reply: Reply) -> r.Result:
+    """The result that an answer says; raises LedgerTrouble for every other one."""
+    if reply.status in {200, 201, 202}:
+        return read_result(reply.status, reply.raw)
+    problem = read_problem(reply.status, reply.raw)
+    if isinstance(problem, r.Conflict):
+        return problem
+    raise problem
+
+
+def read_start(reply: Reply) -> Start | None:
+    """The attempt that an answer lets the asking call make, or None."""
+    if reply.status not in {200, 201}:
+        return None
+    try:
+        return _Action.model_validate_json(reply.raw).start
+    except ValidationError:
+        return None
 
 
 def read_result(status: int, raw: bytes) -> r.Result:

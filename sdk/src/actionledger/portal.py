@@ -1,0 +1,65 @@
+"""For programs without an event loop: every asynchronous call of the client as a plain one.
+
+There is one implementation, and this is a way into it: a loop in a thread of its own. Guarantees
+that a call returns what the asynchronous one returns and raises what it raises, and that everything
+entered is left in reverse when the portal closes. Must never be used from inside a running loop.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class Portal:
+    """Use it as `with Portal() as portal`; it can be called from any number of threads."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="actionledger-portal", daemon=True)
+        self._entered = AsyncExitStack()
+
+    def call(
+        self,
+        function: Callable[_P, Coroutine[Any, Any, _T]],
+        /,
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _T:
+        """Wait for what an asynchronous function returns. An interrupt cancels it."""
+        running = asyncio.run_coroutine_threadsafe(function(*args, **kwargs), self._loop)
+        try:
+            return running.result()
+        except BaseException:
+            running.cancel()
+            raise
+
+    def enter(self, context: AbstractAsyncContextManager[_T]) -> _T:
+        """Enter an asynchronous context for as long as the portal is open."""
+        return self.call(self._entered.enter_async_context, context)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self.call(self._entered.aclose)
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
