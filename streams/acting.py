@@ -8,7 +8,7 @@ twice, never returns) is an answer here. Called by the executor, once for every 
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -38,6 +38,7 @@ class _LastCheck:
     assignment: Assignment
     request: RecordedRequest
     margin_ms: int
+    is_held: Callable[[AttemptStarted], bool]
     has_passed: bool = False
     was_asked_again: bool = False
 
@@ -53,15 +54,26 @@ class _LastCheck:
         self.has_passed = True
 
     def objection(self) -> str | None:
-        """Why not, or None."""
+        """Why not, or None. A hold counts from when it is published: the ledger has not adopted it
+        yet, or it would not have started this.
+        """
+        if self.is_held(self.assignment.start):
+            return "held"
         return objection(self.assignment, self.request, mono_ms(), margin_ms=self.margin_ms)
 
 
 async def act(
-    assignment: Assignment, request: RecordedRequest, performer: port.Performer, *, margin_ms: int
+    assignment: Assignment,
+    request: RecordedRequest,
+    performer: port.Performer,
+    *,
+    margin_ms: int,
+    is_held: Callable[[AttemptStarted], bool],
 ) -> i.Report | i.Decline:
-    """Make the one call that a start allows. Raises nothing but cancellation."""
-    check = _LastCheck(assignment, request, margin_ms)
+    """Make the one call that a start allows, unless `is_held` tells that an operator holds it.
+    Raises nothing but cancellation.
+    """
+    check = _LastCheck(assignment, request, margin_ms, is_held)
     try:
         early = check.objection()
         if early is not None:

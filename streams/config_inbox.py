@@ -15,7 +15,7 @@ from ledger.log.port import Record
 from ledger.log.reading import read_up_to
 from ledger.log.topics import Topic
 from ledger.log.trouble import TruncatedLogError
-from streams.deciding import is_adoptable
+from streams.deciding import is_adoptable_catalogue
 
 PLACE = (Topic.CONFIG.value, 0)
 
@@ -52,10 +52,10 @@ class ConfigInbox:
         async for records in read_up_to(self._reader, begins, {PLACE: end}):
             self._take(records)
 
-    def has_adoptable(self) -> bool:
-        """Whether a version is there that owners adopt."""
+    def has_catalogue(self) -> bool:
+        """Whether a catalogue is there that owners adopt; before that they can decide nothing."""
         given = (read_input(record) for record in self._records)
-        return any(isinstance(one, Publish) and is_adoptable(one) for one in given)
+        return any(isinstance(one, Publish) and is_adoptable_catalogue(one) for one in given)
 
     def _take(self, records: Iterable[Record]) -> None:
         for record in records:

@@ -16,11 +16,15 @@ from contextlib import AsyncExitStack
 
 from ledger.core import inputs as i
 from ledger.core.errors import LedgerError
+from ledger.core.facts import AttemptStarted
+from ledger.core.holds import holding
+from ledger.core.ids import ActionKey
 from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.envelope import outgoing
-from ledger.log.follow import operations_of_published
+from ledger.log.fold import Begin
 from ledger.log.kafka import KafkaLog
 from ledger.log.port import AppendUnknownError
+from ledger.log.published import CONFIG_PLACE, Published
 from ledger.log.reading import read_up_to
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
@@ -76,9 +80,9 @@ class Executor:
         slots: int = SLOTS_DEFAULT,
         margin_ms: int = MARGIN_MS_DEFAULT,
         skew_ms: int = SKEW_MS_DEFAULT,
-        begin_at: Mapping[int, tuple[int, int]] | None = None,
+        begin_at: Mapping[int, Begin] | None = None,
     ) -> None:
-        """`begin_at` gives, by partition, a ledger offset and the epoch known there; without it the
+        """`begin_at` gives, by partition, a ledger offset and what is known there; without it the
         ledger is read from its beginning.
         """
         self._log = log
@@ -111,8 +115,10 @@ class Executor:
                 try:
                     async with asyncio.TaskGroup() as beside:
                         offering = beside.create_task(self._offer(stop))
+                        hearing = beside.create_task(self._follow_config(stop))
                         await self._follow(stop, calls, beat)
                         offering.cancel()
+                        hearing.cancel()
                 except* Exception as failure:  # noqa: BLE001 - raised again, after the calls
                     trouble = failure
                 await self._withdraw(calls, is_reading=trouble is None)
@@ -120,15 +126,42 @@ class Executor:
                 raise trouble
 
     async def _open(self, opened: AsyncExitStack) -> None:
-        operations = await operations_of_published(self._log, frozenset(self._performers))
+        operations = await self._read_config(opened)
         self._hands = Hands(self.incarnation, operations, self._slots)
-        for partition, (offset, epoch) in self._begin_at.items():
-            self._hands.begin(partition, next_offset=offset, epoch=epoch)
+        for partition, begin in self._begin_at.items():
+            self._hands.begin(partition, next_offset=begin.next_offset, epoch=begin.epoch)
         # What is said here counts once by what it says: another producer may repeat it.
         self._appender = SteadyAppender(self._log.appender)
         opened.push_async_callback(self._appender.close)
         self._reader = await self._log.reader(self._positions())
         opened.push_async_callback(self._reader.close)
+
+    async def _read_config(self, opened: AsyncExitStack) -> tuple[str, ...]:
+        """Read what is published to its end; the operations that run on the providers here."""
+        reader = await self._log.reader({CONFIG_PLACE: 0})
+        opened.push_async_callback(reader.close)
+        self._config_reader, self._published = reader, Published()
+        ends = await reader.end_offsets([CONFIG_PLACE])
+        async for records in read_up_to(reader, {CONFIG_PLACE: 0}, ends):
+            for record in records:
+                self._published.feed(record)
+        catalogue = self._published.catalogue
+        operations = () if catalogue is None else catalogue.operations
+        return tuple(sorted({one.name for one in operations if one.provider in self._performers}))
+
+    async def _follow_config(self, stop: asyncio.Event) -> None:
+        """Hear of holds as they are published: before the ledger adopts them, and until it does."""
+        while not stop.is_set():
+            for record in await self._config_reader.read(timeout_ms=READ_MS):
+                self._published.feed(record)
+
+    def _is_held(self, start: AttemptStarted) -> bool:
+        """Whether an operator has published that this start is not to be."""
+        holds = self._published.holds
+        if not holds:
+            return False
+        key = ActionKey.parse(start.action)
+        return holding(holds, start.provider, key.tenant, key.operation) is not None
 
     def _positions(self) -> dict[tuple[str, int], int]:
         return {
@@ -257,7 +290,13 @@ class Executor:
         self._waiting += 1
         async with self._calls[start.provider]:
             self._waiting -= 1
-            answer = await act(assignment, request, performer, margin_ms=self._margin_ms)
+            answer = await act(
+                assignment,
+                request,
+                performer,
+                margin_ms=self._margin_ms,
+                is_held=self._is_held,
+            )
         crash_point("answer_read")
         await self._tell(assignment, answer)
         self.acted_count += 1

@@ -84,6 +84,9 @@ def _show_answer(console: "Console", answer: "Mapping[str, Any]") -> None:
     for name in ("reference", "code", "review", "proof"):
         if answer.get(name):
             console.print(f"  {name:<10} {answer[name]}", markup=False, soft_wrap=True)
+    if held := answer.get("held"):
+        told = f"by {held['by']}" + (f": {held['reason']}" if held.get("reason") else "")
+        console.print(f"  held       {told}", markup=False, soft_wrap=True)
     if answer.get("ledger"):
         place = answer["ledger"]
         console.print(f"  ledger     {place['partition']}:{place['offset']}")
@@ -172,6 +175,7 @@ def _show_action(console: "Console", found: "Mapping[str, Any]") -> None:
         ("code", action["code"]),
         ("review", action["review"]),
         ("next due", _when(action["next_due_at"])),
+        ("held", held_line(action["held"])),
         ("asked by", action["principal"]),
         ("hash", action["request_hash"]),
     )
@@ -194,6 +198,15 @@ def _show_action(console: "Console", found: "Mapping[str, Any]") -> None:
             f"{cause['topic']} {cause['partition']}:{cause['offset']}",
         )
     console.print(table)
+
+
+def held_line(held: "Mapping[str, Any] | None") -> str | None:
+    """By whom an action is held, and why; None where nobody holds it."""
+    if held is None:
+        return None
+    named = ", ".join(f"{name} {value}" for name, value in held["scope"].items()) or "everything"
+    reason = f": {held['reason']}" if held.get("reason") else ""
+    return f"by {held['by']} since {clock(held['since'])} ({named}){reason}"
 
 
 def _amount(minor: int | None, currency: str | None) -> str | None:
@@ -229,10 +242,11 @@ def why(
     if (key is None) == (cause is None):
         raise UsageError("Name one thing.", hint="Give an action key, or --cause topic/0/0.")
     place = None if cause is None else _place(cause)
-    answers = asyncio.run(_answers(settings(), key, place))
+    answers, held = asyncio.run(_answers(settings(), key, place))
     if not answers:
         _unknown_action(key if key is not None else str(cause))
-    out.answer({"inputs": answers}, lambda console: _show_why(console, answers))
+    result = {"inputs": answers} if held is None else {"inputs": answers, "held": held}
+    out.answer(result, lambda console: _show_why(console, answers, held))
 
 
 def _place(text: str) -> "Place":
@@ -247,8 +261,10 @@ def _place(text: str) -> "Place":
 
 async def _answers(
     settings: "Settings", key: str | None, place: "Place | None"
-) -> list[dict[str, Any]]:
-    """Each input with what it said and what came of it, in the order of the ledger."""
+) -> "tuple[list[dict[str, Any]], Mapping[str, Any] | None]":
+    """Each input with what it said and what came of it, in the order of the ledger; and the hold
+    that keeps the action from starting.
+    """
     from gateway.cli.reading import content_of, records_at
     from gateway.wiring.installation import open_log, open_pool
     from projections.queries import Queries
@@ -261,6 +277,7 @@ async def _answers(
             if key is not None
             else await queries.why_input(ALL, *(place or ("", 0, 0)))
         )
+        action = None if key is None else await queries.action(ALL, key)
     causes = [(one.cause.topic, one.cause.partition, one.cause.offset) for one in found]
     records = await records_at(open_log(settings, "cli"), causes)
     answers: dict[tuple[int, int], dict[str, Any]] = {}
@@ -282,10 +299,14 @@ async def _answers(
             },
         )
         answer["became"].append({"reason": one.reason, "details": one.details})
-    return list(answers.values())
+    return list(answers.values()), None if action is None else action.held
 
 
-def _show_why(console: "Console", answers: "Sequence[Mapping[str, Any]]") -> None:
+def _show_why(
+    console: "Console",
+    answers: "Sequence[Mapping[str, Any]]",
+    held: "Mapping[str, Any] | None",
+) -> None:
     from gateway.cli.reading import fact_line, say
 
     for one in answers:
@@ -307,6 +328,8 @@ def _show_why(console: "Console", answers: "Sequence[Mapping[str, Any]]") -> Non
                 markup=False,
                 soft_wrap=True,
             )
+    if held is not None:
+        console.print(f"   … held {held_line(held)}", style="yellow", markup=False, soft_wrap=True)
 
 
 def unknowns(

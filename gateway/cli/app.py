@@ -13,6 +13,7 @@ from gateway.cli import (
     catalogue,
     checking,
     doctor,
+    holds,
     keys,
     local,
     log,
@@ -44,7 +45,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for group in (local, story, actions, log, checking, topics, catalogue, keys, doctor, process):
+for group in (
+    local,
+    story,
+    actions,
+    log,
+    checking,
+    topics,
+    catalogue,
+    holds,
+    keys,
+    doctor,
+    process,
+):
     group.add_to(app)
 version.add_to(app)
 

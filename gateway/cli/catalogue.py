@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(help="The catalogue of operations: check it, publish it.", no_args_is_help=True)
 
-ADOPTED_SECONDS_MAX = 30.0
-LOOK_SECONDS = 0.1
+ADOPTED_MS_MAX = 30_000
 
 File = Annotated[
     Path,
@@ -78,12 +77,18 @@ def publish(file: File, as_json: Json = False) -> None:
             lambda console: _show_mistakes(console, file, mistakes),
             Exit.REFUSED,
         )
-    published, adopted = asyncio.run(_publish(settings(), text, content_hash))
-    result = {"content_hash": content_hash, "published": published, "adopted": adopted}
+    published, waiting = asyncio.run(_publish(settings(), text))
+    result = {
+        "content_hash": content_hash,
+        "published": published,
+        "adopted": not waiting,
+        "not_adopted": waiting,
+    }
     said = "Published and adopted" if published else "In force already"
-    if not adopted:
-        said = "Published; not adopted by every partition yet: is the processor running?"
-    code = Exit.OK if adopted else Exit.TROUBLE
+    if waiting:
+        missing = ", ".join(map(str, waiting))
+        said = f"Published; not adopted by partition {missing} yet: is the processor running?"
+    code = Exit.TROUBLE if waiting else Exit.OK
     out.answer(result, lambda console: console.print(f"{said}. {content_hash}"), code)
 
 
@@ -96,25 +101,14 @@ def _show_mistakes(console: "Console", file: Path, mistakes: "tuple[Mistake, ...
         console.print(f"{file}:{one.line}: {one.message}", soft_wrap=True, markup=False)
 
 
-async def _publish(settings: "Settings", text: str, content_hash: str) -> tuple[bool, bool]:
-    """Whether it was published now, and whether all partitions have it in time."""
-    from gateway.wiring.installation import open_log, open_pool
+async def _publish(settings: "Settings", text: str) -> tuple[bool, tuple[int, ...]]:
+    """Whether it was published now, and the partitions that do not have it in time."""
+    from gateway.wiring.installation import folds_at, open_log
     from gateway.wiring.publishing import publish_catalogue
-    from ledger.log.follow import genesis_of
-    from projections.queries import Queries
+    from ledger.log.adoption import await_adopted
 
-    log = open_log(settings, "cli")
-    genesis = await genesis_of(log)
-    appended = await publish_catalogue(log, text)
-    async with await open_pool(settings) as pool:
-        queries = Queries(pool)
-        try:
-            async with asyncio.timeout(ADOPTED_SECONDS_MAX):
-                while True:
-                    offsets = await queries.offsets()
-                    having = [one for one in offsets.values() if one.adopted_hash == content_hash]
-                    if len(having) == genesis.partitions:
-                        return appended is not None, True
-                    await asyncio.sleep(LOOK_SECONDS)
-        except TimeoutError:
-            return appended is not None, False
+    log = open_log(settings, "operator")
+    offset, was_published = await publish_catalogue(log, text)
+    folds = await folds_at(settings, log)
+    waiting = await await_adopted(log, folds, offset, timeout_ms=ADOPTED_MS_MAX)
+    return was_published, waiting

@@ -9,11 +9,9 @@ import logging
 from typing import Final
 
 from gateway.wiring.life import Life
-from ledger.core.catalogue import Catalogue, parse_catalogue
-from ledger.core.inputs import Publish
-from ledger.log.envelope import read_input
+from ledger.core.catalogue import Catalogue
 from ledger.log.kafka import KafkaLog
-from ledger.log.topics import Topic
+from ledger.log.published import CONFIG_PLACE, Published
 
 logger = logging.getLogger("actionledger.process")
 
@@ -22,26 +20,17 @@ READ_MS: Final = 300
 
 async def stop_when_catalogue_changes(log: KafkaLog, known: Catalogue | None, life: Life) -> None:
     """Follow the config topic until the process stops; ask it to when a new version is there."""
-    place = (Topic.CONFIG.value, 0)
-    reader = await log.reader({place: 0})
+    reader = await log.reader({CONFIG_PLACE: 0})
     try:
-        end = (await reader.end_offsets([place]))[place]
-        in_use = newest = None if known is None else known.content_hash
-        read_to = 0
+        end = (await reader.end_offsets([CONFIG_PLACE]))[CONFIG_PLACE]
+        published, in_use = Published(), None if known is None else known.content_hash
         while not life.stop.is_set():
             for record in await reader.read(timeout_ms=READ_MS):
-                given = read_input(record)
-                read_to = record.offset + 1
-                if isinstance(given, Publish) and is_catalogue(given.content):
-                    newest = given.content_hash
+                published.feed(record)
+            newest = None if published.catalogue is None else published.catalogue.content_hash
             # Before that, what was read may be history.
-            if newest != in_use and read_to >= end:
+            if newest != in_use and published.next_offset >= end:
                 logger.info("catalogue_changed", extra={"hash": newest})
                 life.ask_to_stop()
     finally:
         await reader.close()
-
-
-def is_catalogue(text: str) -> bool:
-    """Whether owners will adopt it."""
-    return isinstance(parse_catalogue(text), Catalogue)

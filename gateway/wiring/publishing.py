@@ -10,9 +10,8 @@ from ledger.core.catalogue import Catalogue, Mistake, parse_catalogue
 from ledger.core.errors import LedgerError
 from ledger.core.inputs import Publish
 from ledger.log.envelope import outgoing
-from ledger.log.follow import published_catalogue
 from ledger.log.kafka import KafkaLog
-from ledger.log.port import Appended
+from ledger.log.published import read_published
 from ledger.log.topics import Topic
 
 
@@ -41,15 +40,17 @@ def checked_catalogue(text: str) -> Catalogue:
     raise CatalogueRefusedError(parsed)
 
 
-async def publish_catalogue(log: KafkaLog, text: str) -> Appended | None:
-    """Publish a text unless it is the newest already; where it landed, or None.
+async def publish_catalogue(log: KafkaLog, text: str) -> tuple[int, bool]:
+    """Publish a text unless it is the newest already; its offset on the config topic, and whether
+    it was published now.
 
     Raises CatalogueRefusedError, AppendUnknownError, LogUnreachableError.
     """
     catalogue = checked_catalogue(text)
-    newest = await published_catalogue(log)
-    if newest is not None and newest.content_hash == catalogue.content_hash:
-        return None
+    published = await read_published(log)
+    newest, offset = published.catalogue, published.catalogue_offset
+    if newest is not None and offset is not None and newest.content_hash == catalogue.content_hash:
+        return offset, False
     record = outgoing(
         Publish(kind="catalogue", content=text, content_hash=catalogue.content_hash),
         stream="catalogue",
@@ -62,4 +63,4 @@ async def publish_catalogue(log: KafkaLog, text: str) -> Appended | None:
         (appended,) = await appender.append(Topic.CONFIG, 0, [record])
     finally:
         await appender.close()
-    return appended
+    return appended.offset, True

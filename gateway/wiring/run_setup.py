@@ -36,8 +36,8 @@ async def _set_up_log(log: KafkaLog, settings: Settings) -> None:
     )
     logger.info("topics_applied", extra={"generation": generation})
     if await published_catalogue(log) is None:
-        published = await publish_catalogue(log, default_catalogue())
-        logger.info("catalogue_published", extra={"offset": published and published.offset})
+        offset, _ = await publish_catalogue(log, default_catalogue())
+        logger.info("catalogue_published", extra={"offset": offset})
 
 
 async def _set_up_tables(settings: Settings) -> None:

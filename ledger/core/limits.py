@@ -91,6 +91,10 @@ PARAMETERS_MAX = 64
 CHOICES_MAX = 64
 """Values a parameter may be limited to; principals, and other short lists of one operation."""
 
+HOLDS_MAX = 128
+"""Holds in force at once: each opening of an epoch tells them all, and people have to oversee them.
+"""
+
 MISTAKES_MAX = 50
 """Mistakes named at once for one catalogue."""
 

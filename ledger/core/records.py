@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Literal, assert_never
 
 from ledger.core.facts import Fact
+from ledger.core.holds import Holds
 from ledger.core.rejections import Refused, Unchanged
 from ledger.core.wire import Count, Milliseconds, Text, Wire
 
@@ -23,9 +24,11 @@ class Genesis(Wire):
 
 
 class Adopted(Wire):
-    """A version of a kind of configuration that holds in this partition from here on."""
+    """A version of a kind of configuration that holds in this partition from here on; of a hold or
+    a release, the order itself.
+    """
 
-    kind: Literal["catalogue"]
+    kind: Literal["catalogue", "hold", "release"]
     content: str
     content_hash: Text
     offset: Count
@@ -33,13 +36,14 @@ class Adopted(Wire):
 
 class EpochOpened(Wire):
     """A new owner of the partition. Accepted only if it is exactly the next epoch at exactly its
-    place.
+    place. It tells the configuration in force; None where there is nothing to tell.
     """
 
     at: Count
     epoch: Count
     nonce: Text
     adopted: Adopted | None = None
+    holds: Holds | None = None
 
 
 class Cause(Wire):

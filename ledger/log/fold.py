@@ -7,8 +7,10 @@ never skipped.
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ledger.core.evolve import Place, evolve
+from ledger.core.holds import Holds, after_order, parse_order
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.records import (
     Adopted,
@@ -24,12 +26,20 @@ from ledger.log.envelope import read_ledger
 from ledger.log.port import Record
 
 
+class Begin(NamedTuple):
+    """Where a reader of a partition may begin, and what it has to know there."""
+
+    next_offset: int
+    epoch: int
+    holds: Holds = ()
+
+
 @dataclass(slots=True)
 class PartitionFold:
     """Where a reader stands in one partition: all that decides whether the next record counts.
 
     `positions` holds, by inbox topic, the offset of the next input to decide; `decided_at` is the
-    last log time.
+    last log time; `adopted` is the catalogue in force.
     """
 
     partition: int
@@ -39,8 +49,13 @@ class PartitionFold:
     next_offset: int = 0
     decided_at: int = 0
     adopted: Adopted | None = None
+    holds: Holds = ()
     positions: dict[str, int] = field(default_factory=dict)
     void_count: int = 0
+
+    def begin(self, begin: Begin) -> None:
+        """Read on from there."""
+        self.next_offset, self.epoch, self.holds = begin
 
     def feed(self, record: Record) -> LedgerRecord | None:
         """Take the next record; the record itself if it counts, None if it is void.
@@ -78,6 +93,7 @@ class PartitionFold:
             case EpochOpened():
                 self.epoch = read.epoch
                 self.adopted = read.adopted or self.adopted
+                self.holds = self.holds if read.holds is None else read.holds
             case Decision():
                 invariant(read.decided_at >= self.decided_at, "log time does not run back")
                 self.decided_at = read.decided_at
@@ -85,7 +101,18 @@ class PartitionFold:
                 expected = self.positions.get(cause.topic, 0)
                 invariant(cause.offset >= expected, "an input is decided once")
                 self.positions[cause.topic] = cause.offset + 1
-                self.adopted = read.adopted or self.adopted
+                if read.adopted is not None and read.adopted.kind == "catalogue":
+                    self.adopted = read.adopted
+                elif read.adopted is not None:
+                    self.holds = holds_after(self.holds, read.adopted, read.decided_at)
+
+
+def holds_after(holds: Holds, adopted: Adopted, decided_at: int) -> Holds:
+    """The holds in force after an adopted order; it was in order when it was adopted."""
+    order = parse_order(adopted.content)
+    invariant(order is not None, "an adopted order no longer parses")
+    assert order is not None  # noqa: S101 - for the type checker; the line above survives -O
+    return after_order(holds, adopted.kind, order, at=decided_at, offset=adopted.offset)
 
 
 def fold_decision(stream: Stream, decision: Decision) -> Stream:

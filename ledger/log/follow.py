@@ -5,39 +5,17 @@ Nothing here decides: what a partition has adopted is in its own ledger. Called 
 processes.
 """
 
-from ledger.core.catalogue import Catalogue, parse_catalogue
-from ledger.core.inputs import Publish
+from ledger.core.catalogue import Catalogue
 from ledger.core.records import Genesis
 from ledger.log.admin import check_counts, read_genesis
-from ledger.log.envelope import read_input
 from ledger.log.kafka import KafkaLog
-from ledger.log.reading import read_up_to
+from ledger.log.published import read_published
 from ledger.log.topics import Topic
 
 
 async def published_catalogue(log: KafkaLog) -> Catalogue | None:
     """The newest valid catalogue on the config topic, or None where none was published."""
-    place = (Topic.CONFIG.value, 0)
-    reader = await log.reader({place: 0})
-    newest: Catalogue | None = None
-    try:
-        ends = await reader.end_offsets([place])
-        async for records in read_up_to(reader, {place: 0}, ends):
-            for record in records:
-                given = read_input(record)
-                if isinstance(given, Publish):
-                    parsed = parse_catalogue(given.content)
-                    newest = parsed if isinstance(parsed, Catalogue) else newest
-    finally:
-        await reader.close()
-    return newest
-
-
-async def operations_of_published(log: KafkaLog, providers: frozenset[str]) -> tuple[str, ...]:
-    """Names of the published operations that run on the given providers."""
-    catalogue = await published_catalogue(log)
-    operations = () if catalogue is None else catalogue.operations
-    return tuple(sorted({one.name for one in operations if one.provider in providers}))
+    return (await read_published(log)).catalogue
 
 
 async def genesis_of(log: KafkaLog) -> Genesis:

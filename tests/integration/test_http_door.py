@@ -366,7 +366,7 @@ async def test_a_door_that_starts_later_answers_from_the_read_model(
     await until_in_read_model(door, key, "completed")
     async with asyncpg.create_pool(door.settings.database_url, min_size=0, max_size=1) as pool:
         offsets = await Queries(pool).offsets()
-    begin_at = {part: (one.next_offset, one.epoch) for part, one in offsets.items()}
+    begin_at = {part: one.begin for part, one in offsets.items()}
     async with gateway(door.settings, begin_at=begin_at) as (app, client):
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://second") as http:

@@ -23,6 +23,7 @@ from gateway.wiring.publishing import (
     default_catalogue,
     publish_catalogue,
 )
+from ledger.log.fold import Begin
 from ledger.log.follow import genesis_of, published_catalogue
 from projections.projector import Projector
 from tests.servers import Addresses
@@ -68,10 +69,10 @@ async def test_a_catalogue_is_published_once_and_never_with_a_mistake(settings: 
     """What is in force is not published again, and a text with a mistake reaches no topic."""
     await set_up(settings)
     log = open_log(settings, "test")
-    assert await publish_catalogue(log, default_catalogue()) is None
+    assert await publish_catalogue(log, default_catalogue()) == (0, False)
     with pytest.raises(CatalogueRefusedError, match="line"):
         await publish_catalogue(log, "[[operation]]\nname = 1\n")
-    assert await publish_catalogue(log, f"{default_catalogue()}\n# more\n") is not None
+    assert await publish_catalogue(log, f"{default_catalogue()}\n# more\n") == (1, True)
 
 
 async def test_processes_begin_where_the_tables_are(settings: Settings) -> None:
@@ -82,7 +83,7 @@ async def test_processes_begin_where_the_tables_are(settings: Settings) -> None:
     async with await open_pool(settings) as pool:
         assert await begin_at(log, pool, genesis) == {}
         await Projector(log, pool, range(2)).run_until({0: 1, 1: 1})
-        assert await begin_at(log, pool, genesis) == {0: (1, 0), 1: (1, 0)}
+        assert await begin_at(log, pool, genesis) == {0: Begin(1, 0), 1: Begin(1, 0)}
     away = replace(settings, database_url="postgresql://127.0.0.1:1/nowhere")
     async with await open_pool(away) as pool:
         assert await begin_at(log, pool, genesis) == {}

@@ -6,8 +6,10 @@ none tries once, ever. Time and attempts lead to a person, never to failed.
 """
 
 from enum import StrEnum
+from typing import assert_never
 
 from ledger.core.catalogue import Operation
+from ledger.core.config import Config
 from ledger.core.decide.draft import Draft
 from ledger.core.facts import (
     ActionExpired,
@@ -38,6 +40,13 @@ class Bar(StrEnum):
     ATTEMPTS = "attempts_exhausted"
     KEY_WINDOW = "key_window_closed"
     DECLINES = "declines_exhausted"
+
+
+class Turn(StrEnum):
+    """What an action does instead of what it waits for, because a hold came or went."""
+
+    ASK = "ask"
+    TRY = "try"
 
 
 def bar(action: Action, operation: Operation, at: int) -> Bar | None:
@@ -76,10 +85,12 @@ def key_window_closes_at(action: Action, operation: Operation) -> int | None:
 
 def start(draft: Draft, key: str, operation: Operation) -> None:
     """Spend the offer at hand on the next attempt, write-ahead. Does nothing where the offer does
-    not fit or a bar stands.
+    not fit, an operator holds it, or a bar stands.
     """
     action, offer = draft.action(key), draft.offer
     if offer is None or offer.operation != action.request.operation:
+        return
+    if draft.config.hold_on(action) is not None:
         return
     if draft.now > offer.until_at or draft.now < offer.appended_at:
         return
@@ -204,7 +215,8 @@ def find_out(draft: Draft, key: str) -> None:
     """An action became or stays unknown and waits for nothing: decide how its answer will be found.
 
     The same key again is the strongest question a keyed provider can be asked, but it can make the
-    effect; so a lookup comes first, then attempt and lookup in turn.
+    effect; so a lookup comes first, then attempt and lookup in turn; while attempts are held,
+    lookups as long as there are any.
     """
     action = draft.action(key)
     if action.status is not Status.UNKNOWN or action.timer or action.lookup:
@@ -213,10 +225,14 @@ def find_out(draft: Draft, key: str) -> None:
     if operation is None:
         review(draft, key, "operation_withdrawn")
         return
-    wait_ms = _backoff_ms(action, operation, action.counted_attempts)
-    asked_since_attempt = action.lookups_asked >= action.counted_attempts
-    if asked_since_attempt or not operation.lookups:
-        due_at = draft.now + wait_ms
+    if action.performer == "caller" and operation.lookups:
+        # Whether the caller ever comes back is nobody's to know: the provider is asked meanwhile.
+        ask_later_or_review(draft, key, operation)
+        return
+    is_next = _asked_since_attempt(action) or not operation.lookups
+    is_held = draft.config.hold_on(action) is not None
+    if is_next and not (is_held and _has_lookups_left(action, operation)):
+        due_at = draft.now + _backoff_ms(action, operation, action.counted_attempts)
         if bar(action, operation, due_at) is None:
             timer = TimerSet(action=key, version=draft.version(key), purpose="retry", due_at=due_at)
             draft.add(timer)
@@ -231,13 +247,58 @@ def ask_later_or_review(draft: Draft, key: str, operation: Operation) -> None:
     for ever.
     """
     action = draft.action(key)
-    rungs = len(operation.lookups)
-    is_left = action.lookups_asked < rungs + LOOKUPS_UNANSWERED_MAX
-    if action.lookups_answered < rungs and is_left:
-        due_at = draft.now + operation.lookups[min(action.lookups_asked, rungs - 1)]
+    if _has_lookups_left(action, operation):
+        rung = min(action.lookups_asked, len(operation.lookups) - 1)
+        due_at = draft.now + operation.lookups[rung]
         draft.add(TimerSet(action=key, version=draft.version(key), purpose="lookup", due_at=due_at))
     elif action.status is not Status.NEEDS_REVIEW:
         review(draft, key, "lookups_exhausted" if operation.lookups else "no_way_to_find_out")
+
+
+def _has_lookups_left(action: Action, operation: Operation) -> bool:
+    rungs = len(operation.lookups)
+    is_left = action.lookups_asked < rungs + LOOKUPS_UNANSWERED_MAX
+    return action.lookups_answered < rungs and is_left
+
+
+def _asked_since_attempt(action: Action) -> bool:
+    return action.lookups_asked >= action.counted_attempts
+
+
+def turn(action: Action, config: Config, now: int) -> Turn | None:
+    """What an action that waits is to do instead, because a hold came or went, or None: lookups
+    while its next attempt is held, that attempt again when nothing holds it any more.
+    """
+    timer, operation = action.timer, config.operation(*_asked_for(action))
+    if action.status is not Status.UNKNOWN or timer is None or operation is None:
+        return None
+    if action.performer == "caller":
+        return None
+    is_held = config.hold_on(action) is not None
+    if timer.purpose == "retry":
+        is_due = is_held and timer.due_at <= now
+        return Turn.ASK if is_due and _has_lookups_left(action, operation) else None
+    if is_held or not _asked_since_attempt(action):
+        return None
+    due_at = now + _backoff_ms(action, operation, action.counted_attempts)
+    return Turn.TRY if bar(action, operation, due_at) is None else None
+
+
+def take_turn(draft: Draft, key: str, operation: Operation, turned: Turn) -> None:
+    """Set the timer that `turn` calls for."""
+    match turned:
+        case Turn.ASK:
+            ask_later_or_review(draft, key, operation)
+        case Turn.TRY:
+            action = draft.action(key)
+            wait_ms = _backoff_ms(action, operation, action.counted_attempts)
+            try_again(draft, key, operation, wait_ms)
+        case _:
+            assert_never(turned)
+
+
+def _asked_for(action: Action) -> tuple[str, int]:
+    return action.request.operation, action.request.version
 
 
 def ask(draft: Draft, key: str) -> None:
@@ -293,8 +354,10 @@ def due_at(action: Action, now: int, *, skew_ms: int) -> int | None:
 
 
 def awaits_offer(action: Action, now: int) -> bool:
-    """Whether only an executor's capacity is missing for the next start."""
-    if action.running is not None:
+    """Whether only an executor's capacity is missing for the next start, and that nobody holds
+    it.
+    """
+    if action.running is not None or action.performer == "caller":
         return False
     if action.status is Status.READY:
         return action.timer is None or action.timer.due_at <= now
@@ -302,3 +365,20 @@ def awaits_offer(action: Action, now: int) -> bool:
     if action.status is not Status.UNKNOWN or timer is None:
         return False
     return timer.purpose == "retry" and timer.due_at <= now
+
+
+def awaits_caller(action: Action, now: int) -> bool:
+    """Whether the next start is its caller's to make, as soon as it offers again.
+
+    Of an unknown action the provider has been asked since the last attempt: what it said may have
+    settled it, and the same key again could make the effect.
+    """
+    if action.performer != "caller" or action.running is not None:
+        return False
+    if action.status is Status.READY:
+        return action.timer is None or action.timer.due_at <= now
+    if action.status is not Status.UNKNOWN or action.lookup is not None:
+        return False
+    if action.timer is not None and action.timer.purpose == "retry":
+        return action.timer.due_at <= now
+    return action.lookups_asked >= action.counted_attempts

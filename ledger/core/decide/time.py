@@ -1,7 +1,17 @@
 """Time: what is due in a stream when its tick comes. Time alone makes nothing failed."""
 
 from ledger.core.decide.draft import Decided, Draft
-from ledger.core.decide.schedule import ask, awaits_offer, bar, find_out, review, start, stop
+from ledger.core.decide.schedule import (
+    ask,
+    awaits_offer,
+    bar,
+    find_out,
+    review,
+    start,
+    stop,
+    take_turn,
+    turn,
+)
 from ledger.core.facts import AttemptUnresolved
 from ledger.core.state import Status
 
@@ -40,11 +50,16 @@ def _one(draft: Draft, key: str) -> None:
         if timer_due or action.status is Status.READY:
             review(draft, key, "operation_withdrawn")
     elif action.timer is not None and action.timer.purpose == "lookup":
+        turned = turn(action, draft.config, draft.now)
         if timer_due:
             ask(draft, key)
+        elif turned is not None:
+            take_turn(draft, key, operation, turned)
     elif action.status in (Status.READY, Status.UNKNOWN):
         stopped = bar(action, operation, draft.now)
         if stopped is not None and (timer_due or action.status is Status.READY):
             stop(draft, key, operation, stopped)
+        elif (turned := turn(action, draft.config, draft.now)) is not None:
+            take_turn(draft, key, operation, turned)
         elif awaits_offer(action, draft.now):
             start(draft, key, operation)

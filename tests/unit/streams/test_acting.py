@@ -8,6 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 from ledger.core import inputs as i
+from ledger.core.facts import AttemptStarted
 from ledger.core.limits import TEXT_CHARS_MAX
 from reconciler.providers import port
 from streams import acting
@@ -64,11 +65,16 @@ def assignment(*, offered_ms_ago: int = 0, lease_ms: int = 60_000) -> Assignment
     return Assignment(start, STREAM, 0, request(CHARGE), mono_ms() - offered_ms_ago)
 
 
+def nobody_holds(_start: AttemptStarted) -> bool:
+    """No operator has said anything."""
+    return False
+
+
 async def said(adapter: Adapter, own: Assignment | None = None) -> i.Report | i.Decline:
     """What the executor would tell the ledger."""
     own = own or assignment()
     assert own.request is not None
-    return await act(own, own.request, adapter, margin_ms=MARGIN_MS)
+    return await act(own, own.request, adapter, margin_ms=MARGIN_MS, is_held=nobody_holds)
 
 
 def outcome(answer: i.Report | i.Decline) -> i.ReportedOutcome:
@@ -116,7 +122,7 @@ async def test_another_request_than_the_hashed_one_never_leaves() -> None:
     own = assignment()
     adapter = succeed()
     other = request(CHARGE).model_copy(update={"target": "order:B-1"})
-    answer = await act(own, other, adapter, margin_ms=MARGIN_MS)
+    answer = await act(own, other, adapter, margin_ms=MARGIN_MS, is_held=nobody_holds)
     assert isinstance(answer, i.Decline)
     assert answer.code == "request_hash_differs"
     assert adapter.asked == 0
@@ -214,3 +220,28 @@ async def test_what_the_ledger_would_refuse_to_read_is_left_out_of_a_success() -
     assert outcome(await said(succeed({"text": "x" * 300_000}))) == i.Success(reference=REFERENCE)
     too_long = succeed(reference="r" * (TEXT_CHARS_MAX + 1))
     assert outcome(await said(too_long)) == i.NoAnswer(code="unreportable_answer")
+
+
+async def test_a_held_start_is_given_back_without_a_call() -> None:
+    """A hold that was published before the executor came to it: nothing is opened."""
+    own, adapter = assignment(), succeed()
+    assert own.request is not None
+    answer = await act(own, own.request, adapter, margin_ms=MARGIN_MS, is_held=lambda _: True)
+    assert answer == own.decline("held")
+    assert adapter.asked == 0
+
+
+async def test_a_hold_that_comes_while_the_connection_opens_stops_the_first_byte() -> None:
+    """The last check asks again."""
+    own, heard = assignment(), []
+
+    def behave(check: Guard) -> port.Outcome:
+        heard.append("held")
+        check()
+        raise AssertionError("the check consented")
+
+    assert own.request is not None
+    answer = await act(
+        own, own.request, Adapter(behave), margin_ms=MARGIN_MS, is_held=lambda _: bool(heard)
+    )
+    assert answer == own.decline("held")

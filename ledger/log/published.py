@@ -1,0 +1,64 @@
+"""What the config topic says, as it was published: the newest catalogue, and what is held.
+
+Guarantees to read as the owners of partitions do: what they would refuse changes nothing here. It
+is never what a partition has adopted: that stands in its own ledger. Without I/O but for
+`read_published`; called by processes at their start, by executors all the time, and by commands.
+"""
+
+from dataclasses import dataclass
+
+from ledger.core.catalogue import Catalogue, parse_catalogue
+from ledger.core.holds import Holds, after_order, objection_to, order_hash, parse_order
+from ledger.core.inputs import Publish
+from ledger.core.invariants import invariant
+from ledger.log.envelope import read_input
+from ledger.log.kafka import KafkaLog
+from ledger.log.port import Record
+from ledger.log.reading import read_up_to
+from ledger.log.topics import Topic
+
+CONFIG_PLACE = (Topic.CONFIG.value, 0)
+
+
+@dataclass(slots=True)
+class Published:
+    """The config topic up to an offset. `since` of a hold is when it was published."""
+
+    next_offset: int = 0
+    catalogue: Catalogue | None = None
+    catalogue_offset: int | None = None
+    holds: Holds = ()
+
+    def feed(self, record: Record) -> None:
+        """Read the next record; what is no configuration is passed over."""
+        invariant(record.offset == self.next_offset, "configuration has no gap")
+        self.next_offset = record.offset + 1
+        given = read_input(record)
+        if not isinstance(given, Publish):
+            return
+        if given.kind == "catalogue":
+            parsed = parse_catalogue(given.content)
+            if isinstance(parsed, Catalogue) and parsed.content_hash == given.content_hash:
+                self.catalogue, self.catalogue_offset = parsed, record.offset
+            return
+        order = parse_order(given.content)
+        if order is None or order_hash(given.content) != given.content_hash:
+            return
+        if objection_to(given.kind, order, self.holds) is None:
+            self.holds = after_order(
+                self.holds, given.kind, order, at=record.timestamp, offset=record.offset
+            )
+
+
+async def read_published(log: KafkaLog) -> Published:
+    """The config topic to its end. Raises what a reader raises."""
+    published = Published()
+    reader = await log.reader({CONFIG_PLACE: 0})
+    try:
+        ends = await reader.end_offsets([CONFIG_PLACE])
+        async for records in read_up_to(reader, {CONFIG_PLACE: 0}, ends):
+            for record in records:
+                published.feed(record)
+    finally:
+        await reader.close()
+    return published
