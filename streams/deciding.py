@@ -7,6 +7,7 @@ here, so that every input has exactly one decision and nothing behind it waits.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final, assert_never
 
 from ledger.core import inputs as i
 from ledger.core.catalogue import Catalogue, Mistake, parse_catalogue
@@ -14,11 +15,12 @@ from ledger.core.config import Config
 from ledger.core.decide import Decided, decide
 from ledger.core.decide.schedule import awaits_offer
 from ledger.core.evolve import Place
-from ledger.core.ids import MalformedId, stream_key_of
+from ledger.core.holds import Holds, NotOrderable, objection_to, order_hash, parse_order
+from ledger.core.ids import MalformedId, is_stream_key, stream_key_of
 from ledger.core.invariants import BrokenInvariantError
-from ledger.core.offers import Offer
+from ledger.core.offers import Offer, offer_of_caller
 from ledger.core.records import Adopted, Cause, Decision, Quarantined
-from ledger.core.rejections import Detail, Refused, Rejection
+from ledger.core.rejections import Detail, Refused, Rejection, Unchanged
 from ledger.core.state import Action, AttemptStatus, Stream
 from ledger.log.envelope import Unreadable, read_input
 from ledger.log.port import Record
@@ -41,7 +43,10 @@ class Seat:
     partition: int
     partitions: int
     decided_at: int
+    running_at: int
+    """Log time as it runs on: what lies in an inbox for long must not be taken for fresh."""
     config: Config | None
+    holds: Holds
     stream_of: Callable[[str], Stream]
     pick: PickOffer
     pick_for_new: Callable[[str], Offer | None]
@@ -62,10 +67,13 @@ def make_decision(record: Record, seat: Seat) -> Made | None:
     cause = Cause(topic=Topic(record.topic).value, partition=record.partition, offset=record.offset)
     given = read_input(record)
     match given:
-        case i.Propose() | i.Cancel() | i.Report() | i.Decline() | i.Evidence():
+        case i.Propose() | i.Cancel() | i.Report() | i.CallerReport() | i.Decline() | i.Evidence():
             return _decided(record, given, cause, seat, _stream_of_action(given.key))
         case i.Tick() if given.generation != seat.generation:
             why = Unreadable("foreign_generation", f"a tick of generation {given.generation}")
+            return _quarantined(record, cause, seat, why)
+        case i.Tick() if not is_stream_key(given.stream):
+            why = Unreadable("malformed_stream", "a tick of something that is no stream")
             return _quarantined(record, cause, seat, why)
         case i.Tick():
             copied = cause.model_copy(update={"copied": f"tick due {given.due_at}"})
@@ -103,7 +111,7 @@ def _decided(
         unknown = Refused(code=Rejection.UNKNOWN_OPERATION)
         return Made(_decision(cause, seat, stream_key, Decided(refused=unknown)))
     try:
-        decided, now = _with_capacity(given, stream, config, seat)
+        decided, now = _with_capacity(given, record.timestamp, stream, config, seat)
     except BrokenInvariantError as fault:
         why = Unreadable("broken_invariant", str(fault))
         return _quarantined(record, cause, seat, why, stream_key)
@@ -114,12 +122,12 @@ def _decided(
 
 
 def _with_capacity(
-    given: i.Input, stream: Stream, config: Config, seat: Seat
+    given: i.Input, appended_at: int, stream: Stream, config: Config, seat: Seat
 ) -> tuple[Decided, int]:
     """Decide with an offer where one may be spent, and without it where it was not; and the log
     time of the decision, which for a start is never before its offer was appended.
     """
-    offer = _offer_for(given, stream, seat)
+    offer = _offer_for(given, appended_at, stream, config, seat)
     if offer is not None:
         now = max(seat.decided_at, offer.appended_at)
         decided = decide(stream, config, given, Place(seat.at, now), offer)
@@ -129,16 +137,21 @@ def _with_capacity(
     return decide(stream, config, given, Place(seat.at, now), None), now
 
 
-def _offer_for(given: i.Input, stream: Stream, seat: Seat) -> Offer | None:
+def _offer_for(
+    given: i.Input, appended_at: int, stream: Stream, config: Config, seat: Seat
+) -> Offer | None:
     """Capacity for the start that this input may lead to, or None where it leads to none."""
     match given:
+        case i.Propose(caller=caller, request=request) if caller is not None:
+            own = offer_of_caller(caller, request.operation, appended_at)
+            return own if seat.running_at <= own.until_at else None
         case i.Propose(request=request, key=key):
             if stream.action(key) is not None:
                 return None
             return seat.pick_for_new(request.operation)
         case i.Tick():
             for action in stream.actions:
-                if awaits_offer(action, seat.decided_at):
+                if awaits_offer(action, seat.decided_at) and not config.hold_on(action):
                     declined = holders_that_declined(action)
                     offer = seat.pick(action.request.operation, declined)
                     if offer is not None:
@@ -213,22 +226,11 @@ def _parsed(content: str) -> Catalogue | tuple[Mistake, ...]:
 
 def _published(given: i.Publish, cause: Cause, seat: Seat) -> Decision:
     """Adopt a configuration that is valid; refuse any other, and keep what holds."""
+    if given.kind != "catalogue":
+        return _ordered(given, cause, seat)
     parsed = _parsed(given.content)
     if isinstance(parsed, Catalogue) and parsed.content_hash == given.content_hash:
-        adopted = Adopted(
-            kind=given.kind,
-            content=given.content,
-            content_hash=given.content_hash,
-            offset=cause.offset,
-        )
-        return Decision(
-            at=seat.at,
-            epoch=seat.epoch,
-            cause=cause,
-            decided_at=seat.decided_at,
-            stream="",
-            adopted=adopted,
-        )
+        return _adopted(given, cause, seat)
     mistakes = () if isinstance(parsed, Catalogue) else parsed
     details = tuple(
         Detail(path=mistake.path, code=f"line_{mistake.line}", message=mistake.message)
@@ -238,15 +240,61 @@ def _published(given: i.Publish, cause: Cause, seat: Seat) -> Decision:
     return _decision(cause, seat, "", Decided(refused=refused))
 
 
-def is_adoptable(given: i.Publish) -> bool:
-    """Whether an owner would adopt this version."""
+def _ordered(given: i.Publish, cause: Cause, seat: Seat) -> Decision:
+    """Adopt a hold or a release; one that changes nothing is answered by its name."""
+    order = parse_order(given.content)
+    if order is None or order_hash(given.content) != given.content_hash:
+        return _decision(cause, seat, "", Decided(refused=_INVALID_ORDER))
+    objection = objection_to(given.kind, order, seat.holds)
+    match objection:
+        case None:
+            return _adopted(given, cause, seat)
+        case NotOrderable.HELD_ALREADY:
+            known = Unchanged(reason=objection.value)
+            return _decision(cause, seat, "", Decided(unchanged=known))
+        case NotOrderable.NOT_HELD | NotOrderable.TOO_MANY_HOLDS:
+            detail = Detail(path="scope", code=objection.value, message=str(order.scope))
+            refused = Refused(code=Rejection.INVALID_CONFIGURATION, details=(detail,))
+            return _decision(cause, seat, "", Decided(refused=refused))
+        case _:
+            assert_never(objection)
+
+
+_INVALID_ORDER: Final = Refused(
+    code=Rejection.INVALID_CONFIGURATION,
+    details=(Detail(path="", code="no_order", message="It names no scope and no operator."),),
+)
+
+
+def _adopted(given: i.Publish, cause: Cause, seat: Seat) -> Decision:
+    return Decision(
+        at=seat.at,
+        epoch=seat.epoch,
+        cause=cause,
+        decided_at=seat.decided_at,
+        stream="",
+        adopted=Adopted(
+            kind=given.kind,
+            content=given.content,
+            content_hash=given.content_hash,
+            offset=cause.offset,
+        ),
+    )
+
+
+def is_adoptable_catalogue(given: i.Publish) -> bool:
+    """Whether an owner would adopt this version, and then can decide."""
+    if given.kind != "catalogue":
+        return False
     parsed = _parsed(given.content)
     return isinstance(parsed, Catalogue) and parsed.content_hash == given.content_hash
 
 
-def config_of(adopted: Adopted) -> Config:
-    """The configuration that an adopted record holds; it was valid when it was adopted."""
+def config_of(adopted: Adopted, holds: Holds = ()) -> Config:
+    """The configuration that a catalogue's adopted record and the holds beside it make; it was
+    valid when it was adopted.
+    """
     parsed = _parsed(adopted.content)
     if not isinstance(parsed, Catalogue):
         raise BrokenInvariantError("an adopted catalogue no longer parses")
-    return Config(parsed, adopted.content_hash)
+    return Config(parsed, adopted.content_hash, holds)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ledger.core.facts import AttemptStarted
 from ledger.core.inputs import Offered
 from ledger.core.limits import OFFERS_REMEMBERED_MAX, STARTS_REMEMBERED_MAX
-from ledger.core.offers import Offer
+from ledger.core.offers import Offer, is_caller
 from ledger.core.records import Decision
 
 
@@ -31,11 +31,19 @@ class _Standing:
 class OfferBook:
     """Standing offers by incarnation, and the ledger offsets of the starts that name each."""
 
+    counts_from: int = 0
+    """The ledger offset from which starts were counted here."""
     _standing: dict[str, _Standing] = field(default_factory=dict)
     _starts: dict[str, deque[int]] = field(default_factory=dict)
 
     def offered(self, offered: Offered, appended_at: int) -> None:
-        """A newer offer of an incarnation replaces its older one; what has lapsed by then goes."""
+        """A newer offer of an incarnation replaces its older one; what has lapsed by then goes.
+
+        One that was made before its executor had read up to where counting began here is not
+        believed: starts may have spent it that nobody here knows of. Its next one will do.
+        """
+        if offered.seen_offset + 1 < self.counts_from:
+            return
         known = self._standing.get(offered.incarnation)
         if known is not None and known.offered.sequence >= offered.sequence:
             return
@@ -53,7 +61,8 @@ class OfferBook:
     def saw(self, decision: Decision) -> None:
         """Count the starts of a decision that landed against the offers they spend."""
         for fact in decision.facts:
-            if isinstance(fact, AttemptStarted):
+            # A caller's offer is spent by the one start that it was for.
+            if isinstance(fact, AttemptStarted) and not is_caller(fact.holder):
                 starts = self._starts.setdefault(fact.holder, deque(maxlen=STARTS_REMEMBERED_MAX))
                 starts.append(decision.at)
         while len(self._starts) > OFFERS_REMEMBERED_MAX:

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from gateway.http import following, views
 from gateway.http.bodies import (
     CancelBody,
+    OutcomeBody,
     Poll,
     ProposeBody,
     Wait,
@@ -24,6 +25,7 @@ from gateway.http.bodies import (
     read_json,
     read_model,
     read_query,
+    report,
 )
 from gateway.http.codes import Code
 from gateway.http.doors import Doors, caller_of, doors_of, proposer_of
@@ -51,6 +53,11 @@ _PROPOSED: Final = (
 )
 _CANCELLED: Final = (
     answer(200, ActionView, "Cancelled, now or earlier.")
+    | _UNDECIDED
+    | problems(400, 401, 403, 404, 408, 409, 413, 415, 500, 503)
+)
+_REPORTED: Final = (
+    answer(200, ActionView, "Recorded: the action as it stands.")
     | _UNDECIDED
     | problems(400, 401, 403, 404, 408, 409, 413, 415, 500, 503)
 )
@@ -126,6 +133,10 @@ async def _proposed(http: HttpRequest, doors: Doors) -> _Yes | No:
     if isinstance(view, No):
         return view
     status = 200 if view.replayed else 201
+    started = given.caller and doors.ledger.caller_start(given.key, given.caller.nonce)
+    if started:
+        # Nothing moves before the caller has acted.
+        return _Yes(views.with_start(view, started), status)
     if wait.wait_ms:
         view = await following.until_settled(doors, view, wait.wait_ms)
     return _Yes(view, status)
@@ -219,6 +230,44 @@ async def _cancelled(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
     if isinstance(asked, following.Undecided):
         return _Yes(views.undecided(given.key), 202)
     view = await following.decided(doors, given.key, asked)
+    return view if isinstance(view, No) else _Yes(view, 200)
+
+
+@router.post(
+    "/{key}/outcome",
+    operation_id="reportOutcome",
+    summary="Say what became of an action that you performed yourself",
+    response_model=None,
+    responses=_REPORTED,
+    openapi_extra=json_body(OutcomeBody),
+)
+async def report_outcome(http: HttpRequest, key: str) -> Response:
+    """Record the caller's own word on the attempt that its start named; again changes nothing."""
+    doors = doors_of(http)
+    answered = await _heard(http, doors, key)
+    return answered.response() if isinstance(answered, No) else _response(answered)
+
+
+async def _heard(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
+    caller = proposer_of(http, doors)
+    if isinstance(caller, No):
+        return caller
+    key = own_key(text, caller)
+    if isinstance(key, No):
+        return key
+    value = await read_json(http)
+    if isinstance(value, No):
+        return value
+    body = read_model(OutcomeBody, value, Code.INVALID_BODY)
+    if isinstance(body, No):
+        return body
+    given = report(str(key), body, caller)
+    asked = await following.ask(doors.ledger.report(given, timeout_ms=DECISION_MS_MAX))
+    if isinstance(asked, following.Undecided):
+        doors.metrics.outcome(given.outcome.kind)
+        return _Yes(views.undecided(given.key), 202)
+    view = asked if isinstance(asked, No) else await following.decided(doors, given.key, asked)
+    doors.metrics.outcome(view.code.value if isinstance(view, No) else given.outcome.kind)
     return view if isinstance(view, No) else _Yes(view, 200)
 
 

@@ -13,7 +13,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gateway.http import actions, health, webhooks
-from gateway.http.bodies import CancelBody, ProposeBody
+from gateway.http.bodies import CancelBody, OutcomeBody, ProposeBody
 from gateway.http.codes import Code
 from gateway.http.doors import Check, Doors, KeyPort, LedgerPort, QueriesPort
 from gateway.http.openapi import describe
@@ -48,7 +48,7 @@ def bare_app() -> FastAPI:
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = describe(app, (ProposeBody, CancelBody))
+            app.openapi_schema = describe(app, (ProposeBody, CancelBody, OutcomeBody))
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign] # as FastAPI's own manual does it

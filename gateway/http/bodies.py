@@ -6,7 +6,7 @@ take an identity from a body or invent a key. Called by the routes.
 
 import asyncio
 import re
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final, Literal, TypeVar, assert_never
 
 import http_sf
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -14,11 +14,21 @@ from starlette.datastructures import Headers
 from starlette.requests import Request as HttpRequest
 
 from gateway.http.codes import Code
-from gateway.http.limits import BODY_MS_MAX, WAIT_MS_MAX
+from gateway.http.limits import BODY_MS_MAX, OFFER_MS_MAX, WAIT_MS_MAX
 from gateway.http.problems import No, Trouble, invalid
 from gateway.keys import Caller
 from ledger.core.ids import ActionId, ActionKey, MalformedId
-from ledger.core.inputs import Propose
+from ledger.core.inputs import (
+    CallerOffer,
+    CallerReport,
+    NoAnswer,
+    NotSent,
+    Propose,
+    Refusal,
+    ReportedOutcome,
+    Retry,
+    Success,
+)
 from ledger.core.limits import DURATION_MS_MAX, INTEGER_MAX, INTENT_BYTES_MAX
 from ledger.core.money import Money
 from ledger.core.rejections import Rejection
@@ -31,13 +41,28 @@ _BARE_KEY: Final = re.compile(r"[A-Za-z0-9._~:#/-]{1,512}")
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
+Nonce = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{16,64}$")]
+OutcomeCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
+
+
+class CallerBody(Wire):
+    """The caller performs the action itself.
+
+    `nonce` is drawn at random for every call, and only the call that the start names may act.
+    `valid_ms`: for how long from now on that call certainly waits to be started.
+    """
+
+    nonce: Nonce
+    valid_ms: Annotated[int, Field(ge=1, le=OFFER_MS_MAX)]
+
+
 class ProposeBody(Wire):
     """An intent: one effect that the caller wants.
 
     `business_event` names what happened in your business that this act belongs to (an invoice, a
     renewal, a ticket): it makes the key, so it must be the same whenever the same act is meant.
     `item` tells acts of one operation within one event apart. `step_ms` shortens the operation's
-    own deadline for the whole step.
+    own deadline for the whole step. `caller` is given where the caller performs the action itself.
     """
 
     model_config = ConfigDict(
@@ -65,6 +90,50 @@ class ProposeBody(Wire):
     money: Money | None = None
     environment: Text
     step_ms: Annotated[int, Field(ge=1, le=DURATION_MS_MAX)] | None = None
+    caller: CallerBody | None = None
+
+
+class SucceededBody(Wire):
+    """The function saw the effect: `reference` is the provider's name for it."""
+
+    kind: Literal["succeeded"]
+    reference: Annotated[Text, Field(min_length=1)]
+    result: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class RefusedBody(Wire):
+    """The provider said definitely no; `retry` says whether the same may be accepted later."""
+
+    kind: Literal["refused"]
+    code: OutcomeCode
+    retry: Literal["never", "later"]
+    retry_after_ms: Annotated[int, Field(ge=0, le=DURATION_MS_MAX)] | None = None
+
+
+class NotSentBody(Wire):
+    """Nothing was asked of any provider."""
+
+    kind: Literal["not_sent"]
+    code: OutcomeCode
+    retry: Literal["never", "later"]
+
+
+class UnresolvedBody(Wire):
+    """It may or may not have happened."""
+
+    kind: Literal["unresolved"]
+    code: OutcomeCode
+
+
+class OutcomeBody(Wire):
+    """What became of an attempt that the caller performed itself, as its start named it."""
+
+    nonce: Nonce
+    attempt: Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+    fencing_token: Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+    outcome: Annotated[
+        SucceededBody | RefusedBody | NotSentBody | UnresolvedBody, Field(discriminator="kind")
+    ]
 
 
 class CancelBody(Wire):
@@ -167,7 +236,42 @@ def proposal(body: ProposeBody, caller: Caller) -> Propose | No:
         return No(Code.INVALID_BODY, problems=(trouble,))
     except ValidationError as error:
         return invalid(Code.INVALID_BODY, error)
-    return Propose(key=str(key), request=request, step_ms=body.step_ms)
+    offered = body.caller
+    return Propose(
+        key=str(key),
+        request=request,
+        step_ms=body.step_ms,
+        caller=None
+        if offered is None
+        else CallerOffer(nonce=offered.nonce, valid_ms=offered.valid_ms),
+    )
+
+
+def report(key: str, body: OutcomeBody, caller: Caller) -> CallerReport:
+    """The caller's word for its own principal."""
+    said = body.outcome
+    outcome: ReportedOutcome
+    match said:
+        case SucceededBody():
+            outcome = Success(reference=said.reference, result=said.result)
+        case RefusedBody():
+            outcome = Refusal(
+                code=said.code, retry=Retry(said.retry), retry_after_ms=said.retry_after_ms
+            )
+        case NotSentBody():
+            outcome = NotSent(code=said.code, retry=Retry(said.retry))
+        case UnresolvedBody():
+            outcome = NoAnswer(code=said.code)
+        case _:
+            assert_never(said)
+    return CallerReport(
+        key=key,
+        principal=caller.principal,
+        attempt=body.attempt,
+        fencing_token=body.fencing_token,
+        nonce=body.nonce,
+        outcome=outcome,
+    )
 
 
 def check_idempotency_key(headers: Headers, key: str) -> No | None:

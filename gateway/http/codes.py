@@ -179,6 +179,8 @@ _STATUSES: Final[Mapping[Rejection, int]] = {
     Rejection.OTHER_VERSION: 409,
     Rejection.REVISION_NEEDS_PERSON: 403,
     Rejection.NOT_ALLOWED: 403,
+    Rejection.NEEDS_EXECUTOR: 403,
+    Rejection.NEEDS_CALLER: 403,
     Rejection.INVALID_REQUEST: 400,
     Rejection.STREAM_FULL: 409,
     Rejection.ALREADY_FINAL: 409,
@@ -206,6 +208,10 @@ _NEXT: Final[Mapping[Rejection, str]] = {
     "another version.",
     Rejection.REVISION_NEEDS_PERSON: "Ask a person, and leave the earlier action as it is.",
     Rejection.NOT_ALLOWED: "Ask an operator to allow this principal in the catalogue.",
+    Rejection.NEEDS_EXECUTOR: "Propose it without an offer of your own; an executor carries it "
+    "out. Or ask an operator to let its callers perform it.",
+    Rejection.NEEDS_CALLER: "Propose it as its performer: with the SDK's decorator, or with "
+    "`caller` in the body.",
     Rejection.INVALID_REQUEST: "Correct what is named under problems. Nothing was recorded under "
     "this key, so use the same key again.",
     Rejection.STREAM_FULL: "Use another business event for what does not belong to this one.",

@@ -18,7 +18,8 @@ from gateway.http.metrics import Metrics
 from gateway.http.problems import No
 from gateway.keys import Caller, Role
 from ledger.client.client import Answer, Progress
-from ledger.core.inputs import Cancel, Propose
+from ledger.core.facts import AttemptStarted
+from ledger.core.inputs import CallerReport, Cancel, Propose
 from ledger.log.port import Appender
 from projections.views import ActionView as ActionRow
 from projections.views import EventView as EventRow
@@ -33,6 +34,14 @@ class LedgerPort(Protocol):
 
     async def cancel(self, given: Cancel, *, timeout_ms: int) -> Answer:
         """Record a cancellation and wait for its decision; as `propose`."""
+        ...
+
+    async def report(self, said: CallerReport, *, timeout_ms: int) -> Answer:
+        """Record a caller's word on its own attempt; as `propose`."""
+        ...
+
+    def caller_start(self, key: str, nonce: str) -> AttemptStarted | None:
+        """The start that lets this one call act now, or None."""
         ...
 
     async def progress(self, key: str, *, after_version: int, timeout_ms: int) -> Progress | None:
@@ -78,6 +87,7 @@ class Doors:
     partitions: int
     checks: Mapping[str, Check] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=Metrics)
+    monotonic_s: Callable[[], float] = time.monotonic
     wall_clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     webhooks_in_flight: int = 0
     waiters: int = 0

@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from time import monotonic
 from typing import Final
 
 from gateway.http import views
@@ -62,7 +61,9 @@ async def decided(doors: Doors, key: str, answer: Answer) -> ActionView | No:
     if decision.unchanged is not None:
         view = views.of_unchanged(key, decision.unchanged, place)
         return views.newer(view, await _at_hand(doors, key))
-    return views.of_decision(key, decision, place)
+    view = views.of_decision(key, decision, place)
+    # What began an action is all there is of it; what came later adds to what is known.
+    return view if view.request_hash is not None else views.newer(view, await _at_hand(doors, key))
 
 
 async def _refused(doors: Doors, answer: Refused, place: LedgerPlace) -> No:
@@ -101,9 +102,9 @@ async def current(doors: Doors, key: str) -> ActionView | No:
 
 async def until_settled(doors: Doors, view: ActionView, wait_ms: int) -> ActionView:
     """The action once it no longer moves by itself, or after `wait_ms`."""
-    deadline_s = monotonic() + wait_ms / _MS_PER_S
+    deadline_s = doors.monotonic_s() + wait_ms / _MS_PER_S
     while view.is_moving:
-        later = await until_later(doors, view.key, view.version, _left_ms(deadline_s))
+        later = await until_later(doors, view.key, view.version, _left_ms(doors, deadline_s))
         if later is None:
             return view
         view = views.newer(view, later)
@@ -119,10 +120,10 @@ async def until_later(
     """
     if wait_ms <= 0 or doors.waiters >= WAITERS_MAX:
         return None
-    deadline_s = monotonic() + wait_ms / _MS_PER_S
+    deadline_s = doors.monotonic_s() + wait_ms / _MS_PER_S
     slice_ms = WAIT_SLICE_MS
     with doors.waiting():
-        while (left_ms := _left_ms(deadline_s)) > 0 and not doors.is_stopping:
+        while (left_ms := _left_ms(doors, deadline_s)) > 0 and not doors.is_stopping:
             followed = await doors.ledger.progress(
                 key, after_version=after_version, timeout_ms=min(left_ms, slice_ms)
             )
@@ -136,5 +137,5 @@ async def until_later(
     return None
 
 
-def _left_ms(deadline_s: float) -> int:
-    return int((deadline_s - monotonic()) * _MS_PER_S)
+def _left_ms(doors: Doors, deadline_s: float) -> int:
+    return int((deadline_s - doors.monotonic_s()) * _MS_PER_S)

@@ -24,6 +24,9 @@ leaves room for it; beyond this it is not known whether the intent was recorded.
 WAIT_MS_MAX: Final = 30_000
 """The longest that one request waits for an action to move; below the patience of proxies."""
 
+OFFER_MS_MAX: Final = 60_000
+"""The longest that a caller offers to perform its own action: it has to wait as long."""
+
 WAIT_SLICE_MS: Final = 1_000
 """A wait is made of slices of this length, and a stopping process ends it between two."""
 

@@ -33,6 +33,12 @@ class Metrics:
             ["result"],
             registry=self.registry,
         )
+        self._outcomes = Counter(
+            "actionledger_caller_outcomes",
+            "What callers said of their own attempts, by kind; or the code of a refusal.",
+            ["result"],
+            registry=self.registry,
+        )
         self._webhooks = Counter(
             "actionledger_webhooks",
             "Webhooks by provider and what was answered: accepted, or why not.",
@@ -55,6 +61,10 @@ class Metrics:
     def intent(self, result: str) -> None:
         """Count one intent; `result` is one of a closed set."""
         self._intents.labels(result).inc()
+
+    def outcome(self, result: str) -> None:
+        """Count one caller's word; `result` is one of a closed set."""
+        self._outcomes.labels(result).inc()
 
     def webhook(self, provider: str | None, result: str) -> None:
         """Count one webhook; a provider that is not configured has no name here."""

@@ -4,15 +4,17 @@ Guarantees that every answer about an action has the same fields with the same m
 newer version never gives way to an older one. Called by the routes; it asks nobody.
 """
 
-from typing import Annotated, Final, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from gateway.http.problems import LedgerPlace
 from ledger.client.client import Progress
+from ledger.core import facts as f
 from ledger.core.evolve import Place, evolve
-from ledger.core.facts import ActionCancelled, IntentRecorded
+from ledger.core.holds import Hold
 from ledger.core.invariants import invariant
 from ledger.core.records import Decision
 from ledger.core.rejections import Unchanged
@@ -30,12 +32,45 @@ MOVING: Final[frozenset[str]] = frozenset(
 _FINAL: Final[frozenset[str]] = frozenset(FINAL)
 
 
+class HeldBy(BaseModel):
+    """An operator keeps the action from starting: who, why, and since when. It goes on by itself
+    when the hold is released.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    by: str
+    reason: str | None = None
+    since: int
+
+
+def held_by(hold: Hold | None) -> HeldBy | None:
+    """A hold as callers see it: its scope may name other tenants' affairs and is left out."""
+    return None if hold is None else HeldBy(by=hold.by, reason=hold.reason, since=hold.since)
+
+
+class StartView(BaseModel):
+    """The attempt that the asking call itself may make now, once.
+
+    `deadline_ms` and `lease_ms` count from the moment at which it sent its proposal first: the call
+    ends at the deadline, and nothing may leave after the lease.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    attempt: int
+    fencing_token: int
+    provider_key: str
+    deadline_ms: int
+    lease_ms: int
+
+
 class ActionView(BaseModel):
     """An action as it stands. `version` grows with everything that happens to it.
 
     `reference` and `result` are the provider's; `code` says why it failed; `review` why a person is
-    needed; `next_check_at` when the ledger next does something about it by itself. Times are
-    milliseconds since 1970-01-01T00:00:00Z.
+    needed; `next_check_at` when the ledger next does something about it by itself; `held` is there
+    while an operator keeps it from starting. Times are milliseconds since 1970-01-01T00:00:00Z.
     """
 
     model_config = ConfigDict(
@@ -68,10 +103,12 @@ class ActionView(BaseModel):
     approval: Literal["waiting", "expired"] | None = None
     attempts: int | None = None
     next_check_at: int | None = None
+    held: HeldBy | None = None
     recorded_at: int | None = None
     updated_at: int | None = None
     replayed: bool | None = None
     ledger: LedgerPlace | None = None
+    start: StartView | None = None
 
     @property
     def is_final(self) -> bool:
@@ -98,24 +135,63 @@ def of_decision(key: str, decision: Decision, place: LedgerPlace) -> ActionView:
     """The action after a decision about it: folded where the decision began it, else its end."""
     facts = [fact for fact in decision.facts if fact.action == key]
     at = Place(offset=decision.at, decided_at=decision.decided_at)
-    if facts and isinstance(facts[0], IntentRecorded):
+    if facts and isinstance(facts[0], f.IntentRecorded):
         stream = Stream(decision.stream)
         for fact in facts:
             stream = evolve(stream, fact, at)
         return of_action(stream.actions[0], place)
-    invariant(
-        len(facts) == 1 and isinstance(facts[0], ActionCancelled),
-        "an intent begins an action or cancels one",
-    )
+    invariant(bool(facts), "a decision about an action has facts of it")
     return ActionView(
         key=key,
         href=href(key),
-        status=Status.CANCELLED,
-        version=facts[0].version,
+        version=facts[-1].version,
         updated_at=decision.decided_at,
         replayed=False,
         ledger=place,
+        **_told(facts),
     )
+
+
+def _told(facts: Sequence[f.AnyFact]) -> dict[str, Any]:
+    """What the newest facts of an action say of it by themselves."""
+    told: dict[str, Any] = {"status": UNDECIDED}
+    for fact in facts:
+        match fact:
+            case f.AttemptStarted():
+                told["status"] = Status.ATTEMPTING
+            case f.AttemptSucceeded():
+                told |= {"reference": fact.reference, "result": fact.result}
+            case f.AttemptRefused() | f.AttemptNotSent():
+                told["status"] = Status.READY
+            case f.AttemptUnresolved():
+                told["status"] = Status.UNKNOWN
+            case f.TimerSet():
+                told["next_check_at"] = fact.due_at
+            case f.ReviewOpened():
+                told |= {"status": Status.NEEDS_REVIEW, "review": fact.reason}
+            case f.ActionCompleted():
+                told |= {"status": Status.COMPLETED, "proof": fact.proof}
+            case f.ActionFailed():
+                told |= {"status": Status.FAILED, "code": fact.code}
+            case f.ActionCancelled():
+                told["status"] = Status.CANCELLED
+            case f.ActionExpired():
+                told["status"] = Status.EXPIRED
+            case _:
+                continue
+    return told
+
+
+def with_start(view: ActionView, started: f.AttemptStarted) -> ActionView:
+    """The action with the attempt that the asking call may make."""
+    start = StartView(
+        attempt=started.attempt,
+        fencing_token=started.fencing_token,
+        provider_key=started.provider_key,
+        deadline_ms=started.deadline_at - started.offered_at,
+        lease_ms=started.lease_until - started.offered_at,
+    )
+    return view.model_copy(update={"start": start})
 
 
 def of_action(action: Action, place: LedgerPlace | None) -> ActionView:
@@ -168,6 +244,7 @@ def of_progress(progress: Progress) -> ActionView:
         proof=progress.proof,
         attempts=progress.attempts,
         next_check_at=progress.next_check_at,
+        held=held_by(progress.held),
         ledger=LedgerPlace(partition=progress.ledger_partition, offset=progress.ledger_offset),
     )
 
@@ -187,13 +264,14 @@ def of_row(row: ActionRow) -> ActionView:
         review=row.review,
         attempts=row.attempts,
         next_check_at=row.next_due_at,
+        held=None if row.held is None else held_by(Hold.model_validate(row.held)),
         recorded_at=row.created_at,
         updated_at=row.updated_at,
         ledger=LedgerPlace(partition=row.ledger_partition, offset=row.ledger_offset),
     )
 
 
-_OF_A_STATUS: Final = frozenset({"code", "proof", "review", "approval", "next_check_at"})
+_OF_A_STATUS: Final = frozenset({"code", "proof", "review", "approval", "next_check_at", "held"})
 
 
 def newer(a: ActionView, b: ActionView | None) -> ActionView:

@@ -14,11 +14,13 @@ from typing import Self
 
 from ledger.client.seen import ActionsSeen, Progress
 from ledger.core.errors import LedgerError
+from ledger.core.facts import AttemptStarted
 from ledger.core.ids import stream_key_of
-from ledger.core.inputs import Cancel, Propose
+from ledger.core.inputs import CallerReport, Cancel, Propose
 from ledger.core.records import Decision
 from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.envelope import outgoing
+from ledger.log.fold import Begin
 from ledger.log.kafka import KafkaLog, KafkaReader, Start
 from ledger.log.port import AppendUnknownError, Record
 from ledger.log.reading import read_up_to
@@ -88,9 +90,9 @@ class LedgerClient:
         log: KafkaLog,
         partitions: int,
         *,
-        begin_at: Mapping[int, tuple[int, int]] | None = None,
+        begin_at: Mapping[int, Begin] | None = None,
     ) -> None:
-        """`begin_at` gives, by partition, a ledger offset and the epoch known there; without it the
+        """`begin_at` gives, by partition, a ledger offset and what is known there; without it the
         ledger is read from its beginning.
         """
         self._log = log
@@ -162,6 +164,14 @@ class LedgerClient:
         """Ask that an action not begin. Raises NotDurableError, UndecidedError, MalformedId."""
         return await self._ask(cancellation, timeout_ms)
 
+    async def report(self, said: CallerReport, *, timeout_ms: int) -> Answer:
+        """Record what a caller says of its own attempt; as `propose`. Again changes nothing."""
+        return await self._ask(said, timeout_ms)
+
+    def caller_start(self, key: str, nonce: str) -> AttemptStarted | None:
+        """The start that lets a call act now, if this client has read it; raises MalformedId."""
+        return self._seen.caller_start(key, nonce)
+
     async def progress(
         self, key: str, *, after_version: int = 0, timeout_ms: int = 0
     ) -> Progress | None:
@@ -185,7 +195,7 @@ class LedgerClient:
 
     # Asking
 
-    async def _ask(self, given: Propose | Cancel, timeout_ms: int) -> Answer:
+    async def _ask(self, given: Propose | Cancel | CallerReport, timeout_ms: int) -> Answer:
         self._check()
         stream = stream_key_of(given.key)
         partition = partition_of(stream, self._partitions)

@@ -12,16 +12,19 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from ledger.core.config import MAY_BE_HELD, hold_on
 from ledger.core.decide.schedule import SETTLED_BY_PERSON
 from ledger.core.evolve import Place, evolve
-from ledger.core.facts import IntentRecorded
+from ledger.core.facts import AttemptStarted, IntentRecorded
+from ledger.core.holds import Hold
 from ledger.core.ids import MalformedId, stream_key_of
 from ledger.core.inputs import Report, Success
 from ledger.core.limits import DECISION_BYTES_MAX
+from ledger.core.offers import caller_holder, is_caller
 from ledger.core.records import Decision
 from ledger.core.state import OPEN, Action, Stream
 from ledger.log.envelope import read_input
-from ledger.log.fold import PartitionFold
+from ledger.log.fold import Begin, PartitionFold
 from ledger.log.port import Record
 from ledger.log.topics import partition_of
 
@@ -31,6 +34,9 @@ STREAMS_REMEMBERED_MAX = 16_384
 SUCCESSES_REMEMBERED_MAX = 8_192
 """Reports that were heard and not decided yet."""
 
+CALLER_STARTS_REMEMBERED_MAX = 8_192
+"""Starts that callers may act on: more than run at once. One that is forgotten lapses."""
+
 EARLY_BYTES_MAX = DECISION_BYTES_MAX // 2
 """A larger report might be too large for the decision on it, which would then be no success."""
 
@@ -38,7 +44,8 @@ EARLY_BYTES_MAX = DECISION_BYTES_MAX // 2
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How an action stands. `ledger_offset` is the place in its partition that says so;
-    `next_check_at` is when it next does something by itself, retry or lookup.
+    `next_check_at` is when it next does something by itself, retry or lookup; `held` is the hold
+    that keeps it from starting.
     """
 
     key: str
@@ -52,19 +59,21 @@ class Progress:
     ledger_offset: int
     attempts: int = 0
     next_check_at: int | None = None
+    held: Hold | None = None
 
 
 class ActionsSeen:
     """The streams of every partition, folded as they are read."""
 
-    def __init__(self, partitions: int, begin_at: Mapping[int, tuple[int, int]]) -> None:
-        """`begin_at` gives, by partition, a ledger offset and the epoch known there."""
+    def __init__(self, partitions: int, begin_at: Mapping[int, Begin]) -> None:
+        """`begin_at` gives, by partition, a ledger offset and what is known there."""
         self._partitions = partitions
         self._folds = {part: PartitionFold(part) for part in range(partitions)}
-        for part, (offset, epoch) in begin_at.items():
-            self._folds[part].next_offset, self._folds[part].epoch = offset, epoch
+        for part, begin in begin_at.items():
+            self._folds[part].begin(begin)
         self._streams: OrderedDict[str, tuple[Stream, int]] = OrderedDict()
         self._succeeded: OrderedDict[str, tuple[int, Success]] = OrderedDict()
+        self._caller_starts: OrderedDict[str, AttemptStarted] = OrderedDict()
 
     def next_offset(self, partition: int) -> int:
         """The next ledger offset to read."""
@@ -81,6 +90,11 @@ class ActionsSeen:
 
     def _fold(self, read: Decision) -> None:
         """Keep the actions whose intent was seen here; others are the read model's to answer."""
+        for fact in read.facts:
+            if isinstance(fact, AttemptStarted) and is_caller(fact.holder):
+                self._caller_starts[fact.action] = fact
+                if len(self._caller_starts) > CALLER_STARTS_REMEMBERED_MAX:
+                    self._caller_starts.popitem(last=False)
         known, _ = self._streams.get(read.stream, (Stream(read.stream), 0))
         seen = {action.key for action in known.actions}
         seen.update(fact.action for fact in read.facts if isinstance(fact, IntentRecorded))
@@ -97,6 +111,19 @@ class ActionsSeen:
         for action in known.actions:
             if action.is_final:
                 self._succeeded.pop(action.key, None)
+
+    def caller_start(self, key: str, nonce: str) -> AttemptStarted | None:
+        """The start that lets a call of the action's caller act, while nothing came of it. A call
+        whose answer was lost learns it by asking again. Raises MalformedId.
+        """
+        start = self._caller_starts.get(key)
+        if start is None or start.holder != caller_holder(nonce):
+            return None
+        action = self._action(key)
+        if action is None:
+            return start
+        running = action.running
+        return start if running is not None and running.number == start.attempt else None
 
     def hear(self, record: Record) -> str | None:
         """Read a durable report; the key of the action that it proves to be done, or None."""
@@ -172,4 +199,12 @@ class ActionsSeen:
             ledger_offset=offset,
             attempts=action.counted_attempts,
             next_check_at=None if action.timer is None else action.timer.due_at,
+            held=self.hold_on(action),
         )
+
+    def hold_on(self, action: Action) -> Hold | None:
+        """The hold, as the action's partition has adopted it, that keeps it from starting."""
+        if action.status not in MAY_BE_HELD:
+            return None
+        partition = partition_of(stream_key_of(action.key), self._partitions)
+        return hold_on(action, self._folds[partition].holds)

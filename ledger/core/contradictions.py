@@ -27,6 +27,7 @@ def contradictions(operation: Operation) -> Iterator[Contradiction]:
         _in_attempts,
         _in_names,
         _in_principals,
+        _in_performer,
     )
     for rule in rules:
         yield from rule(operation)
@@ -164,6 +165,14 @@ def _in_principals(operation: Operation) -> Iterator[Contradiction]:
     for index, pattern in enumerate(operation.principals):
         if any(character in "?[]" for character in pattern):
             yield ("principals", index), "may hold * for any characters, and no other wildcard"
+
+
+def _in_performer(operation: Operation) -> Iterator[Contradiction]:
+    if operation.caller_attests_no_effect and operation.performer == "executor":
+        yield (
+            ("caller_attests_no_effect",),
+            "means nothing where only an executor may carry the operation out",
+        )
 
 
 def _in_parameter(parameter: Parameter) -> Iterator[Contradiction]:

@@ -62,6 +62,7 @@ def _recorded(fact: f.IntentRecorded, place: Place) -> Action:
         recorded_at=place.decided_at,
         updated_at=place.decided_at,
         step_deadline_at=fact.step_deadline_at,
+        performer=fact.performer,
     )
 
 

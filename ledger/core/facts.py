@@ -31,7 +31,10 @@ ReviewReason = Literal[
 
 
 class IntentRecorded(Wire):
-    """The intent is durable, with what of its operation holds for the life of the action."""
+    """The intent is durable, with what of its operation holds for the life of the action.
+
+    `performer` is set where no executor but the caller itself carries it out.
+    """
 
     type: Literal["intent.recorded"] = "intent.recorded"
     action: Text
@@ -42,6 +45,7 @@ class IntentRecorded(Wire):
     account: Text
     reliability: Literal["keyed", "reference", "lookup", "none"]
     step_deadline_at: Milliseconds
+    performer: Literal["caller"] | None = None
 
 
 class PolicyDecided(Wire):

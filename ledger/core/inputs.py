@@ -22,12 +22,24 @@ class Retry(StrEnum):
     LATER = "later"
 
 
+class CallerOffer(Wire):
+    """The caller performs the action itself, where the ledger starts it within `valid_ms` of the
+    append.
+
+    `nonce` was drawn for this one call; the start names it, and nobody else may act.
+    """
+
+    nonce: Text
+    valid_ms: Milliseconds
+
+
 class Propose(Wire):
     """An agent wants one effect on the world. `key` and the canonical form of `request` are its
     identity.
 
     `request_hash`, when given, must be the hash of `request`. `step_ms` shortens the operation's
-    own deadline for the whole step.
+    own deadline for the whole step. `caller` is an offer for this one action; the same proposal
+    again with another one offers again.
     """
 
     key: Text
@@ -35,6 +47,7 @@ class Propose(Wire):
     request_hash: Text | None = None
     step_ms: Milliseconds | None = None
     revises: Text | None = None
+    caller: CallerOffer | None = None
 
 
 class Cancel(Wire):
@@ -87,6 +100,20 @@ class Report(Wire):
     attempt: Count
     fencing_token: Count
     holder: Text
+    outcome: ReportedOutcome
+
+
+class CallerReport(Wire):
+    """What became of an attempt that its caller performed itself, by the nonce that the start
+    named. It is the caller's word: it can prove an effect, and no effect only where the operation
+    says so.
+    """
+
+    key: Text
+    principal: Text
+    attempt: Count
+    fencing_token: Count
+    nonce: Text
     outcome: ReportedOutcome
 
 
@@ -153,12 +180,12 @@ class Publish(Wire):
     partition.
     """
 
-    kind: Literal["catalogue"]
+    kind: Literal["catalogue", "hold", "release"]
     content: Annotated[str, Field(max_length=262_144)]
     content_hash: Text
 
 
-Input = Propose | Cancel | Report | Decline | Evidence | Tick
+Input = Propose | Cancel | Report | CallerReport | Decline | Evidence | Tick
 """The inputs that concern one stream."""
 
 

@@ -32,6 +32,11 @@ Reliability = Literal["keyed", "reference", "lookup", "none"]
 or nothing.
 """
 
+Performer = Literal["executor", "caller", "either"]
+"""Who may carry an operation out: an executor of the product, the caller that asks for it, or
+whichever of them the first proposal says.
+"""
+
 Level = Literal["none", "low", "medium", "high"]
 
 Duration = Annotated[int, Field(ge=0, le=DURATION_MS_MAX)]
@@ -117,7 +122,8 @@ class Operation(Wire):
     it. `settle_horizon_ms`: how long after its last byte a call can still take effect.
     `search_lag_ms`: how far the provider's lookup runs behind its book. `lookups`: delays after
     which an unknown outcome is looked up. `look_alike_window_ms`: how long an equal request is
-    suspected to be a duplicate; 0 is off.
+    suspected to be a duplicate; 0 is off. `performer`: who may carry it out.
+    `caller_attests_no_effect`: whether a caller's own word that nothing happened is proof of it.
     """
 
     name: OperationName
@@ -150,6 +156,8 @@ class Operation(Wire):
     look_alike_window_ms: Duration = 0
     compensation: OperationName | None = None
     provider_key: ProviderKeyRule = ProviderKeyRule()
+    performer: Performer = "executor"
+    caller_attests_no_effect: bool = False
 
     def allows(self, principal: str) -> bool:
         """Whether a principal may ask for this operation at all; policy comes after."""

@@ -30,6 +30,8 @@ class Rejection(StrEnum):
     OTHER_VERSION = "other_version"
     REVISION_NEEDS_PERSON = "revision_needs_person"
     NOT_ALLOWED = "not_allowed"
+    NEEDS_EXECUTOR = "needs_executor"
+    NEEDS_CALLER = "needs_caller"
     INVALID_REQUEST = "invalid_request"
     STREAM_FULL = "stream_full"
     ALREADY_FINAL = "already_final"
@@ -88,6 +90,12 @@ MEANINGS: dict[Rejection, Meaning] = {
     ),
     Rejection.NOT_ALLOWED: Meaning(
         "This principal may not ask for this operation.", retry_can_help=False
+    ),
+    Rejection.NEEDS_EXECUTOR: Meaning(
+        "This operation is carried out by an executor, never by its caller.", retry_can_help=False
+    ),
+    Rejection.NEEDS_CALLER: Meaning(
+        "This operation is carried out by its caller: no executor can.", retry_can_help=False
     ),
     Rejection.INVALID_REQUEST: Meaning(
         "The request does not fit the operation's declaration.", retry_can_help=False

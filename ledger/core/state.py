@@ -101,7 +101,9 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One intended effect, from proposal to settled outcome. `version` counts its facts."""
+    """One intended effect, from proposal to settled outcome. `version` counts its facts.
+    `performer` is set where its caller carries it out.
+    """
 
     key: str
     version: int
@@ -127,6 +129,7 @@ class Action:
     code: str | None = None
     review: str | None = None
     sources: tuple[str, ...] = ()
+    performer: Literal["caller"] | None = None
 
     @property
     def is_final(self) -> bool:

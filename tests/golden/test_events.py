@@ -38,6 +38,7 @@ VOCABULARY = Path(__file__).with_name("vocabulary.json")
 TOPIC_OF_TYPE = {
     "actionledger.intent.propose.v1": Topic.INTENTS,
     "actionledger.action.cancel.v1": Topic.INTENTS,
+    "actionledger.caller.report.v1": Topic.INTENTS,
     "actionledger.attempt.report.v1": Topic.ATTEMPTS,
     "actionledger.attempt.decline.v1": Topic.ATTEMPTS,
     "actionledger.evidence.report.v1": Topic.EVIDENCE,

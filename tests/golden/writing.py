@@ -7,10 +7,12 @@ are only what each type began with; after that the files speak for themselves.
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from ledger.core import inputs as i
 from ledger.core.catalogue import catalogue_hash
 from ledger.core.facts import AnyFact
+from ledger.core.holds import Hold, Order, Scope, order_hash
 from ledger.core.records import (
     Adopted,
     Cause,
@@ -32,6 +34,11 @@ EVENTS = Path(__file__).with_name("events")
 GENERATION = "0f6d3c1a"
 PARTITION = 5
 CATALOGUE = '# A catalogue — with "quotes", a tab\t and a line that ends here.\n'
+ORDER = Order(
+    scope=Scope(provider="simulated", tenant="acme", operation="charge"),
+    by="ops",
+    reason='looks like "double" charges',
+)
 
 
 def main() -> int:
@@ -88,6 +95,18 @@ def _inputs() -> Iterator[tuple[str, Wire]]:
         e.no_answer(),
     ):
         yield f"attempt.report.{outcome.kind}", e.report(outcome)
+    yield (
+        "caller.report",
+        i.CallerReport(
+            key=e.CHARGE,
+            principal="agent:billing",
+            attempt=1,
+            fencing_token=1,
+            nonce="5f3a9c",
+            outcome=e.success(),
+        ),
+    )
+    yield "intent.propose.caller", e.propose(caller=i.CallerOffer(nonce="5f3a9c", valid_ms=9_000))
     yield "attempt.decline", e.decline()
     for meaning in i.Meaning:
         yield f"evidence.report.lookup.{meaning}", e.found_out(meaning)
@@ -99,6 +118,8 @@ def _inputs() -> Iterator[tuple[str, Wire]]:
         "config.publish",
         i.Publish(kind="catalogue", content=CATALOGUE, content_hash=catalogue_hash(CATALOGUE)),
     )
+    yield "config.publish.hold", _publish("hold")
+    yield "config.publish.release", _publish("release")
     yield (
         "executor.offered",
         i.Offered(
@@ -111,6 +132,11 @@ def _inputs() -> Iterator[tuple[str, Wire]]:
         ),
     )
     yield "genesis.recorded", _genesis()
+
+
+def _publish(kind: Literal["hold", "release"]) -> i.Publish:
+    content = ORDER.model_dump_json(exclude_none=True)
+    return i.Publish(kind=kind, content=content, content_hash=order_hash(content))
 
 
 def _facts() -> Iterator[tuple[str, tuple[AnyFact, ...]]]:
@@ -142,6 +168,8 @@ def _facts() -> Iterator[tuple[str, tuple[AnyFact, ...]]]:
         e.completed("webhook").model_copy(update={"version": 5}),
     )
     yield "two_facts", both
+    own = e.recorded().model_copy(update={"version": 1, "performer": "caller"})
+    yield "intent.recorded.caller", (own,)
     yield "keyless", (e.started(key=e.EMAIL).model_copy(update={"version": 3}),)
 
 
@@ -161,6 +189,8 @@ def _ledger_records() -> Iterator[tuple[str, LedgerRecord]]:
     )
     yield "epoch.opened", EpochOpened(at=7, epoch=2, nonce="b1e5", adopted=adopted)
     yield "epoch.opened.first", EpochOpened(at=1, epoch=1, nonce="b1e5")
+    held = Hold(scope=ORDER.scope, by=ORDER.by, reason=ORDER.reason, since=e.T0, offset=3)
+    yield "epoch.opened.held", EpochOpened(at=7, epoch=2, nonce="b1e5", holds=(held,))
     detail = Detail(path="/money/minor", code="differs", message="4990 -> 49900")
     refused = Refused(code=Rejection.CONFLICTED, action=e.CHARGE, details=(detail,))
     yield "decision.refused", _decision(refused=refused)
@@ -174,6 +204,11 @@ def _ledger_records() -> Iterator[tuple[str, LedgerRecord]]:
     poison = Quarantined(reason="not_json", sha256="ef" * 32, size_bytes=4)
     yield "decision.quarantined", _decision(stream="", quarantined=poison)
     yield "decision.adopted", _decision(stream="", adopted=adopted)
+    order = _publish("hold")
+    held_from = Adopted(
+        kind="hold", content=order.content, content_hash=order.content_hash, offset=3
+    )
+    yield "decision.adopted.hold", _decision(stream="", adopted=held_from)
 
 
 def _quarantined() -> bytes:

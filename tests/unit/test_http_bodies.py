@@ -10,18 +10,20 @@ from starlette.requests import Request as HttpRequest
 from starlette.types import Message
 
 from gateway.http.bodies import (
+    OutcomeBody,
     ProposeBody,
     check_idempotency_key,
     own_key,
     proposal,
     read_json,
     read_model,
+    report,
 )
 from gateway.http.codes import Code
 from gateway.http.problems import No
 from gateway.keys import Caller, Role
 from ledger.core.ids import ActionKey
-from ledger.core.inputs import Propose
+from ledger.core.inputs import CallerOffer, CallerReport, Propose
 from ledger.core.limits import INTENT_BYTES_MAX
 from ledger.core.rejections import Rejection
 
@@ -210,3 +212,65 @@ def test_what_is_no_key_is_refused_by_name(text: str) -> None:
     no = own_key(text, CALLER)
     assert isinstance(no, No)
     assert no.code is Rejection.MALFORMED_KEY
+
+
+NONCE = "5f3a9c5f3a9c5f3a9c"
+
+
+def test_a_caller_offers_itself_with_a_nonce_of_its_own() -> None:
+    """The offer goes into the log as it was made."""
+    given = read(BODY | {"caller": {"nonce": NONCE, "valid_ms": 9_000}})
+    assert isinstance(given, Propose)
+    assert given.caller == CallerOffer(nonce=NONCE, valid_ms=9_000)
+
+
+@pytest.mark.parametrize(
+    "offer",
+    [
+        {"nonce": "short", "valid_ms": 9_000},
+        {"nonce": NONCE, "valid_ms": 0},
+        {"nonce": NONCE, "valid_ms": 60_001},
+        {"nonce": NONCE},
+        {"nonce": NONCE, "valid_ms": 9_000, "holder": "executor-1"},
+    ],
+)
+def test_an_offer_that_could_be_guessed_or_never_lapses_is_refused(
+    offer: dict[str, object],
+) -> None:
+    """A nonce has at least sixteen characters, and an offer its bounds."""
+    refused = read(BODY | {"caller": offer})
+    assert isinstance(refused, No)
+    assert refused.code is Code.INVALID_BODY
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        {"kind": "succeeded", "reference": "ch_1", "result": {"paid": True}},
+        {"kind": "refused", "code": "card_declined", "retry": "never"},
+        {"kind": "refused", "code": "busy", "retry": "later", "retry_after_ms": 5},
+        {"kind": "not_sent", "code": "no_route", "retry": "later"},
+        {"kind": "unresolved", "code": "raised:TimeoutError"},
+    ],
+    ids=lambda outcome: str(outcome["kind"]),
+)
+def test_a_callers_word_is_recorded_for_its_own_principal(outcome: dict[str, object]) -> None:
+    """Every outcome has its form, and who says it is the API key's to tell."""
+    value = {"nonce": NONCE, "attempt": 1, "fencing_token": 1, "outcome": outcome}
+    body = read_model(OutcomeBody, value, Code.INVALID_BODY)  # type: ignore[arg-type]
+    assert isinstance(body, OutcomeBody)
+    said = report(KEY, body, CALLER)
+    assert isinstance(said, CallerReport)
+    assert said.principal == CALLER.principal
+    assert said.outcome.kind == outcome["kind"]
+
+
+def test_a_success_without_a_reference_is_none() -> None:
+    """Nothing could be looked up under it."""
+    value = {
+        "nonce": NONCE,
+        "attempt": 1,
+        "fencing_token": 1,
+        "outcome": {"kind": "succeeded", "reference": ""},
+    }
+    assert isinstance(read_model(OutcomeBody, value, Code.INVALID_BODY), No)  # type: ignore[arg-type]

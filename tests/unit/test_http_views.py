@@ -6,7 +6,9 @@ from gateway.http import views
 from gateway.http.problems import LedgerPlace
 from gateway.http.views import ActionView
 from ledger.client.client import Progress
+from ledger.core import facts as f
 from ledger.core.facts import ActionCancelled, AnyFact, IntentRecorded, PolicyDecided
+from ledger.core.inputs import Retry
 from ledger.core.records import Cause, Decision
 from ledger.core.rejections import Unchanged
 from ledger.core.request import Request
@@ -56,6 +58,70 @@ def test_a_decision_that_cancels_ends_the_action() -> None:
     fact = ActionCancelled(action=KEY, version=3, principal="p")
     view = views.of_decision(KEY, decision(fact), PLACE)
     assert (view.status, view.version, view.is_moving) == ("cancelled", 3, False)
+
+
+SUCCEEDED = f.AttemptSucceeded(action=KEY, version=4, attempt=1, reference="ch_1")
+UNRESOLVED = f.AttemptUnresolved(action=KEY, version=4, attempt=1, code="unattested:busy")
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (
+            (SUCCEEDED, f.ActionCompleted(action=KEY, version=5, proof="report", reference="ch_1")),
+            ("completed", 5, "ch_1", None),
+        ),
+        (
+            (
+                f.AttemptRefused(action=KEY, version=4, attempt=1, code="no", retry=Retry.NEVER),
+                f.ActionFailed(action=KEY, version=5, code="no"),
+            ),
+            ("failed", 5, None, None),
+        ),
+        (
+            (UNRESOLVED, f.TimerSet(action=KEY, version=5, purpose="lookup", due_at=123)),
+            ("unknown", 5, None, 123),
+        ),
+        (
+            (UNRESOLVED, f.ReviewOpened(action=KEY, version=5, reason="no_way_to_find_out")),
+            ("needs_review", 5, None, None),
+        ),
+    ],
+    ids=["completed", "failed", "unknown", "needs_review"],
+)
+def test_a_decision_about_an_action_says_what_its_facts_say(
+    facts: tuple[f.AnyFact, ...], told: tuple[object, ...]
+) -> None:
+    """Where nothing else is known of the action at once, its newest facts are the answer."""
+    view = views.of_decision(KEY, decision(*facts), PLACE)
+    assert (view.status, view.version, view.reference, view.next_check_at) == told
+    assert view.request_hash is None
+
+
+def test_a_start_tells_the_call_how_long_it_may_take() -> None:
+    """Both times count from the offer, which the call sent before the log had it."""
+    started = f.AttemptStarted(
+        action=KEY,
+        version=3,
+        attempt=1,
+        fencing_token=1,
+        holder="caller:5f3a",
+        offer_sequence=0,
+        offered_at=1_000,
+        lease_until=28_200,
+        deadline_at=13_200,
+        connect_ms=2_000,
+        response_ms=10_000,
+        provider="simulated",
+        account="main",
+        provider_key=KEY,
+        intent_offset=9,
+        request_hash="sha256:0",
+    )
+    view = views.with_start(views.of_decision(KEY, decision(*recorded()), PLACE), started)
+    assert view.start is not None
+    assert (view.start.deadline_ms, view.start.lease_ms) == (12_200, 27_200)
+    assert view.start.provider_key == KEY
 
 
 @pytest.mark.parametrize("status", Status)

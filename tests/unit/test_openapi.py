@@ -37,6 +37,7 @@ def test_every_operation_is_named_and_summed_up(document: dict[str, Any]) -> Non
         "getAction",
         "getTimeline",
         "cancel",
+        "reportOutcome",
         "receiveWebhook",
         "isAlive",
         "isReady",

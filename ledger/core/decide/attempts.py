@@ -5,7 +5,7 @@ outcome it is late evidence: it is kept, and it moves nothing except where it pr
 denies, which is a person's case.
 """
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from ledger.core import inputs as i
 from ledger.core.decide.draft import Decided, Draft, replayed
@@ -25,20 +25,53 @@ from ledger.core.facts import (
     AttemptUnresolved,
     EvidenceRecorded,
 )
+from ledger.core.limits import TEXT_CHARS_MAX
+from ledger.core.offers import caller_holder, is_caller
 from ledger.core.rejections import Refused, Rejection
 from ledger.core.state import OPEN, Action, Attempt, AttemptStatus
+
+UNATTESTED: Final = "unattested:"
+"""Before the code of a "no effect" that the caller says and the operation does not take for proof.
+"""
 
 
 def report(draft: Draft, given: i.Report) -> Decided:
     """Record the outcome of an attempt and what follows from it."""
-    named = _named(draft, given)
+    named = _named(draft, given, given.holder)
+    if isinstance(named, Decided):
+        return named
+    if is_caller(given.holder):
+        return Decided(refused=Refused(code=Rejection.STALE_TOKEN, action=given.key))
+    return _reported(draft, *named, given.outcome)
+
+
+def report_of_caller(draft: Draft, given: i.CallerReport) -> Decided:
+    """Record what a caller says of the attempt that it performed itself.
+
+    Its word proves an effect. That there was none it proves only where the operation says so, and
+    else leaves the attempt unresolved.
+    """
+    named = _named(draft, given, caller_holder(given.nonce))
     if isinstance(named, Decided):
         return named
     action, attempt = named
+    if given.principal != action.request.principal:
+        return Decided(refused=Refused(code=Rejection.STALE_TOKEN, action=action.key))
+    outcome = given.outcome
+    if isinstance(outcome, i.Refusal | i.NotSent):
+        operation = draft.operation(action)
+        if operation is None or not operation.caller_attests_no_effect:
+            outcome = i.NoAnswer(code=f"{UNATTESTED}{outcome.code}"[:TEXT_CHARS_MAX])
+    return _reported(draft, action, attempt, outcome)
+
+
+def _reported(
+    draft: Draft, action: Action, attempt: Attempt, outcome: i.ReportedOutcome
+) -> Decided:
     if attempt.status not in OPEN:
-        return _late(draft, action, attempt, given.outcome)
+        return _late(draft, action, attempt, outcome)
     key, version, number = action.key, draft.version(action.key), attempt.number
-    match given.outcome:
+    match outcome:
         case i.Success(reference=reference, result=result):
             draft.add(
                 AttemptSucceeded(
@@ -61,16 +94,18 @@ def report(draft: Draft, given: i.Report) -> Decided:
             draft.add(AttemptUnresolved(action=key, version=version, attempt=number, code=code))
             find_out(draft, key)
         case _:
-            assert_never(given.outcome)
+            assert_never(outcome)
     return draft.decided()
 
 
 def decline(draft: Draft, given: i.Decline) -> Decided:
     """Take a start back that its holder will not act on: no byte left."""
-    named = _named(draft, given)
+    named = _named(draft, given, given.holder)
     if isinstance(named, Decided):
         return named
     action, attempt = named
+    if is_caller(attempt.holder):
+        return Decided(refused=Refused(code=Rejection.STALE_TOKEN, action=action.key))
     if attempt.status not in OPEN:
         return replayed(action, "attempt_already_ended")
     draft.add(
@@ -85,7 +120,9 @@ def decline(draft: Draft, given: i.Decline) -> Decided:
     return draft.decided()
 
 
-def _named(draft: Draft, given: i.Report | i.Decline) -> tuple[Action, Attempt] | Decided:
+def _named(
+    draft: Draft, given: i.Report | i.CallerReport | i.Decline, holder: str
+) -> tuple[Action, Attempt] | Decided:
     """The attempt that an input speaks of, or the refusal of one that may not speak of it."""
     action = draft.stream.action(given.key)
     if action is None:
@@ -93,7 +130,7 @@ def _named(draft: Draft, given: i.Report | i.Decline) -> tuple[Action, Attempt] 
     if not 0 < given.attempt <= len(action.attempts):
         return Decided(refused=Refused(code=Rejection.UNKNOWN_ATTEMPT, action=action.key))
     attempt = action.attempts[given.attempt - 1]
-    if (attempt.fencing_token, attempt.holder) != (given.fencing_token, given.holder):
+    if (attempt.fencing_token, attempt.holder) != (given.fencing_token, holder):
         return Decided(refused=Refused(code=Rejection.STALE_TOKEN, action=action.key))
     return action, attempt
 

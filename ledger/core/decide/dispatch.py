@@ -4,7 +4,7 @@ from typing import assert_never
 
 from ledger.core import inputs as i
 from ledger.core.config import Config
-from ledger.core.decide.attempts import decline, report
+from ledger.core.decide.attempts import decline, report, report_of_caller
 from ledger.core.decide.draft import Decided, Draft
 from ledger.core.decide.evidence import weigh
 from ledger.core.decide.intake import cancel, propose
@@ -31,6 +31,8 @@ def decide(
             return cancel(draft, given)
         case i.Report():
             return report(draft, given)
+        case i.CallerReport():
+            return report_of_caller(draft, given)
         case i.Decline():
             return decline(draft, given)
         case i.Evidence():

@@ -7,7 +7,7 @@ else is looked at, so that a repeated proposal gets the same answer under every 
 from ledger.core.catalogue import Operation
 from ledger.core.config import AUTOMATIC_POLICY, AUTOMATIC_POLICY_HASH
 from ledger.core.decide.draft import Decided, Draft, replayed
-from ledger.core.decide.schedule import start
+from ledger.core.decide.schedule import awaits_caller, start
 from ledger.core.facts import ActionCancelled, IntentRecorded, PolicyDecided
 from ledger.core.ids import ActionKey, MalformedId
 from ledger.core.inputs import Cancel, Propose
@@ -30,8 +30,9 @@ def propose(draft: Draft, given: Propose) -> Decided:
         return _refuse(Rejection.HASH_MISMATCH)
     known = draft.stream.action(given.key)
     if known is not None:
-        same = known.request_hash == digest
-        return replayed(known, "replayed") if same else _conflict(known, given.request)
+        if known.request_hash != digest:
+            return _conflict(known, given.request)
+        return _offered_again(draft, known, given)
     operation = draft.config.operation(key.operation, key.version)
     refused = _refusal_of_new(draft, key, given, operation)
     if refused is not None:
@@ -41,6 +42,17 @@ def propose(draft: Draft, given: Propose) -> Decided:
     if draft.offer is not None:
         start(draft, given.key, operation)
     return draft.decided()
+
+
+def _offered_again(draft: Draft, known: Action, given: Propose) -> Decided:
+    """The action as it stands; or its next attempt, where its caller offers again to perform it."""
+    operation = draft.operation(known)
+    if given.caller is not None and operation is not None and operation.performer != "executor":
+        if awaits_caller(known, draft.now):
+            start(draft, known.key, operation)
+        if draft.facts:
+            return draft.decided()
+    return replayed(known, "replayed")
 
 
 def _refusal_of_new(
@@ -57,6 +69,10 @@ def _refusal_of_new(
         return _refuse(Rejection.REVISION_NEEDS_PERSON, action=given.revises)
     if not operation.allows(given.request.principal):
         return _refuse(Rejection.NOT_ALLOWED)
+    if given.caller is not None and operation.performer == "executor":
+        return _refuse(Rejection.NEEDS_EXECUTOR)
+    if given.caller is None and operation.performer == "caller":
+        return _refuse(Rejection.NEEDS_CALLER)
     problems = operation.check(given.request)
     if problems:
         details = tuple(
@@ -83,6 +99,7 @@ def _record(draft: Draft, given: Propose, digest: str, operation: Operation) -> 
             account=operation.account,
             reliability=operation.reliability,
             step_deadline_at=draft.now + step_ms,
+            performer=None if given.caller is None else "caller",
         )
     )
     draft.add(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from ledger.core import inputs as i
-from ledger.core.catalogue import catalogue_hash
+from ledger.core.catalogue import Catalogue, catalogue_hash
 from ledger.core.config import Config
 from ledger.core.limits import STREAM_ACTIONS_ORDINARY_MAX
 from ledger.core.offers import Offer
@@ -20,7 +20,7 @@ from ledger.core.wire import Wire
 from ledger.log.envelope import encode, outgoing
 from ledger.log.port import Record
 from ledger.log.topics import partition_of
-from streams.deciding import Made, Seat, config_of, is_adoptable, make_decision
+from streams.deciding import Made, Seat, config_of, is_adoptable_catalogue, make_decision
 from tests.examples import (
     CATALOGUE_TEXT,
     CHARGE,
@@ -83,7 +83,9 @@ def seat(
         partition=partition,
         partitions=PARTITIONS,
         decided_at=T0,
+        running_at=T0,
         config=config,
+        holds=() if config is None else config.holds,
         stream_of=stream_of,
         pick=pick,
         pick_for_new=lambda operation: pick(operation, frozenset()),
@@ -135,6 +137,12 @@ _STRANGER = request().model_copy(update={"principal": "person:eve"})
 _SECOND = request().model_copy(update={"version": 2})
 _FOREIGN = found_out(i.Meaning.EFFECT, lookup=None, account="other")
 
+_ONLY_CALLER = Catalogue(
+    tuple(one.model_copy(update={"performer": "caller"}) for one in CONFIG.catalogue.operations),
+    CONFIG.content_hash,
+)
+_OFFERS = i.CallerOffer(nonce="5f3a", valid_ms=1_000)
+
 REFUSALS: dict[Rejection, Case] = {
     Rejection.MISROUTED: Case(record(propose()), seat(partition=(PARTITION + 1) % PARTITIONS)),
     Rejection.MALFORMED_KEY: Case(
@@ -160,6 +168,10 @@ REFUSALS: dict[Rejection, Case] = {
         record(i.Propose(key=f"{CHARGE}~2", request=request(), revises=CHARGE)), seat(READY)
     ),
     Rejection.NOT_ALLOWED: Case(record(i.Propose(key=CHARGE, request=_STRANGER)), seat()),
+    Rejection.NEEDS_EXECUTOR: Case(record(propose(caller=_OFFERS)), seat()),
+    Rejection.NEEDS_CALLER: Case(
+        record(propose()), seat(config=Config(_ONLY_CALLER, CONFIG.content_hash))
+    ),
     Rejection.INVALID_REQUEST: Case(
         record(i.Propose(key=CHARGE, request=request().model_copy(update={"money": None}))), seat()
     ),
@@ -379,7 +391,7 @@ def test_a_valid_catalogue_is_adopted_with_its_text() -> None:
     assert isinstance(decision.adopted, Adopted)
     assert decision.adopted.offset == 3
     assert config_of(decision.adopted).catalogue.operation("charge", 1) is not None
-    assert is_adoptable(publish(CATALOGUE_TEXT))
+    assert is_adoptable_catalogue(publish(CATALOGUE_TEXT))
 
 
 def test_a_large_catalogue_is_read() -> None:
@@ -395,7 +407,7 @@ def test_a_catalogue_under_a_wrong_hash_is_refused() -> None:
     decision = made(record(wrong, topic="config"), seat()).decision
     assert decision.refused is not None
     assert decision.refused.code is Rejection.INVALID_CONFIGURATION
-    assert not is_adoptable(wrong)
+    assert not is_adoptable_catalogue(wrong)
 
 
 def test_an_invalid_catalogue_is_refused_with_its_lines() -> None:

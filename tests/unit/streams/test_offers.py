@@ -3,6 +3,7 @@
 import pytest
 
 from ledger.core import inputs as i
+from ledger.core.limits import OFFERS_REMEMBERED_MAX
 from ledger.core.records import Cause, Decision
 from streams.offers import OfferBook
 from tests.examples import STREAM, T0, started
@@ -118,3 +119,13 @@ def test_starts_of_others_do_not_count() -> None:
     book = book_of(offered("a", slots=1))
     book.saw(start_at(11, holder="b"))
     assert picked(book) == "a"
+
+
+def test_starts_of_callers_push_no_executor_out_of_the_memory() -> None:
+    """Each call has a name of its own, and thousands of them make no executor forgotten."""
+    book = OfferBook()
+    book.saw(start_at(11))
+    for number in range(OFFERS_REMEMBERED_MAX + 1):
+        book.saw(start_at(12 + number, holder=f"caller:{number}"))
+    book.offered(offered(slots=1, seen=10), T0)
+    assert picked(book) is None
