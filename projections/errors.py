@@ -7,7 +7,23 @@ LedgerError
 └── DatabaseUnavailableError  Postgres failed too often in a row
 """
 
+from typing import Final
+
+import asyncpg
+
 from ledger.core.errors import LedgerError
+
+AWAY: Final = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.QueryCanceledError,
+    asyncpg.InterfaceError,
+    OSError,
+    TimeoutError,
+)
+"""What comes of a database that is away, restarting, full or busy: nothing was done."""
 
 
 class MigrationError(LedgerError):

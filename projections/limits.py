@@ -6,15 +6,21 @@ SCHEMA_NAME_CHARS_MAX = 40
 MIGRATION_LOCK_MS_MAX = 60_000
 """How long one process waits for another that is migrating the same schema."""
 
-BATCH_RECORDS_MAX = 2_000
-"""Ledger records in one transaction: some ten thousand rows, a fifth of a second."""
+BATCH_RECORDS_MAX = 4_000
+"""Ledger records in one transaction: some twenty thousand rows, a fifth of a second."""
 
-CHUNK_RECORDS_MAX = 100
-"""Records folded in one go, before the batch that is being written may take its next step."""
+SLICE_RECORDS_MAX = 100
+"""Records read or folded in one go, a few milliseconds, before the batch that is being written may
+take its next step."""
 
-STREAMS_HELD_MAX = 20_000
-"""Folded streams that a projector keeps in memory; one takes about 2 KiB. Far above what the two
-batches under way can touch, so that eviction always finds a stream that is already written."""
+COMMIT_EVERY_MS = 40
+"""How long after the last commit records are gathered for the next, where they come one by one. A
+commit costs as much as forty records; nobody who reads the tables sees the wait."""
+
+STREAMS_HELD_MAX = 16_000
+"""Folded streams that a projector keeps in memory, some 4 KiB each; those that are settled leave it
+with the commit. At least what the two batches under way can touch, so that eviction always finds a
+stream that is already written."""
 
 READ_WAIT_MS = 250
 """How long a read of the log waits for records, and so how late a stop is noticed."""
@@ -36,6 +42,11 @@ ROWS_READ_MAX = 1_000
 
 STREAMS_ASKED_MAX = 50_000
 """Keys in one query for cold states: those of one batch of any size that is used."""
+
+COLD_CALL_MS_MAX = 2_000
+"""One question of an owner for streams it does not hold. What needs them waits, other inputs wait
+with them for a fraction of this, and then go on.
+"""
 
 CATCH_UP_ROUNDS_MAX = 5
 """How often a rebuild that found a difference tries to stand exactly where the live schema does."""

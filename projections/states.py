@@ -43,7 +43,7 @@ async def load_streams(
         list(keys),
         timeout=DATABASE_CALL_MS_MAX / 1_000,
     )
-    return await _held(connection, rows, schema)
+    return await held_of(connection, rows, schema)
 
 
 async def load_cold_streams(
@@ -64,13 +64,14 @@ async def load_cold_streams(
             timeout=DATABASE_CALL_MS_MAX / 1_000,
         )
         found = [row for row in rows if row["stream_key"] is not None]
-        streams = await _held(connection, found, schema)
+        streams = await held_of(connection, found, schema)
     return ColdStreams(rows[0]["projected_offset"] if rows else 0, streams)
 
 
-async def _held(
+async def held_of(
     connection: Connection, rows: Sequence[asyncpg.Record], schema: str
 ) -> dict[str, Held]:
+    """The streams of rows; where one is of another version or damaged, folded from its facts."""
     held: dict[str, Held] = {}
     for row in rows:
         try:

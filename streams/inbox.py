@@ -59,10 +59,10 @@ class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has n
         """
         self.has_joined = False
         self._join_by_s = 0.0
+        self._held_back: set[TopicPartition] = set()
         self._reading: asyncio.Future[dict[TopicPartition, list[Any]]] | None = None
         self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=log.bootstrap,
-            client_id=log.client_id,
+            **log.client_options,
             group_id=group,
             enable_auto_commit=False,
             auto_offset_reset="none",
@@ -78,7 +78,7 @@ class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has n
 
     async def start(self) -> None:
         """Begin to join the group; `read` goes on with it. Raises LogUnreachableError."""
-        await clients.start(self._consumer, self._log.bootstrap)
+        await clients.start(self._consumer, self._log.client_options)
         topics = [self._log.prefix + topic for topic in INBOXES]
         # After the start, which would otherwise wait for the first assignment and hear nothing.
         self._consumer.subscribe(topics, listener=self)
@@ -94,6 +94,7 @@ class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has n
 
     async def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
         """Nothing is read before the owner of a partition says from where."""
+        self._held_back.clear()
         self.assigned = whole(assigned, [self._log.prefix + topic for topic in INBOXES])
         for place in assigned:
             self._consumer.seek(place, 0)
@@ -110,6 +111,15 @@ class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has n
             place = TopicPartition(self._log.prefix + topic, partition)
             self._consumer.seek(place, positions.get(topic, 0))
             self._consumer.resume(place)
+
+    def hold_back(self, places: Collection[tuple[str, int]]) -> None:
+        """Read nothing from these inboxes for now, and on from all others held back before."""
+        wanted = {TopicPartition(self._log.prefix + topic, part) for topic, part in places}
+        if fresh := wanted - self._held_back:
+            self._consumer.pause(*fresh)
+        if over := self._held_back - wanted:
+            self._consumer.resume(*over)
+        self._held_back = wanted
 
     async def read(self, timeout_ms: int) -> list[Record]:
         """What there is; empty when nothing came in time, or while partitions change hands.

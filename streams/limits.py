@@ -84,3 +84,32 @@ LEDGER_ROUND_RECORDS_MAX: Final = 4_000
 
 LOOKUPS_TAKEN_MAX: Final = 256
 """Lookups begun and not answered, over all providers and partitions: each is one task."""
+
+STREAMS_HELD_MAX: Final = 20_000
+"""Streams that one processor holds over all its partitions; one takes about 3 KiB. More only while
+the projection is behind.
+"""
+
+DUE_AHEAD_MS: Final = 30_000
+"""How far ahead timers of streams that are not held are known. Asked for again at half of it."""
+
+DUE_PAGE_MAX: Final = 1_000
+"""Timers read back at once, with their streams."""
+
+DUE_HELD_MAX: Final = 5_000
+"""No page is asked for while so many timers of one partition are known."""
+
+AWAITING_HELD_MAX: Final = 10_000
+"""Streams of one partition that are known to wait for capacity; others wait in the projection."""
+
+COLD_PATIENCE_MS: Final = 100
+"""How long a round waits for streams to be loaded, before it goes on without the inputs that need
+them.
+"""
+
+COLD_BACKOFF_MS_MIN: Final = 250
+COLD_BACKOFF_MS_MAX: Final = 2_000
+"""How long a database that did not answer is left alone."""
+
+LET_GO_CHECK_MS: Final = 500
+"""How often is looked after timers to read back and streams to let go of."""

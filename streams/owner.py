@@ -7,19 +7,19 @@ it is known to stand at the offset it was written for. It must never read a cloc
 caller's monotonic milliseconds are arguments.
 """
 
-import heapq
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ledger.core import inputs as i
 from ledger.core.config import Config
-from ledger.core.decide.schedule import awaits_offer, due_at
 from ledger.core.errors import LedgerError
+from ledger.core.holds import Holds
+from ledger.core.ids import is_stream_key
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.limits import DECISION_BYTES_MAX, TICKS_MAX
 from ledger.core.offers import Offer
 from ledger.core.records import Adopted, Decision, EpochOpened, LedgerRecord
-from ledger.core.state import Action, Status, Stream
+from ledger.core.state import Stream
 from ledger.log.envelope import (
     Unreadable,
     encode_ledger,
@@ -28,14 +28,21 @@ from ledger.log.envelope import (
     read_input,
     read_ledger,
 )
-from ledger.log.fold import PartitionFold, fold_decision
+from ledger.log.fold import PartitionFold, fold_decision, holds_after
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.quarantine import quarantined
 from ledger.log.topics import Topic
-from streams.deciding import Made, Seat, config_of, holders_that_declined, make_decision, set_aside
+from projections.states import ColdStreams
+from streams.deciding import Made, Seat, config_of, make_decision, set_aside
+from streams.limits import STREAMS_HELD_MAX
+from streams.memory import StreamMemory
 from streams.offers import OfferBook
+from streams.timetable import Timetable, Want, next_due_of
 
 FAULT_PAUSE_MS = 600_000
+
+ADOPTION_SPREAD_MS = 2_000
+"""Over how long the streams come to their turn that a new configuration makes due at once."""
 
 
 class LostContinuityError(LedgerError):
@@ -48,6 +55,10 @@ class TruncatedLedgerError(LedgerError):
     """
 
 
+class ForeignCheckpointError(LedgerError):
+    """The database was filled from another log than the one that is to be decided on."""
+
+
 @dataclass(slots=True)
 class Batch:
     """Decisions made and not yet known to have landed. `read` is what their bytes say when read
@@ -58,6 +69,7 @@ class Batch:
     taken_mono_ms: int
     decided_at: int
     adopted: Adopted | None
+    holds: Holds
     config: Config | None
     records: list[Outgoing] = field(default_factory=list)
     read: list[Decision] = field(default_factory=list)
@@ -68,24 +80,39 @@ class Batch:
 
 class Owner:
     """Decides for one partition. Calls come in this order: feed …, barrier, opened, then take and
-    landed in turn.
+    landed in turn. What it is about to feed or to take may need streams that are not held:
+    `missing` names them, `take_in` takes in what the projection has of them.
     """
 
-    def __init__(self, partition: int, partitions: int, generation: str, nonce: str) -> None:
+    def __init__(
+        self,
+        partition: int,
+        partitions: int,
+        generation: str,
+        nonce: str,
+        *,
+        checkpoint: PartitionFold | None = None,
+        held_max: int = STREAMS_HELD_MAX,
+    ) -> None:
+        """`checkpoint` is where the projection of the partition stands; without one the ledger is
+        fed from its genesis.
+        """
         self.partition = partition
         self.partitions = partitions
         self.generation = generation
         self.nonce = nonce
-        self.fold = PartitionFold(partition)
-        self.offers = OfferBook()
-        self.streams: dict[str, Stream] = {}
+        self.fold = PartitionFold(partition) if checkpoint is None else checkpoint
+        self.offers = OfferBook(self.fold.next_offset)
+        self.memory = StreamMemory(held_max)
+        self.timetable = Timetable()
         self._config: Config | None = None
-        self._due: list[tuple[int, str]] = []
-        self._scheduled: dict[str, int] = {}
-        self._awaiting: dict[str, None] = {}
         self._ticking: set[str] = set()
         self._granted: set[str] = set()
         self._clock = (0, 0)
+        if checkpoint is not None:
+            self.memory.begin_at(checkpoint.next_offset)
+            self.timetable.read_back()
+            self._adopt()
 
     # Folding and opening
 
@@ -98,7 +125,7 @@ class Owner:
             invariant(self.fold.generation == self.generation, "a ledger of another generation")
         if isinstance(read, Decision):
             self._settle(read)
-        self._adopt(self.fold.adopted)
+        self._adopt()
         return read
 
     def barrier(self) -> Outgoing:
@@ -108,6 +135,7 @@ class Owner:
             epoch=self.fold.epoch + 1,
             nonce=self.nonce,
             adopted=self.fold.adopted,
+            holds=self.fold.holds or None,
         )
         value = encode_ledger(opened, generation=self.generation, partition=self.partition)
         return Outgoing(b"epoch", value, ledger_headers(opened))
@@ -163,13 +191,14 @@ class Owner:
             taken_mono_ms=mono_ms,
             decided_at=self.fold.decided_at,
             adopted=self.fold.adopted,
+            holds=self.fold.holds,
             config=self._config,
         )
         running_at = self.running_at(mono_ms)
         next_offsets = dict(self.fold.positions)
 
         def stream_of(key: str) -> Stream:
-            return batch.streams.get(key) or self.streams.get(key) or Stream(key)
+            return batch.streams.get(key) or self.memory.stream(key)
 
         def pick(operation: str, declined: frozenset[str]) -> Offer | None:
             return self.offers.pick(operation, running_at, declined)
@@ -196,7 +225,9 @@ class Owner:
                 partition=self.partition,
                 partitions=self.partitions,
                 decided_at=max(batch.decided_at, record.timestamp),
+                running_at=running_at,
                 config=batch.config,
+                holds=batch.holds,
                 stream_of=stream_of,
                 pick=pick,
                 pick_for_new=pick_for_new,
@@ -224,7 +255,12 @@ class Owner:
         if after is not None:
             batch.streams[read.stream] = after
         if read.adopted is not None:
-            batch.adopted, batch.config = read.adopted, config_of(read.adopted)
+            if read.adopted.kind == "catalogue":
+                batch.adopted = read.adopted
+            else:
+                batch.holds = holds_after(batch.holds, read.adopted, read.decided_at)
+            if batch.adopted is not None:
+                batch.config = config_of(batch.adopted, batch.holds)
         if made.offer_spent is not None:
             self.offers.reserve(made.offer_spent)
         if made.unreadable is not None:
@@ -245,8 +281,8 @@ class Owner:
             assert isinstance(read, Decision)  # noqa: S101 - for the type checker
             if not read.facts:
                 return value, read, None
-            before = batch.streams.get(read.stream) or self.streams.get(read.stream)
-            return value, read, fold_decision(before or Stream(read.stream), read)
+            before = batch.streams.get(read.stream) or self.memory.stream(read.stream)
+            return value, read, fold_decision(before, read)
         except (BrokenInvariantError, ValueError) as fault:
             return Unreadable("fault_in_fold", f"{type(fault).__name__}: {fault}")
 
@@ -262,7 +298,7 @@ class Owner:
             self.fold.next_offset = read.at + 1
             self.fold.apply(read)
             self._settle(read, batch.streams.get(read.stream))
-        self._adopt(batch.adopted)
+        self._adopt()
         self.offers.settle_reservations()
         if appended:
             self.heard(appended[-1].timestamp, mono_ms, batch.taken_mono_ms)
@@ -294,79 +330,95 @@ class Owner:
             self._ticking.discard(read.stream)
             self._granted.discard(read.stream)
         if read.facts:
-            before = self.streams.get(read.stream) or Stream(read.stream)
-            self.streams[read.stream] = folded or fold_decision(before, read)
+            # A row that was loaded may be ahead of what is being folded here.
+            if read.at >= self.memory.folded_to(read.stream):
+                after = folded or fold_decision(self.memory.stream(read.stream), read)
+                self.memory.put(after, read.at + 1)
             self.offers.saw(read)
-        if read.stream not in self.streams:
+        stream = self.memory.get(read.stream)
+        if stream is None or self._config is None:
             return
         if is_tick and read.quarantined is not None:
-            self._leave_alone(read.stream, read.decided_at + FAULT_PAUSE_MS)
+            self.timetable.leave_alone(read.stream, read.decided_at + FAULT_PAUSE_MS)
         else:
-            self._schedule(self.streams[read.stream], read.decided_at)
+            self.timetable.schedule(stream, read.decided_at, self._config)
 
-    def _adopt(self, adopted: Adopted | None) -> None:
+    def _adopt(self) -> None:
+        """Take over the configuration that the fold has come to, and look at what waits again."""
+        adopted, holds, known = self.fold.adopted, self.fold.holds, self._config
         if adopted is None:
             return
-        if self._config is None or self._config.content_hash != adopted.content_hash:
-            self._config = config_of(adopted)
-            for stream in self.streams.values():
-                self._schedule(stream, self.fold.decided_at)
+        if known is None or (known.content_hash, known.holds) != (adopted.content_hash, holds):
+            config = self._config = config_of(adopted, holds)
+            for stream in self.memory:
+                self.timetable.schedule(
+                    stream, self.fold.decided_at, config, spread_ms=ADOPTION_SPREAD_MS
+                )
+            self.timetable.look_again()
+
+    # What is held
+
+    def missing(self, records: Iterable[Record]) -> set[str]:
+        """Keys of the streams that these inputs, or ledger records, are about and that have to be
+        loaded first.
+        """
+        named = (self._missing_of(record) for record in records)
+        return {key for key in named if key is not None}
+
+    def is_missing(self, record: Record) -> bool:
+        """Whether the stream of an input has to be loaded before it can be decided."""
+        return self._missing_of(record) is not None
+
+    def _missing_of(self, record: Record) -> str | None:
+        """Its stream as the key of the record names it: another one makes it misrouted."""
+        if self.memory.cold_floor < 0 or record.key is None:
+            return None
+        key = record.key.decode(errors="replace")
+        return None if self.memory.knows(key) or not is_stream_key(key) else key
+
+    def take_in(self, keys: Collection[str], cold: ColdStreams) -> bool:
+        """Take in what the projection says of streams that are not held. False where it has not
+        come far enough to say anything; then ask again.
+        """
+        came = self.memory.take_in(keys, cold)
+        if came is None:
+            return False
+        if self._config is not None:
+            for stream in came.values():
+                self.timetable.schedule(stream, self.fold.decided_at, self._config)
+        return True
+
+    def let_go(self) -> None:
+        """Keep what is held within its bound, as far as the projection has come."""
+        if self._config is None or not self.memory.is_over:
+            return
+        self.timetable.read_back()
+        for stream in self.memory.let_go(self._ticking):
+            self.timetable.let_go(stream.key, self._config.timing.skew_ms)
 
     # Timers and capacity
 
-    def _schedule(self, stream: Stream, now: int) -> None:
-        """Remember when the stream is next due, and whether it waits for capacity."""
-        if self._config is None:
-            return
-        if any(awaits_offer(action, now) for action in stream.actions):
-            self._awaiting[stream.key] = None
-        when = self._next_due_of(stream, now)
-        if when is None:
-            self._scheduled.pop(stream.key, None)
-        elif self._scheduled.get(stream.key) != when:
-            self._scheduled[stream.key] = when
-            heapq.heappush(self._due, (when, stream.key))
-
-    def _leave_alone(self, key: str, until: int) -> None:
-        """A fault of ours met a tick and would meet the next one as fast as the log can write, so
-        what is due in the stream is tried again later.
-        """
-        self._awaiting.pop(key, None)
-        self._scheduled[key] = until
-        heapq.heappush(self._due, (until, key))
-
-    def _next_due_of(self, stream: Stream, now: int) -> int | None:
-        times = (self._due_at(action, now) for action in stream.actions if not action.is_final)
-        return min((time for time in times if time is not None), default=None)
-
-    def _due_at(self, action: Action, now: int) -> int | None:
-        assert self._config is not None  # noqa: S101 - nothing is scheduled before that
-        asked = action.request.operation, action.request.version
-        if action.status is Status.READY and self._config.operation(*asked) is None:
-            return now  # nobody will ever offer what is not in the catalogue any more
-        return due_at(action, now, skew_ms=self._config.timing.skew_ms)
-
     def next_due_at(self) -> int | None:
         """When the next timer is due, in log time."""
-        while self._due and self._scheduled.get(self._due[0][1]) != self._due[0][0]:
-            heapq.heappop(self._due)
-        return self._due[0][0] if self._due else None
+        return self.timetable.next_due_at()
 
     def ticks(self, mono_ms: int) -> list[Outgoing]:
         """Ticks to append to `internal`: one a stream at most, for what is due and for what
         capacity has come for.
         """
+        if self._config is None:
+            return []
         now = self.running_at(mono_ms)
         due: dict[str, int] = {}
-        while (when := self.next_due_at()) is not None and when <= now and len(due) < TICKS_MAX:
-            _, key = heapq.heappop(self._due)
-            del self._scheduled[key]
-            stream = self.streams[key]
-            still = self._next_due_of(stream, now)
+        while len(due) < TICKS_MAX and (came := self.timetable.take_due(now)) is not None:
+            key, when = came
+            stream = self.memory.get(key)
+            # Of a stream that is not held nothing is known but that its time has come.
+            still = when if stream is None else next_due_of(stream, now, self._config)
             if still is not None and still <= now:
                 due[key] = when
-            else:
-                self._schedule(stream, now)
+            elif stream is not None:
+                self.timetable.schedule(stream, now, self._config)
         granted = self._awaiting_capacity(now, TICKS_MAX - len(due))
         self._granted.update(granted)
         for key in granted:
@@ -383,29 +435,22 @@ class Owner:
         if room <= 0:
             return []
         found: list[str] = []
-        known: dict[tuple[str, frozenset[str]], bool] = {}
-        for key in list(self._awaiting):
-            if key not in self._ticking and self._capacity_for(key, now, known):
+        known: dict[Want, bool] = {}
+        for key, wants in self.timetable.awaiting.items():
+            if key not in self._ticking and self._capacity_for(wants, now, known):
                 found.append(key)
                 if len(found) == room:
                     break
         return found
 
-    def _capacity_for(
-        self, key: str, now: int, known: dict[tuple[str, frozenset[str]], bool]
-    ) -> bool:
-        """Whether an offer fits an action of the stream that still waits; forgets streams that wait
-        no longer. `known` remembers what was looked up in the same breath.
+    def _capacity_for(self, wants: Iterable[Want], now: int, known: dict[Want, bool]) -> bool:
+        """Whether an offer fits one of these. `known` remembers what was looked up in the same
+        breath.
         """
-        waiting = [action for action in self.streams[key].actions if awaits_offer(action, now)]
-        if not waiting:
-            del self._awaiting[key]
-            return False
-        for action in waiting:
-            wanted = (action.request.operation, holders_that_declined(action))
-            if wanted not in known:
-                known[wanted] = self.offers.pick(wanted[0], now, wanted[1]) is not None
-            if known[wanted]:
+        for want in wants:
+            if want not in known:
+                known[want] = self.offers.pick(want[0], now, want[1]) is not None
+            if known[want]:
                 return True
         return False
 

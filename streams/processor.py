@@ -22,11 +22,15 @@ from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.reading import read_up_to
 from ledger.log.topics import INBOXES, Topic
 from ledger.log.trouble import TruncatedLogError
+from projections.cold import ColdStore
 from streams.clock import SKEW_MS_DEFAULT, check_not_ahead, check_skew, mono_ms, wall_ms
+from streams.cold_loading import ColdLoading
 from streams.config_inbox import ConfigInbox
 from streams.held_ticks import HELD_BACK_BY, HeldTicks
 from streams.inbox import Inboxes
+from streams.limits import STREAMS_HELD_MAX
 from streams.owner import Batch, LostContinuityError, Owner
+from streams.waiting import WaitingInputs
 
 logger = logging.getLogger("actionledger")
 
@@ -42,8 +46,22 @@ __all__ = ["SKEW_MS_DEFAULT", "Processor"]
 class Processor:
     """One member: owns the partitions that the group gives it."""
 
-    def __init__(self, log: KafkaLog, partitions: int, *, skew_ms: int = SKEW_MS_DEFAULT) -> None:
+    def __init__(
+        self,
+        log: KafkaLog,
+        partitions: int,
+        *,
+        skew_ms: int = SKEW_MS_DEFAULT,
+        store: ColdStore | None = None,
+        streams_held_max: int = STREAMS_HELD_MAX,
+    ) -> None:
+        """`store` is where streams come back from that are not held; without one the ledger is
+        folded from its genesis, and everything is held.
+        """
+        self._streams_held_max = streams_held_max
         self._log = log
+        self._cold = ColdLoading(store)
+        self._waiting = WaitingInputs()
         self._partitions = partitions
         self._skew_ms = skew_ms
         self._generation = ""
@@ -71,10 +89,16 @@ class Processor:
                 await self._inboxes.start()
                 await self._work(stop)
 
+    @property
+    def streams_held(self) -> int:
+        """Streams in memory, over all partitions."""
+        return sum(len(owner.memory) for owner in self._owners.values())
+
     async def _open(self, opened: AsyncExitStack) -> None:
         """Everything that talks to the broker, closed in reverse."""
         self._appender = await self._log.appender()
         opened.push_async_callback(self._appender.close)
+        opened.push_async_callback(self._cold.close)
         # Ends are asked over a connection of their own: on one that fetches every question would
         # wait behind a fetch that waits for records.
         self._ends = await self._log.reader({})
@@ -94,6 +118,7 @@ class Processor:
                 tasks.create_task(self._follow_offers(stop)),
                 tasks.create_task(self._keep_time(stop)),
                 tasks.create_task(self._show_positions(stop)),
+                tasks.create_task(self._cold.keep_up(lambda: self._owners, stop)),
             ]
             while not stop.is_set():
                 await self._round()
@@ -116,18 +141,58 @@ class Processor:
             if self._seen_generation != inboxes.generation:
                 return
             await self._config.read()
-            await self._decide(await self._sorted(records))
+            await self._decide(await self._decidable(records))
+            for owner in self._owners.values():
+                owner.memory.forget_new()
+                owner.let_go()
 
-    async def _sorted(self, records: list[Record]) -> dict[int, list[Record]]:
+    async def _decidable(self, records: list[Record]) -> dict[int, list[Record]]:
         """The inputs to decide now, by partition: configuration first, ticks last and only when
-        they may.
+        they may; nothing before its stream is held.
         """
+        inputs, ticks = self._sorted(records)
+        again = {part: [] for part in self._owners}  # type: dict[int, list[Record]]
+        for partition in list(self._waiting.partitions()):
+            waited = self._waiting.take(partition)
+            again[partition] = [one for one in waited if one.topic == Topic.INTERNAL]
+            first = [one for one in waited if one.topic != Topic.INTERNAL]
+            inputs[partition] = [*first, *inputs.get(partition, ())]
+        await self._cold.bring(
+            self._owners,
+            {
+                part: [*inputs.get(part, ()), *again[part], *ticks.get(part, ())]
+                for part in self._owners
+            },
+        )
         work: dict[int, list[Record]] = {}
+        for partition, given in inputs.items():
+            missing = self._owners[partition].is_missing
+            work[partition] = self._waiting.part(partition, given, missing)
+            for record in work[partition]:
+                self._held.read(record)
+        if ticks:
+            await self._hold(ticks)
+        for partition, released in self._held.release().items():
+            again[partition] += released
+        for partition, due in again.items():
+            missing = self._owners[partition].is_missing
+            work.setdefault(partition, []).extend(self._waiting.part(partition, due, missing))
+        self._inboxes.hold_back(self._waiting.places())
+        # Configuration is read by itself, and needs no stream.
         for partition, owner in self._owners.items():
             fresh = self._config.since(owner.position(Topic.CONFIG))
             if fresh:
                 crash_point("config_read")
-                work[partition] = fresh
+                work[partition] = [*fresh, *work.get(partition, ())]
+        return {partition: given for partition, given in work.items() if given}
+
+    def _sorted(
+        self, records: list[Record]
+    ) -> tuple[dict[int, list[Record]], dict[int, list[Record]]]:
+        """What was read, by partition, and the ticks among it apart. Raises SkewError where an
+        input comes from the future.
+        """
+        inputs: dict[int, list[Record]] = {}
         ticks: dict[int, list[Record]] = {}
         newest: dict[int, int] = {}
         for record in records:
@@ -135,21 +200,14 @@ class Processor:
             if partition not in self._owners:
                 continue
             newest[partition] = max(newest.get(partition, 0), record.timestamp)
-            if record.topic == Topic.INTERNAL:
-                ticks.setdefault(partition, []).append(record)
-            else:
-                work.setdefault(partition, []).append(record)
-                self._held.read(record)
+            kind = ticks if record.topic == Topic.INTERNAL else inputs
+            kind.setdefault(partition, []).append(record)
         now, wall_at = mono_ms(), wall_ms()
         for partition, appended_at in newest.items():
             # After idle weeks two clocks have drifted apart that nobody compared.
             running_at = max(self._owners[partition].running_at(now), wall_at)
             check_not_ahead(appended_at, running_at=running_at, skew_ms=self._skew_ms)
-        if ticks:
-            await self._hold(ticks)
-        for partition, released in self._held.release().items():
-            work.setdefault(partition, []).extend(released)
-        return work
+        return inputs, ticks
 
     async def _hold(self, ticks: dict[int, list[Record]]) -> None:
         """Whatever lies in the other inboxes at this moment wins over a lapse."""
@@ -251,12 +309,9 @@ class Processor:
         for partition in set(self._owners) - assigned:
             del self._owners[partition]
         self._held.clear()
+        self._waiting.clear()
         crash_point("partitions_assigned")
-        owners = [
-            self._owners.get(partition)
-            or Owner(partition, self._partitions, self._generation, secrets.token_hex(8))
-            for partition in sorted(assigned)
-        ]
+        owners = await self._owners_of(assigned)
         await self._catch_up(owners)
         # What others wrote while the longest of them was read, so that barriers seldom collide.
         await self._catch_up(owners)
@@ -272,6 +327,24 @@ class Processor:
             self._losses[owner.partition] = 0
         if assigned:
             self.ready.set()
+
+    async def _owners_of(self, assigned: Collection[int]) -> list[Owner]:
+        """Those that were owned before, and new ones that begin where the projection stands."""
+        held_max = self._streams_held_max // max(1, len(assigned))
+        new = [partition for partition in assigned if partition not in self._owners]
+        begins = await self._cold.checkpoints(new, generation=self._generation)
+        owners: list[Owner] = []
+        for partition in sorted(assigned):
+            owner = self._owners.get(partition) or Owner(
+                partition,
+                self._partitions,
+                self._generation,
+                secrets.token_hex(8),
+                checkpoint=begins.get(partition),
+            )
+            owner.memory.held_max = held_max
+            owners.append(owner)
+        return owners
 
     async def _open_epoch(self, owner: Owner) -> None:
         sent_at = wall_ms()
@@ -299,6 +372,7 @@ class Processor:
         reader = await self._log.reader(behind)
         try:
             async for records in read_up_to(reader, begins, ends):
+                await self._cold.bring_all(by_partition, records)
                 for record in records:
                     by_partition[record.partition].feed(record)
                 crash_point("ledger_half_read")
@@ -334,6 +408,7 @@ class Processor:
             positions = {topic.value: owner.position(topic) for topic in INBOXES}
             positions[internal] = max(begins[internal, owner.partition], positions[internal])
             self._held.begin(owner.partition, positions)
+            self._waiting.forget(owner.partition)
             self._inboxes.read_from(owner.partition, positions)
 
     # Beside the rounds
@@ -341,7 +416,7 @@ class Processor:
     async def _await_config(self, stop: asyncio.Event) -> None:
         """Decide nothing before a valid configuration was published; say so while waiting."""
         await self._config.read_to_end(0)
-        while not stop.is_set() and not self._config.has_adoptable():
+        while not stop.is_set() and not self._config.has_catalogue():
             logger.warning("waiting_for_configuration")
             await asyncio.sleep(CONFIG_CHECK_SECONDS)
             await self._config.read_to_end(0)

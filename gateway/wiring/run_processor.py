@@ -1,9 +1,10 @@
 """The processor: the one writer of the ledger, over the partitions that its group gives it."""
 
 from gateway.settings import Settings
-from gateway.wiring.installation import open_log
+from gateway.wiring.installation import open_log, open_pool
 from gateway.wiring.life import Life
 from ledger.log.follow import genesis_of, published_catalogue
+from projections.cold import ColdStore
 from streams.processor import SKEW_MS_DEFAULT, Processor
 
 
@@ -13,4 +14,6 @@ async def run(settings: Settings, life: Life) -> None:
     genesis = await genesis_of(log)
     catalogue = await published_catalogue(log)
     skew_ms = SKEW_MS_DEFAULT if catalogue is None else catalogue.timing.skew_ms
-    await Processor(log, genesis.partitions, skew_ms=skew_ms).run(life.stop, beat=life.beat)
+    async with await open_pool(settings) as pool:
+        processor = Processor(log, genesis.partitions, skew_ms=skew_ms, store=ColdStore(pool))
+        await processor.run(life.stop, beat=life.beat)

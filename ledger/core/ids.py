@@ -41,6 +41,8 @@ OPERATION: Final = re.compile(_OPERATION)
 _ID: Final = re.compile(_ACTION_ID)
 _KEY: Final = re.compile(rf"({_OPERATION}):v([1-9][0-9]{{0,3}}):({_COMPONENT}):{_ACTION_ID}")
 
+_STREAM_KEY: Final = re.compile(rf"{_COMPONENT}/{_COMPONENT}")
+
 _KEYS_REMEMBERED = 16_384
 _EVENT_ID_DOMAIN = "actionledger.event.v1"
 _PROVIDER_KEY_DOMAIN = "actionledger.provider_key.v1"
@@ -138,6 +140,11 @@ def stream_key_of(action_key_text: str) -> str:
     if match is None:
         raise _explained_key(action_key_text)
     return f"{match[3]}/{match[4]}"
+
+
+def is_stream_key(text: str) -> bool:
+    """Whether the text is the key of a stream."""
+    return _STREAM_KEY.fullmatch(text) is not None
 
 
 def check_operation(text: str, field: str = "operation") -> str:

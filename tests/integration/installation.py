@@ -19,9 +19,11 @@ from ledger.log.envelope import outgoing, read_ledger
 from ledger.log.kafka import KafkaLog
 from ledger.log.port import Outgoing, Record
 from ledger.log.topics import Topic
+from projections.cold import ColdStore
 from reconciler.providers.null import NullPerformer
 from reconciler.providers.port import Performer
 from streams.executor import MARGIN_MS_DEFAULT, SLOTS_DEFAULT, Executor
+from streams.limits import STREAMS_HELD_MAX
 from streams.processor import Processor
 
 PARTITIONS = 3
@@ -72,9 +74,11 @@ class Installation:
         finally:
             await appender.close()
 
-    async def processor(self) -> Processor:
+    async def processor(
+        self, store: ColdStore | None = None, *, streams_held_max: int = STREAMS_HELD_MAX
+    ) -> Processor:
         """Start a processor and wait until it owns something."""
-        processor = Processor(self.log, PARTITIONS)
+        processor = Processor(self.log, PARTITIONS, store=store, streams_held_max=streams_held_max)
         await self._start(processor.run, processor.ready)
         return processor
 

@@ -1,5 +1,7 @@
 """The owner of a partition between appends: its log time, its ticks, the offers it remembers."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from ledger.core import inputs as i
@@ -23,11 +25,11 @@ SECONDS = 1_000
 class Run:
     """One owner of the only partition, and the appends it makes, each acknowledged at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, history: Sequence[Record] | None = None) -> None:
         self.owner = Owner(0, 1, GENERATION, "nonce")
         self.mono_ms = 0
         self._offsets: dict[str, int] = {}
-        for record in LedgerBuilder().records():
+        for record in LedgerBuilder().records() if history is None else history:
             self.owner.feed(record)
         self.owner.barrier()
         self.owner.opened(Appended(self.owner.fold.next_offset, T0), self.mono_ms)
@@ -107,7 +109,7 @@ def test_no_more_ticks_than_there_are_slots() -> None:
     assert len(ticks) == 3
     assert run.owner.ticks(run.mono_ms) == []
     run.decide(*(run.read(tick, topic="internal") for tick in ticks))
-    statuses = [stream.actions[0].status for stream in run.owner.streams.values()]
+    statuses = [stream.actions[0].status for stream in run.owner.memory]
     assert statuses.count(Status.ATTEMPTING) == 3
     assert run.owner.ticks(run.mono_ms) == []
     run.offered(5, sequence=2)
@@ -205,12 +207,12 @@ def test_who_waits_is_served_before_who_comes_now() -> None:
     run.offered(1)
     (tick,) = run.owner.ticks(run.mono_ms)
     run.decide(run.record(charge(7), stream="acme/e7"))
-    assert run.owner.streams["acme/e7"].actions[0].status is Status.READY
+    assert run.owner.memory.stream("acme/e7").actions[0].status is Status.READY
     run.decide(run.read(tick, topic="internal"))
-    assert run.owner.streams["acme/e0"].actions[0].status is Status.ATTEMPTING
+    assert run.owner.memory.stream("acme/e0").actions[0].status is Status.ATTEMPTING
     run.offered(2, sequence=2)
     run.decide(run.record(charge(8), stream="acme/e8"))
-    assert run.owner.streams["acme/e8"].actions[0].status is Status.ATTEMPTING
+    assert run.owner.memory.stream("acme/e8").actions[0].status is Status.ATTEMPTING
 
 
 def test_a_withdrawn_operation_makes_what_waits_for_it_due_at_once() -> None:
@@ -225,6 +227,7 @@ def test_a_withdrawn_operation_makes_what_waits_for_it_due_at_once() -> None:
     publish = i.Publish(kind="catalogue", content=text, content_hash=catalogue_hash(text))
     (adopted,) = run.decide(run.record(publish, topic="config", stream="catalogue"))
     assert adopted.adopted is not None
+    run.mono_ms += owner.ADOPTION_SPREAD_MS
     (tick,) = run.owner.ticks(run.mono_ms)
     (read,) = run.decide(run.read(tick, topic="internal"))
     assert [fact.type for fact in read.facts] == ["review.opened"]

@@ -78,7 +78,7 @@ def test_other_inputs_of_a_faulty_stream_are_decided(monkeypatch: pytest.MonkeyP
     run = Run()
     assert run.decides("intents", said(propose())).facts
     monkeypatch.setattr(deciding, "decide", decide_no_proposal)
-    before = run.owner.streams[STREAM]
+    before = run.owner.memory.stream(STREAM)
     assert run.decides("intents", said(propose()), at=1).quarantined is not None
-    assert run.owner.streams[STREAM] == before
+    assert run.owner.memory.stream(STREAM) == before
     assert run.decides("intents", said(cancel()), at=2).facts

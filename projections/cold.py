@@ -1,0 +1,110 @@
+"""What the owner of a partition reads back: where to begin, streams it has let go of, and which of
+them are due.
+
+Guarantees that every answer comes with the offset up to which it speaks, taken in the same
+snapshot; what it means is for the owner to say. Asks within a short deadline and raises
+ColdStoreError when there is no answer: whoever waits for it holds up only what needs it. It never
+writes. Called by the processor.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+from ledger.core.errors import LedgerError
+from ledger.core.invariants import invariant
+from ledger.core.snapshot import FOLD_VERSION
+from ledger.log.fold import PartitionFold
+from projections.errors import AWAY
+from projections.limits import COLD_CALL_MS_MAX, STREAMS_ASKED_MAX
+from projections.statements import LIVE_SCHEMA, Connection, statements
+from projections.states import ColdStreams, held_of
+from projections.writer import fold_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+class ColdStoreError(LedgerError):
+    """The database does not answer now. What needs it waits; nothing is lost."""
+
+
+class ColdStore:
+    """Reads of one schema over a pool."""
+
+    def __init__(self, pool: asyncpg.Pool, schema: str = LIVE_SCHEMA) -> None:
+        self._pool = pool
+        self._schema = schema
+        self._sql = statements("cold.sql", schema)
+
+    async def checkpoints(self, partitions: Collection[int]) -> dict[int, PartitionFold]:
+        """Where the projection of each partition stands; none for one never projected."""
+        async with self._asking() as connection:
+            rows = await connection.fetch(self._sql["checkpoints"], list(partitions))
+        return {row["partition"]: fold_of(row) for row in rows if row["generation"] is not None}
+
+    async def load(self, keys: Mapping[int, Collection[str]]) -> dict[int, ColdStreams]:
+        """By partition its streams among `keys`, and up to where the projection speaks."""
+        wanted = [key for of_partition in keys.values() for key in of_partition]
+        invariant(len(wanted) <= STREAMS_ASKED_MAX, "more streams asked for than one query may")
+        async with self._asking() as connection:
+            rows = await connection.fetch(self._sql["cold"], list(keys), wanted)
+            if any(row["fold_version"] not in {None, FOLD_VERSION} for row in rows):
+                # They are folded again by further queries, which must see what the first one saw.
+                async with connection.transaction(isolation="repeatable_read", readonly=True):
+                    rows = await connection.fetch(self._sql["cold"], list(keys), wanted)
+                    return await self._by_partition(connection, keys, rows)
+            return await self._by_partition(connection, keys, rows)
+
+    async def _by_partition(
+        self, connection: Connection, keys: Collection[int], rows: list[asyncpg.Record]
+    ) -> dict[int, ColdStreams]:
+        projected = dict.fromkeys(keys, 0)
+        found: dict[int, list[asyncpg.Record]] = {partition: [] for partition in keys}
+        for row in rows:
+            projected[row["partition"]] = row["projected_offset"]
+            if row["stream_key"] is not None:
+                found[row["partition"]].append(row)
+        return {
+            partition: ColdStreams(
+                projected[partition], await held_of(connection, found[partition], self._schema)
+            )
+            for partition in keys
+        }
+
+    async def projected(self, partitions: Collection[int]) -> dict[int, int]:
+        """How far the projection of each partition has come."""
+        async with self._asking() as connection:
+            rows = await connection.fetch(self._sql["projected"], list(partitions))
+        return {row["partition"]: row["next_offset"] for row in rows}
+
+    async def due(
+        self, partition: int, behind: tuple[int, str], until: int, limit: int
+    ) -> list[tuple[int, str]]:
+        """Times and streams of what is due in a partition, in order, behind a given place in that
+        order and up to `until`: log times before any allowance for clocks.
+        """
+        async with self._asking() as connection:
+            rows = await connection.fetch(self._sql["due"], partition, *behind, until, limit)
+        return [(row["due_at"], row["stream_key"]) for row in rows]
+
+    async def ready(self, partition: int, limit: int) -> list[str]:
+        """Streams with an action that waits for capacity, who waits longest first."""
+        async with self._asking() as connection:
+            rows = await connection.fetch(self._sql["ready"], partition, limit)
+        return [row["stream_key"] for row in rows]
+
+    @asynccontextmanager
+    async def _asking(self) -> "AsyncIterator[Connection]":
+        seconds = COLD_CALL_MS_MAX / 1_000
+        try:
+            async with asyncio.timeout(seconds), self._pool.acquire(timeout=seconds) as connection:
+                yield connection
+        except AWAY as away:
+            raise ColdStoreError(
+                f"The database does not answer ({away!r}).",
+                hint="Inputs about streams that are not in memory wait for it; start it again.",
+            ) from away

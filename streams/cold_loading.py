@@ -1,0 +1,163 @@
+"""Bring owners the streams that they do not hold, and tell them what is due among those.
+
+A question to the database is waited for only briefly: while it does not answer, the inputs that
+need it wait, each with its inbox behind it, and all others go on. Nothing is ever assumed of a
+stream that was not loaded. Called by the processor.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from ledger.log.fold import PartitionFold
+from ledger.log.port import Record
+from projections.cold import ColdStore, ColdStoreError
+from projections.states import ColdStreams
+from streams.clock import mono_ms
+from streams.limits import (
+    COLD_BACKOFF_MS_MAX,
+    COLD_BACKOFF_MS_MIN,
+    COLD_PATIENCE_MS,
+    LET_GO_CHECK_MS,
+)
+from streams.owner import ForeignCheckpointError, Owner
+
+logger = logging.getLogger("actionledger")
+
+Owners = Mapping[int, Owner]
+
+
+class ColdLoading:
+    """The projection as the owners of one process see it. Without a store everything is held."""
+
+    def __init__(self, store: ColdStore | None) -> None:
+        self._store = store
+        self._loading: asyncio.Task[dict[int, ColdStreams]] | None = None
+        self._asked: dict[int, set[str]] = {}
+        self._backoff_ms = 0
+        self._quiet_until = 0
+
+    async def checkpoints(
+        self, partitions: Collection[int], *, generation: str
+    ) -> dict[int, PartitionFold]:
+        """Where owners may begin. Raises ColdStoreError, ForeignCheckpointError."""
+        if self._store is None or not partitions:
+            return {}
+        found = await self._store.checkpoints(partitions)
+        foreign = sorted(part for part, fold in found.items() if fold.generation != generation)
+        if foreign:
+            raise ForeignCheckpointError(
+                f"The database was filled from another log (partitions {foreign}).",
+                hint="Point ACTIONLEDGER_DATABASE at the database of this log.",
+            )
+        return found
+
+    async def bring_all(self, owners: Owners, records: Iterable[Record]) -> None:
+        """Load what folding these ledger records needs. Raises ColdStoreError."""
+        missing = _missing(owners, _by_partition(records))
+        if missing and self._store is not None:
+            _take_in(owners, missing, await self._store.load(missing))
+
+    async def bring(self, owners: Owners, inputs: Mapping[int, Collection[Record]]) -> None:
+        """Load what deciding these inputs needs, as far as it comes soon."""
+        for _ in range(2):  # the answer to an earlier question may come first
+            missing = _missing(owners, inputs)
+            if not missing or self._store is None:
+                return
+            if self._loading is None:
+                if mono_ms() < self._quiet_until:
+                    return
+                self._asked = missing
+                self._loading = asyncio.create_task(self._store.load(missing))
+            await asyncio.wait({self._loading}, timeout=COLD_PATIENCE_MS / 1_000)
+            if not self._loading.done():
+                return
+            loading, self._loading = self._loading, None
+            try:
+                _take_in(owners, self._asked, loading.result())
+                self._backoff_ms = 0
+            except ColdStoreError as away:
+                self._be_quiet(away)
+
+    def _be_quiet(self, away: ColdStoreError) -> None:
+        """Ask again later, ever less often."""
+        if not self._backoff_ms:
+            logger.warning("cold_streams_wait", extra={"reason": away.message})
+        self._backoff_ms = min(COLD_BACKOFF_MS_MAX, max(COLD_BACKOFF_MS_MIN, 2 * self._backoff_ms))
+        self._quiet_until = mono_ms() + self._backoff_ms
+
+    async def keep_up(self, owners: Callable[[], Owners], stop: asyncio.Event) -> None:
+        """Until `stop`: load what is due soon or may start, and let go of what is too much."""
+        while self._store is not None and not stop.is_set():
+            await asyncio.sleep(LET_GO_CHECK_MS / 1_000)
+            try:
+                for owner in list(owners().values()):
+                    await self._load_due(self._store, owner)
+                    await self._load_ready(self._store, owner)
+                await self._look_at_projection(self._store, owners())
+            except ColdStoreError as away:
+                self._be_quiet(away)
+
+    async def _load_due(self, store: ColdStore, owner: Owner) -> None:
+        page = owner.timetable.page_wanted(owner.running_at(mono_ms()))
+        if page is None:
+            return
+        found = await store.due(owner.partition, page.behind, page.until, page.limit)
+        if await self._hold(store, owner, {key for _, key in found}):
+            owner.timetable.page_read(page, found)
+
+    async def _load_ready(self, store: ColdStore, owner: Owner) -> None:
+        wanted = owner.timetable.ready_wanted()
+        if not wanted:
+            return
+        found = await store.ready(owner.partition, wanted)
+        if await self._hold(store, owner, set(found)):
+            owner.timetable.ready_read(wanted, len(found))
+
+    async def _hold(self, store: ColdStore, owner: Owner, keys: set[str]) -> bool:
+        """Load the streams that the owner does not hold; False where it must be asked again."""
+        unknown = {key for key in keys if not owner.memory.knows(key)}
+        if not unknown:
+            return True
+        cold = await store.load({owner.partition: unknown})
+        return owner.take_in(unknown, cold[owner.partition])
+
+    async def _look_at_projection(self, store: ColdStore, owners: Owners) -> None:
+        over = {part: owner for part, owner in owners.items() if owner.memory.is_over}
+        if over:
+            for partition, offset in (await store.projected(over)).items():
+                over[partition].memory.projected(offset)
+
+    async def close(self) -> None:
+        """Ask nothing more."""
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.gather(self._loading, return_exceptions=True)
+
+
+def _by_partition(records: Iterable[Record]) -> dict[int, list[Record]]:
+    found: dict[int, list[Record]] = {}
+    for record in records:
+        found.setdefault(record.partition, []).append(record)
+    return found
+
+
+def _missing(owners: Owners, inputs: Mapping[int, Collection[Record]]) -> dict[int, set[str]]:
+    found = {partition: owners[partition].missing(records) for partition, records in inputs.items()}
+    return {partition: keys for partition, keys in found.items() if keys}
+
+
+def _take_in(
+    owners: Owners, asked: Mapping[int, Collection[str]], cold: Mapping[int, ColdStreams]
+) -> None:
+    for partition, keys in asked.items():
+        owner = owners.get(partition)
+        if owner is not None and not owner.take_in(keys, cold[partition]):
+            logger.warning(
+                "projection_is_behind",
+                extra={
+                    "partition": partition,
+                    "projected": cold[partition].projected_offset,
+                    "needed": owner.memory.cold_floor + 1,
+                },
+            )

@@ -1,0 +1,116 @@
+"""The streams that the owner of a partition holds in memory, bounded, and what it knows of those
+that it does not hold.
+
+A stream may be let go once the projection has passed the last decision about it, and comes back out
+of the projection. `cold_floor` is the highest ledger offset of anything that is not held: what was
+read from the database counts only if the database had passed it, so that "no row" means "new" and
+never "not projected yet". Without I/O; called by the owner of a partition.
+"""
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Mapping
+
+from ledger.core.invariants import invariant
+from ledger.core.state import Stream
+from projections.fold import Held
+from projections.states import ColdStreams
+
+
+class StreamMemory:
+    """Streams by key, the longest unused first. `held_max` may be passed only by streams that the
+    projection does not have yet, or that are pinned.
+    """
+
+    def __init__(self, held_max: int) -> None:
+        self.held_max = held_max
+        self._held: OrderedDict[str, Held] = OrderedDict()
+        self._new: set[str] = set()
+        self.cold_floor = -1
+        self.projected_offset = 0
+
+    def begin_at(self, offset: int) -> None:
+        """Nothing below this ledger offset is held."""
+        self.cold_floor = offset - 1
+        self.projected_offset = offset
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[Stream]:
+        return (held.stream for held in self._held.values())
+
+    def get(self, key: str) -> Stream | None:
+        """The stream, if it is held."""
+        held = self._held.get(key)
+        return None if held is None else held.stream
+
+    def folded_to(self, key: str) -> int:
+        """The ledger offset below which every decision about a held stream is in it."""
+        held = self._held.get(key)
+        return 0 if held is None else held.next_offset
+
+    def knows(self, key: str) -> bool:
+        """Whether the stream is held, or is known to be new."""
+        return self.cold_floor < 0 or key in self._held or key in self._new
+
+    def stream(self, key: str) -> Stream:
+        """The stream as it is, empty where it is new; it must be known."""
+        held = self._held.get(key)
+        if held is not None:
+            return held.stream
+        invariant(self.knows(key), "a stream is used before it was loaded")
+        return Stream(key)
+
+    def put(self, stream: Stream, next_offset: int) -> None:
+        """Hold a stream as it is after a decision; it is now the one used last."""
+        self._held[stream.key] = Held(stream, next_offset)
+        self._held.move_to_end(stream.key)
+        self._new.discard(stream.key)
+
+    def take_in(self, keys: Collection[str], cold: ColdStreams) -> Mapping[str, Stream] | None:
+        """Take in what the database says of `keys`: the streams that were not held before. None
+        where it has not yet come past what is not held; then it says nothing, and is asked again.
+        """
+        self.projected(cold.projected_offset)
+        if cold.projected_offset <= self.cold_floor:
+            return None
+        came: dict[str, Stream] = {}
+        for key in keys:
+            if key in self._held:
+                continue
+            held = cold.streams.get(key)
+            if held is None:
+                self._new.add(key)
+            else:
+                self._held[key] = held
+                came[key] = held.stream
+        return came
+
+    def forget_new(self) -> None:
+        """New streams that came to nothing are asked for again; so what is known of them is
+        bounded.
+        """
+        self._new.clear()
+
+    def projected(self, offset: int) -> None:
+        """The projection of the partition has come this far."""
+        self.projected_offset = max(self.projected_offset, offset)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether more is held than there should be."""
+        return len(self._held) > self.held_max
+
+    def let_go(self, pinned: Collection[str]) -> list[Stream]:
+        """Let go of what has been unused for longest until the bound is kept, or until the next one
+        is pinned or not projected yet.
+        """
+        gone: list[Stream] = []
+        while len(self._held) > self.held_max:
+            key, held = next(iter(self._held.items()))
+            if key in pinned or held.next_offset > self.projected_offset:
+                break
+            del self._held[key]
+            self.cold_floor = max(self.cold_floor, held.next_offset - 1)
+            gone.append(held.stream)
+        return gone

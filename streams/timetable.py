@@ -1,0 +1,178 @@
+"""When the streams of a partition are next due, and which of them wait for capacity.
+
+It knows every stream that is held, and of the others those that are due soon: the rest is read back
+from the projection in the order of its timers, a page at a time, so that what is in memory does not
+grow with what is unfinished. Nothing here decides; a tick that comes too early finds nothing to do.
+Without I/O; called by the owner of a partition.
+"""
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass
+from zlib import crc32
+
+from ledger.core.config import Config
+from ledger.core.decide.schedule import awaits_offer, due_at, turn
+from ledger.core.state import Action, Status, Stream
+from streams.deciding import holders_that_declined
+from streams.limits import (
+    AWAITING_HELD_MAX,
+    DUE_AHEAD_MS,
+    DUE_HELD_MAX,
+    DUE_PAGE_MAX,
+)
+
+BEGINNING = (0, "")
+"""A place before every timer."""
+
+Want = tuple[str, frozenset[str]]
+"""An operation that waits for capacity, and the holders that gave the action back."""
+
+
+@dataclass(frozen=True, slots=True)
+class DuePage:
+    """A question for the projection: what is due behind a place and up to a log time."""
+
+    behind: tuple[int, str]
+    until: int
+    limit: int = DUE_PAGE_MAX
+
+
+class Timetable:
+    """Timers and waiting streams of one partition, by key of the stream."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[int, str]] = []
+        self._scheduled: dict[str, int] = {}
+        self._awaiting: dict[str, tuple[Want, ...]] = {}
+        self._loaded_to = BEGINNING
+        self._loads = False
+        self._may_be_ready_elsewhere = False
+
+    def read_back(self) -> None:
+        """Not every stream is held: from now on the projection is asked for what is due."""
+        if not self._loads:
+            self._loads = True
+            self.look_again()
+
+    def look_again(self) -> None:
+        """Ask the projection for everything that is due soon or waits, from the beginning."""
+        self._loaded_to = BEGINNING
+        self._may_be_ready_elsewhere = self._loads
+
+    # What is due
+
+    def schedule(self, stream: Stream, now: int, config: Config, *, spread_ms: int = 0) -> None:
+        """Remember when the stream is next due, and whether it waits for capacity. What is due at
+        once comes within `spread_ms`, each stream at a moment of its own.
+        """
+        wants = tuple(
+            (action.request.operation, holders_that_declined(action))
+            for action in stream.actions
+            if may_start(action, now, config)
+        )
+        self._await(stream.key, wants)
+        when = next_due_of(stream, now, config)
+        if when is not None and when <= now and spread_ms:
+            when = now + crc32(stream.key.encode()) % spread_ms
+        if when is None:
+            self._scheduled.pop(stream.key, None)
+        elif self._scheduled.get(stream.key) != when:
+            self._put(stream.key, when)
+
+    def leave_alone(self, key: str, until: int) -> None:
+        """A fault of ours met a tick and would meet the next one as fast as the log can write, so
+        what is due in the stream is tried again later.
+        """
+        self._awaiting.pop(key, None)
+        self._put(key, until)
+
+    def _put(self, key: str, when: int) -> None:
+        self._scheduled[key] = when
+        heapq.heappush(self._due, (when, key))
+
+    def next_due_at(self) -> int | None:
+        """When the next timer is due, in log time."""
+        while self._due and self._scheduled.get(self._due[0][1]) != self._due[0][0]:
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else None
+
+    def take_due(self, now: int) -> tuple[str, int] | None:
+        """The stream whose timer is due first, no longer scheduled, and when it was due."""
+        when = self.next_due_at()
+        if when is None or when > now:
+            return None
+        _, key = heapq.heappop(self._due)
+        del self._scheduled[key]
+        return key, when
+
+    # Who waits for capacity
+
+    def _await(self, key: str, wants: tuple[Want, ...]) -> None:
+        if not wants:
+            self._awaiting.pop(key, None)
+        elif key in self._awaiting or len(self._awaiting) < AWAITING_HELD_MAX or not self._loads:
+            self._awaiting[key] = wants
+        else:
+            self._may_be_ready_elsewhere = True
+
+    @property
+    def awaiting(self) -> Mapping[str, tuple[Want, ...]]:
+        """Streams that wait for capacity, who came first first, and what each waits for."""
+        return self._awaiting
+
+    # What is read back
+
+    def let_go(self, key: str, skew_ms: int) -> None:
+        """The stream is not held any more, and its row is as it is: its timer comes back from
+        there, unless that place in the order has been read already.
+        """
+        when = self._scheduled.get(key)
+        # Rows know no allowance for clocks, so they stand up to this much earlier in the order.
+        if when is not None and when > self._loaded_to[0] + skew_ms:
+            del self._scheduled[key]
+
+    def page_wanted(self, now: int) -> DuePage | None:
+        """What to ask the projection for, or None while enough is known."""
+        until = now + DUE_AHEAD_MS
+        is_far_enough = self._loaded_to[0] >= now + DUE_AHEAD_MS // 2
+        if not self._loads or is_far_enough or len(self._scheduled) > DUE_HELD_MAX:
+            return None
+        return DuePage(self._loaded_to, until)
+
+    def page_read(self, page: DuePage, found: list[tuple[int, str]]) -> None:
+        """The streams of a page are held now, and scheduled."""
+        self._loaded_to = found[-1] if len(found) >= page.limit else (page.until, "")
+
+    def ready_wanted(self) -> int:
+        """How many streams that wait for capacity to ask the projection for; 0 while enough are
+        known.
+        """
+        room = AWAITING_HELD_MAX - len(self._awaiting)
+        wanted = self._loads and self._may_be_ready_elsewhere and room > AWAITING_HELD_MAX // 2
+        return room if wanted else 0
+
+    def ready_read(self, asked: int, found: int) -> None:
+        """So many are held now; fewer than asked for are all."""
+        if found < asked:
+            self._may_be_ready_elsewhere = False
+
+
+def may_start(action: Action, now: int, config: Config) -> bool:
+    """Whether only an executor's capacity is missing for the next start."""
+    return awaits_offer(action, now) and config.hold_on(action) is None
+
+
+def next_due_of(stream: Stream, now: int, config: Config) -> int | None:
+    """When time alone next changes the stream, in log time."""
+    times = (_due_at(action, now, config) for action in stream.actions if not action.is_final)
+    return min((time for time in times if time is not None), default=None)
+
+
+def _due_at(action: Action, now: int, config: Config) -> int | None:
+    asked = action.request.operation, action.request.version
+    if action.status is Status.READY and config.operation(*asked) is None:
+        return now  # nobody will ever offer what is not in the catalogue any more
+    if turn(action, config, now) is not None:
+        return now
+    return due_at(action, now, skew_ms=config.timing.skew_ms)
