@@ -59,6 +59,8 @@ FAULTS = [
 ]
 
 
+@pytest.mark.case("C011")
+@pytest.mark.case("C039")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.kind)
 async def test_every_fault_has_its_outcome(stage: Stage, fault: Fault) -> None:
     """What the provider did and what can be known of it are two things, and both are right."""

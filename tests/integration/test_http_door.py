@@ -176,6 +176,7 @@ async def test_hostile_bytes_are_refused_by_name(
         assert response.json()["problems"][0]["code"] == fault
 
 
+@pytest.mark.case("C179")
 async def test_c179_numbers_that_are_not_integers_are_refused_in_any_spelling(door: Door) -> None:
     """C179: 1e6 is refused, 1000000 is taken; so the two can never be two actions."""
     for spelling in (b"1.2345678901234567", b"1e6", b"1000000.0", b"-0.0"):
@@ -193,6 +194,7 @@ async def test_c179_numbers_that_are_not_integers_are_refused_in_any_spelling(do
     assert first.status_code == 201
 
 
+@pytest.mark.case("C183")
 async def test_c183_half_a_character_is_refused_when_it_is_submitted(door: Door) -> None:
     """C183: a text cut in the middle of an emoji is a 400 that says where."""
     raw = json.dumps(charge_body("cut", params={"description": "hi \ud83d"})).encode()

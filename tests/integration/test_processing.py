@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from ledger.client.client import LedgerClient
 from ledger.core.facts import AttemptStarted, IntentRecorded
 from ledger.core.inputs import Propose
@@ -46,6 +48,7 @@ async def test_an_intent_is_carried_out_once_and_repeated_proposals_get_the_same
         assert len(started(await one.decisions(), proposal.key)) == 1
 
 
+@pytest.mark.case("C141")
 async def test_c141_positions_come_from_the_ledger_so_a_crashed_processor_misses_nothing(
     servers: Addresses,
 ) -> None:
@@ -83,6 +86,7 @@ async def put_intents(one: Installation, proposals: list[Propose]) -> None:
         await one.put(Topic.INTENTS, partition_of(stream, PARTITIONS), record)
 
 
+@pytest.mark.case("C149")
 async def test_c149_unreadable_records_are_quarantined_by_name_and_nothing_behind_them_waits(
     servers: Addresses,
 ) -> None:
@@ -119,6 +123,7 @@ async def test_c149_unreadable_records_are_quarantined_by_name_and_nothing_behin
         }
 
 
+@pytest.mark.case("C157")
 async def test_a_record_in_the_wrong_partition_is_refused_as_misrouted(
     servers: Addresses,
 ) -> None:

@@ -47,6 +47,7 @@ async def test_applying_again_changes_nothing(log: KafkaLog) -> None:
     assert ends == {place: int(place[0] != Topic.INTERNAL) for place in places}
 
 
+@pytest.mark.case("C157")
 async def test_no_process_works_on_another_number_of_partitions(log: KafkaLog) -> None:
     """Neither a wrong setting nor an added partition passes: keys would go where nobody looks."""
     with pytest.raises(TopicsError):
