@@ -7,6 +7,7 @@ SHELL := /bin/sh
 
 BIN := .venv/bin
 SEED ?=
+AT ?=
 
 .PHONY: help
 help: ## list what can be made
@@ -56,8 +57,14 @@ test: .venv ## all tests, on the same local servers
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: sim
-sim: .venv ## simulated histories; make sim SEED=N repeats one
-	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED))
+sim: .venv ## 200,000 simulated histories; make sim SEED=N repeats one and tells it step by step
+	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) \
+		$(if $(HISTORIES),--histories $(HISTORIES)) $(if $(FAULTS),--faults "$(FAULTS)") \
+		$(if $(SABOTEUR),--saboteur $(SABOTEUR))
+
+.PHONY: crash
+crash: .venv ## kill and freeze real processes at every named point; make crash AT=POINT for one
+	@$(BIN)/python -m tests.crash $(if $(SEED),--seed $(SEED)) $(if $(AT),--at $(AT))
 
 .PHONY: bench
 bench: .venv ## measure the real processes, one table

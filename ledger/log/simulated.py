@@ -12,9 +12,12 @@ that it can is left out. Called by the simulation, and by whoever wants a log in
 
 import heapq
 import random
-from collections.abc import Callable, Sequence
+import zlib
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
+from heapq import heappop
 
 from ledger.core.records import Genesis
 from ledger.log.envelope import CONTENT_TYPE, MARK_EPOCH, MARKS, encode
@@ -41,19 +44,56 @@ class VirtualTime:
         self._asked += 1
         heapq.heappush(self._queue, (self.now + max(0, delay_ms), self._asked, call))
 
-    def run_next(self, *, before: int) -> bool:
-        """Make the next call if its moment lies before the given one; False where there is none."""
-        if not self._queue or self._queue[0][0] >= before:
-            return False
-        self.now, _, call = heapq.heappop(self._queue)
-        call()
-        return True
+    def clear(self) -> None:
+        """Forget every call that was asked for."""
+        self._queue.clear()
 
     def run(self, *, until: int) -> None:
         """Make every call before a moment, and arrive there."""
-        while self.run_next(before=until):
-            pass
+        queue = self._queue
+        while queue and queue[0][0] < until:
+            self.now, _, call = heappop(queue)
+            call()
         self.now = max(self.now, until)
+
+
+Struck = tuple[str, int]
+"""A fault that happened: its name, and which of the occasions for it this was, counted from 1."""
+
+
+class Draws:
+    """Which faults happen, by one stream of chance for each of them: a fault that is left out
+    leaves all the others as they were.
+
+    With `only` nothing happens but what it names, by fault and occasion; a history that is lived
+    again with what happened in it is the same history.
+    """
+
+    def __init__(self, seed: int, only: Mapping[str, frozenset[int]] | None = None) -> None:
+        self.struck: list[Struck] = []
+        self._seed = seed
+        self._only = only
+        self._occasions: dict[str, int] = {}
+        self._streams: dict[str, Callable[[], float]] = {}
+
+    def happens(self, fault: str, share: float) -> bool:
+        """Whether a fault with this share of its occasions happens now."""
+        if share <= 0:
+            return False
+        occasion = self._occasions[fault] = self._occasions.get(fault, 0) + 1
+        if self._only is not None:
+            happens = occasion in self._only.get(fault, ())
+        else:
+            stream = self._streams.get(fault) or self._stream(fault)
+            happens = stream() < share
+        if happens:
+            self.struck.append((fault, occasion))
+        return happens
+
+    def _stream(self, fault: str) -> Callable[[], float]:
+        own = random.Random(self._seed << 32 | zlib.crc32(fault.encode()))  # noqa: S311
+        self._streams[fault] = own.random
+        return own.random
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,34 +122,51 @@ HALF = 0.5
 """How often what a lost process had sent reaches the broker."""
 
 
+@lru_cache(maxsize=256)
+def _genesis(generation: str, partition: int, partitions: int) -> Outgoing:
+    genesis = Genesis(generation=generation, partition=partition, partitions=partitions)
+    value = encode(genesis, event_id="genesis", source=f"/actionledger/{generation}")
+    return Outgoing(b"genesis", value, (CONTENT_TYPE, (MARKS, MARK_EPOCH)))
+
+
 class SimulatedLog:
-    """Every topic of an installation with so many partitions, from its genesis on."""
+    """Every topic of an installation with so many partitions, from its genesis on.
+
+    `chance` draws how long things take, `draws` which faults happen.
+    """
 
     def __init__(
-        self, time: VirtualTime, chance: random.Random, *, partitions: int, generation: str
+        self,
+        time: VirtualTime,
+        chance: random.Random,
+        *,
+        partitions: int,
+        generation: str,
+        draws: Draws | None = None,
     ) -> None:
         self.time = time
         self.partitions = partitions
         self.generation = generation
         self.faults = NO_FAULTS
+        self.draws = draws or Draws(chance.getrandbits(32))
         self.landed: Callable[[str, int], None] = lambda _topic, _partition: None
+        self.landings = 0
+        """How many records have landed, on any topic."""
         self._chance = chance
         self._records: dict[tuple[str, int], list[Record]] = {}
+        self._numbers: dict[tuple[str, int], list[int]] = {}
         self._begins: dict[tuple[str, int], int] = {}
         self._clock_off_ms: dict[tuple[str, int], int] = {}
+        self._put_away: dict[tuple[str, int], tuple[list[Record], list[int]]] = {}
         for topic in Topic:
             for partition in range(1 if topic is Topic.CONFIG else partitions):
-                self._records[topic.value, partition] = []
-                if topic in WITH_GENESIS:
-                    self._begin(topic, partition)
+                place = (topic.value, partition)
+                self._records[place], self._numbers[place] = [], []
+                self._begin(place)
 
-    def _begin(self, topic: Topic, partition: int) -> None:
-        genesis = Genesis(
-            generation=self.generation, partition=partition, partitions=self.partitions
-        )
-        value = encode(genesis, event_id="genesis", source=f"/actionledger/{self.generation}")
-        headers = (CONTENT_TYPE, (MARKS, MARK_EPOCH))
-        self.append(topic.value, partition, [Outgoing(b"genesis", value, headers)])
+    def _begin(self, place: tuple[str, int]) -> None:
+        if place[0] in WITH_GENESIS:
+            self.append(*place, [_genesis(self.generation, place[1], self.partitions)])
 
     # Reading
 
@@ -117,8 +174,9 @@ class SimulatedLog:
         self, topic: str, partition: int, offset: int, *, records_max: int | None = None
     ) -> list[Record]:
         """Records from an offset on, in order; what was forgotten is not there."""
-        records = self._records[topic, partition]
-        begin = max(offset, self._begins.get((topic, partition), 0))
+        place = (topic, partition)
+        begin = max(offset, self._begins[place]) if place in self._begins else offset
+        records = self._records[place]
         return records[begin:] if records_max is None else records[begin : begin + records_max]
 
     def end_offset(self, topic: str, partition: int) -> int:
@@ -129,10 +187,47 @@ class SimulatedLog:
         """The offset of the oldest record that is kept."""
         return self._begins.get((topic, partition), 0)
 
+    def landed_before(self, topic: str, partition: int, landing: int) -> int:
+        """Where a partition ended when the record of that number, among all records, landed."""
+        return bisect_left(self._numbers[topic, partition], landing)
+
+    def landing_of(self, topic: str, partition: int, offset: int) -> int:
+        """Which of all records this one was, in the order in which they landed."""
+        return self._numbers[topic, partition][offset]
+
+    # What operators and retention do
+
     def forget(self, topic: str, partition: int, before: int) -> None:
         """Let retention take what lies before an offset."""
         kept = min(before, self.end_offset(topic, partition))
         self._begins[topic, partition] = max(kept, self.begin_offset(topic, partition))
+
+    def make_anew(self, topic: str, partition: int) -> None:
+        """Somebody deletes a partition and makes it anew: its offsets begin at 0 again."""
+        place = (topic, partition)
+        self._put_away[place] = (self._records[place], self._numbers[place])
+        self._records[place], self._numbers[place] = [], []
+        self._begin(place)
+
+    def restore(self, topic: str, partition: int) -> None:
+        """Put what was deleted back, and behind it what has landed meanwhile."""
+        place = (topic, partition)
+        if place not in self._put_away:
+            return
+        records, numbers = self._put_away.pop(place)
+        own = len(self._records[place]) and place[0] in WITH_GENESIS
+        for record, number in zip(
+            self._records[place][own:], self._numbers[place][own:], strict=True
+        ):
+            records.append(record._replace(offset=len(records)))
+            numbers.append(number)
+        self._records[place], self._numbers[place] = records, numbers
+        self.landed(topic, partition)
+
+    def set_clocks(self, off_ms: int) -> None:
+        """Set the clocks of all brokers: so much ahead of the true time, or behind it."""
+        for place in self._records:
+            self._clock_off_ms[place] = off_ms
 
     # Writing
 
@@ -143,12 +238,14 @@ class SimulatedLog:
     def append(self, topic: str, partition: int, records: Sequence[Outgoing]) -> list[Appended]:
         """Let records land now, at the broker's time."""
         place = (topic, partition)
-        held = self._records[place]
+        held, numbers = self._records[place], self._numbers[place]
         timestamp = self.time.now + self._clock(place)
         appended = []
         for record in records:
             offset = len(held)
             held.append(Record(topic, partition, offset, timestamp, *record))
+            numbers.append(self.landings)
+            self.landings += 1
             appended.append(Appended(offset, timestamp))
         self.landed(topic, partition)
         return appended
@@ -156,7 +253,7 @@ class SimulatedLog:
     def _clock(self, place: tuple[str, int]) -> int:
         """How far the clock of the partition's leader is off; it may run ahead and step back."""
         faults = self.faults
-        if faults.clock_ms and self._chance.random() < faults.clock_changes:
+        if faults.clock_ms and self.draws.happens("clock_changes", faults.clock_changes):
             off_ms = self._chance.randint(-faults.clock_ms, faults.clock_ms)
             self._clock_off_ms[place] = off_ms
         return self._clock_off_ms.get(place, 0)
@@ -192,45 +289,55 @@ class SimulatedProducer:
 
     def send(self, topic: str, partition: int, records: Sequence[Outgoing], done: Done) -> None:
         """Send one batch. `done` hears exactly once, unless the producer was abandoned before."""
-        faults, chance, time = self._log.faults, self._chance, self._log.time
+        log = self._log
+        faults, time = log.faults, log.time
         batch = _Batch((topic, partition), records, done, [])
         if self.is_spent:
             time.after(0, lambda: done(None))
             return
         self._waiting.append(batch)
-        if batch.place in self._broken or chance.random() < faults.lost:
+        heard_at = None
+        if batch.place in self._broken or log.draws.happens("batch_lost", faults.lost):
             # What is missing breaks the sequence: nothing behind it is ever accepted.
             self._broken[batch.place] = None
         else:
-            self._set_out(batch)
-        time.after(faults.patience_ms, lambda: self._give_up(batch))
+            heard_at = self._set_out(batch)
+        if heard_at is None or heard_at >= time.now + faults.patience_ms:
+            time.after(faults.patience_ms, lambda: self._give_up(batch))
 
-    def _set_out(self, batch: _Batch) -> None:
-        """Put a batch on its way, behind those before it; perhaps in two parts."""
-        faults, chance, time = self._log.faults, self._chance, self._log.time
-        bound_ms = faults.late_ms if chance.random() < faults.late else faults.delay_ms
+    def _set_out(self, batch: _Batch) -> int | None:
+        """Put a batch on its way, behind those before it; perhaps in two parts. When its producer
+        will hear of it, or None.
+        """
+        faults, chance, time, draws = (
+            self._log.faults,
+            self._chance,
+            self._log.time,
+            self._log.draws,
+        )
+        bound_ms = faults.late_ms if draws.happens("batch_late", faults.late) else faults.delay_ms
         lands_at = max(
             time.now + chance.randint(0, bound_ms), self._lands_after.get(batch.place, 0)
         )
-        cut, count = len(batch.records), len(batch.records)
-        if count > 1 and chance.random() < faults.split:
+        cut, count = 0, len(batch.records)
+        rest_at = lands_at
+        if count > 1 and draws.happens("batch_split", faults.split):
             cut = chance.randint(1, count - 1)
-        rest_at = lands_at + (chance.randint(0, faults.delay_ms) if cut < count else 0)
-        hears = chance.random() >= faults.unacknowledged
-        for start, end, moment in ((0, cut, lands_at), (cut, count, rest_at)):
-            if start < end:
-                part = partial(self._land, batch, start, end, hears=hears)
-                time.after(moment - time.now, part)
+            rest_at += chance.randint(0, faults.delay_ms)
+            time.after(lands_at - time.now, partial(self._land, batch, 0, cut))
+        time.after(rest_at - time.now, partial(self._land, batch, cut, count))
         self._lands_after[batch.place] = rest_at
+        if draws.happens("batch_unacknowledged", faults.unacknowledged):
+            return None
+        heard_at = rest_at + chance.randint(0, faults.delay_ms)
+        time.after(heard_at - time.now, lambda: self._hear(batch))
+        return heard_at
 
-    def _land(self, batch: _Batch, start: int, end: int, *, hears: bool) -> None:
+    def _land(self, batch: _Batch, start: int, end: int) -> None:
         if self._is_cut_off:
             return
         topic, partition = batch.place
         batch.landed += self._log.append(topic, partition, batch.records[start:end])
-        if hears and end == len(batch.records):
-            ack_ms = self._chance.randint(0, self._log.faults.delay_ms)
-            self._log.time.after(ack_ms, lambda: self._hear(batch))
 
     def _hear(self, batch: _Batch) -> None:
         if batch in self._waiting:

@@ -1,7 +1,9 @@
-"""Simulated histories from the command line: `python -m tests.simulation --seed 17 --trace`.
+"""Simulated histories from the command line: `python -m tests.simulation --seed 17`.
 
-Without a seed it goes on from one drawn at random, and says from which. Exit code 1 means that a
-law was broken; the seed that broke it is printed and repeats it.
+Without a seed it lives many, from one drawn at random, and says from which; it fails when one
+breaks a law, or when they do not come to every state often enough. With a seed it lives that one
+and tells it step by step. A history that breaks a law is shrunk: its faults are left out one by
+one, and the fewest that still break it are printed. Exit code 1 means that a law was broken.
 """
 
 import argparse
@@ -9,11 +11,13 @@ import secrets
 import sys
 import time
 
-from tests.simulation.history import Outcome, run
-from tests.simulation.saboteurs import SABOTEURS, sabotaged
+from tests.simulation.history import Outcome
+from tests.simulation.reached import REACHED, REACHED_MIN
+from tests.simulation.runs import Tally, live, many, only, read, shrink, told
+from tests.simulation.saboteurs import SABOTEURS
 
-HISTORIES_DEFAULT = 2_000
-PROGRESS_EVERY = 100
+HISTORIES_DEFAULT = 200_000
+WORKERS_DEFAULT = 2
 SEEDS = 1_000_000_000
 
 
@@ -21,58 +25,72 @@ def main() -> int:
     """Run what was asked for."""
     asked = _arguments()
     if asked.seed is not None and asked.histories is None:
-        return _one(run_under(asked.seed, asked.saboteur, tracing=asked.trace))
+        faults = None if asked.faults is None else only(read(asked.faults))
+        return _one(live(asked.seed, saboteur=asked.saboteur, only=faults, tracing=True), asked)
     first = secrets.randbelow(SEEDS) if asked.seed is None else asked.seed
-    return _many(first, asked.histories or HISTORIES_DEFAULT, asked.saboteur)
-
-
-def run_under(seed: int, saboteur: str | None, *, tracing: bool = False) -> Outcome:
-    """The history of a seed, with a saboteur at work if one is named."""
-    if saboteur is None:
-        return run(seed, tracing=tracing)
-    with sabotaged(saboteur):
-        return run(seed, tracing=tracing)
+    return _many(first, asked)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--seed", type=int, help="the first seed; alone, the only one")
+    parser.add_argument("--seed", type=int, help="the first seed; alone, the only one, and told")
     parser.add_argument("--histories", type=int, help="how many seeds, one after the other")
-    parser.add_argument("--trace", action="store_true", help="tell what happens, step by step")
+    parser.add_argument("--workers", type=int, default=WORKERS_DEFAULT, help="processes at work")
+    parser.add_argument("--faults", help='nothing but these, as "executor_crash#1 batch_late#4"')
     parser.add_argument("--saboteur", choices=sorted(SABOTEURS), help="break the product first")
     return parser.parse_args()
 
 
-def _one(outcome: Outcome) -> int:
-    """Tell one history."""
+def _one(outcome: Outcome, asked: argparse.Namespace) -> int:
+    """Tell one history, and the smallest that breaks the same way."""
     for line in outcome.lines:
         _say(line)
-    _say(f"seed {outcome.seed}: {outcome.records} records, digest {outcome.digest[:16]}")
+    _say(f"seed {outcome.seed}: {outcome.records} records, {len(outcome.struck)} faults")
     _say(f"reached: {', '.join(sorted(outcome.reached))}")
-    _say(outcome.broken or "every law holds")
-    return 1 if outcome.broken else 0
+    if outcome.broken is None:
+        _say("every law holds")
+        return 0
+    _tell_broken(outcome, asked)
+    return 1
 
 
-def _many(first: int, histories: int, saboteur: str | None) -> int:
-    """Run seeds until one breaks a law."""
+def _tell_broken(outcome: Outcome, asked: argparse.Namespace) -> None:
+    _say(f"seed {outcome.seed} breaks a law: {outcome.broken}")
+    faults = shrink(outcome, asked.saboteur)
+    saboteur = "" if asked.saboteur is None else f" SABOTEUR={asked.saboteur}"
+    _say(f"smallest faults, {len(faults)} of {len(outcome.struck)}: {told(faults)}")
+    _say(f"repeat it: make sim SEED={outcome.seed}{saboteur}")
+    _say(f'the small one: make sim SEED={outcome.seed}{saboteur} FAULTS="{told(faults)}"')
+
+
+def _many(first: int, asked: argparse.Namespace) -> int:
+    """Live many until one breaks a law; count what they come to."""
+    histories = asked.histories or HISTORIES_DEFAULT
     _say(f"seeds {first} to {first + histories - 1}")
     began = time.monotonic()
-    for count, seed in enumerate(range(first, first + histories), start=1):
-        outcome = run_under(seed, saboteur)
-        if outcome.broken:
-            _say(f"\nseed {seed} breaks a law after {count} histories: {outcome.broken}")
-            _say(f"repeat it: make sim SEED={seed}")
-            return 1
-        if count % PROGRESS_EVERY == 0 or count == histories:
-            rate = count / (time.monotonic() - began)
-            sys.stdout.write(f"\r{count} of {histories} histories, {rate:.0f} a second")
-            sys.stdout.flush()
-    _say("\nevery law holds")
-    return 0
+
+    def heard(sum_so_far: Tally) -> None:
+        rate = sum_so_far.histories / (time.monotonic() - began)
+        _say(f"\r{sum_so_far.histories} of {histories} histories, {rate:.0f} a second", end="")
+
+    tally = many(first, histories, workers=asked.workers, saboteur=asked.saboteur, heard=heard)
+    _say("")
+    if tally.broken:
+        seed, _ = tally.broken[0]
+        _tell_broken(live(seed, saboteur=asked.saboteur), asked)
+        return 1
+    _say("every law holds")
+    # In fewer histories than the standard says, each state is due as many times fewer.
+    due = REACHED_MIN * histories // HISTORIES_DEFAULT
+    rare = {state: tally.reached[state] for state in REACHED if tally.reached[state] < due}
+    for state, count in sorted(rare.items(), key=lambda one: one[1]):
+        _say(f"too rarely reached, {count} times and not {due}: {state}")
+    return 1 if rare else 0
 
 
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
+def _say(line: str, end: str = "\n") -> None:
+    sys.stdout.write(f"{line}{end}")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

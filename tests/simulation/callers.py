@@ -60,23 +60,23 @@ class Callers:
             self.left += 1
             at_ms = chance.randint(1, world.weather.chaos_ms // 2)
             world.time.after(at_ms, partial(self._wants, wanted))
-        if world.happens(world.weather.poison):
+        if world.happens("poison"):
             world.time.after(chance.randint(1, world.weather.chaos_ms), self._poison)
-        if world.happens(world.weather.withdrawals):
+        if world.happens("withdrawals"):
             world.time.after(chance.randint(1, world.weather.chaos_ms), self._withdraw)
 
     def _wants(self, wanted: Wanted) -> None:
         """Propose, and later perhaps again, otherwise, or no more."""
-        world, weather = self.world, self.world.weather
+        world = self.world
         self.left -= 1
         self._propose(wanted)
         later = world.chance.randint
-        if world.happens(weather.repeats):
+        if world.happens("repeats"):
             world.time.after(later(1, 3_000), lambda: self._propose(wanted))
-        if world.happens(weather.conflicts):
+        if world.happens("conflicts"):
             other = Wanted(wanted.key, wanted.stream, _request_otherwise(wanted.request))
             world.time.after(later(1, 3_000), lambda: self._propose(other))
-        if world.happens(weather.cancels):
+        if world.happens("cancels"):
             cancel = Cancel(key=wanted.key, principal="agent:billing")
             world.time.after(later(1, 3_000), lambda: self._say(cancel, wanted.stream))
 

@@ -20,6 +20,7 @@ from tests.simulation.world import World
 OFFER_RENEW_MS = 700
 OFFER_VALID_MS = 2_100
 NETWORK_MS = 60
+LEDGER, OFFERS, ATTEMPTS = Topic.LEDGER.value, Topic.OFFERS.value, Topic.ATTEMPTS.value
 
 
 @dataclass(slots=True)
@@ -40,70 +41,69 @@ class Executor(Process):
         slots = {part: world.chance.randint(1, 3) for part in range(world.partitions)}
         self.hands = Hands(self.name, OPERATIONS, slots)
         self._reads = dict.fromkeys(slots, False)
+        self._renews = True
         for partition in slots:
-            for record in world.log.read(Topic.LEDGER.value, partition, 0):
+            for record in world.log.read(LEDGER, partition, 0):
                 self.hands.feed(record)
             self.hands.caught_up(partition)
-        world.listen(Topic.LEDGER, self._heard)
+        self.listen(LEDGER, self._heard)
         self.after(world.soon(), self._renew)
 
     # Offering
 
     def _renew(self) -> None:
         """Offer what is free, every so often, as long as anything may still be started."""
-        self.after(OFFER_RENEW_MS, self._renew)
-        for partition in range(self.world.partitions):
-            if self.world.wants_capacity(partition):
+        self._renews = self.world.wants_capacity()
+        if self._renews:
+            self.after(OFFER_RENEW_MS, self._renew)
+            for partition in range(self.world.partitions):
                 self._offer(partition)
 
     def _offer(self, partition: int) -> None:
         offered = self.hands.offer(partition, self.mono_ms(), valid_ms=OFFER_VALID_MS)
-        if offered is None or self._may_break():
+        if offered is None or self.may_break("before its offer"):
             return
-        self._send(Topic.OFFERS, partition, offered, str(partition), f"{offered.sequence}")
-
-    def _send(self, topic: Topic, partition: int, said: Wire, stream: str, name: str) -> None:
         record = outgoing(
-            said, stream=stream, subject=None, event_id=f"{self.name}.{name}", source="/executor"
+            offered,
+            stream=str(partition),
+            subject=None,
+            event_id=f"{self.name}.{offered.sequence}",
+            source="/executor",
         )
-        self.send(topic.value, partition, [record], lambda _appended: None)
+        self.send(OFFERS, partition, [record], lambda _appended: None)
 
     # Following
 
-    def _may_break(self) -> bool:
-        weather = self.world.weather
-        return self.may_break(weather.executor_crash, weather.executor_pause)
-
     def _heard(self, partition: int) -> None:
-        if not self.is_gone and not self._reads[partition]:
+        if not self._reads[partition]:
             self._reads[partition] = True
             self.after(self.world.soon(15), lambda: self._read(partition))
 
     def _read(self, partition: int) -> None:
         self._reads[partition] = False
-        place = (Topic.LEDGER.value, partition)
-        for record in self.world.log.read(*place, self.hands.next_offset(partition)):
+        for record in self.world.log.read(LEDGER, partition, self.hands.next_offset(partition)):
             for assignment in self.hands.feed(record):
                 self.trace(f"reads its start of {assignment.start.action}")
                 self._begin(assignment)
-        if self.hands.wants_to_offer(partition) and self.world.wants_capacity(partition):
+        if not self._renews:
+            self._renew()
+        elif self.hands.wants_to_offer(partition) and self.world.wants_capacity():
             self._offer(partition)
 
     # Acting
 
     def _begin(self, assignment: Assignment) -> None:
         """Look once, open the connection, look again, and send."""
-        if self._may_break():
+        if self.may_break("with its start read"):
             return
-        weather = self.world.weather
         request = assignment.request or self._request_of(assignment)
         early = self._objection(assignment, request)
-        if early is None and self.world.happens(weather.executor_declines):
+        if early is None and self.world.happens("executor_declines"):
             early = "shutting_down"
         if early is not None:
             self._decline(assignment, early)
             return
-        if self.world.happens(weather.connect_fails):
+        if self.world.happens("connect_fails"):
             failed = NotSent(code="connect_failed", retry=Retry.LATER)
             self.after(CONNECT_MS, lambda: self._report(assignment, failed))
             return
@@ -113,8 +113,8 @@ class Executor(Process):
 
     def _request_of(self, assignment: Assignment) -> RecordedRequest:
         """The request as it stands at the place that the start points to."""
-        place = (Topic.LEDGER.value, assignment.partition, assignment.start.intent_offset)
-        (record,) = self.world.log.read(*place, records_max=1)
+        place = (assignment.partition, assignment.start.intent_offset)
+        (record,) = self.world.log.read(LEDGER, *place, records_max=1)
         read = read_ledger(record.value)
         assert isinstance(read, Decision)
         self.world.reach("intent read again")
@@ -134,9 +134,9 @@ class Executor(Process):
         if last is not None:
             self._decline(call.assignment, last)
             return
-        if self._may_break():
+        if self.may_break("before the first byte"):
             return
-        self.after(0, lambda: self._first_byte(call, opened_at))
+        self.go_on(lambda: self._first_byte(call, opened_at))
 
     def _first_byte(self, call: Call, checked_at: int) -> None:
         start, now = call.assignment.start, self.world.time.now
@@ -161,7 +161,8 @@ class Executor(Process):
         )
 
         def answer(outcome: ReportedOutcome) -> None:
-            self.after(0, lambda: self._heard_back(call, outcome))
+            if not self.is_gone:
+                self.go_on(lambda: self._heard_back(call, outcome))
 
         delay_ms = self.world.chance.randint(1, NETWORK_MS)
         self.world.time.after(delay_ms, lambda: self.provider.receive(entry, answer))
@@ -171,8 +172,8 @@ class Executor(Process):
         if call.is_over:
             return
         call.is_over = True
-        if not self._may_break():
-            self.after(0, partial(self._report, call.assignment, outcome))
+        if not self.may_break("with its answer read"):
+            self.go_on(partial(self._report, call.assignment, outcome))
 
     # Telling
 
@@ -197,7 +198,7 @@ class Executor(Process):
             source="/executor",
         )
         self.send(
-            Topic.ATTEMPTS.value,
+            ATTEMPTS,
             assignment.partition,
             [record],
             lambda _appended: self.hands.ended(assignment),

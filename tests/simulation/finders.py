@@ -1,10 +1,14 @@
-"""Finding out: the inquirer, which asks what the ledger wants asked, and the matcher, which turns
-what the provider tells into evidence. Both may say a thing twice, and neither can make an effect.
+"""Finding out: the inquirer, which asks what the ledger wants asked; the door, which keeps what the
+provider tells; and the matcher, which turns it into evidence. All may say a thing twice, and none
+can make an effect.
 """
 
+import json
 from collections.abc import Callable
 from functools import partial
 
+from ledger.core.money import Money
+from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.topics import Topic
 from reconciler.evidence import (
     Placed,
@@ -22,6 +26,7 @@ from tests.simulation.provider import Event, Provider
 from tests.simulation.world import World
 
 LOOKUPS_AT_ONCE = 4
+LEDGER, EVIDENCE, WEBHOOKS = Topic.LEDGER.value, Topic.EVIDENCE.value, Topic.WEBHOOKS.value
 
 
 class Inquirer(Process):
@@ -38,40 +43,45 @@ class Inquirer(Process):
         self._partitions = [
             Inquiring(part, shown.get(part, BEGINNING)) for part in range(world.partitions)
         ]
-        world.listen(Topic.LEDGER, self._heard)
+        self._reads: set[int] = set()
+        self._shows = [0] * world.partitions
+        self.listen(LEDGER, self._heard)
         for partition in range(world.partitions):
             self._heard(partition)
 
     def _heard(self, partition: int) -> None:
-        if not self.is_gone:
+        if partition not in self._reads:
+            self._reads.add(partition)
             self.after(self.world.soon(), lambda: self._read(partition))
 
     def _read(self, partition: int) -> None:
+        self._reads.discard(partition)
         inquiring = self._partitions[partition]
-        for record in self.world.log.read(Topic.LEDGER.value, partition, inquiring.next_offset):
+        for record in self.world.log.read(LEDGER, partition, inquiring.next_offset):
             inquiring.feed(record)
         inquiring.caught_up()
         inquiring.told(len(inquiring.notices()))
         for asked in inquiring.take_lookups(LOOKUPS_AT_ONCE):
             if not self.is_gone:
                 self._ask(inquiring, asked)
-        if self.world.happens(0.5):
+        self._shows[partition] += 1
+        if self._shows[partition] % 2:
             self._shown[partition] = inquiring.position
 
     def _ask(self, inquiring: Inquiring, asked: Asked) -> None:
         """Ask a little later, and tell what came of it."""
-        if not self.may_break(self.world.weather.inquirer_crash, 0.0):
+        if not self.may_break("with its question read"):
             self.after(self.world.soon(200), lambda: self._search(inquiring, asked))
 
     def _search(self, inquiring: Inquiring, asked: Asked) -> None:
-        weather, world, started = self.world.weather, self.world, asked.started
-        if world.happens(weather.search_silent):
+        world, started = self.world, asked.started
+        if world.happens("search_silent"):
             world.reach("search was silent")
             inquiring.answered(asked)
             return
         found = self.provider.find(started.account, started.provider_key)
         answer: Lookup = Absent()
-        if world.happens(weather.search_inconclusive):
+        if world.happens("search_inconclusive"):
             answer = Inconclusive("search_unavailable")
         elif found:
             first, *others = found
@@ -91,57 +101,76 @@ class Inquirer(Process):
             self.after(world.soon(50), tell)
 
     def _tell(self, placed: Placed, then: Callable[[], None]) -> None:
-        self.send(Topic.EVIDENCE.value, placed.partition, [placed.record], lambda _appended: then())
+        self.send(EVIDENCE, placed.partition, [placed.record], lambda _appended: then())
+
+
+class Door(Process):
+    """Where webhooks come in: each is kept before the provider hears that it was received."""
+
+    def __init__(self, world: World, number: int) -> None:
+        super().__init__(world, "door", number)
+
+    def receive(self, event: Event, received: Callable[[], None]) -> None:
+        """Keep a webhook, then answer it."""
+        if not self.may_break("with a webhook read"):
+            self.go_on(lambda: self._keep(event, received))
+
+    def _keep(self, event: Event, received: Callable[[], None]) -> None:
+        record = Outgoing(event.account.encode(), event.told())
+
+        def kept(_appended: list[Appended]) -> None:
+            if not self.may_break("with a webhook kept"):
+                self.go_on(received)
+
+        self.send(WEBHOOKS, 0, [record], kept)
+
+
+def deliver(doors: list[Process]) -> Callable[[Event, Callable[[], None]], None]:
+    """How the provider reaches a door, if there is one."""
+
+    def tell(event: Event, received: Callable[[], None]) -> None:
+        for door in doors[:1]:
+            assert isinstance(door, Door)
+            door.receive(event, received)
+
+    return tell
 
 
 class Matcher(Process):
-    """Turns webhooks into evidence. A webhook is kept before it is answered, so a matcher that ends
-    begins again with everything it was told.
-    """
+    """Turns webhooks into evidence. One that ends begins again with everything that was kept."""
 
-    def __init__(self, world: World, number: int, told: list[Event]) -> None:
+    def __init__(self, world: World, number: int) -> None:
         super().__init__(world, "matcher", number)
-        self._told = told
-        for place in range(len(told)):
-            self.after(world.soon(100), partial(self._match, place))
+        self._matched = 0
+        self.listen(WEBHOOKS, self._heard)
+        self._heard(0)
 
-    def hear(self, place: int) -> None:
-        """A webhook came and is kept at this place."""
-        if not self.is_gone:
-            self.after(self.world.soon(), lambda: self._match(place))
+    def _heard(self, _partition: int) -> None:
+        self.after(self.world.soon(), self._read)
 
-    def _match(self, place: int) -> None:
-        event, world = self._told[place], self.world
-        receipt = Receipt("simulated", event.account, partition=0, offset=place, sha256="00" * 32)
+    def _read(self) -> None:
+        for record in self.world.log.read(WEBHOOKS, 0, self._matched):
+            self._matched = record.offset + 1
+            self.after(self.world.soon(), partial(self._match, record))
+
+    def _match(self, record: Record) -> None:
+        event, world = json.loads(record.value), self.world
+        account, money = event["account"], event["money"]
+        receipt = Receipt("simulated", account, 0, record.offset, sha256="00" * 32)
         mapped = MappedWebhook(
             meaning="final",
-            effect="exists" if event.exists else "none",
-            event_id=event.id,
-            event_type="effect.settled" if event.exists else "effect.failed",
-            account=event.account,
-            reference=event.reference,
-            action_key=event.action,
-            provider_key=event.action,
-            money=event.money,
-            occurred_at=world.time.now,
+            effect="exists" if event["exists"] else "none",
+            event_id=event["id"],
+            event_type="effect.settled" if event["exists"] else "effect.failed",
+            account=account,
+            reference=event["reference"],
+            action_key=event["action"],
+            provider_key=event["action"],
+            money=None if money is None else Money(**money),
+            occurred_at=record.timestamp,
         )
-        matched = Matched(event.action, MatchedBy.METADATA)
+        matched = Matched(event["action"], MatchedBy.METADATA)
         evidence = webhook_evidence(matched, mapped, receipt)
         placed = webhook_record(evidence, receipt, world.partitions)
-        self.trace(f"webhook {event.id} for {event.action}")
-        self.send(Topic.EVIDENCE.value, placed.partition, [placed.record], lambda _appended: None)
-
-
-class Door:
-    """Where webhooks come in: each is kept before the provider hears that it was received."""
-
-    def __init__(self, provider: Provider) -> None:
-        self.told: list[Event] = []
-        self.matchers: list[Process] = []
-        provider.tell = self._receive
-
-    def _receive(self, event: Event) -> None:
-        self.told.append(event)
-        for matcher in self.matchers:
-            assert isinstance(matcher, Matcher)
-            matcher.hear(len(self.told) - 1)
+        self.trace(f"webhook {event['id']} for {event['action']}")
+        self.send(EVIDENCE, placed.partition, [placed.record], lambda _appended: None)

@@ -10,10 +10,13 @@ from ledger.log.fold import PartitionFold, fold_decision
 from ledger.log.topics import Topic
 from projections.fold import Folding, Held, read_batch
 from projections.rows import PROJECTED, REFERENCES, Row
+from tests.simulation.catalogue import CLASSES
 from tests.simulation.world import World
 
-INBOXES = (Topic.INTENTS, Topic.ATTEMPTS, Topic.EVIDENCE)
+LEDGER, CONFIG = Topic.LEDGER.value, Topic.CONFIG.value
+INBOXES = (Topic.INTENTS.value, Topic.ATTEMPTS.value, Topic.EVIDENCE.value)
 BATCH_MAX = 9
+ENDS_BEFORE_COMMIT = 0.1
 
 KEYS = {
     table.name: tuple(table.columns.index(column) for column in table.key) for table in PROJECTED
@@ -27,12 +30,13 @@ class Observer:
         self.world = world
         self.folds = [PartitionFold(part) for part in range(world.partitions)]
         self.streams: dict[str, Stream] = {}
+        self._looked_at = -1
+        self._is_settled = False
 
     def look(self) -> None:
         """Fold what has landed."""
         for fold in self.folds:
-            place = (Topic.LEDGER.value, fold.partition)
-            for record in self.world.log.read(*place, fold.next_offset):
+            for record in self.world.log.read(LEDGER, fold.partition, fold.next_offset):
                 read = fold.feed(record)
                 if isinstance(read, Decision) and read.facts:
                     stream = self.streams.get(read.stream) or Stream(read.stream)
@@ -44,22 +48,41 @@ class Observer:
 
     def is_undecided(self, partition: int) -> bool:
         """Whether an inbox of a partition holds what was not decided yet."""
-        positions = self.folds[partition].positions
-        if self.world.log.end_offset(Topic.CONFIG.value, 0) > positions.get(Topic.CONFIG, 0):
+        log, positions = self.world.log, self.folds[partition].positions
+        if log.end_offset(CONFIG, 0) > positions.get(CONFIG, 0):
             return True
         return any(
-            self.world.log.end_offset(topic.value, partition) > max(1, positions.get(topic, 0))
-            for topic in INBOXES
+            log.end_offset(topic, partition) > max(1, positions.get(topic, 0)) for topic in INBOXES
         )
 
     def is_settled(self) -> bool:
         """Whether everything that was asked has an end or a person."""
-        self.look()
+        if self._looked_at != self.world.log.landings:
+            self._looked_at = self.world.log.landings
+            self.look()
+            self._is_settled = self._judge()
+        return self._is_settled
+
+    def _judge(self) -> bool:
         if any(self.is_undecided(fold.partition) for fold in self.folds):
             return False
         return all(
             action.is_final or action.status is Status.NEEDS_REVIEW for action in self.actions()
         )
+
+    def may_start(self) -> bool:
+        """Whether anything may be started that is known or lies in an inbox."""
+        if self.is_settled():
+            return False
+        if any(self.is_undecided(fold.partition) for fold in self.folds):
+            return True
+        return any(_may_start(action) for action in self.actions())
+
+
+def _may_start(action: Action) -> bool:
+    if action.is_final or action.status is Status.NEEDS_REVIEW:
+        return False
+    return not action.attempts or CLASSES[action.request.operation] != "none"
 
 
 @dataclass(slots=True)
@@ -82,7 +105,7 @@ def project(world: World, *, whole: bool) -> Tables:
         for part in range(world.partitions):
             some = None if whole else chance.randint(1, BATCH_MAX)
             start = tables.folds[part].next_offset
-            records = world.log.read(Topic.LEDGER.value, part, start, records_max=some)
+            records = world.log.read(LEDGER, part, start, records_max=some)
             if not records:
                 continue
             pending = True
@@ -90,7 +113,7 @@ def project(world: World, *, whole: bool) -> Tables:
             (read,) = read_batch(tables.folds, records)
             folding = Folding(known)
             changed = folding.add(read)
-            if not whole and chance.random() < 0.1:
+            if not whole and chance.random() < ENDS_BEFORE_COMMIT:
                 world.reach("projector crashed before its commit")
                 continue
             _commit(tables, folding, changed)

@@ -4,11 +4,12 @@ Acceptance and the fold are written here a second time, plainly and slowly, over
 records. Each law says which invariant it holds; the first that is broken ends the history.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+import orjson
 
 from ledger.log.simulated import SimulatedLog
 from tests.simulation.catalogue import (
@@ -136,7 +137,7 @@ class Judge:
         """Decisions that count: made for this very place in the epoch that was open (S15)."""
         epoch = 0
         for record in self.log.read("ledger", partition, 0):
-            event = json.loads(record.value)
+            event = orjson.loads(record.value)
             data = event["data"]
             kind = event["type"]
             if kind == "actionledger.genesis.recorded.v1":
@@ -257,7 +258,7 @@ class Judge:
             return False
         for offer in self.log.read("offers", partition, 0):
             if offer.timestamp == fact["offered_at"]:
-                data = json.loads(offer.value)["data"]
+                data = orjson.loads(offer.value)["data"]
                 if (data["incarnation"], data["sequence"]) == (
                     fact["holder"],
                     fact["offer_sequence"],

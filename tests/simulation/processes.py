@@ -5,6 +5,7 @@ what makes a zombie. A crashed one is replaced by another with a new name.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ledger.log.port import Appended, Outgoing
 from tests.simulation.world import World
@@ -22,6 +23,9 @@ class Process:
         self.is_gone = False
         self.producer = world.log.producer()
         self._paused_until = 0
+        self._hears: list[tuple[str, Callable[[int], None]]] = []
+        world.inhabitants.append(self)
+        self._crash, self._pause = f"{kind}_crash", f"{kind}_pause"
         self._clock_zero = world.time.now - world.chance.randint(0, 1_000_000)
 
     def mono_ms(self) -> int:
@@ -32,19 +36,30 @@ class Process:
         """Note what this process does."""
         self.world.trace(self.name, what)
 
+    def listen(self, topic: str, heard: Callable[[int], None]) -> None:
+        """Hear of every landing on a topic, as long as this process lives."""
+        self._hears.append((topic, heard))
+        self.world.listen(topic, heard)
+
+    def go_on(self, call: Callable[[], None]) -> None:
+        """Make a call now, or when this process is no longer paused."""
+        if self.world.time.now < self._paused_until:
+            self.after(0, call)
+        else:
+            call()
+
     def after(self, delay_ms: int, call: Callable[[], None]) -> None:
         """Make a call later, if this process still lives then; when it is paused, after that."""
+        self.world.time.after(delay_ms, partial(self._comes, call))
 
-        def comes() -> None:
-            if self.is_gone:
-                return
-            now = self.world.time.now
-            if now < self._paused_until:
-                self.world.time.after(self._paused_until - now, comes)
-            else:
-                call()
-
-        self.world.time.after(delay_ms, comes)
+    def _comes(self, call: Callable[[], None]) -> None:
+        if self.is_gone:
+            return
+        now = self.world.time.now
+        if now < self._paused_until:
+            self.after(self._paused_until - now, call)
+        else:
+            call()
 
     def send(
         self,
@@ -56,7 +71,8 @@ class Process:
         """Append, and go on with where it landed; without an answer the process ends."""
 
         def hears(appended: list[Appended] | None) -> None:
-            self.after(0, lambda: self._answered(appended, done))
+            if not self.is_gone:
+                self.go_on(lambda: self._answered(appended, done))
 
         self.producer.send(topic, partition, records, hears)
 
@@ -69,12 +85,13 @@ class Process:
         else:
             done(appended)
 
-    def may_break(self, crash: float, pause: float) -> bool:
+    def may_break(self, where: str) -> bool:
         """Crash or pause here, if chance says so; True if this call must not go on."""
-        if self.world.happens(crash):
-            self.crash("chance")
+        if self.world.happens(self._crash):
+            self.world.reach(f"{self.kind} crashed {where}")
+            self.crash(where)
             return True
-        if self.world.happens(pause):
+        if self.world.happens(self._pause):
             pause_ms = self.world.chance.randint(1, max(1, self.world.weather.pause_ms))
             self._paused_until = self.world.time.now + pause_ms
             self.world.reach(f"{self.kind} paused")
@@ -93,6 +110,8 @@ class Process:
         self.world.reach(f"{self.kind} crashed")
         self.is_gone = True
         self.producer.abandon()
+        for topic, heard in self._hears:
+            self.world.no_more(topic, heard)
         self.gone()
 
     def gone(self) -> None:

@@ -15,7 +15,10 @@ from tests.simulation.world import GENERATION, World
 SESSION_MS = 400
 """After which the coordinator gives the partitions of a silent member to others."""
 FETCH_MAX = 6
-INPUTS = (Topic.CONFIG, *HELD_BACK_BY)
+CONFIG, OFFERS, INTERNAL = Topic.CONFIG.value, Topic.OFFERS.value, Topic.INTERNAL.value
+LEDGER, QUARANTINE = Topic.LEDGER.value, Topic.QUARANTINE.value
+HELD_BY = tuple(topic.value for topic in HELD_BACK_BY)
+INPUTS = (CONFIG, *HELD_BY)
 
 
 @dataclass(slots=True)
@@ -43,13 +46,11 @@ class Processor(Process):
         self.seats: dict[int, Seat] = {}
         self._generation = 0
         self._deaf_until = 0
-        for topic in (*HELD_BACK_BY, Topic.INTERNAL):
-            world.listen(topic, self._inbox_heard)
-        world.listen(Topic.CONFIG, lambda _partition: self._config_heard())
-        world.listen(Topic.OFFERS, self._offer_heard)
-        self._offers_from = [
-            world.log.end_offset(Topic.OFFERS.value, part) for part in range(world.partitions)
-        ]
+        for topic in (*HELD_BY, INTERNAL):
+            self.listen(topic, self._inbox_heard)
+        self.listen(CONFIG, lambda _partition: self._config_heard())
+        self.listen(OFFERS, self._offer_heard)
+        self._offers_from = [self._offers_begin(part) for part in range(world.partitions)]
         world.listen_to_group(self._group_heard)
         world.join(self.name)
 
@@ -73,7 +74,7 @@ class Processor(Process):
 
     def _may_be_cut_off(self) -> None:
         """The coordinator loses sight of a member that goes on writing: two owners at once."""
-        if self.world.happens(self.world.weather.processor_cut_off):
+        if self.world.happens("processor_cut_off"):
             cut_off_ms = self.world.chance.randint(1, 1_500)
             self.world.reach("two owners at once")
             self.trace(f"cut off from its group for {cut_off_ms} ms")
@@ -100,39 +101,36 @@ class Processor(Process):
         """Fold the ledger to its end and send the barrier of the next epoch."""
         if self.is_gone:
             return
-        if owner is None and self.world.happens(self.world.weather.forgets):
+        if owner is None and self.world.happens("forgets"):
             # Nobody owned it for days: retention took ticks that nobody read.
-            internal = Topic.INTERNAL.value
             self.world.reach("ticks forgotten")
-            self.world.log.forget(
-                internal, partition, self.world.log.end_offset(internal, partition)
-            )
+            log = self.world.log
+            log.forget(INTERNAL, partition, log.end_offset(INTERNAL, partition))
         nonce = f"{self.name}.{self._generation}"
         seat = Seat(owner or Owner(partition, self.world.partitions, GENERATION, nonce))
         self.seats[partition] = seat
         self._catch_up(seat)
         seat.is_busy = True
         barrier = [seat.owner.barrier()]
-        if not self._may_break():
-            self.after(0, lambda: self._send(seat, Topic.LEDGER, barrier, self._opened))
+        if not self.may_break("with its ledger folded"):
+            self.go_on(lambda: self._send(seat, LEDGER, barrier, self._opened))
 
     def _catch_up(self, seat: Seat) -> None:
         owner = seat.owner
-        place = (Topic.LEDGER.value, owner.partition)
-        for record in self.world.log.read(*place, owner.fold.next_offset):
+        for record in self.world.log.read(LEDGER, owner.partition, owner.fold.next_offset):
             owner.feed(record)
 
-    def _send(self, seat: Seat, topic: Topic, records: list[Outgoing], then: Then) -> None:
+    def _send(self, seat: Seat, topic: str, records: list[Outgoing], then: Then) -> None:
         """Append for a seat; an answer for a seat that was given up is nobody's."""
 
         def done(appended: list[Appended]) -> None:
             if self.seats.get(seat.owner.partition) is seat:
                 then(seat, appended)
 
-        self.send(topic.value, seat.owner.partition, records, done)
+        self.send(topic, seat.owner.partition, records, done)
 
     def _opened(self, seat: Seat, appended: list[Appended]) -> None:
-        if self._may_break():
+        if self.may_break("with its epoch opened"):
             return
         try:
             seat.owner.opened(appended[0], self.mono_ms())
@@ -146,22 +144,20 @@ class Processor(Process):
 
     def _resume(self, seat: Seat) -> None:
         """Read on from the ledger's own positions."""
-        seat.positions = {topic.value: seat.owner.position(topic.value) for topic in INPUTS}
-        internal, partition = Topic.INTERNAL.value, seat.owner.partition
-        begins = self.world.log.begin_offset(internal, partition)
-        seat.positions[internal] = max(begins, seat.owner.position(internal))
+        partition = seat.owner.partition
+        seat.positions = {topic: seat.owner.position(topic) for topic in INPUTS}
+        begins = self.world.log.begin_offset(INTERNAL, partition)
+        seat.positions[INTERNAL] = max(begins, seat.owner.position(INTERNAL))
+        if not self._may_read(seat):
+            return
         seat.held.begin(partition, seat.positions)
         self.wake(seat)
 
     # Rounds
 
-    def _may_break(self) -> bool:
-        weather = self.world.weather
-        return self.may_break(weather.processor_crash, weather.processor_pause)
-
     def _inbox_heard(self, partition: int) -> None:
         seat = self.seats.get(partition)
-        if seat is not None and not self.is_gone:
+        if seat is not None:
             self.wake(seat)
 
     def _config_heard(self) -> None:
@@ -182,6 +178,8 @@ class Processor(Process):
         self._may_be_cut_off()
         records = self._read(seat)
         self._hold_ticks(seat, records)
+        if self.is_gone:
+            return
         batch = seat.owner.take(records, self.mono_ms())
         if not batch.records:
             self._keep_time(seat)
@@ -189,10 +187,11 @@ class Processor(Process):
                 self.wake(seat)
             return
         seat.is_busy = True
-        for read in batch.read:
-            self.trace(f"decides {read.cause.topic} {read.cause.offset} at {read.at}")
-        if not self._may_break():
-            self.after(0, lambda: self._put(seat, batch))
+        if self.world.lines is not None:
+            for read in batch.read:
+                self.trace(f"decides {read.cause.topic} {read.cause.offset} at {read.at}")
+        if not self.may_break("with a batch decided"):
+            self.go_on(lambda: self._put(seat, batch))
 
     def _put(self, seat: Seat, batch: Batch) -> None:
         """Set aside what nobody can read, then append; a seat that was given up appends as well, as
@@ -202,7 +201,7 @@ class Processor(Process):
             self.world.reach("quarantined")
             self._send(
                 seat,
-                Topic.QUARANTINE,
+                QUARANTINE,
                 batch.quarantine,
                 lambda seat, _: self._append(seat, batch),
             )
@@ -212,13 +211,13 @@ class Processor(Process):
     def _append(self, seat: Seat, batch: Batch) -> None:
         self._send(
             seat,
-            Topic.LEDGER,
+            LEDGER,
             batch.records,
             lambda seat, appended: self._appended(seat, batch, appended),
         )
 
     def _appended(self, seat: Seat, batch: Batch, appended: list[Appended]) -> None:
-        if self._may_break():
+        if self.may_break("with a batch landed"):
             return
         owner = seat.owner
         try:
@@ -244,39 +243,49 @@ class Processor(Process):
         self.world.reach("decided again after a loss")
         self._resume(seat)
 
+    def _may_read(self, seat: Seat) -> bool:
+        """An inbox that ends before the position that the ledger has answered was made anew: refuse
+        to run.
+        """
+        log, partition = self.world.log, seat.owner.partition
+        for topic in (*HELD_BY, INTERNAL):
+            if log.end_offset(topic, partition) < seat.positions[topic]:
+                self.world.reach("inbox made anew refused")
+                self.crash(f"{topic} was made anew")
+                return False
+        return True
+
     def _read(self, seat: Seat) -> list[Record]:
         """Some of what lies in the inboxes; topics in any order, each in its own."""
-        topics = list(INPUTS)
-        self.world.chance.shuffle(topics)
-        topics.remove(Topic.CONFIG)
+        log, partition, positions = self.world.log, seat.owner.partition, seat.positions
+        fresh = [topic for topic in HELD_BY if log.end_offset(topic, partition) != positions[topic]]
+        if fresh and not self._may_read(seat):
+            return []
+        if len(fresh) > 1:
+            self.world.chance.shuffle(fresh)
         records: list[Record] = []
-        for topic in (Topic.CONFIG, *topics):
-            partition = 0 if topic is Topic.CONFIG else seat.owner.partition
-            position = seat.positions[topic.value]
-            if self.world.log.end_offset(topic.value, partition) <= position:
-                continue
-            some = self.world.log.read(
-                topic.value,
-                partition,
-                position,
-                records_max=self.world.chance.randint(1, FETCH_MAX),
-            )
-            seat.positions[topic.value] = some[-1].offset + 1
-            records += some
+        if log.end_offset(CONFIG, 0) > positions[CONFIG]:
+            records += log.read(CONFIG, 0, positions[CONFIG])
+            positions[CONFIG] = records[-1].offset + 1
+        for topic in fresh:
+            some = self.world.chance.randint(1, FETCH_MAX)
+            records += log.read(topic, partition, positions[topic], records_max=some)
+            positions[topic] = records[-1].offset + 1
         return records
 
     def _hold_ticks(self, seat: Seat, records: list[Record]) -> None:
         """Ticks wait until whatever could answer them was read to where it ended by then."""
         log, partition = self.world.log, seat.owner.partition
-        internal = Topic.INTERNAL.value
         for record in records:
-            if record.topic != Topic.CONFIG:
+            if record.topic != CONFIG:
                 seat.held.read(record)
-        ticks = log.read(internal, partition, seat.positions[internal])
+        ticks = log.read(INTERNAL, partition, seat.positions[INTERNAL])
         if ticks:
-            seat.positions[internal] = ticks[-1].offset + 1
-            ends = {topic.value: log.end_offset(topic.value, partition) for topic in HELD_BACK_BY}
+            seat.positions[INTERNAL] = ticks[-1].offset + 1
+            ends = {topic: log.end_offset(topic, partition) for topic in HELD_BY}
             seat.held.hold(partition, ticks, ends)
+        elif log.end_offset(INTERNAL, partition) < seat.positions[INTERNAL]:
+            self._may_read(seat)
         released = seat.held.release().get(partition, [])
         if len(released) < len(ticks):
             self.world.reach("tick held back")
@@ -285,13 +294,19 @@ class Processor(Process):
 
     # Time and capacity
 
+    def _offers_begin(self, partition: int) -> int:
+        """Offers are read from their end; or again from the beginning, where somebody who came back
+        after an outage lost its place.
+        """
+        if self.world.happens("offers_replayed"):
+            self.world.reach("offers replayed")
+            return 0
+        return self.world.log.end_offset(OFFERS, partition)
+
     def _offer_heard(self, partition: int) -> None:
-        """Offers are read from the end of their topic, when they come."""
-        if self.is_gone:
-            return
-        log, topic = self.world.log, Topic.OFFERS.value
-        records = log.read(topic, partition, self._offers_from[partition])
-        self._offers_from[partition] = log.end_offset(topic, partition)
+        log = self.world.log
+        records = log.read(OFFERS, partition, self._offers_from[partition])
+        self._offers_from[partition] = log.end_offset(OFFERS, partition)
         seat = self.seats.get(partition)
         if seat is not None:
             self.after(self.world.soon(10), lambda: self._offered(seat, records))
@@ -308,7 +323,7 @@ class Processor(Process):
         ticks = seat.owner.ticks(self.mono_ms())
         if ticks:
             self.world.reach("ticked")
-            self._send(seat, Topic.INTERNAL, ticks, lambda _seat, _appended: None)
+            self._send(seat, INTERNAL, ticks, lambda _seat, _appended: None)
         due = seat.owner.next_due_at()
         if due is None:
             return

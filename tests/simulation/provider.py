@@ -2,11 +2,13 @@
 
 Honours keys for a window, references for ever, and at the account `careless` nothing. It executes a
 request at once, late (never later than its settle horizon), or not at all; what it answers is
-another matter. The ledger never sees this book; the oracle does.
+another matter, and some answer a key for ever what they answered it once. The ledger never sees
+this book; the oracle does.
 """
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ledger.core.inputs import NoAnswer, Refusal, ReportedOutcome, Retry, Success
 from ledger.core.money import Money
@@ -14,6 +16,9 @@ from tests.simulation.catalogue import CARELESS, CLASSES, KEY_WINDOW_MS, LAG_MS
 from tests.simulation.world import World
 
 Answer = Callable[[ReportedOutcome], None]
+HALF = 0.5
+REDELIVERED_MS = 700
+"""After which a webhook that nobody has received is delivered again."""
 _KEPT = {"keyed", "reference"}
 
 
@@ -46,6 +51,19 @@ class Event:
     reference: str
     money: Money | None
 
+    def told(self) -> bytes:
+        """The body of its webhook."""
+        money = self.money and {"minor": self.money.minor, "currency": self.money.currency}
+        body = {
+            "id": self.id,
+            "action": self.action,
+            "account": self.account,
+            "exists": self.exists,
+            "reference": self.reference,
+            "money": money,
+        }
+        return json.dumps(body).encode()
+
 
 @dataclass(slots=True)
 class Provider:
@@ -57,46 +75,54 @@ class Provider:
     _pending: dict[tuple[str, str], int] = field(default_factory=dict)
     _effects: int = 0
     _events: int = 0
-    tell: Callable[[Event], None] = lambda _event: None
+    _failed: set[tuple[str, str]] = field(default_factory=set)
+    received: list[Event] = field(default_factory=list)
+    """What it was told to have been received."""
+    tell: Callable[[Event, Callable[[], None]], None] = lambda _event, _received: None
 
     def receive(self, entry: Entry, answer: Answer) -> None:
         """A request arrives. `answer` is called at most once, or never."""
-        world, weather, chance = self.world, self.world.weather, self.world.chance
+        world, happens = self.world, self.world.happens
         entry.arrived_at = world.time.now
         self.book.append(entry)
         world.trace("provider", f"request {entry.action} attempt {entry.attempt}")
-        draw = chance.random
-        if draw() < weather.drops_before:
+        name = (entry.account, entry.key)
+        if happens("drops_before"):
             world.reach("dropped before commit")
-            return
-        if draw() < weather.fails_before:
+        elif name in self._failed:
+            # It keeps what it once answered to a key, a 500 too, and so answers it for ever.
+            world.reach("5xx from its cache")
             self._answer(answer, NoAnswer(code="http_500"))
+        elif happens("fails_before"):
             world.reach("5xx before commit")
-            return
-        if draw() < weather.commits_late:
+            self._fail(entry, answer, "http_500")
+        elif happens("commits_late"):
             world.reach("committed late")
-            late_ms = chance.randint(weather.late_ms // 2, weather.late_ms)
+            most_ms = world.weather.late_ms
+            late_ms = world.chance.randint(most_ms // 2, most_ms)
             # The horizon counts from the last byte, which left before it arrived.
             late_ms -= entry.arrived_at - entry.sent_at + 1
-            self._pending[entry.account, entry.key] = (
-                self._pending.get((entry.account, entry.key), 0) + 1
-            )
+            self._pending[name] = self._pending.get(name, 0) + 1
             world.time.after(late_ms, lambda: self._decide(entry, None))
-            if draw() < 0.5:
+            if world.chance.random() < HALF:
                 self._answer(answer, NoAnswer(code="connection_reset"))
-            return
-        self._decide(entry, answer)
+        else:
+            self._decide(entry, answer)
+
+    def _fail(self, entry: Entry, answer: Answer, code: str) -> None:
+        if self.world.weather.caches_errors and self._keeps(entry):
+            self._failed.add((entry.account, entry.key))
+        self._answer(answer, NoAnswer(code=code))
 
     def _decide(self, entry: Entry, answer: Answer | None) -> None:
         """Refuse or commit, and answer if anybody is still to hear it."""
-        weather, draw = self.world.weather, self.world.chance.random
-        name = (entry.account, entry.key)
+        happens = self.world.happens
         if answer is None:
-            self._pending[name] -= 1
+            self._pending[entry.account, entry.key] -= 1
         known = self._remembered(entry)
-        if known is None and draw() < weather.refuses:
+        if known is None and happens("refuses"):
             self._refuse(entry, answer, "card_declined", Retry.NEVER)
-        elif known is None and draw() < weather.refuses_for_now:
+        elif known is None and happens("refuses_for_now"):
             self._refuse(entry, answer, "rate_limited", Retry.LATER)
         elif known is None and answer is not None and self._is_busy(entry):
             self.world.reach("key in use")
@@ -104,9 +130,11 @@ class Provider:
         else:
             self._commit(entry, known, answer)
 
+    def _keeps(self, entry: Entry) -> bool:
+        return CLASSES[entry.action.partition(":")[0]] in _KEPT
+
     def _is_busy(self, entry: Entry) -> bool:
-        keeps = CLASSES[entry.action.partition(":")[0]] in _KEPT
-        return keeps and self._pending.get((entry.account, entry.key), 0) > 0
+        return self._keeps(entry) and self._pending.get((entry.account, entry.key), 0) > 0
 
     def _remembered(self, entry: Entry) -> str | None:
         """The effect that this key or reference stands for, as long as the provider remembers."""
@@ -124,11 +152,11 @@ class Provider:
         self.world.trace("provider", f"refuses {entry.action} {code}")
         if retry is Retry.NEVER:
             self._announce(entry, f"{entry.action}/{entry.attempt}", exists=False)
-        if answer is not None and self.world.chance.random() >= self.world.weather.drops_after:
+        if answer is not None and not self.world.happens("drops_after"):
             self._answer(answer, Refusal(code=code, retry=retry))
 
     def _commit(self, entry: Entry, known: str | None, answer: Answer | None) -> None:
-        world, weather, chance = self.world, self.world.weather, self.world.chance
+        world = self.world
         if known is None:
             self._effects += 1
             entry.effect, entry.committed_at = f"ef_{self._effects}", world.time.now
@@ -140,16 +168,15 @@ class Provider:
             world.reach("key replayed")
         if answer is None:
             return
-        if chance.random() < weather.drops_after:
+        if world.happens("drops_after"):
             world.reach("commit then drop")
-        elif chance.random() < weather.fails_after:
+        elif world.happens("fails_after"):
             world.reach("5xx after commit")
-            self._answer(answer, NoAnswer(code="http_502"))
+            self._fail(entry, answer, "http_502")
         else:
-            slow = chance.random() < weather.slow
             reference = known or entry.effect
             assert reference is not None
-            self._answer(answer, Success(reference=reference), slow=slow)
+            self._answer(answer, Success(reference=reference), slow=world.happens("slow"))
 
     def _answer(self, answer: Answer, outcome: ReportedOutcome, *, slow: bool = False) -> None:
         chance = self.world.chance
@@ -160,38 +187,48 @@ class Provider:
 
     def _announce(self, entry: Entry, reference: str, *, exists: bool) -> None:
         """Send the webhook of an outcome: early, late, twice, or never."""
-        world, weather, chance = self.world, self.world.weather, self.world.chance
-        self._events += 1
-        event = Event(
-            f"evt_{self._events}", entry.action, entry.account, exists, reference, entry.money
-        )
-        if chance.random() < weather.webhook_foreign and entry.money is not None:
-            self._foreign(entry)
-        if chance.random() < weather.webhook_lost:
+        world = self.world
+        event = self._event(entry, reference, exists=exists)
+        if entry.money is not None and world.happens("webhook_of_other_money"):
+            world.reach("webhook of other money")
+            other = entry.money.model_copy(update={"minor": entry.money.minor + 1})
+            foreign = self._event(entry, "ef_foreign", exists=True)
+            self._tell(replace(foreign, money=other), world.chance.randint(0, 400))
+        if world.happens("webhook_of_other_account"):
+            world.reach("webhook of another account")
+            foreign = self._event(entry, "ef_foreign", exists=True)
+            self._tell(replace(foreign, account="other"), world.chance.randint(0, 400))
+        if world.happens("webhook_lost"):
             world.reach("webhook lost")
             return
-        early = chance.random() < weather.webhook_early
-        delay_ms = 0 if early else chance.randint(20, weather.webhook_late_ms)
-        world.time.after(delay_ms, lambda: self.tell(event))
-        if chance.random() < weather.webhook_twice:
+        early = world.happens("webhook_early")
+        delay_ms = 0 if early else world.chance.randint(20, world.weather.webhook_late_ms)
+        self._tell(event, delay_ms)
+        if world.happens("webhook_twice"):
             world.reach("webhook twice")
-            world.time.after(delay_ms + chance.randint(0, 500), lambda: self.tell(event))
+            self._tell(event, delay_ms + world.chance.randint(0, 500))
 
-    def _foreign(self, entry: Entry) -> None:
-        """A genuine event that names our action and speaks of other money."""
+    def _event(self, entry: Entry, reference: str, *, exists: bool) -> Event:
         self._events += 1
-        assert entry.money is not None
-        other = entry.money.model_copy(update={"minor": entry.money.minor + 1})
-        event = Event(
-            f"evt_{self._events}",
-            entry.action,
-            entry.account,
-            exists=True,
-            reference="ef_foreign",
-            money=other,
+        return Event(
+            f"evt_{self._events}", entry.action, entry.account, exists, reference, entry.money
         )
-        self.world.reach("webhook of other money")
-        self.world.time.after(self.world.chance.randint(0, 400), lambda: self.tell(event))
+
+    def _tell(self, event: Event, delay_ms: int) -> None:
+        """Deliver, and again until it is received."""
+        received = False
+
+        def hears() -> None:
+            nonlocal received
+            received = True
+            self.received.append(event)
+
+        def delivers() -> None:
+            if not received:
+                self.tell(event, hears)
+                self.world.time.after(REDELIVERED_MS, delivers)
+
+        self.world.time.after(delay_ms, delivers)
 
     # Searching
 

@@ -1,42 +1,72 @@
 """One simulated world: a seed, virtual time, the log, and what everybody shares.
 
 Nothing here decides anything. Whatever chance there is comes from the seed, in the order in which
-virtual time makes calls, so a seed is a history, byte for byte.
+virtual time makes calls, so a seed is a history, byte for byte. Faults are drawn apart, each from
+its own stream: `only` leaves out all but those it names.
 """
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from ledger.log.envelope import outgoing
-from ledger.log.simulated import SimulatedGroup, SimulatedLog, VirtualTime
+from ledger.log.port import Outgoing
+from ledger.log.simulated import Draws, SimulatedGroup, SimulatedLog, VirtualTime
 from ledger.log.topics import Topic
 from tests.simulation.catalogue import published
 from tests.simulation.weather import Weather, draw
 
 BEGINS_AT: Final = 1_800_000_000_000
 GENERATION: Final = "generation-1"
+CONFIG: Final = Topic.CONFIG.value
+
+Only = Mapping[str, frozenset[int]]
+"""The faults that may happen: by name, which of the occasions for it, counted from 1."""
+
+
+class Chance(random.Random):
+    """A seeded source whose integers cost a third of what the library's do."""
+
+    def randint(self, a: int, b: int) -> int:
+        """An integer from a to b, both included."""
+        return a + int(self.random() * (b - a + 1))
 
 
 class World:
     """What a history is made of."""
 
-    def __init__(self, seed: int, *, weather: Weather | None = None, tracing: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        weather: Weather | None = None,
+        only: Only | None = None,
+        tracing: bool = False,
+    ) -> None:
         self.seed = seed
-        self.chance = random.Random(seed)
+        self.chance = Chance(seed)
         self.weather = draw(self.chance) if weather is None else weather
         self.time = VirtualTime(BEGINS_AT)
         self.partitions = self.weather.partitions
+        self.draws = Draws(seed, only)
         self.log = SimulatedLog(
-            self.time, self.chance, partitions=self.partitions, generation=GENERATION
+            self.time,
+            self.chance,
+            partitions=self.partitions,
+            generation=GENERATION,
+            draws=self.draws,
         )
         self.group = SimulatedGroup(self.partitions)
+        self.inhabitants: list[object] = []
         self.reached: Counter[str] = Counter()
         self.is_calm = False
         self.is_withdrawn = False
-        self.wants_capacity: Callable[[int], bool] = lambda _partition: True
+        self.is_stepped = False
+        self.wants_capacity: Callable[[], bool] = lambda: True
         self.lines: list[str] | None = [] if tracing else None
+        self._told_faults = 0
         self._group_listeners: list[Callable[[], None]] = []
         self._listeners: dict[str, list[Callable[[int], None]]] = {}
         self.log.landed = self._landed
@@ -45,18 +75,23 @@ class World:
 
     def publish(self, *, without: str | None = None) -> None:
         """An operator publishes the catalogue, whole or with one operation withdrawn."""
-        record = outgoing(
-            published(without=without),
-            stream="catalogue",
-            subject=None,
-            event_id="catalogue",
-            source="/operator",
-        )
-        self.log.append(Topic.CONFIG.value, 0, [record])
+        self.log.append(CONFIG, 0, [_published(without)])
 
-    def listen(self, topic: Topic, heard: Callable[[int], None]) -> None:
+    def forget(self) -> None:
+        """Let go of everything that holds itself, so that nobody has to search for it."""
+        self.time.clear()
+        for one in (*self.inhabitants, self.log, self):
+            vars(one).clear()
+
+    # Who hears what
+
+    def listen(self, topic: str, heard: Callable[[int], None]) -> None:
         """Hear of every landing on a topic, by partition."""
-        self._listeners.setdefault(topic.value, []).append(heard)
+        self._listeners.setdefault(topic, []).append(heard)
+
+    def no_more(self, topic: str, heard: Callable[[int], None]) -> None:
+        """Hear no more of a topic."""
+        self._listeners[topic].remove(heard)
 
     def _landed(self, topic: str, partition: int) -> None:
         for heard in self._listeners.get(topic, ()):
@@ -82,13 +117,18 @@ class World:
             for heard in self._group_listeners:
                 heard()
 
-    def happens(self, share: float) -> bool:
-        """Whether something with this share happens now. Draws nothing where it never does."""
-        return share > 0 and self.chance.random() < share
+    # Chance
+
+    def happens(self, fault: str) -> bool:
+        """Whether a fault happens on this occasion. Draws nothing where it never does."""
+        share = self.weather.shares.get(fault)
+        return share is not None and self.draws.happens(fault, share)
 
     def soon(self, most_ms: int = 30) -> int:
         """A short while."""
-        return self.chance.randint(1, most_ms)
+        return 1 + int(self.chance.random() * most_ms)
+
+    # What is told of it
 
     def reach(self, state: str) -> None:
         """Count a state that some history must come to."""
@@ -97,13 +137,37 @@ class World:
     def trace(self, who: str, what: str) -> None:
         """Note what happens, where somebody reads it."""
         if self.lines is not None:
-            self.lines.append(f"{self.time.now - BEGINS_AT:>7} {who:<12} {what}")
+            struck = self.draws.struck
+            for fault, occasion in struck[self._told_faults :]:
+                self._note("fault", f"{fault}#{occasion}")
+            self._told_faults = len(struck)
+            self._note(who, what)
+
+    def _note(self, who: str, what: str) -> None:
+        assert self.lines is not None
+        self.lines.append(f"{self.time.now - BEGINS_AT:>7} {who:<12} {what}")
 
     def heal(self) -> None:
         """The last fault is over."""
         self.weather = self.weather.calm()
         self.log.faults = self.weather.log
+        if self.is_stepped:
+            self.log.set_clocks(0)
+        for topic in Topic:
+            for partition in range(1 if topic is Topic.CONFIG else self.partitions):
+                self.log.restore(topic.value, partition)
         if self.is_withdrawn:
             self.publish()
         self.is_calm = True
         self.trace("world", "healed")
+
+
+@lru_cache
+def _published(without: str | None) -> Outgoing:
+    return outgoing(
+        published(without=without),
+        stream="catalogue",
+        subject=None,
+        event_id="catalogue",
+        source="/operator",
+    )
