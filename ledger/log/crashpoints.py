@@ -120,7 +120,8 @@ async def crash_when(name: str, holds: Callable[[], bool]) -> None:
         return
     for _ in range(_LOOKS):
         if holds():
-            return _pass()
+            _pass()
+            break
         await asyncio.sleep(_LOOK_SECONDS)
 
 

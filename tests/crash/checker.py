@@ -20,6 +20,7 @@ from typing import Final
 from tests.crash import laws_of_book as book
 from tests.crash import laws_of_log as log
 from tests.crash import laws_of_rows as rows
+from tests.crash import laws_of_secrecy as secrecy
 from tests.crash.evidence import Finding, Run
 from tests.crash.gathering import Sources, gather
 from tests.crash.plain_fold import Folded, fold
@@ -47,7 +48,10 @@ LAWS: Final[tuple[Law, ...]] = (
     log.s16_every_input_once_in_order,
     log.s16_causes_exist,
     log.s17_tokens,
+    secrecy.s18_tenants_are_apart,
+    secrecy.s21_no_secret_is_told,
     log.v1_everything_ends,
+    log.v5_attempts_are_bounded,
     rows.q_quarantine_is_complete,
     rows.q_unreadable_is_set_aside,
     rows.w_every_webhook_is_known,

@@ -44,7 +44,8 @@ class Run:
     """Everything that the checker looks at, and nothing else.
 
     `book` and `webhooks_sent` are the provider's own files, `tables` the projections by name,
-    `clients` what callers were told: one line an answer.
+    `clients` what callers were told: one line an answer. `secrets` are planted, by what they are,
+    and `words` is what the processes wrote to their logs.
     """
 
     partitions: int
@@ -53,6 +54,8 @@ class Run:
     webhooks_sent: Sequence[Json] = ()
     tables: Mapping[str, Sequence[Json]] = field(default_factory=dict)
     clients: Sequence[Json] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
 
     def records(self, topic: str, partition: int) -> Sequence[Raw]:
         """A partition of a topic, from its first record on."""
@@ -71,6 +74,8 @@ class Run:
             "webhooks_sent": list(self.webhooks_sent),
             "tables": {name: list(rows) for name, rows in self.tables.items()},
             "clients": list(self.clients),
+            "secrets": dict(self.secrets),
+            "words": dict(self.words),
         }
         path.write_bytes(orjson.dumps(whole))
 

@@ -4,7 +4,8 @@ Reads with the plain clients of Kafka and Postgres, by SQL of its own, so that a
 product's readers is not repeated here. Changes nothing anywhere.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import asyncpg
@@ -41,13 +42,17 @@ QUERIES = {
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where to look. `provider` is the folder of its book, `clients` a file of what they heard."""
+    """Where to look. `provider` is the folder of its book, `clients` a file of what they heard,
+    `logs` the folder in which processes write, `secrets` what must be nowhere.
+    """
 
     kafka: str
     prefix: str
     database: str
     provider: Path
     clients: Path | None = None
+    logs: Path | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict)
 
 
 async def gather(sources: Sources) -> Run:
@@ -56,10 +61,12 @@ async def gather(sources: Sources) -> Run:
     return Run(
         partitions=sum(topic == "ledger" for topic, _ in log),
         log=log,
-        book=_lines(sources.provider / "book.jsonl"),
-        webhooks_sent=_lines(sources.provider / "webhooks.jsonl"),
+        book=whole_lines(sources.provider / "book.jsonl"),
+        webhooks_sent=whole_lines(sources.provider / "webhooks.jsonl"),
         tables=await read_tables(sources.database),
-        clients=() if sources.clients is None else _lines(sources.clients),
+        clients=() if sources.clients is None else whole_lines(sources.clients),
+        secrets=sources.secrets,
+        words={} if sources.logs is None else _words(sources.logs),
     )
 
 
@@ -123,7 +130,15 @@ async def read_tables(database: str) -> dict[str, list[Json]]:
     return tables
 
 
-def _lines(path: Path) -> list[Json]:
+def _words(folder: Path) -> dict[str, str]:
+    """What every process has written, by the name of its file."""
+    return {
+        path.name: path.read_text(encoding="utf-8", errors="replace")
+        for path in folder.glob("*.log")
+    }
+
+
+def whole_lines(path: Path) -> list[Json]:
     """The whole lines of a file; a torn last one says nothing."""
     whole = [raw for raw in path.read_bytes().splitlines(keepends=True) if raw.endswith(b"\n")]
     return [orjson.loads(raw) for raw in whole]

@@ -166,6 +166,16 @@ def v1_everything_ends(_run: Run, folded: Folded) -> Iterator[Finding]:
             yield Finding("V1", action.key, f"is left {action.status} with no next step")
 
 
+def v5_attempts_are_bounded(_run: Run, folded: Folded) -> Iterator[Finding]:
+    """No action is attempted more often than its operation allows; a declined start is none."""
+    catalogue = Catalogue(folded)
+    for action in folded.actions.values():
+        allowed = catalogue.operation(action).get("retries", {}).get("attempts_max")
+        counted = len(action.told("attempt.started")) - len(action.told("attempt.declined"))
+        if allowed is not None and counted > allowed:
+            yield Finding("V5", action.key, f"was attempted {counted} times, {allowed} allowed")
+
+
 class Catalogue:
     """The operations in the last catalogue that a partition adopted; a run has one."""
 

@@ -1,8 +1,9 @@
 """An installation of real processes on real servers, kept running as a supervisor would.
 
 Guarantees that every process is its own, that one that ended is started again within half a second,
-and that how each of them ended is remembered. A crash point is armed for one life of one process.
-Whatever happens to the test, the kernel ends the processes with it.
+and that how each of them ended is remembered. A crash point stays armed over the lives of a process
+until it is reached. A process may have a twin, a second member of the same kind that takes over
+while it is away. Whatever happens to the test, the kernel ends the processes with it.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import os
 import secrets
 import signal
 import sys
+import tomllib
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,14 +21,17 @@ from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
+import psutil
 
 from gateway.keys import Role, create_key
 from gateway.local.ports import free_ports
 from gateway.local.processes import Child, Command
+from gateway.wiring.places import SECRETS_FILE
 from gateway.wiring.publishing import publish_catalogue
 from ledger.log.admin import apply_topics
 from ledger.log.kafka import KafkaLog
 from projections.migrate import migrate
+from reconciler.providers.simulated.api import API_KEY_PREFIX
 from tests.crash.gathering import Sources
 
 PARTITIONS = 3
@@ -42,6 +47,14 @@ LOOK_SECONDS = 0.02
 RESTART_SECONDS = 0.2
 """A process that ended is started again after this."""
 
+FREEZE_SECONDS = 5.0
+"""Longer than a session in a group, and than a lease with the skew that is allowed on top of it."""
+
+
+def twin_of(process: str) -> str:
+    """The name of the second member of a kind."""
+    return f"{process}-2"
+
 
 class Ending(NamedTuple):
     """How one life of a process ended: its exit code, and the crash point it was armed with."""
@@ -55,11 +68,14 @@ class Supervised:
     """One process by name: its lives one after another."""
 
     name: str
+    process: str
     folder: Path
     env: Mapping[str, str]
     crash_at: str | None = None
     endings: list[Ending] = field(default_factory=list)
+    is_paused: bool = False
     _child: Child | None = None
+    _armed: str | None = None
 
     @property
     def ready_file(self) -> Path:
@@ -67,47 +83,64 @@ class Supervised:
         return self.folder / f"{self.name}.ready"
 
     @property
+    def is_alive(self) -> bool:
+        """Whether there is a life now, working or frozen, rather than none between two."""
+        return self._child is not None and self._child.is_running
+
+    @property
     def is_ready(self) -> bool:
         """Whether the present life has begun to work."""
-        return self._child is not None and self._child.is_running and self.ready_file.exists()
+        return self.is_alive and self.ready_file.exists()
+
+    def has_frozen_at(self, point: str) -> bool:
+        """Whether the present life, armed with this point, has stopped itself there."""
+        if self.is_paused or self._armed != point or self._child is None:
+            return False
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return psutil.Process(self._child.identity.pid).status() == psutil.STATUS_STOPPED
+        return False
 
     async def keep_running(self) -> None:
         """Start it, again and again, until cancelled; then it is killed."""
         try:
             while True:
-                armed = self._start()
+                self._start()
                 while self._child is not None and self._child.is_running:
                     await asyncio.sleep(LOOK_SECONDS)
                 code = None if self._child is None else self._child.exit_code
                 assert code is not None
-                self.endings.append(Ending(code, armed))
+                self.endings.append(Ending(code, self._armed))
+                if code == -signal.SIGKILL:
+                    self.disarm()
                 await asyncio.sleep(RESTART_SECONDS)
         finally:
             if self._child is not None:
                 await self._child.kill()
 
-    def kill(self, number: int = signal.SIGKILL) -> None:
-        """End it as a machine does that loses power, or by another signal."""
+    def signal(self, number: int) -> None:
+        """Send a signal to the present life, if there is one."""
         if self._child is not None and self._child.is_running:
             os.kill(self._child.identity.pid, number)
 
-    def _start(self) -> str | None:
-        """Start a life, armed with the crash point that waits for one; which that is."""
+    def disarm(self) -> None:
+        """Let lives to come pass the point that one has reached."""
+        self.crash_at = None
+
+    def _start(self) -> None:
+        """Start a life, armed with the crash point that waits to be reached."""
         self.ready_file.unlink(missing_ok=True)
-        armed, self.crash_at = self.crash_at, None
-        env = dict(self.env)
-        if armed is not None:
-            env["ACTIONLEDGER_CRASH_AT"] = armed
+        env, self._armed = dict(self.env), self.crash_at
+        if self._armed is not None:
+            env["ACTIONLEDGER_CRASH_AT"] = self._armed
         command = Command(
             name=self.name,
-            argv=(sys.executable, "-m", "gateway.wiring.processes", self.name),
+            argv=(sys.executable, "-m", "gateway.wiring.processes", self.process),
             log=self.folder / f"{self.name}.log",
             env=env,
             cwd=ROOT,
             death_signal=signal.SIGKILL,
         )
         self._child = Child(command, lambda _identity: None)
-        return armed
 
 
 @dataclass
@@ -121,15 +154,47 @@ class Machine:
     url: str
     keys: dict[str, str]
     supervised: dict[str, Supervised]
+    doors: list[str]
     tasks: list["asyncio.Task[None]"] = field(default_factory=list)
 
     @property
     def sources(self) -> Sources:
         """What the checker is to look at."""
-        log, folder = self.log, self.folder
         return Sources(
-            log.bootstrap, log.prefix, self.database_url, folder / "provider", self.clients_file
+            self.log.bootstrap,
+            self.log.prefix,
+            self.database_url,
+            self.folder / "provider",
+            self.clients_file,
+            logs=self.folder,
+            secrets=self._secrets(),
         )
+
+    def _secrets(self) -> dict[str, str]:
+        """What nobody may ever see again, by what it is."""
+        accounts = tomllib.loads(self.secrets_file.read_text(encoding="utf-8"))["simulated"]
+        password = urlsplit(self.database_url).password
+        return {
+            **({} if password is None else {"password of the database": password}),
+            **{f"API key of {tenant}": key for tenant, key in self.keys.items()},
+            **{f"provider key of {account}": API_KEY_PREFIX + account for account in ACCOUNTS},
+            **{f"webhook secret of {name}": one["secrets"][0] for name, one in accounts.items()},
+        }
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions the ledger has."""
+        return PARTITIONS
+
+    @property
+    def book_file(self) -> Path:
+        """Where the provider writes what happened to it."""
+        return self.folder / "provider" / "book.jsonl"
+
+    @property
+    def secrets_file(self) -> Path:
+        """What webhooks are signed with."""
+        return self.folder / SECRETS_FILE
 
     @property
     def clients_file(self) -> Path:
@@ -153,14 +218,48 @@ class Machine:
         """End one process by a signal, and wait until it has ended."""
         one = self.supervised[name]
         lives = len(one.endings)
-        one.kill(number)
+        one.signal(number)
         await self.until(lambda: len(one.endings) > lives, f"the end of {name}")
+
+    async def start_twin(self, process: str) -> None:
+        """Start a second member of a kind, once; it is supervised like the first."""
+        name, first = twin_of(process), self.supervised[process]
+        if name in self.supervised:
+            return
+        env = {**first.env, "ACTIONLEDGER_HEARTBEAT": str(self.folder / f"{name}.ready")}
+        if process == "gateway":
+            (port,) = free_ports(1)
+            env["ACTIONLEDGER_HTTP_PORT"] = str(port)
+            self.doors.append(f"http://127.0.0.1:{port}")
+        self.supervised[name] = Supervised(name, process, self.folder, env)
+        await self.start(name)
+
+    async def pause(self, name: str, seconds: float) -> None:
+        """Stop a process from outside for a while."""
+        one = self.supervised[name]
+        one.is_paused = True
+        one.signal(signal.SIGSTOP)
+        await self.hold(seconds)
+        one.signal(signal.SIGCONT)
+        one.is_paused = False
+
+    async def hold(self, seconds: float) -> None:
+        """Let time go by for everybody: what is frozen stays so for this long."""
+        until = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < until:
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def died_at(self, name: str, point: str) -> None:
         """Wait until a life of a process that was armed with a point has ended there."""
         one = self.supervised[name]
         ending = Ending(-signal.SIGKILL, point)
         await self.until(lambda: ending in one.endings, f"{name} passing {point}")
+
+    async def froze_at(self, name: str, point: str) -> None:
+        """Wait until a life of a process that was armed with a point has stopped itself there."""
+        one = self.supervised[name]
+        await self.until(lambda: one.has_frozen_at(point), f"{name} passing {point}")
+        one.disarm()
 
     async def until(self, holds: Callable[[], bool], what: str) -> None:
         """Wait for a condition, within a deadline; a fault of the supervision ends the wait."""
@@ -217,7 +316,7 @@ async def machine(kafka: str, admin_url: str, folder: Path) -> AsyncIterator[Mac
     }
     own = {"gateway": gateway_port, PROVIDER: provider_port}
     supervised = {
-        name: Supervised(name, folder, _environment(env, name, folder, own.get(name)))
+        name: Supervised(name, name, folder, _environment(env, name, folder, own.get(name)))
         for name in (PROVIDER, *PROCESSES)
     }
     keys = {
@@ -226,7 +325,7 @@ async def machine(kafka: str, admin_url: str, folder: Path) -> AsyncIterator[Mac
         )
         for tenant in TENANTS
     }
-    made = Machine(log, database_url, folder, provider_url, url, keys, supervised)
+    made = Machine(log, database_url, folder, provider_url, url, keys, supervised, [url])
     try:
         yield made
     finally:
@@ -251,7 +350,7 @@ def _environment(
 def _webhook_secrets(folder: Path) -> Path:
     """One secret for all accounts of the provider, which signs with one."""
     secret = b64encode(secrets.token_bytes(24)).decode()
-    path = folder / "webhook_secrets.toml"
+    path = folder / SECRETS_FILE
     path.write_text(
         "".join(f'[simulated.{name}]\nsecrets = ["whsec_{secret}"]\n' for name in ACCOUNTS),
         encoding="utf-8",

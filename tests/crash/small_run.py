@@ -40,6 +40,7 @@ second_attempt_after_absence = true
 name = "email"
 version = 1
 reliability = "none"
+retries = { attempts_max = 1 }
 """
 CHARGE = "charge:v1:acme:event-1"
 TICKET = "ticket:v1:acme:event-1"

@@ -12,6 +12,7 @@ import pytest
 from tests.crash import laws_of_book as book
 from tests.crash import laws_of_log as log
 from tests.crash import laws_of_rows as rows
+from tests.crash import laws_of_secrecy as secrecy
 from tests.crash.checker import LAWS, Law, check
 from tests.crash.evidence import Json, Raw, Run
 from tests.crash.plain_fold import fold
@@ -314,6 +315,31 @@ CASES = (
     Case(log.s17_tokens, "no growth", of_fact("attempt.started", TICKET, 1, fencing_token=1)),
     Case(log.s17_tokens, "two at a time", with_fact("intent.recorded", start(LATE, 2, 0))),
     Case(log.s17_tokens, "another's word", of_record("attempts", 1, holder="h2")),
+    Case(
+        secrecy.s18_tenants_are_apart,
+        "in another's stream",
+        of_decision("intent.recorded", CHARGE, stream="globex/event-1"),
+    ),
+    Case(
+        secrecy.s18_tenants_are_apart,
+        "told to another",
+        told(key=CHARGE, tenant="globex", answer="info"),
+    ),
+    Case(
+        secrecy.s21_no_secret_is_told,
+        "in a record",
+        lambda run: replace(run, secrets={"provider key": "key of charge"}),
+    ),
+    Case(
+        secrecy.s21_no_secret_is_told,
+        "in a log",
+        lambda run: replace(run, secrets={"API key": "s3cret"}, words={"a.log": "key=s3cret"}),
+    ),
+    Case(
+        log.v5_attempts_are_bounded,
+        "two of one",
+        with_fact("intent.recorded", start(EMAIL, 2, 0)),
+    ),
     Case(log.v1_everything_ends, "no next step", without_fact("timer.set", LATE)),
     Case(log.v1_everything_ends, "still at work", without_fact("attempt.unresolved", LATE)),
     Case(rows.q_quarantine_is_complete, "not kept", without_record("quarantine", 0)),

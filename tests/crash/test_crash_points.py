@@ -1,67 +1,67 @@
-"""End a process at each named moment between which a crash has different consequences.
+"""A third of the crash matrix, another one every day: `make crash` runs all of it, cell by cell.
 
-One installation lives through all of them: each test arms one point in one process, works, sees it
-die there, and has the whole log so far judged.
+Here the cells of all processes strike one installation at once, each process going from one of its
+points to the next, so that the same minute of work meets some thirty of them.
 """
 
-import signal
-import zlib
-from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
-from gateway.local import Servers
 from ledger.log.crashpoints import POINTS
-from tests.crash.load import SETTLED_SOON, Agents, script, wishes
-from tests.crash.machine import PROCESSES, PROVIDER, Machine, machine
-from tests.crash.settling import settled
-from tests.crash.test_kills import seed_of_run
+from tests.crash.matrix import (
+    PASSED_SELDOM,
+    THIRD_VARIABLE,
+    THIRDS,
+    Cell,
+    Fault,
+    all_cells,
+    third,
+    third_of_this_run,
+)
+from tests.crash.provoking import PROVOCATIONS
+from tests.crash.runner import Campaign, installation
+from tests.crash.test_kills import SEED_VARIABLE, seed_of_run
+from tests.servers import Addresses
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-ACTIONS = 24
-WHERE = {
-    "barrier_sent": "processor",
-    "decisions_sent:3": "processor",
-    "decisions_acked:3": "processor",
-    "before_first_byte:3": "executor",
-    "answer_half_read:3": "executor",
-    "webhook_acked:2": "gateway",
-}
-"""Each point, how often it is passed before the process dies there, and in which process."""
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def running(
-    module_servers: Servers, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Machine]:
-    """Run every process of one installation."""
-    folder = tmp_path_factory.mktemp("crash")
-    servers = module_servers
-    async with machine(servers.kafka_bootstrap, servers.admin_url, folder) as made:
-        await made.start(PROVIDER, *PROCESSES)
-        yield made
+SECONDS_MAX = 400
 
 
-@pytest.mark.parametrize("crash_at", WHERE)
-async def test_a_crash_at_a_named_point(running: Machine, crash_at: str) -> None:
-    """The process dies exactly there, another life takes over, and every law holds."""
-    seed = seed_of_run() + zlib.crc32(crash_at.encode())
-    print(f"seed {seed} at {crash_at}")  # noqa: T201 - shown on failure
-    process = WHERE[crash_at]
-    wanted = wishes(seed, ACTIONS, SETTLED_SOON)
-    await script(running.provider_url, wanted)
-    running.supervised[process].crash_at = crash_at
-    await running.end(process, signal.SIGTERM)
-    agents = Agents(running.url, running.keys, running.clients_file, seed)
-    await agents.work(wanted)
-    await running.died_at(process, crash_at)
-    report = await settled(running, ACTIONS)
+@pytest.mark.timeout(SECONDS_MAX)
+async def test_processes_die_and_freeze_at_their_points_and_every_law_holds(
+    servers: Addresses, tmp_path: Path
+) -> None:
+    """Every cell of the third is reached, everybody comes back, and the log, the book, the tables
+    and the callers agree.
+    """
+    seed, number = seed_of_run(), third_of_this_run()
+    cells = third(all_cells(seed), number)
+    print(  # noqa: T201 - shown on failure
+        f"third {number} of {THIRDS}, {len(cells)} cells, seed {seed}: "
+        f"repeat with {THIRD_VARIABLE}={number} {SEED_VARIABLE}={seed}"
+    )
+
+    def told(cell: Cell, seconds: float) -> None:
+        print(f"{seconds:5.1f} s  {cell}")  # noqa: T201
+
+    async with installation(servers, tmp_path) as made:
+        report = await Campaign(made, seed).strike(cells, told)
     print(report)  # noqa: T201
     assert report.is_right
 
 
-async def test_every_point_that_is_tried_exists() -> None:
-    """A point that no code passes cannot be tried."""
-    assert {point.partition(":")[0] for point in WHERE} <= {point.name for point in POINTS}
+def test_three_days_try_every_point_both_ways() -> None:
+    """The thirds are the matrix, each cell in one of them, and the days take turns."""
+    cells = all_cells(0)
+    thirds = [third(cells, number) for number in range(THIRDS)]
+    assert sorted(map(str, cells)) == sorted(str(cell) for one in thirds for cell in one)
+    assert {(cell.point.name, cell.fault) for cell in cells} == {
+        (point.name, fault) for point in POINTS for fault in Fault
+    }
+
+
+def test_points_that_need_more_than_traffic_exist() -> None:
+    """No provocation, and no point that is passed seldom, is left of a point that is gone."""
+    names = {point.name for point in POINTS}
+    assert set(PROVOCATIONS) <= names
+    assert names >= PASSED_SELDOM
