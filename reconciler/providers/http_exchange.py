@@ -17,7 +17,7 @@ import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 import h11
@@ -100,6 +100,24 @@ class Broken:
 
 
 Exchanged: TypeAlias = Answered | Broken
+
+
+class Exchanges(Protocol):
+    """What an adapter needs of an HTTP client; `HttpClient` is the one that reaches anybody."""
+
+    async def exchange(
+        self,
+        message: Message,
+        *,
+        deadlines: Deadlines,
+        before_first_byte: Callable[[], None] = ...,
+    ) -> Exchanged:
+        """Make one exchange within its deadlines, or say where it broke."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections; idempotent."""
+        ...
 
 
 class _Broke(Exception):

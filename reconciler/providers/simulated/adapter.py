@@ -17,7 +17,14 @@ from pydantic import JsonValue, ValidationError
 from ledger.core.strict import MalformedJson, parse
 from ledger.core.wire import Wire
 from reconciler.providers.error_table import DEFAULT, judge
-from reconciler.providers.http_exchange import Answered, Broken, HttpClient, Message, Trouble
+from reconciler.providers.http_exchange import (
+    Answered,
+    Broken,
+    Exchanges,
+    HttpClient,
+    Message,
+    Trouble,
+)
 from reconciler.providers.limits import (
     ANSWER_BYTES_MAX,
     CODE_CHARS_MAX,
@@ -60,9 +67,11 @@ _NOT_OFFERED: Final = frozenset({"keys_not_supported"})
 class SimulatedPerformer:
     """Makes effects at a simulated provider."""
 
-    def __init__(self, base_url: str, api_keys: Mapping[str, str]) -> None:
-        """`api_keys` by account name. Nothing is opened yet."""
-        self._http = HttpClient(base_url)
+    def __init__(
+        self, base_url: str, api_keys: Mapping[str, str], *, http: Exchanges | None = None
+    ) -> None:
+        """`api_keys` by account name; `http` stands in for the network. Nothing is opened yet."""
+        self._http = HttpClient(base_url) if http is None else http
         self._api_keys = dict(api_keys)
 
     async def perform(
@@ -97,9 +106,11 @@ class SimulatedPerformer:
 class SimulatedFinder:
     """Looks effects up at a simulated provider."""
 
-    def __init__(self, base_url: str, api_keys: Mapping[str, str]) -> None:
-        """`api_keys` by account name. Nothing is opened yet."""
-        self._http = HttpClient(base_url)
+    def __init__(
+        self, base_url: str, api_keys: Mapping[str, str], *, http: Exchanges | None = None
+    ) -> None:
+        """`api_keys` by account name; `http` stands in for the network. Nothing is opened yet."""
+        self._http = HttpClient(base_url) if http is None else http
         self._api_keys = dict(api_keys)
 
     async def find(

@@ -19,8 +19,7 @@ _MOVED: Final = 307
 
 async def answer(request: web.Request, outcome: Made | Not, course: Course) -> web.StreamResponse:
     """Let the answer leave the way the course says; a client that is gone changes nothing."""
-    failed = course.delivery is Delivery.SERVER_ERROR and isinstance(outcome, Made)
-    status, raw, headers = _written(FAILED_AFTER if failed else outcome, str(request.url))
+    status, raw, headers = written(outcome, course, str(request.url))
     if status == 0 or course.delivery is Delivery.DROPPED:
         if request.transport is not None:
             request.transport.abort()
@@ -49,9 +48,10 @@ async def _half(request: web.Request, status: int, raw: bytes) -> web.StreamResp
     return half
 
 
-def _written(outcome: Made | Not, url: str) -> tuple[int, bytes, dict[str, str]]:
-    """Status, body and headers that tell the outcome."""
-    match outcome:
+def written(outcome: Made | Not, course: Course, url: str) -> tuple[int, bytes, dict[str, str]]:
+    """Status, body and headers that tell the outcome; a status of 0 tells nothing at all."""
+    failed = course.delivery is Delivery.SERVER_ERROR and isinstance(outcome, Made)
+    match FAILED_AFTER if failed else outcome:
         case Made(effect, is_new):
             told = EffectAnswer(effect=effect, replayed=not is_new)
             return 200, told.model_dump_json().encode(), {}

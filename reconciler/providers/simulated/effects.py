@@ -7,6 +7,7 @@ a line that says other than what happened. Called by the server's effect route.
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -50,11 +51,27 @@ FAILED_AFTER: Final = Not(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What tells a desk the time and lets it wait: the machine's, or one moved by hand."""
+
+    now_ms: Callable[[], int]
+    sleep_ms: Callable[[int], Awaitable[None]]
+
+
+async def _sleep_ms(delay_ms: int) -> None:
+    await asyncio.sleep(delay_ms / 1000)
+
+
+WALL: Final = Clock(lambda: time.time_ns() // 1_000_000, _sleep_ms)
+
+
 class Desk:
     """Takes one request after another to its end in the book."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: Book, clock: Clock = WALL) -> None:
         self._book = book
+        self._clock = clock
         self._running: set[tuple[str, str]] = set()
 
     async def decide(
@@ -69,7 +86,7 @@ class Desk:
             self._running.add(claim)
         try:
             if course.before_ms:
-                await asyncio.sleep(course.before_ms / 1000)
+                await self._clock.sleep_ms(course.before_ms)
             return self._decide_now(arrival, personality, course)
         finally:
             if claim is not None:
@@ -107,7 +124,10 @@ class Desk:
         body, account = arrival.body, arrival.account
         if personality.keys == "honoured" and arrival.key is not None:
             first = self._book.line_of_key(account, arrival.key)
-            if first is not None and _now() < first.arrived_at + personality.key_window_ms:
+            if (
+                first is not None
+                and self._clock.now_ms() < first.arrived_at + personality.key_window_ms
+            ):
                 return self._replay(arrival, personality, course, first)
         if personality.references == "unique" and body.reference is not None:
             taken = self._book.marked(account, "reference", body.reference)
@@ -178,7 +198,7 @@ class Desk:
         replayed: str | None = None,
         remembered: Literal["nothing", "effect", "answer"] = "nothing",
     ) -> None:
-        now = _now()
+        now = self._clock.now_ms()
         body = arrival.body
         self._book.write(
             Line(
@@ -204,7 +224,3 @@ class Desk:
                 remembered=remembered,
             )
         )
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -1,0 +1,253 @@
+"""One installation in memory: log, processes, provider and door, and what a test may do to it.
+
+Guarantees that an agent which speaks to its door meets the product's own rules and answers. Must
+never be used for effects that anyone wants: nothing outlives it. Called by `actionledger.testing`,
+which looks for it by name.
+"""
+
+import random
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from fastapi import FastAPI
+from pydantic import JsonValue
+
+from gateway.http.app import create_app
+from gateway.http.doors import doors_in
+from gateway.keys import Caller, Role
+from gateway.memory.clock import HandClock
+from gateway.memory.doors import MemoryAppender, MemoryKeys, MemoryLedger, MemoryQueries
+from gateway.memory.processes import PARTITION, PARTITIONS, Executor, Inquirer, Processor
+from gateway.memory.provider import MemoryProvider
+from gateway.settings import Settings
+from gateway.wiring.publishing import default_catalogue
+from ledger.core.catalogue import Catalogue, Mistake, parse_catalogue
+from ledger.core.errors import LedgerError
+from ledger.core.inputs import Publish
+from ledger.core.money import Money
+from ledger.log.envelope import outgoing
+from ledger.log.port import Record
+from ledger.log.simulated import SimulatedLog
+from ledger.log.topics import Topic
+from reconciler.evidence import Receipt, webhook_evidence, webhook_record
+from reconciler.matching import Matched, match_webhook
+from reconciler.providers import port
+from reconciler.providers.port import MappedWebhook
+from reconciler.providers.simulated.adapter import SimulatedFinder, SimulatedPerformer
+from reconciler.providers.simulated.api import API_KEY_PREFIX
+from reconciler.providers.simulated.faults import Personality, Script
+from reconciler.providers.simulated.mapping import SimulatedMapping
+
+BEGIN_AT: Final = 1_800_000_000_000
+SETTLE_MS_MAX: Final = 7 * 24 * 3_600_000
+ADDRESS: Final = "http://ledger.memory"
+_PROVIDER: Final = "simulated"
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: str) -> Catalogue | tuple[Mistake, ...]:
+    """Every test of a file reads the same text, and each reading takes a good part of its time."""
+    return parse_catalogue(text)
+
+
+class InvalidCatalogueError(LedgerError):
+    """The catalogue given for the installation has mistakes."""
+
+
+class Installation:
+    """Use it within `open_installation`, in one event loop."""
+
+    def __init__(self, catalogue_text: str, folder: Path, seed: int) -> None:
+        catalogue = _parsed(catalogue_text)
+        if not isinstance(catalogue, Catalogue):
+            raise InvalidCatalogueError(
+                f"The catalogue has mistakes: {'; '.join(map(str, catalogue))}.",
+                hint="Correct the lines named.",
+            )
+        self._catalogue = catalogue
+        self._clock = HandClock(BEGIN_AT)
+        chance = random.Random(seed)  # noqa: S311 - repeatable on purpose
+        self._log = SimulatedLog(
+            self._clock.time, chance, partitions=PARTITIONS, generation="memory"
+        )
+        self._keys = MemoryKeys()
+        self._queries = MemoryQueries()
+        self._ledger = MemoryLedger(self._log, self._clock)
+        self._provider = MemoryProvider(self._clock, folder, seed=seed)
+        self._provider.tell = self._hear
+        operations = tuple(sorted({one.name for one in catalogue.operations}))
+        self._executor = Executor(self._log, self._clock, operations)
+        self._processor = Processor(
+            self._log, self._clock, landed=self._landed, before_round=self._executor.offer
+        )
+        timing = catalogue.timing
+        self._inquirer = Inquirer(self._log, self._clock, answer_ms=timing.lookup_answer_ms)
+        self._publish(catalogue_text)
+        self._wire()
+        self.app = self._door()
+
+    def _publish(self, text: str) -> None:
+        publish = Publish(kind="catalogue", content=text, content_hash=self._catalogue.content_hash)
+        record = outgoing(
+            publish,
+            stream="catalogue",
+            subject=None,
+            event_id=publish.content_hash,
+            source="/actionledger/memory",
+        )
+        self._log.append(Topic.CONFIG.value, PARTITION, [record])
+
+    def _wire(self) -> None:
+        accounts = {one.account for one in self._catalogue.operations}
+        keys = {account: API_KEY_PREFIX + account for account in accounts}
+        self._executor.performer = SimulatedPerformer(ADDRESS, keys, http=self._provider)
+        self._inquirer.finder = SimulatedFinder(ADDRESS, keys, http=self._provider)
+        self._processor.begin()
+        inboxes = {Topic.INTENTS.value, Topic.ATTEMPTS.value, Topic.EVIDENCE.value}
+
+        def landed(topic: str, _partition: int) -> None:
+            if topic in inboxes:
+                self._processor.wake()
+
+        self._log.landed = landed
+
+    def _landed(self, record: Record) -> None:
+        read = self._ledger.feed(record)
+        if read is not None:
+            self._queries.feed(read)
+        self._executor.feed(record)
+        self._inquirer.feed(record)
+
+    def _door(self) -> FastAPI:
+        app = create_app(
+            self._ledger,
+            self._queries,
+            MemoryAppender(self._log),
+            self._keys,
+            Settings.from_environment({}),
+        )
+        doors = doors_in(app)
+        doors.monotonic_s = lambda: self._clock.now / 1_000
+        doors.wall_clock_ms = lambda: self._clock.now
+        return app
+
+    # For tests
+
+    @property
+    def address(self) -> str:
+        """What a client is told to speak to."""
+        return ADDRESS
+
+    @property
+    def now_ms(self) -> int:
+        """The time, in milliseconds since the epoch."""
+        return self._clock.now
+
+    def api_key(self, tenant: str, principal: str) -> str:
+        """A key for an agent."""
+        return self._keys.add(Caller("0" * 16, tenant, principal, Role.AGENT))
+
+    async def advance(self, delay_ms: int) -> None:
+        """Let this much time pass, and everything happen that is due in it."""
+        await self._clock.until(lambda: False, self._clock.now + delay_ms)
+
+    def script(self, script: Mapping[str, JsonValue]) -> None:
+        """Play a fault, as the simulated provider's control API takes it. Raises ValueError."""
+        self._provider.script(Script.model_validate(script))
+
+    def behave(self, personality: Mapping[str, JsonValue]) -> None:
+        """How the provider behaves where nothing is scripted. Raises ValueError."""
+        self._provider.personality = Personality.model_validate(personality)
+
+    def send_webhooks(self, after_ms: int | None) -> None:
+        """Tell of every effect and refusal this much later, or of none."""
+        self._provider.webhooks_after_ms = after_ms
+
+    def effects(self) -> list[dict[str, Any]]:
+        """Everything that the provider made, in its order, whatever it answered."""
+        accounts = sorted({one.account for one in self._catalogue.operations})
+        found = [effect for account in accounts for effect in self._provider.effects(account)]
+        found.sort(key=lambda effect: effect.committed_at)
+        return [effect.model_dump(mode="json", exclude_none=True) for effect in found]
+
+    async def timeline(self, key: str) -> list[dict[str, Any]]:
+        """Every fact of an action, in order."""
+        tenant = key.split(":")[2]
+        events = await self._queries.timeline(tenant, key, limit=SETTLE_MS_MAX)
+        return [{"type": one.type, "at": one.decided_at, **one.data} for one in events]
+
+    async def call_provider(
+        self, operation: str, *, key: str, action_key: str, minor: int | None, currency: str | None
+    ) -> tuple[str, str]:
+        """Have an effect at the provider as an agent's own tool would: its kind (`succeeded`,
+        `refused`, `not_sent`, `unresolved`) and the reference or the code.
+        """
+        money = None if minor is None else Money(minor=minor, currency=currency or "")
+        performer = self._executor.performer
+        assert performer is not None  # noqa: S101 - wired when it was built
+        declared = next(one for one in self._catalogue.operations if one.name == operation)
+        request = port.ProviderRequest(
+            action_key=action_key,
+            operation=operation,
+            version=declared.version,
+            target=None,
+            params={},
+            money=money,
+            account=declared.account,
+            request_hash="",
+        )
+        times = declared.deadlines
+        outcome = await self._clock.run(
+            performer.perform(
+                request,
+                provider_key=key,
+                deadlines=port.Deadlines(times.connect_ms, times.response_ms),
+                before_first_byte=lambda: None,
+            )
+        )
+        match outcome:
+            case port.Succeeded(reference):
+                return "succeeded", reference
+            case port.Refused(code):
+                return "refused", code
+            case port.NotSent(code):
+                return "not_sent", code
+            case port.Unresolved(code):
+                return "unresolved", code
+
+    def _hear(self, raw: bytes) -> None:
+        """A webhook: verified elsewhere, mapped and matched as the reconciler does."""
+        mapped = SimulatedMapping().map(raw)
+        if not isinstance(mapped, MappedWebhook):
+            return
+        matched = match_webhook(mapped, account=mapped.account, known=())
+        if isinstance(matched, Matched):
+            receipt = Receipt(_PROVIDER, mapped.account, PARTITION, 0, sha256(raw).hexdigest())
+            placed = webhook_record(webhook_evidence(matched, mapped, receipt), receipt, PARTITIONS)
+            self._log.append(Topic.EVIDENCE.value, placed.partition, [placed.record])
+
+    async def close(self) -> None:
+        """End everything that still runs."""
+        await self._clock.close()
+        await self._provider.close()
+
+
+@asynccontextmanager
+async def open_installation(
+    catalogue: str | None = None, *, seed: int = 0
+) -> AsyncIterator[Installation]:
+    """An installation with this catalogue, by default the shipped one. Raises
+    InvalidCatalogueError.
+    """
+    with tempfile.TemporaryDirectory(prefix="actionledger-memory-") as folder:
+        text = default_catalogue() if catalogue is None else catalogue
+        installation = Installation(text, Path(folder), seed)
+        try:
+            yield installation
+        finally:
+            await installation.close()

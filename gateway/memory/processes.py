@@ -1,0 +1,224 @@
+"""The processes of an installation around one partition in memory: the product's own owner, hands
+and inquiring, each behind the thinnest shell.
+
+Guarantees that what is decided, started and asked is decided by the same objects as behind Kafka;
+only the carrying is other. Must never decide anything here. Called by the installation.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from gateway.memory.clock import HandClock
+from ledger.core import inputs as i
+from ledger.core.request import RecordedRequest
+from ledger.log.envelope import outgoing
+from ledger.log.port import Appended, Outgoing, Record
+from ledger.log.simulated import SimulatedLog
+from ledger.log.topics import INBOXES, Topic
+from reconciler.evidence import lookup_evidence, lookup_record
+from reconciler.providers import port
+from streams.acting import provider_request, reported
+from streams.hands import Assignment, Hands, objection, request_in
+from streams.inquiring import Asked, Inquiring
+from streams.owner import Owner
+
+PARTITION: Final = 0
+PARTITIONS: Final = 1
+HOP_MS: Final = 2
+"""From an append to whoever reads it."""
+
+OFFER_VALID_MS: Final = 6_000
+SLOTS: Final = 10_000
+MARGIN_MS: Final = 1_000
+LOOKUPS_AT_ONCE: Final = 100
+_INPUTS: Final = (
+    Topic.CONFIG.value,
+    *(topic.value for topic in INBOXES if topic is not Topic.INTERNAL),
+)
+
+
+class Processor:
+    """Decides whatever lies in the inboxes, a moment after it came, and whenever time is due."""
+
+    def __init__(
+        self,
+        log: SimulatedLog,
+        clock: HandClock,
+        *,
+        landed: Callable[[Record], None],
+        before_round: Callable[[Owner], None],
+    ) -> None:
+        self.owner = Owner(PARTITION, PARTITIONS, log.generation, "memory")
+        self._landed = landed
+        self._before_round = before_round
+        self._log = log
+        self._clock = clock
+        self._wakes_at: int | None = None
+
+    def begin(self) -> None:
+        """Open the first epoch. The config inbox has its catalogue by then."""
+        for record in self._log.read(Topic.LEDGER.value, PARTITION, 0):
+            self.owner.feed(record)
+            self._landed(record)
+        (appended,) = self._append(Topic.LEDGER, [self.owner.barrier()])
+        self.owner.opened(appended, self._clock.now)
+        self._tell_landed(appended.offset)
+        self._round()
+
+    def wake(self, delay_ms: int = HOP_MS) -> None:
+        """Look soon; a look that comes sooner anyway is enough."""
+        at = self._clock.now + delay_ms
+        if self._wakes_at is None or at < self._wakes_at:
+            self._wakes_at = at
+            self._clock.after(delay_ms, lambda: self._woken(at))
+
+    def _woken(self, at: int) -> None:
+        if self._wakes_at == at:
+            self._wakes_at = None
+            self._round()
+
+    def _round(self) -> None:
+        now = self._clock.now
+        self._before_round(self.owner)
+        ticks = self.owner.ticks(now)
+        if ticks:
+            self._append(Topic.INTERNAL, ticks)
+        # Ticks come last: whatever lies in the other inboxes wins over a lapse.
+        records = [record for topic in _INPUTS for record in self._unread(topic)]
+        records += self._unread(Topic.INTERNAL.value)
+        batch = self.owner.take(records, now)
+        if batch.quarantine:
+            self._append(Topic.QUARANTINE, batch.quarantine)
+        if batch.records:
+            appended = self._append(Topic.LEDGER, batch.records)
+            self.owner.landed(batch, appended, now)
+            self._tell_landed(appended[0].offset)
+        due_at = self.owner.next_due_at()
+        if due_at is not None:
+            self.wake(max(1, due_at - now))
+
+    def _unread(self, topic: str) -> list[Record]:
+        return self._log.read(topic, PARTITION, self.owner.position(topic))
+
+    def _append(self, topic: Topic, records: list[Outgoing]) -> list[Appended]:
+        return self._log.append(topic.value, PARTITION, records)
+
+    def _tell_landed(self, offset: int) -> None:
+        for record in self._log.read(Topic.LEDGER.value, PARTITION, offset):
+            self._landed(record)
+
+
+class Executor:
+    """One incarnation that offers whenever the owner looks, and acts on the starts it is given."""
+
+    def __init__(self, log: SimulatedLog, clock: HandClock, operations: tuple[str, ...]) -> None:
+        self.hands = Hands("memory", operations, {PARTITION: SLOTS})
+        self.hands.caught_up(PARTITION)
+        self.performer: port.Performer | None = None
+        self._log = log
+        self._clock = clock
+        self._offered_at = -OFFER_VALID_MS
+
+    def offer(self, owner: Owner) -> None:
+        """Offer again before the last offer lapses."""
+        now = self._clock.now
+        if now - self._offered_at < OFFER_VALID_MS // 2:
+            return
+        offered = self.hands.offer(PARTITION, now, valid_ms=OFFER_VALID_MS)
+        if offered is None:
+            return
+        self._offered_at = now
+        record = outgoing(
+            offered,
+            stream=str(PARTITION),
+            subject=None,
+            event_id=f"memory.{offered.sequence}",
+            source="/actionledger/executor/memory",
+        )
+        topic = Topic.OFFERS.value
+        (appended,) = self._log.append(topic, PARTITION, [record])
+        owner.offered(self._log.read(topic, PARTITION, appended.offset)[0])
+
+    def feed(self, record: Record) -> None:
+        """Read one ledger record, and begin what it starts."""
+        for assignment in self.hands.feed(record):
+            _ = self._clock.spawn(self._act(assignment))
+
+    async def _act(self, assignment: Assignment) -> None:
+        """Make the one call that a start allows, and report."""
+        await self._clock.sleep(HOP_MS)
+        answer = await self._called(assignment)
+        record = outgoing(
+            answer,
+            stream=assignment.stream,
+            subject=answer.key,
+            event_id=f"{answer.key}.{answer.attempt}",
+            source="/actionledger/executor/memory",
+        )
+        self._log.append(Topic.ATTEMPTS.value, PARTITION, [record])
+        self.hands.ended(assignment)
+
+    async def _called(self, assignment: Assignment) -> i.Report | i.Decline:
+        start, request = assignment.start, self._request_of(assignment)
+        if self.performer is None or request is None:
+            return assignment.decline("request_not_readable")
+
+        def check() -> None:
+            code = objection(assignment, request, self._clock.now, margin_ms=MARGIN_MS)
+            if code is not None:
+                raise port.Declined(code)
+
+        try:
+            check()
+            outcome = await self.performer.perform(
+                provider_request(start, request),
+                provider_key=start.provider_key,
+                deadlines=port.Deadlines(start.connect_ms, start.response_ms),
+                before_first_byte=check,
+            )
+        except port.Declined as declined:
+            return assignment.decline(declined.code)
+        return assignment.report(reported(outcome))
+
+    def _request_of(self, assignment: Assignment) -> RecordedRequest | None:
+        if assignment.request is not None:
+            return assignment.request
+        start = assignment.start
+        (record, *_) = self._log.read(Topic.LEDGER.value, PARTITION, start.intent_offset)
+        return request_in(record.value, start.action)
+
+
+class Inquirer:
+    """Asks the provider what the ledger wants asked."""
+
+    def __init__(self, log: SimulatedLog, clock: HandClock, *, answer_ms: int) -> None:
+        self.finder: port.Finder | None = None
+        self._inquiring = Inquiring(PARTITION)
+        self._inquiring.caught_up()
+        self._log = log
+        self._clock = clock
+        self._answer_ms = answer_ms
+
+    def feed(self, record: Record) -> None:
+        """Read one ledger record, and begin what it asks."""
+        self._inquiring.feed(record)
+        self._inquiring.told(len(self._inquiring.notices()))
+        for asked in self._inquiring.take_lookups(LOOKUPS_AT_ONCE):
+            _ = self._clock.spawn(self._ask(asked))
+
+    async def _ask(self, asked: Asked) -> None:
+        await self._clock.sleep(HOP_MS)
+        started = asked.started
+        answer: port.Lookup = port.Inconclusive("no_finder")
+        if self.finder is not None:
+            answer = await self.finder.find(
+                account=started.account,
+                provider_key=started.provider_key,
+                action_key=started.action,
+                reference=None,
+                timeout_ms=self._answer_ms,
+            )
+        for evidence in lookup_evidence(started, answer):
+            placed = lookup_record(evidence, PARTITIONS)
+            self._log.append(Topic.EVIDENCE.value, placed.partition, [placed.record])
+        self._inquiring.answered(asked)
