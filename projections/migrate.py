@@ -16,6 +16,7 @@ from typing import Final
 import asyncpg
 
 from projections.errors import MigrationError
+from projections.grants import apply_access
 from projections.limits import MIGRATION_LOCK_MS_MAX
 from projections.statements import LIVE_SCHEMA, Connection, check_schema, render
 
@@ -83,8 +84,9 @@ async def migrate(
 ) -> list[str]:
     """Apply what is missing and return the names of its files; again is safe, and does nothing.
 
-    Raises MigrationError where an applied file was changed, where the database is ahead of this
-    program, where SQL fails (its transaction is undone), or where the lock is not to be had.
+    Then brings in roles and rights as `projections.roles` declares them. Raises MigrationError
+    where an applied file was changed, where the database is ahead of this program, where SQL fails
+    (its transaction is undone), or where the lock is not to be had.
     """
     check_schema(schema)
     wanted = [
@@ -105,6 +107,7 @@ async def migrate(
         missing = [migration for migration in wanted if migration.version not in applied]
         for migration in missing:
             await _apply(connection, migration, schema)
+        await _bring_access(connection, schema)
         return [migration.file for migration in missing]
     finally:
         if not connection.is_closed():
@@ -138,6 +141,16 @@ def _check(wanted: list[Migration], applied: dict[str, str], schema: str) -> Non
                 hint="Undo the change and put what it does into a new file with the next number.",
                 file=migration.file,
             )
+
+
+async def _bring_access(connection: Connection, schema: str) -> None:
+    try:
+        await apply_access(connection, schema)
+    except asyncpg.PostgresError as refused:
+        raise MigrationError(
+            f"Rights in the schema {schema} were not applied: {refused}.",
+            hint="Nothing of it was done. Run this as the owner of the schema and its tables.",
+        ) from refused
 
 
 async def _apply(connection: Connection, migration: Migration, schema: str) -> None:

@@ -12,6 +12,7 @@ from pydantic_core import from_json
 
 from projections.fold import Held
 from projections.limits import ROWS_READ_MAX
+from projections.roles import TENANT_SETTING
 from projections.statements import LIVE_SCHEMA, statements
 from projections.states import ColdStreams, load_cold_streams, load_streams
 from projections.views import (
@@ -41,8 +42,8 @@ class Queries:
 
     async def action(self, tenant: TenantScope, action_key: str) -> ActionView | None:
         """An action as it stands in the projections, or None."""
-        row = await self._pool.fetchrow(self._sql["action"], _tenant(tenant), action_key)
-        return None if row is None else _view(ActionView, row, "result")
+        rows = await self._rows(tenant, "action", action_key)
+        return None if not rows else _view(ActionView, rows[0], "result")
 
     async def timeline(
         self,
@@ -53,46 +54,40 @@ class Queries:
         limit: int = ROWS_READ_MAX,
     ) -> tuple[EventView, ...]:
         """An action's facts in order, those behind `after_version`."""
-        rows = await self._pool.fetch(
-            self._sql["timeline"], _tenant(tenant), action_key, after_version, _bounded(limit)
-        )
+        rows = await self._rows(tenant, "timeline", action_key, after_version, _bounded(limit))
         return tuple(_caused(EventView, row, "data") for row in rows)
 
     async def attempts(self, tenant: TenantScope, action_key: str) -> tuple[AttemptView, ...]:
         """An action's tries at its provider, in order."""
-        rows = await self._pool.fetch(self._sql["attempts"], _tenant(tenant), action_key)
+        rows = await self._rows(tenant, "attempts", action_key)
         return tuple(_view(AttemptView, row) for row in rows)
 
     async def why_input(
         self, tenant: TenantScope, topic: str, partition: int, offset: int
     ) -> tuple[Became, ...]:
         """What one input became; empty where it is not decided, or not projected, yet."""
-        rows = await self._pool.fetch(
-            self._sql["why_input"], _tenant(tenant), topic, partition, offset
-        )
+        rows = await self._rows(tenant, "why_input", topic, partition, offset)
         return tuple(_caused(Became, row, "details") for row in rows)
 
     async def why_action(
         self, tenant: TenantScope, action_key: str, *, limit: int = ROWS_READ_MAX
     ) -> tuple[Became, ...]:
         """Every decision about an action, each with its cause, in the order of the log."""
-        rows = await self._pool.fetch(
-            self._sql["why_action"], _tenant(tenant), action_key, _bounded(limit)
-        )
+        rows = await self._rows(tenant, "why_action", action_key, _bounded(limit))
         return tuple(_caused(Became, row, "details") for row in rows)
 
     async def unknowns(
         self, tenant: TenantScope, *, limit: int = ROWS_READ_MAX
     ) -> tuple[UnknownView, ...]:
         """Actions whose effect is not proven either way, those longest without news first."""
-        rows = await self._pool.fetch(self._sql["unknowns"], _tenant(tenant), _bounded(limit))
+        rows = await self._rows(tenant, "unknowns", _bounded(limit))
         return tuple(_view(UnknownView, row) for row in rows)
 
     async def review_cases(
         self, tenant: TenantScope, *, limit: int = ROWS_READ_MAX
     ) -> tuple[ReviewView, ...]:
         """Cases that wait for a person, oldest first."""
-        rows = await self._pool.fetch(self._sql["review_cases"], _tenant(tenant), _bounded(limit))
+        rows = await self._rows(tenant, "review_cases", _bounded(limit))
         return tuple(_view(ReviewView, row) for row in rows)
 
     async def stream(self, stream_key: str) -> Held | None:
@@ -125,6 +120,20 @@ class Queries:
         )
         return tuple(row["action_key"] for row in rows)
 
+    async def _rows(
+        self, tenant: TenantScope, statement: str, *arguments: object
+    ) -> list[asyncpg.Record]:
+        """The rows of a statement whose first argument is the tenant.
+
+        A tenant is named to the database too, for as long as the transaction: a statement that
+        forgot to ask for it finds no other's rows, and the next one of the connection none at all.
+        """
+        if isinstance(tenant, AllTenants):
+            return await self._pool.fetch(self._sql[statement], None, *arguments)
+        async with self._pool.acquire() as connection, connection.transaction(readonly=True):
+            await connection.execute("select set_config($1, $2, true)", TENANT_SETTING, tenant)
+            return await connection.fetch(self._sql[statement], tenant, *arguments)
+
 
 def lag(offsets: Mapping[int, OffsetView], ends: Mapping[int, int]) -> dict[int, int]:
     """Records of each partition that are in the log and not in the tables yet."""
@@ -132,10 +141,6 @@ def lag(offsets: Mapping[int, OffsetView], ends: Mapping[int, int]) -> dict[int,
         partition: max(0, end - (offsets[partition].next_offset if partition in offsets else 0))
         for partition, end in ends.items()
     }
-
-
-def _tenant(tenant: TenantScope) -> str | None:
-    return None if isinstance(tenant, AllTenants) else tenant
 
 
 def _bounded(limit: int) -> int:
