@@ -232,7 +232,7 @@ def rebuild(as_json: Json = False) -> None:
 
     out = Output("rebuild", as_json=as_json)
     with progress() as report:
-        done = asyncio.run(rebuilt(settings(), report))
+        done = asyncio.run(rebuilt(settings(database_role=None), report))
     code = Exit.OK if done.is_equal else Exit.DIFFERENCES
     out.answer(rebuilt_result(done), lambda console: _show_rebuild(console, done), code)
 

@@ -10,6 +10,7 @@ from gateway.local.state import State, read_state
 from gateway.settings import Settings, process_environment
 from gateway.wiring.local import local_environment
 from ledger.core.errors import LedgerError
+from projections.roles import Role
 
 
 class NoInstallationError(LedgerError):
@@ -39,11 +40,15 @@ def local_state() -> State:
     return state
 
 
-def settings() -> Settings:
-    """How to reach the installation. Raises SettingsError, NoInstallationError."""
+def settings(database_role: Role | None = Role.OPERATOR) -> Settings:
+    """How to reach the installation. Raises SettingsError, NoInstallationError.
+
+    At the database of a local one with that role, by default one that reads every tenant's rows and
+    changes none; None is the owner, who may make a second schema.
+    """
     given = process_environment()
     own = Settings.from_environment(given)
     if any(given.get(f"ACTIONLEDGER_{name}") for name in ("KAFKA", "URL")):
         return own
-    local = local_environment(own.state_dir, local_state())
+    local = local_environment(own.state_dir, local_state(), database_role=database_role)
     return Settings.from_environment({**local, **given})

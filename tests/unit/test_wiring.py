@@ -20,6 +20,7 @@ from gateway.settings import Settings
 from gateway.wiring.local import forget_folder, local_environment, local_services, prepare_folder
 from gateway.wiring.names import Process
 from gateway.wiring.places import KEY_FILE, KEYS_FILE, SECRETS_FILE
+from projections import roles
 
 LIVE = """
 import asyncio, sys
@@ -96,6 +97,7 @@ def test_every_service_is_a_process_with_settings(tmp_path: Path) -> None:
     values |= {
         "kafka_bootstrap": "127.0.0.1:9092",
         "database_url": "postgresql://127.0.0.1/actionledger",
+        **{f"database_url:{role}": f"postgresql://{role}@127.0.0.1/d" for role in roles.Role},
         "ready_file": str(tmp_path / "ready"),
         "folder": str(tmp_path),
         "port": "8788",
@@ -107,6 +109,8 @@ def test_every_service_is_a_process_with_settings(tmp_path: Path) -> None:
         environment = {name: fill(value, values) for name, value in service.env.items()}
         found = Settings.from_environment(environment)
         assert found.heartbeat == tmp_path / "ready"
+        is_owner = environment.get("ACTIONLEDGER_DATABASE") == values["database_url"]
+        assert is_owner == (service.name == Process.SETUP)
         assert found.provider_urls == {"simulated": "http://127.0.0.1:8790"}
 
 
@@ -138,7 +142,9 @@ def test_commands_find_the_local_installation(
     assert found.url == "http://127.0.0.1:8788"
     assert found.kafka_bootstrap == state.kafka_bootstrap
     assert found.api_key == (tmp_path / KEY_FILE).read_text().strip()
-    assert Settings.from_environment(local_environment(tmp_path, state)) == found
+    told = local_environment(tmp_path, state, database_role=roles.Role.OPERATOR)
+    assert Settings.from_environment(told) == found
+    assert settings(database_role=None).database_url == state.database_url
     monkeypatch.setenv("ACTIONLEDGER_API_KEY", "al_other")
     assert settings().api_key == "al_other"
     monkeypatch.setenv("ACTIONLEDGER_KAFKA", "broker:9092")
