@@ -8,7 +8,6 @@ waits for a rebalance, so whoever calls it can stop and can show that it lives.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -159,8 +158,10 @@ class Inboxes(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has n
             TopicPartition(self._log.prefix + topic, partition): offset
             for (topic, partition), offset in positions.items()
         }
-        with contextlib.suppress(KafkaError):
+        try:
             await self._consumer.commit(places)
+        except KafkaError as failure:
+            logger.warning("positions_not_committed", extra={"reason": repr(failure)})
 
     async def close(self) -> None:
         """Leave the group, within a deadline."""
