@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from heapq import heappop
+from typing import Any
 
 from ledger.core.records import Genesis
 from ledger.log.envelope import CONTENT_TYPE, MARK_EPOCH, MARKS, encode
@@ -155,16 +156,17 @@ class SimulatedLog:
         self._chance = chance
         self._records: dict[tuple[str, int], list[Record]] = {}
         self._numbers: dict[tuple[str, int], list[int]] = {}
+        self._true_times: dict[tuple[str, int], list[int]] = {}
         self._begins: dict[tuple[str, int], int] = {}
         self._clock_off_ms: dict[tuple[str, int], int] = {}
-        self._put_away: dict[tuple[str, int], tuple[list[Record], list[int]]] = {}
+        self._put_away: dict[tuple[str, int], tuple[list[Any], ...]] = {}
         for topic in Topic:
             for partition in range(1 if topic is Topic.CONFIG else partitions):
                 place = (topic.value, partition)
-                self._records[place], self._numbers[place] = [], []
-                self._begin(place)
+                self._start_over(place)
 
-    def _begin(self, place: tuple[str, int]) -> None:
+    def _start_over(self, place: tuple[str, int]) -> None:
+        self._records[place], self._numbers[place], self._true_times[place] = [], [], []
         if place[0] in WITH_GENESIS:
             self.append(*place, [_genesis(self.generation, place[1], self.partitions)])
 
@@ -195,6 +197,10 @@ class SimulatedLog:
         """Which of all records this one was, in the order in which they landed."""
         return self._numbers[topic, partition][offset]
 
+    def landed_at(self, topic: str, partition: int, offset: int) -> int:
+        """The true time at which a record landed, whatever the broker's clock said."""
+        return self._true_times[topic, partition][offset]
+
     # What operators and retention do
 
     def forget(self, topic: str, partition: int, before: int) -> None:
@@ -205,24 +211,23 @@ class SimulatedLog:
     def make_anew(self, topic: str, partition: int) -> None:
         """Somebody deletes a partition and makes it anew: its offsets begin at 0 again."""
         place = (topic, partition)
-        self._put_away[place] = (self._records[place], self._numbers[place])
-        self._records[place], self._numbers[place] = [], []
-        self._begin(place)
+        self._put_away[place] = tuple(part[place] for part in self._parts())
+        self._start_over(place)
 
     def restore(self, topic: str, partition: int) -> None:
         """Put what was deleted back, and behind it what has landed meanwhile."""
         place = (topic, partition)
         if place not in self._put_away:
             return
-        records, numbers = self._put_away.pop(place)
-        own = len(self._records[place]) and place[0] in WITH_GENESIS
-        for record, number in zip(
-            self._records[place][own:], self._numbers[place][own:], strict=True
-        ):
-            records.append(record._replace(offset=len(records)))
-            numbers.append(number)
-        self._records[place], self._numbers[place] = records, numbers
+        own = topic in WITH_GENESIS
+        for part, kept in zip(self._parts(), self._put_away.pop(place), strict=True):
+            part[place] = [*kept, *part[place][own:]]
+        for offset, record in enumerate(records := self._records[place]):
+            records[offset] = record._replace(offset=offset)
         self.landed(topic, partition)
+
+    def _parts(self) -> tuple[dict[tuple[str, int], list[Any]], ...]:
+        return (self._records, self._numbers, self._true_times)
 
     def set_clocks(self, off_ms: int) -> None:
         """Set the clocks of all brokers: so much ahead of the true time, or behind it."""
@@ -238,13 +243,14 @@ class SimulatedLog:
     def append(self, topic: str, partition: int, records: Sequence[Outgoing]) -> list[Appended]:
         """Let records land now, at the broker's time."""
         place = (topic, partition)
-        held, numbers = self._records[place], self._numbers[place]
+        held, numbers, times = (part[place] for part in self._parts())
         timestamp = self.time.now + self._clock(place)
         appended = []
         for record in records:
             offset = len(held)
             held.append(Record(topic, partition, offset, timestamp, *record))
             numbers.append(self.landings)
+            times.append(self.time.now)
             self.landings += 1
             appended.append(Appended(offset, timestamp))
         self.landed(topic, partition)

@@ -42,7 +42,7 @@ class Callers:
 
     world: World
     wanted: list[Wanted] = field(default_factory=list)
-    acknowledged: list[tuple[int, int, bytes]] = field(default_factory=list)
+    acknowledged: list[tuple[int, bytes]] = field(default_factory=list)
     left: int = 0
     _said: int = 0
 
@@ -62,8 +62,6 @@ class Callers:
             world.time.after(at_ms, partial(self._wants, wanted))
         if world.happens("poison"):
             world.time.after(chance.randint(1, world.weather.chaos_ms), self._poison)
-        if world.happens("withdrawals"):
-            world.time.after(chance.randint(1, world.weather.chaos_ms), self._withdraw)
 
     def _wants(self, wanted: Wanted) -> None:
         """Propose, and later perhaps again, otherwise, or no more."""
@@ -100,16 +98,9 @@ class Callers:
                 world.reach("intent said again")
                 world.time.after(world.soon(500), lambda: self._append(partition, record))
             else:
-                self.acknowledged.append((partition, appended[0].offset, record.value))
+                self.acknowledged.append((partition, record.value))
 
         world.log.producer().send(Topic.INTENTS.value, partition, [record], done)
-
-    def _withdraw(self) -> None:
-        """An operator withdraws an operation that is in use; healing brings it back."""
-        if not self.world.is_calm:
-            self.world.reach("operation withdrawn")
-            self.world.is_withdrawn = True
-            self.world.publish(without=self.world.chance.choice(self.world.weather.operations))
 
     def _poison(self) -> None:
         """Somebody writes what nobody can read, or what belongs elsewhere."""

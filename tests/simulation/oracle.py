@@ -114,11 +114,12 @@ class Judge:
         for partition in range(self.log.partitions):
             accepted = list(self.accepted(partition))
             self.causes(partition, accepted)
-            self.times(accepted)
-            for record, timestamp in accepted:
+            self.times(partition, accepted)
+            for record, _ in accepted:
                 self.answer(record)
+                landed_at = self.log.landed_at("ledger", partition, record["at"])
                 for fact in record.get("facts", ()):
-                    self.fold(fact, record, timestamp)
+                    self.fold(fact, record, landed_at)
         self.effects()
 
     def answer(self, record: Json) -> None:
@@ -172,12 +173,14 @@ class Judge:
         ticks = decided.get("internal", [])
         law(ticks == sorted(set(ticks)), "S16", f"ticks {ticks}")
 
-    def times(self, accepted: list[tuple[Json, int]]) -> None:
-        """Log time never runs back."""
+    def times(self, partition: int, accepted: list[tuple[Json, int]]) -> None:
+        """Log time never runs back, and never ahead of the true time by more than clocks may."""
         before = 0
         for record, _ in accepted:
             law(record["decided_at"] >= before, "time", "log time runs back")
             before = record["decided_at"]
+            ahead_ms = before - self.log.landed_at("ledger", partition, record["at"])
+            law(ahead_ms <= SKEW_MS, "time", f"{record} is decided {ahead_ms} ms ahead")
 
     # The fold, plainly
 
@@ -340,7 +343,7 @@ class Judge:
         asked = action.intent["request"].get("money")
         sent = None if entry.money is None else entry.money.model_dump()
         law(asked == sent, "S2", "other money")
-        law(attempt.landed_at <= entry.sent_at + SKEW_MS, "S3", "sent before its start had landed")
+        law(attempt.landed_at <= entry.sent_at, "S3", "sent before its start had landed")
         law(
             entry.sent_at <= start["lease_until"] + SKEW_MS,
             "S3",

@@ -7,18 +7,24 @@ from dataclasses import dataclass, field
 
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.topics import Topic
+from streams.clock import ClockSkewError, check_not_ahead
 from streams.held_ticks import HELD_BACK_BY, HeldTicks
 from streams.owner import Batch, LostContinuityError, Owner
+from streams.waiting import WaitingInputs
+from tests.simulation.catalogue import SKEW_MS
+from tests.simulation.cold import Cold
 from tests.simulation.processes import Process
+from tests.simulation.readmodel import ReadModel
 from tests.simulation.world import GENERATION, World
 
 SESSION_MS = 400
 """After which the coordinator gives the partitions of a silent member to others."""
 FETCH_MAX = 6
+PATIENCE_MS = 4_000
+"""Longer than any answer of a broker takes: an old time in a late answer is not a wrong one."""
 CONFIG, OFFERS, INTERNAL = Topic.CONFIG.value, Topic.OFFERS.value, Topic.INTERNAL.value
 LEDGER, QUARANTINE = Topic.LEDGER.value, Topic.QUARANTINE.value
 HELD_BY = tuple(topic.value for topic in HELD_BACK_BY)
-INPUTS = (CONFIG, *HELD_BY)
 
 
 @dataclass(slots=True)
@@ -28,6 +34,7 @@ class Seat:
     owner: Owner
     positions: dict[str, int] = field(default_factory=dict)
     held: HeldTicks = field(default_factory=HeldTicks)
+    waiting: WaitingInputs = field(default_factory=WaitingInputs)
     is_open: bool = False
     is_busy: bool = False
     wakes: bool = False
@@ -41,8 +48,9 @@ Then = Callable[[Seat, list[Appended]], None]
 class Processor(Process):
     """One member of the processors' group."""
 
-    def __init__(self, world: World, number: int) -> None:
+    def __init__(self, world: World, number: int, model: ReadModel | None = None) -> None:
         super().__init__(world, "processor", number)
+        self.cold = Cold(self, model, world.weather.held_max or 0)
         self.seats: dict[int, Seat] = {}
         self._generation = 0
         self._deaf_until = 0
@@ -107,7 +115,13 @@ class Processor(Process):
             log = self.world.log
             log.forget(INTERNAL, partition, log.end_offset(INTERNAL, partition))
         nonce = f"{self.name}.{self._generation}"
-        seat = Seat(owner or Owner(partition, self.world.partitions, GENERATION, nonce))
+        if owner is None:
+            begin = self.cold.checkpoint(partition)
+            owner = Owner(partition, self.world.partitions, GENERATION, nonce, checkpoint=begin)
+            if self.cold.model is not None:
+                owner.memory.held_max = self.cold.held_max
+                self.world.reach("began at a checkpoint" if begin else "began at genesis")
+        seat = Seat(owner)
         self.seats[partition] = seat
         self._catch_up(seat)
         seat.is_busy = True
@@ -117,7 +131,9 @@ class Processor(Process):
 
     def _catch_up(self, seat: Seat) -> None:
         owner = seat.owner
-        for record in self.world.log.read(LEDGER, owner.partition, owner.fold.next_offset):
+        records = self.world.log.read(LEDGER, owner.partition, owner.fold.next_offset)
+        self.cold.bring_all(owner, records)
+        for record in records:
             owner.feed(record)
 
     def _send(self, seat: Seat, topic: str, records: list[Outgoing], then: Then) -> None:
@@ -138,19 +154,24 @@ class Processor(Process):
             self.world.reach("barrier collided")
             self.crash("its barrier stands elsewhere")
             return
+        self._check_clock(appended)
+        if self.is_gone:
+            return
         self.trace(f"owns {seat.owner.partition} in epoch {seat.owner.fold.epoch}")
         seat.is_open, seat.is_busy = True, False
         self._resume(seat)
+        self.cold.keep_up(seat)
 
     def _resume(self, seat: Seat) -> None:
         """Read on from the ledger's own positions."""
         partition = seat.owner.partition
-        seat.positions = {topic: seat.owner.position(topic) for topic in INPUTS}
+        seat.positions = {topic: seat.owner.position(topic) for topic in HELD_BY}
         begins = self.world.log.begin_offset(INTERNAL, partition)
         seat.positions[INTERNAL] = max(begins, seat.owner.position(INTERNAL))
         if not self._may_read(seat):
             return
         seat.held.begin(partition, seat.positions)
+        seat.waiting.forget(partition)
         self.wake(seat)
 
     # Rounds
@@ -176,12 +197,12 @@ class Processor(Process):
         if self.seats.get(seat.owner.partition) is not seat or seat.is_busy:
             return
         self._may_be_cut_off()
-        records = self._read(seat)
-        self._hold_ticks(seat, records)
+        records = self._decidable(seat)
         if self.is_gone:
             return
         batch = seat.owner.take(records, self.mono_ms())
         if not batch.records:
+            self.cold.let_go(seat.owner)
             self._keep_time(seat)
             if records:
                 self.wake(seat)
@@ -222,12 +243,33 @@ class Processor(Process):
         owner = seat.owner
         try:
             owner.landed(batch, appended, self.mono_ms())
+            self._check_clock(appended)
         except LostContinuityError:
             self._lost(seat)
         if not self.is_gone:
             seat.is_busy = False
+            self.cold.let_go(owner)
             self._keep_time(seat)
             self.wake(seat)
+
+    def _check_clock(self, appended: list[Appended]) -> None:
+        """A broker whose time of what was just appended is far from ours ends this process."""
+        apart_ms = abs(appended[-1].timestamp - self.world.time.now)
+        if apart_ms > SKEW_MS + PATIENCE_MS:
+            self.world.reach("clocks too far apart")
+            self.crash(f"clocks are {apart_ms} ms apart")
+
+    def _is_ahead(self, seat: Seat, records: list[Record]) -> bool:
+        """Inputs and offers from the future end this process: nothing is decided in their time."""
+        ours = max(seat.owner.running_at(self.mono_ms()), self.world.time.now)
+        newest = max((record.timestamp for record in records), default=0)
+        try:
+            check_not_ahead(newest, running_at=ours, skew_ms=SKEW_MS)
+        except ClockSkewError:
+            self.world.reach("record from the future refused")
+            self.crash("a record comes from the future")
+            return True
+        return False
 
     def _lost(self, seat: Seat) -> None:
         """Somebody else wrote: fold what stands there and decide again, once."""
@@ -255,42 +297,64 @@ class Processor(Process):
                 return False
         return True
 
-    def _read(self, seat: Seat) -> list[Record]:
-        """Some of what lies in the inboxes; topics in any order, each in its own."""
-        log, partition, positions = self.world.log, seat.owner.partition, seat.positions
-        fresh = [topic for topic in HELD_BY if log.end_offset(topic, partition) != positions[topic]]
-        if fresh and not self._may_read(seat):
+    def _decidable(self, seat: Seat) -> list[Record]:
+        """The inputs to decide now: configuration first, ticks last and only when they may; nothing
+        before its stream is held.
+        """
+        partition, is_missing = seat.owner.partition, seat.owner.is_missing
+        waited = seat.waiting.take(partition)
+        again = [one for one in waited if one.topic == INTERNAL]
+        places = {one.topic for one in waited}
+        inputs = [one for one in waited if one.topic != INTERNAL]
+        fresh, ticks = self._read(seat, places)
+        config = self.world.log.read(CONFIG, 0, seat.owner.position(CONFIG))
+        if self._is_ahead(seat, [*config, *fresh, *ticks]):
             return []
+        inputs += fresh
+        self.cold.bring(seat, [*inputs, *again, *ticks])
+        work = seat.waiting.part(partition, inputs, is_missing)
+        for record in work:
+            seat.held.read(record)
+        work += seat.waiting.part(partition, [*again, *self._held(seat, ticks)], is_missing)
+        if seat.waiting.places():
+            self.world.reach("input waited for its stream")
+        return [*config, *work]
+
+    def _read(self, seat: Seat, waits: set[str]) -> tuple[list[Record], list[Record]]:
+        """Some of what lies in the inboxes, topics in any order, each in its own; and the ticks.
+        Behind an input that waits nothing of its inbox is read.
+        """
+        log, partition, positions = self.world.log, seat.owner.partition, seat.positions
+        fresh = [
+            topic
+            for topic in (*HELD_BY, INTERNAL)
+            if log.end_offset(topic, partition) != positions[topic] and topic not in waits
+        ]
+        if not fresh or not self._may_read(seat):
+            return [], []
         if len(fresh) > 1:
             self.world.chance.shuffle(fresh)
         records: list[Record] = []
-        if log.end_offset(CONFIG, 0) > positions[CONFIG]:
-            records += log.read(CONFIG, 0, positions[CONFIG])
-            positions[CONFIG] = records[-1].offset + 1
+        ticks: list[Record] = []
         for topic in fresh:
             some = self.world.chance.randint(1, FETCH_MAX)
-            records += log.read(topic, partition, positions[topic], records_max=some)
-            positions[topic] = records[-1].offset + 1
-        return records
+            found = log.read(topic, partition, positions[topic], records_max=some)
+            if found:
+                positions[topic] = found[-1].offset + 1
+                (ticks if topic == INTERNAL else records).extend(found)
+        return records, ticks
 
-    def _hold_ticks(self, seat: Seat, records: list[Record]) -> None:
+    def _held(self, seat: Seat, ticks: list[Record]) -> list[Record]:
         """Ticks wait until whatever could answer them was read to where it ended by then."""
         log, partition = self.world.log, seat.owner.partition
-        for record in records:
-            if record.topic != CONFIG:
-                seat.held.read(record)
-        ticks = log.read(INTERNAL, partition, seat.positions[INTERNAL])
         if ticks:
-            seat.positions[INTERNAL] = ticks[-1].offset + 1
             ends = {topic: log.end_offset(topic, partition) for topic in HELD_BY}
             seat.held.hold(partition, ticks, ends)
-        elif log.end_offset(INTERNAL, partition) < seat.positions[INTERNAL]:
-            self._may_read(seat)
         released = seat.held.release().get(partition, [])
         if len(released) < len(ticks):
             self.world.reach("tick held back")
             self.wake(seat)
-        records += released
+        return released
 
     # Time and capacity
 
@@ -305,6 +369,9 @@ class Processor(Process):
 
     def _offer_heard(self, partition: int) -> None:
         log = self.world.log
+        if log.end_offset(OFFERS, partition) < self._offers_from[partition]:
+            # It was made anew: read on from its end, as after any outage.
+            self._offers_from[partition] = 0
         records = log.read(OFFERS, partition, self._offers_from[partition])
         self._offers_from[partition] = log.end_offset(OFFERS, partition)
         seat = self.seats.get(partition)
@@ -312,6 +379,8 @@ class Processor(Process):
             self.after(self.world.soon(10), lambda: self._offered(seat, records))
 
     def _offered(self, seat: Seat, records: list[Record]) -> None:
+        if self._is_ahead(seat, records):
+            return
         for record in records:
             seat.owner.offered(record)
         self._keep_time(seat)

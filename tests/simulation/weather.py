@@ -1,8 +1,8 @@
 """What goes wrong in one history, and how often: each seed draws its own mix.
 
-Uniform rates find nothing rare: some histories are calm but for one or two faults, others are all
-fault (after TigerBeetle's swarm testing); most are short, a few are long. `calm` is the same world
-after the last fault was healed.
+Uniform rates find nothing rare: in each history it storms somewhere else, in some nowhere, in some
+everywhere (after TigerBeetle's swarm testing); most are short, a few are long. `calm` is the same
+world after the last fault was healed.
 """
 
 import random
@@ -13,53 +13,55 @@ from typing import Final
 from ledger.log.simulated import LogFaults
 from tests.simulation.catalogue import OPERATIONS, SETTLE_MS, SKEW_MS
 
-MOST: Final[Mapping[str, float]] = {
-    # What processes do at their steps
-    "processor_crash": 0.03,
-    "processor_pause": 0.03,
-    "processor_cut_off": 0.03,
-    "executor_crash": 0.06,
-    "executor_pause": 0.06,
-    "executor_declines": 0.06,
-    "inquirer_crash": 0.06,
-    "inquirer_pause": 0.06,
-    "door_crash": 0.06,
-    "projector_crash": 0.1,
-    # What the provider does to a request
-    "refuses": 0.2,
-    "refuses_for_now": 0.3,
-    "fails_before": 0.2,
-    "fails_after": 0.2,
-    "drops_before": 0.2,
-    "drops_after": 0.3,
-    "slow": 0.2,
-    "commits_late": 0.2,
-    "connect_fails": 0.2,
-    # What it tells
-    "search_silent": 0.2,
-    "search_inconclusive": 0.2,
-    "webhook_lost": 0.3,
-    "webhook_twice": 0.3,
-    "webhook_early": 0.3,
-    "webhook_of_other_money": 0.1,
-    "webhook_of_other_account": 0.1,
-    # What callers and strangers say
-    "repeats": 0.4,
-    "conflicts": 0.2,
-    "cancels": 0.2,
-    "poison": 0.1,
-    "stranger_reports": 0.1,
-    # What operators, brokers and their disks do
-    "withdrawals": 0.2,
-    "forgets": 0.2,
-    "offers_replayed": 0.2,
-    "clock_steps": 0.2,
-    "made_anew": 0.05,
-    "rebuilds": 0.3,
+PROCESSES: Final = (
+    "processor_crash",
+    "processor_pause",
+    "processor_cut_off",
+    "executor_crash",
+    "executor_pause",
+    "executor_declines",
+    "inquirer_crash",
+    "inquirer_pause",
+    "door_crash",
+    "projector_crash",
+    "projector_pause",
+)
+PROVIDER: Final = (
+    "refuses",
+    "refuses_for_now",
+    "fails_before",
+    "fails_after",
+    "drops_before",
+    "drops_after",
+    "slow",
+    "commits_late",
+    "connect_fails",
+)
+FINDING_OUT: Final = (
+    "search_silent",
+    "search_inconclusive",
+    "webhook_lost",
+    "webhook_twice",
+    "webhook_early",
+    "webhook_of_other_money",
+    "webhook_of_other_account",
+)
+CALLERS: Final = ("repeats", "conflicts", "cancels", "stranger_reports")
+AWAY: Final = ("forgets", "offers_replayed", "database_away")
+ONCE: Final = ("poison", "withdrawals", "clock_steps", "made_anew", "rebuilds")
+LOG: Final = ("lost", "unacknowledged", "late", "split")
+MOST: Final[Mapping[tuple[str, ...], tuple[float, float]]] = {
+    PROCESSES: (0.05, 0.25),
+    PROVIDER: (0.2, 0.6),
+    FINDING_OUT: (0.2, 0.5),
+    CALLERS: (0.2, 0.5),
+    AWAY: (0.2, 0.5),
+    ONCE: (0.4, 1.0),
+    LOG: (0.06, 0.35),
 }
-"""Every fault with the largest share of its occasions that is usual; a strong one goes beyond."""
-STRONG: Final = 0.35
-LOG_FAULTS: Final = ("lost", "unacknowledged", "late", "split")
+"""The largest shares by kind of fault: on a common day, and when it storms."""
+COMMON, STORMY = 0.2, 0.6
+"""Which part of the faults of a kind there is, then and then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,10 @@ class Weather:
     late_ms: int = SETTLE_MS
     webhook_late_ms: int = 1_000
     caches_errors: bool = False
+    held_max: int | None = None
+    """Streams that a processor holds; None where it has no database and holds all."""
+    projectors: int = 1
+    projection_lag_ms: int = 30
     operations: tuple[str, ...] = OPERATIONS
     actions: int = 2
     partitions: int = 1
@@ -87,19 +93,14 @@ class Weather:
 
 def draw(chance: random.Random) -> Weather:
     """The weather of one history."""
-    kind = chance.random()
-    names = (*MOST, *LOG_FAULTS)
-    if kind < 0.25:
-        # Calm, but for very few faults, and those often.
-        shares = {name: chance.uniform(0.1, STRONG) for name in chance.sample(names, k=2)}
-    else:
-        # One fault in five, or one in two; mostly a little, now and then a lot.
-        some = 0.2 if kind < 0.7 else 0.5
-        shares = {
-            name: chance.random() * (MOST.get(name, 0.06) if chance.random() < 0.7 else STRONG)
-            for name in names
-            if chance.random() < some
-        }
+    storms = chance.choice((0.1, 0.3, 0.5))
+    shares: dict[str, float] = {}
+    for kind, (usual, strong) in MOST.items():
+        is_stormy = chance.random() < storms
+        some, most = (STORMY, strong) if is_stormy else (COMMON, usual)
+        for fault in kind:
+            if chance.random() < some:
+                shares[fault] = chance.random() * most
     if chance.random() < 0.3:
         shares["webhook_lost"] = 1.0
     log = LogFaults(
@@ -108,7 +109,7 @@ def draw(chance: random.Random) -> Weather:
         patience_ms=chance.choice((200, 600)),
         clock_ms=chance.choice((0, 0, SKEW_MS // 2, SKEW_MS)),
         clock_changes=0.05,
-        **{name: shares.pop(name, 0.0) for name in LOG_FAULTS},
+        **{name: shares.pop(name, 0.0) for name in LOG},
     )
     return Weather(
         log=log,
@@ -119,6 +120,9 @@ def draw(chance: random.Random) -> Weather:
         pause_ms=chance.choice((200, 1_500, 4_000)),
         webhook_late_ms=chance.choice((50, 1_000, 6_000)),
         caches_errors=chance.random() < 0.2,
+        held_max=chance.choice((None, None, None, 0, 1)),
+        projectors=chance.choice((1, 1, 2)),
+        projection_lag_ms=chance.choice((10, 100, 1_500)),
         operations=tuple(chance.sample(OPERATIONS, k=chance.randint(1, len(OPERATIONS)))),
         actions=chance.choice((1, 1, 1, 1, 2, 2, 2, 3, 3, 4)),
         partitions=chance.choice((1, 1, 1, 2)),

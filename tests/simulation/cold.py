@@ -1,0 +1,123 @@
+"""What a processor's shell does about streams that it does not hold: ask the read model, let inputs
+wait meanwhile, look after timers that lie there, and let go of what is too much.
+
+An answer is as old as the question, and comes after things have moved on; the database may be away.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ledger.log.fold import PartitionFold
+from ledger.log.port import Record
+from projections.states import ColdStreams
+from streams.limits import LET_GO_CHECK_MS
+from streams.owner import Owner
+from tests.simulation.readmodel import ReadModel
+
+if TYPE_CHECKING:
+    from tests.simulation.processors import Processor, Seat
+
+PAGE_MAX = 1
+"""Timers are read back one at a time, so that paging happens in small worlds."""
+
+
+class Cold:
+    """The read model as one processor sees it. Without one everything is held."""
+
+    def __init__(self, processor: "Processor", model: ReadModel | None, held_max: int) -> None:
+        self.processor = processor
+        self.model = model
+        self.held_max = held_max
+        self._asking: set[int] = set()
+
+    def checkpoint(self, partition: int) -> PartitionFold | None:
+        """Where a new owner may begin."""
+        return None if self.model is None else self.model.checkpoint(partition)
+
+    def bring_all(self, owner: Owner, records: Iterable[Record]) -> None:
+        """Load what folding these ledger records needs, before anything else."""
+        missing = owner.missing(records)
+        if missing and self.model is not None:
+            self._take_in(owner, missing, self.model.load(owner.partition, missing))
+
+    def bring(self, seat: "Seat", records: Iterable[Record]) -> None:
+        """Ask for what deciding these inputs needs; they wait for the answer."""
+        partition = seat.owner.partition
+        missing = seat.owner.missing(records)
+        if not missing or self.model is None or partition in self._asking:
+            return
+        processor, world = self.processor, self.processor.world
+        self._asking.add(partition)
+        if world.happens("database_away"):
+            world.reach("database away")
+            processor.after(world.soon(600), partial(self._asked_in_vain, partition))
+        else:
+            answer = self.model.load(partition, missing)
+            processor.after(world.soon(60), partial(self._answered, partition, missing, answer))
+
+    def _asked_in_vain(self, partition: int) -> None:
+        self._asking.discard(partition)
+        self._wake(partition)
+
+    def _answered(self, partition: int, asked: Collection[str], answer: ColdStreams) -> None:
+        """Whoever owns the partition by now takes it for what it is: an answer of then."""
+        self._asking.discard(partition)
+        seat = self.processor.seats.get(partition)
+        if seat is not None:
+            self._take_in(seat.owner, asked, answer)
+            self._wake(partition)
+
+    def _take_in(self, owner: Owner, asked: Collection[str], answer: ColdStreams) -> bool:
+        world = self.processor.world
+        if not owner.take_in(asked, answer):
+            world.reach("projection behind what is not held")
+            return False
+        world.reach("cold stream loaded" if answer.streams else "cold stream is new")
+        return True
+
+    def _wake(self, partition: int) -> None:
+        seat = self.processor.seats.get(partition)
+        if seat is not None:
+            self.processor.wake(seat)
+
+    def let_go(self, owner: Owner) -> None:
+        """At the end of a round: forget what came to nothing, keep the bound."""
+        floor = owner.memory.cold_floor
+        owner.memory.forget_new()
+        owner.let_go()
+        if owner.memory.cold_floor > floor >= 0:
+            self.processor.world.reach("stream let go")
+
+    def keep_up(self, seat: "Seat") -> None:
+        """Every so often: load what is due soon or may start, and see how far the projection is."""
+        if self.model is None or self.processor.seats.get(seat.owner.partition) is not seat:
+            return
+        self.processor.after(LET_GO_CHECK_MS, partial(self.keep_up, seat))
+        owner, now = seat.owner, seat.owner.running_at(self.processor.mono_ms())
+        page = owner.timetable.page_wanted(now)
+        while page is not None:
+            page = replace(page, limit=PAGE_MAX)
+            found = self.model.due(owner.partition, page.behind, page.until, page.limit)
+            if not self._hold(owner, {key for _, key in found}):
+                break
+            owner.timetable.page_read(page, found)
+            page = owner.timetable.page_wanted(now) if found else None
+        wanted = owner.timetable.ready_wanted()
+        if wanted:
+            ready = self.model.ready(owner.partition, wanted)
+            if self._hold(owner, set(ready)):
+                owner.timetable.ready_read(wanted, len(ready))
+        if owner.memory.is_over:
+            owner.memory.projected(self.model.live.folds[owner.partition].next_offset)
+        if not seat.is_busy:
+            self.let_go(owner)
+
+    def _hold(self, owner: Owner, keys: set[str]) -> bool:
+        assert self.model is not None
+        unknown = {key for key in keys if not owner.memory.knows(key)}
+        if not unknown:
+            return True
+        answer = self.model.load(owner.partition, unknown)
+        return self._take_in(owner, unknown, answer)

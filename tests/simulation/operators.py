@@ -1,0 +1,80 @@
+"""What operators, brokers and their disks do to a running installation: withdraw an operation, set
+clocks, delete a topic and make it anew, rebuild the read model.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ledger.log.topics import Topic
+from tests.simulation.catalogue import SKEW_MS
+from tests.simulation.readmodel import ReadModel
+from tests.simulation.world import World
+
+FAR_MS = 40 * SKEW_MS
+"""How far a clock is off that no installation allows."""
+DELETED = (Topic.INTENTS, Topic.ATTEMPTS, Topic.EVIDENCE, Topic.INTERNAL, Topic.OFFERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Operators:
+    """Everybody with a hand on the machines."""
+
+    world: World
+    model: ReadModel | None
+
+    def begin(self) -> None:
+        """Spread what will happen over the chaos."""
+        for fault, call in (
+            ("withdrawals", self._withdraw),
+            ("clock_steps", self._step_clocks),
+            ("made_anew", self._make_anew),
+        ):
+            if self.world.happens(fault):
+                self._some_time(call)
+        if self.model is not None and self.world.happens("rebuilds"):
+            self._some_time(self.model.rebuild)
+
+    def _some_time(self, call: Callable[[], None]) -> None:
+        def comes() -> None:
+            if not self.world.is_calm:
+                call()
+
+        self.world.time.after(self.world.chance.randint(1, self.world.weather.chaos_ms), comes)
+
+    def _withdraw(self) -> None:
+        """Withdraw an operation that is in use; healing brings it back."""
+        self.world.reach("operation withdrawn")
+        self.world.is_withdrawn = True
+        self.world.publish(without=self.world.chance.choice(self.world.weather.operations))
+
+    def _step_clocks(self) -> None:
+        """All brokers run ahead, and a while later their clocks are set back, behind the truth."""
+        world, far = self.world, self.world.chance.random() < 1 / 3
+        world.is_stepped = True
+        ahead_ms = FAR_MS if far else SKEW_MS
+        world.reach("clocks far ahead" if far else "clocks ahead, then stepped back")
+        world.trace("brokers", f"clocks {ahead_ms} ms ahead")
+        world.log.set_clocks(ahead_ms)
+
+        def back() -> None:
+            if not world.is_calm:
+                world.trace("brokers", "clocks stepped back")
+                world.log.set_clocks(0 if far else -SKEW_MS)
+
+        world.time.after(world.chance.randint(50, 1_500), back)
+
+    def _make_anew(self) -> None:
+        """Delete a partition of a topic and make it anew; after a while, put back what it held."""
+        world, topic = self.world, self.world.chance.choice(DELETED).value
+        partition = world.chance.randrange(world.partitions)
+        world.reach("topic made anew")
+        world.trace("operator", f"deletes {topic} {partition}")
+        world.log.make_anew(topic, partition)
+        if topic == Topic.OFFERS:
+            return  # nothing in it is missed by anybody
+
+        def restore() -> None:
+            world.trace("operator", f"restores {topic} {partition}")
+            world.log.restore(topic, partition)
+
+        world.time.after(world.chance.randint(50, 1_500), restore)

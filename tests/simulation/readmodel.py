@@ -1,0 +1,229 @@
+"""The read side: rows and offsets that change together, projectors that may end or stand still
+anywhere, a rebuild beside the live tables that is swapped in, and what owners read back from there.
+
+The step is the product's; rows are made in some histories only, because they cost as much as all
+the rest. What a projector left behind is judged at the end.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from ledger.core.decide.schedule import due_at
+from ledger.core.state import Action, Status
+from ledger.log.fold import PartitionFold
+from ledger.log.port import Record
+from ledger.log.topics import Topic, partition_of
+from projections.fold import Folding, Held, read_batch
+from projections.rows import PROJECTED, REFERENCES, Row
+from projections.states import ColdStreams
+from tests.simulation.processes import Process
+from tests.simulation.world import World
+
+LEDGER = Topic.LEDGER.value
+BATCH_MAX = 9
+ROWS_EVERY = 8
+KEYS = {
+    table.name: tuple(table.columns.index(column) for column in table.key) for table in PROJECTED
+}
+
+
+@dataclass(slots=True)
+class Tables:
+    """What projectors have written: rows by table and key, streams, and where they stand."""
+
+    folds: dict[int, PartitionFold]
+    streams: dict[str, Held] = field(default_factory=dict)
+    rows: dict[str, dict[Row, Row]] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, partitions: int) -> "Tables":
+        """Tables into which nothing was projected yet."""
+        return cls({part: PartitionFold(part) for part in range(partitions)})
+
+    def commit(self, folding: Folding, changed: dict[str, Held], *, rows: bool) -> bool:
+        """Write a batch whole; False where somebody else has moved the offsets meanwhile."""
+        batch = folding.seal() if rows else None
+        for partition in self.folds:
+            fold = folding.fold_of(partition)
+            if fold is not None:
+                self.folds[partition] = replace(fold, positions=dict(fold.positions))
+        self.streams.update(changed)
+        if batch is not None:
+            for table, some in batch.rows.items():
+                self._put(table, some)
+        return True
+
+    def _put(self, table: str, rows: list[Row]) -> None:
+        kept = self.rows.setdefault(table, {})
+        for row in rows:
+            key = tuple(row[column] for column in KEYS[table])
+            if table == REFERENCES.name:
+                kept.setdefault(key, row)  # the first time counts
+            else:
+                kept[key] = row
+
+    def told(self) -> dict[str, list[object]]:
+        """Rows by table in one order, and where each partition stands."""
+        rows: dict[str, list[object]] = {
+            table: [*sorted(map(repr, some.values()))] for table, some in self.rows.items() if some
+        }
+        rows["offsets"] = [repr(fold) for _, fold in sorted(self.folds.items())]
+        return rows
+
+
+class ReadModel:
+    """The database: the live tables, and those of a rebuild beside them."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.makes_rows = not world.seed % ROWS_EVERY
+        self.live = Tables.empty(world.partitions)
+        self.beside: Tables | None = None
+        self.went_back = 0
+
+    # What projectors do
+
+    def tables(self) -> list[Tables]:
+        """All that are kept up to date."""
+        return [self.live] if self.beside is None else [self.live, self.beside]
+
+    def rebuild(self) -> None:
+        """Begin to project everything anew, beside the live tables."""
+        self.beside = Tables.empty(self.world.partitions)
+
+    def swap(self) -> bool:
+        """Put the rebuilt tables in the place of the live ones, once they stand where those do."""
+        beside, live = self.beside, self.live
+        if beside is None or not self.has_caught_up(beside):
+            return False
+        for part, fold in live.folds.items():
+            self.went_back += fold.next_offset > beside.folds[part].next_offset
+        self.live, self.beside = beside, None
+        self.world.reach("rebuild swapped in")
+        if not self.world.is_calm:
+            self.world.reach("rebuild swapped in during traffic")
+        return True
+
+    def has_caught_up(self, beside: Tables) -> bool:
+        """Whether rebuilt tables stand where the live ones do."""
+        return all(
+            beside.folds[part].next_offset >= fold.next_offset
+            for part, fold in self.live.folds.items()
+        )
+
+    # What owners ask
+
+    def checkpoint(self, partition: int) -> PartitionFold | None:
+        """Where the projection of a partition stands, if it was ever projected."""
+        fold = self.live.folds[partition]
+        if fold.generation is None:
+            return None
+        return replace(fold, positions=dict(fold.positions))
+
+    def load(self, partition: int, keys: Collection[str]) -> ColdStreams:
+        """The streams among `keys`, and how far the projection of their partition has come."""
+        known = self.live.streams
+        return ColdStreams(
+            self.live.folds[partition].next_offset,
+            {key: known[key] for key in keys if key in known},
+        )
+
+    def due(
+        self, partition: int, behind: tuple[int, str], until: int, limit: int
+    ) -> list[tuple[int, str]]:
+        """What is due, in order, behind a place and up to a time before any allowance."""
+        found = [
+            (when, key)
+            for key, action in self._actions(partition)
+            if not action.is_final
+            and (when := due_at(action, action.updated_at, skew_ms=0)) is not None
+            and behind < (when, key)
+            and when <= until
+        ]
+        return sorted(found)[:limit]
+
+    def ready(self, partition: int, limit: int) -> list[str]:
+        """Streams with an action that waits for capacity, who waits longest first."""
+        found = [
+            (action.updated_at, key)
+            for key, action in self._actions(partition)
+            if action.status is Status.READY
+        ]
+        return [key for _, key in sorted(found)[:limit]]
+
+    def _actions(self, partition: int) -> list[tuple[str, Action]]:
+        return [
+            (key, action)
+            for key, held in self.live.streams.items()
+            if partition_of(key, self.world.partitions) == partition
+            for action in held.stream.actions
+        ]
+
+
+class Projector(Process):
+    """Follows the ledger a little behind it, into the live tables and those beside them."""
+
+    def __init__(self, world: World, number: int, model: ReadModel) -> None:
+        super().__init__(world, "projector", number)
+        self.model = model
+        self._is_awake = False
+        self._heard(0)
+        self.listen(LEDGER, self._heard)
+
+    def _heard(self, _partition: int) -> None:
+        if not self._is_awake:
+            self._is_awake = True
+            self.after(self.world.soon(self.world.weather.projection_lag_ms), self._project)
+
+    def _project(self) -> None:
+        self._is_awake = False
+        log, pending = self.world.log, False
+        for tables in self.model.tables():
+            for part in range(self.world.partitions):
+                start = tables.folds[part].next_offset
+                if log.end_offset(LEDGER, part) > start:
+                    pending = True
+                    most = self.world.chance.randint(1, BATCH_MAX)
+                    self._step(tables, log.read(LEDGER, part, start, records_max=most))
+                    if self.is_gone:
+                        return
+        if self.model.beside is not None and self.model.swap():
+            self.trace("swaps the rebuilt tables in")
+        if pending:
+            self._heard(0)
+
+    def _step(self, tables: Tables, records: list[Record]) -> None:
+        """Fold some records, and write what they lead to."""
+        (read,) = read_batch(tables.folds, records)
+        folding = Folding(tables.streams)
+        changed = folding.add(read)
+        self.fold_stopped(folding)
+        if not self.may_break("before its commit"):
+            self.go_on(partial(self._commit, tables, read.start.next_offset, folding, changed))
+
+    def fold_stopped(self, folding: Folding) -> None:
+        """A record that counts and cannot be folded stops its partition, for good."""
+        if folding.stopped_partitions:
+            self.world.reach("projection stopped")
+
+    def _commit(
+        self, tables: Tables, start: int, folding: Folding, changed: dict[str, Held]
+    ) -> None:
+        (partition,) = [part for part in tables.folds if folding.fold_of(part) is not None]
+        if tables.folds[partition].next_offset != start:
+            self.world.reach("another projector was first")
+        else:
+            tables.commit(folding, changed, rows=self.model.makes_rows)
+
+
+def projected_whole(world: World) -> Tables:
+    """Every partition projected in one batch, with all rows."""
+    tables = Tables.empty(world.partitions)
+    for part in range(world.partitions):
+        records = world.log.read(LEDGER, part, 0)
+        (read,) = read_batch(tables.folds, records)
+        folding = Folding(tables.streams)
+        changed = folding.add(read)
+        tables.commit(folding, changed, rows=True)
+    return tables
