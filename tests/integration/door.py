@@ -21,7 +21,7 @@ from gateway.keys import Role, create_key
 from gateway.settings import Settings
 from ledger.client.client import LedgerClient
 from projections.migrate import migrate
-from tests.integration.installation import PARTITIONS, Installation, installed
+from tests.integration.installation import CATALOGUE, PARTITIONS, Installation, installed
 from tests.servers import Addresses
 
 SECRET = "whsec_c2VjcmV0LW9mLXRoZS1zaW11bGF0ZWQtcHJvdmlkZXI="
@@ -151,10 +151,12 @@ def settings_for(
 
 
 @contextlib.asynccontextmanager
-async def opened(servers: Addresses, folder: Path) -> AsyncIterator[Door]:
+async def opened(
+    servers: Addresses, folder: Path, *, catalogue: str = CATALOGUE
+) -> AsyncIterator[Door]:
     """A door with nobody deciding behind it; start what the test needs on `one`."""
     async with (
-        installed(servers.kafka_bootstrap) as one,
+        installed(servers.kafka_bootstrap, catalogue) as one,
         database(servers.admin_url) as database_url,
     ):
         settings = settings_for(servers.kafka_bootstrap, one.log.prefix, database_url, folder)
