@@ -24,7 +24,7 @@ from benchmarks.driving import ROOT, Load, generating
 from benchmarks.proposals import CATALOGUE
 from benchmarks.trouble import BenchmarkError
 from gateway.local.java import Java
-from gateway.local.kafka import KafkaServer
+from gateway.local.kafka import Admission, KafkaServer
 from gateway.local.processes import Command, until
 from gateway.local.program import Program
 from gateway.local.servers import erase, start_together
@@ -84,7 +84,7 @@ class Worker(Program):
         """Start it."""
         self.ready_file.unlink(missing_ok=True)
         settings = {
-            "KAFKA": self._state.state.kafka_bootstrap,
+            "KAFKA": self._state.state.kafka_admin_bootstrap,
             "DATABASE": self._place.database_url,
             "PARTITIONS": str(self._place.partitions),
             "STATE": str(self._state.folder),
@@ -129,8 +129,10 @@ class Installation:
     def __init__(self, place: Place, variant: Variant, state: StateFolder) -> None:
         self.place = place
         self.variant = variant
-        self.log = KafkaLog(state.state.kafka_bootstrap)
-        self.kafka = KafkaServer(state, place.java, death_signal=signal.SIGKILL)
+        self.log = KafkaLog(state.state.kafka_admin_bootstrap)
+        self.kafka = KafkaServer(
+            state, place.java, admission=Admission.EVERYBODY, death_signal=signal.SIGKILL
+        )
         self.workers = {process: Worker(process, state, place) for process in PROCESSES}
         self._moved = asyncio.Event()
         self.database: asyncpg.Connection
@@ -232,7 +234,7 @@ async def installed(place: Place, variant: Variant) -> AsyncIterator[Installatio
 
 
 def _load_command(place: Place, state: StateFolder) -> list[str]:
-    bootstrap = state.state.kafka_bootstrap
+    bootstrap = state.state.kafka_admin_bootstrap
     command = ["benchmarks.load", bootstrap, KafkaLog(bootstrap).prefix, str(place.partitions)]
     if place.profiled == LOAD:
         return ["benchmarks.profiled", str(profile_file(place)), *command]

@@ -16,6 +16,14 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
+from gateway.credentials import (
+    NO_LOGINS,
+    KafkaLogins,
+    Login,
+    MalformedError,
+    read_credentials,
+    read_password,
+)
 from ledger.core.errors import LedgerError
 from ledger.core.ids import COMPONENT
 from ledger.core.limits import (
@@ -23,6 +31,7 @@ from ledger.core.limits import (
     GROUP_SESSION_MS_MAX,
     GROUP_SESSION_MS_MIN,
 )
+from ledger.log.access import Mechanism, Protocol
 
 PREFIX: Final = "ACTIONLEDGER_"
 PARTITIONS_MAX: Final = 1_024
@@ -89,6 +98,7 @@ class Settings:
     """What a process is told. What holds a secret is left out of `repr`."""
 
     kafka_bootstrap: str
+    kafka: KafkaLogins
     database_url: str = field(repr=False)
     topic_prefix: str
     partitions: int
@@ -120,6 +130,7 @@ class Settings:
         port = reader.take("HTTP_PORT", _number(1, PORT_MAX), 8_788)
         settings = cls(
             kafka_bootstrap=reader.take("KAFKA", _bootstrap, "127.0.0.1:9092"),
+            kafka=_kafka_logins(reader),
             database_url=reader.take(
                 "DATABASE", _database_url, "postgresql://127.0.0.1:5432/actionledger"
             ),
@@ -172,8 +183,12 @@ class _Reader:
         try:
             return read(text)
         except _Wrong as wrong:
-            self._mistakes.append(Mistake(variable, wrong.problem, wrong.hint))
+            self.refuse(name, wrong.problem, wrong.hint)
             return default
+
+    def refuse(self, name: str, problem: str, hint: str) -> None:
+        """Remember a mistake that only shows beside other variables."""
+        self._mistakes.append(Mistake(PREFIX + name, problem, hint))
 
     def all_mistakes(self) -> tuple[Mistake, ...]:
         """What was wrong, and every variable with our prefix that nobody asked for."""
@@ -187,6 +202,32 @@ class _Reader:
                 hint = f"did you mean {PREFIX}{close[0]}?" if close else "remove it"
                 self._mistakes.append(Mistake(variable, "is not a setting", hint))
         return tuple(self._mistakes)
+
+
+def _kafka_logins(reader: _Reader) -> KafkaLogins:
+    """How to get in at the broker. What would not be used, or be missed, is a mistake."""
+    protocol = reader.take("KAFKA_SECURITY", _choice(Protocol), Protocol.PLAINTEXT)
+    username = reader.take("KAFKA_USERNAME", str, None)
+    password = reader.take("KAFKA_PASSWORD_FILE", _file_with(read_password), None)
+    logins = KafkaLogins(
+        protocol=protocol,
+        mechanism=reader.take("KAFKA_SASL_MECHANISM", _mechanism, Mechanism.SCRAM_SHA_512),
+        own=None if username is None else Login(username, password),
+        by_principal=reader.take("KAFKA_CREDENTIALS_FILE", _file_with(read_credentials), NO_LOGINS),
+        ca_file=reader.take("KAFKA_CA_FILE", _readable_file, None),
+        certificate_file=reader.take("KAFKA_CERTIFICATE_FILE", _readable_file, None),
+        key_file=reader.take("KAFKA_KEY_FILE", _readable_file, None),
+    )
+    if username is None and password is not None:
+        reader.refuse("KAFKA_PASSWORD_FILE", "has no name beside it", "set the USERNAME too")
+    if logins.key_file is not None and logins.certificate_file is None:
+        reader.refuse("KAFKA_KEY_FILE", "has no certificate beside it", "set CERTIFICATE_FILE too")
+    has_files = logins.ca_file is not None or logins.certificate_file is not None
+    if has_files and not protocol.has_tls:
+        reader.refuse("KAFKA_SECURITY", "is without TLS", "write ssl or sasl_ssl for these files")
+    if username is not None and not protocol.has_login:
+        reader.refuse("KAFKA_SECURITY", "is without a login", "write sasl_ssl or sasl_plaintext")
+    return logins
 
 
 def process_environment() -> Mapping[str, str]:
@@ -314,6 +355,33 @@ def _api_key(text: str) -> str:
     if not text.isascii() or any(character.isspace() for character in text):
         raise _Wrong("is not an API key", "give the key as it was printed when it was made")
     return text
+
+
+def _readable_file(text: str) -> Path:
+    path = _absolute_path(text)
+    try:
+        with path.open("rb"):
+            return path
+    except OSError as error:
+        raise _Wrong("cannot be read", f"{error.strerror}: {path}") from None
+
+
+def _file_with(read: Callable[[Path], _Value]) -> Callable[[str], _Value]:
+    def take(text: str) -> _Value:
+        try:
+            return read(_readable_file(text))
+        except MalformedError as wrong:
+            raise _Wrong(wrong.problem, wrong.hint) from None
+
+    return take
+
+
+def _mechanism(text: str) -> Mechanism:
+    try:
+        return Mechanism(text.upper())
+    except ValueError:
+        known = ", ".join(Mechanism)
+        raise _Wrong("is none of the choices", f"write one of {known}") from None
 
 
 _SECRETS_SHAPE: Final = 'write [provider.account] and below it secrets = ["whsec_…"]'

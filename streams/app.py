@@ -16,15 +16,17 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, assert_never
 
 import faust
 import mode
 from faust.exceptions import ProducerSendError
 from faust.types import AgentT
+from faust.types.auth import CredentialsArg
 from faust.types.transports import TransportT
 
 from ledger.core.errors import LedgerError
+from ledger.log.access import OPEN, KafkaAccess, Protocol
 from streams import limits
 from streams.faust_transport import SafeConsumer, SafeTransport
 from streams.watchdog import Standstill, watch
@@ -52,6 +54,7 @@ class AppSettings:
 
     bootstrap: str
     group: str
+    access: KafkaAccess = OPEN
     commit_interval_ms: int = limits.COMMIT_INTERVAL_MS
     session_timeout_ms: int = limits.SESSION_TIMEOUT_MS
     heartbeat_ms: int = limits.HEARTBEAT_MS
@@ -98,6 +101,7 @@ def build_app(settings: AppSettings) -> SafeApp:
     return SafeApp(
         settings.group,
         broker=[f"kafka://{server}" for server in settings.bootstrap.split(",")],
+        broker_credentials=credentials_of(settings.access),
         autodiscover=False,
         datadir=Path(os.devnull),
         # Bytes in, bytes out: what cannot be decoded must reach us, not Faust's own skipping.
@@ -128,6 +132,26 @@ def build_app(settings: AppSettings) -> SafeApp:
         cython_optimizations=False,
         web_enabled=False,
     )
+
+
+def credentials_of(access: KafkaAccess) -> CredentialsArg | None:
+    """The same access in Faust's words; None is a broker that lets everybody in."""
+    context = access.ssl_context()
+    match access.protocol:
+        case Protocol.PLAINTEXT:
+            return None
+        case Protocol.SSL:
+            return faust.SSLCredentials(context)
+        case Protocol.SASL_PLAINTEXT | Protocol.SASL_SSL:
+            # With a context it speaks TLS, without one it does not.
+            return faust.SASLCredentials(
+                username=access.username,
+                password=access.password,
+                ssl_context=context,
+                mechanism=access.mechanism.value,
+            )
+        case _ as unknown:
+            assert_never(unknown)
 
 
 def end_process() -> NoReturn:

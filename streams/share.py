@@ -40,8 +40,7 @@ class LedgerShare(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka h
         self.is_changing = True
         self._reading: asyncio.Future[dict[TopicPartition, list[Any]]] | None = None
         self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=log.bootstrap,
-            client_id=log.client_id,
+            **log.client_options,
             group_id=group,
             enable_auto_commit=False,
             auto_offset_reset="none",
@@ -56,7 +55,8 @@ class LedgerShare(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka h
     async def start(self) -> None:
         """Join the group. Raises LogUnreachableError."""
         self._consumer.subscribe([self._topic], listener=self)
-        await clients.start(self._consumer, self._log.bootstrap, deadline_seconds=_START_SECONDS)
+        options = self._log.client_options
+        await clients.start(self._consumer, options, deadline_seconds=_START_SECONDS)
 
     async def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
         """Wait for the round at work; after it nothing of these partitions is taken up."""

@@ -43,7 +43,7 @@ def apply(replicas: Replicas = 1, in_sync_min: InSync = 1, as_json: Json = False
     known = settings()
     generation = asyncio.run(
         apply_topics(
-            open_log(known, "cli"),
+            open_log(known, "operator"),
             partitions=known.partitions,
             generation=secrets.token_hex(8),
             replicas=replicas,

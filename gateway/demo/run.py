@@ -57,7 +57,7 @@ async def _told(console: "Console | None", afterwards: Afterwards) -> Told:
             clock.over("set_up")
             telling.title("2:13 a.m.: a charge whose answer is lost")
             telling.say(
-                f"Apache Kafka, PostgreSQL, {len(Process) - 2} processes of the ledger and a "
+                f"Apache Kafka, PostgreSQL, {len(Process) - 3} processes of the ledger and a "
                 "payment provider with a book of its own start in a temporary folder. Nothing is "
                 "simulated but the provider."
             )

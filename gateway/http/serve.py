@@ -21,8 +21,10 @@ from gateway.http.doors import doors_in
 from gateway.http.limits import CONNECTIONS_MAX, STOP_S_MAX
 from gateway.keys import KeyFile
 from gateway.settings import Settings
+from gateway.wiring.installation import open_log
 from ledger.client.client import LedgerClient
 from ledger.core.errors import LedgerError
+from ledger.log.fold import Begin
 from ledger.log.follow import genesis_of
 from ledger.log.kafka import KafkaLog
 from ledger.log.steady import SteadyAppender
@@ -39,7 +41,6 @@ BEAT_S: Final = 0.1
 """Often enough that whoever started the process learns soon that it serves."""
 BACKLOG: Final = 2_048
 HEAD_BYTES_MAX: Final = 32 * 1_024
-CLIENT_ID: Final = "actionledger-gateway"
 
 
 class CannotServeError(LedgerError):
@@ -59,12 +60,12 @@ async def serve(
     settings: Settings,
     stop: asyncio.Event,
     *,
-    begin_at: Mapping[int, tuple[int, int]] | None = None,
+    begin_at: Mapping[int, Begin] | None = None,
     beat: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until `stop` is set; returns after a graceful stop.
 
-    `begin_at` gives, by partition, a ledger offset and the epoch known there: what the read model
+    `begin_at` gives, by partition, a ledger offset and what is known there: what the read model
     holds need not be read again. `beat` is called all the time while requests are taken. Raises
     CannotServeError, KeyFileError, and LogUnreachableError at the start.
     """
@@ -74,7 +75,7 @@ async def serve(
 
 @asynccontextmanager
 async def gateway(
-    settings: Settings, *, begin_at: Mapping[int, tuple[int, int]] | None = None
+    settings: Settings, *, begin_at: Mapping[int, Begin] | None = None
 ) -> AsyncIterator[tuple[FastAPI, LedgerClient]]:
     """The app with everything behind it started; closed in reverse."""
     for (provider, account), secrets in settings.webhook_secrets.items():
@@ -84,14 +85,15 @@ async def gateway(
                 hint="Write it as the provider shows it: whsec_ and base64.",
             )
     keys = KeyFile(settings.api_keys_file)
-    log = KafkaLog(settings.kafka_bootstrap, prefix=settings.topic_prefix, client_id=CLIENT_ID)
+    log = open_log(settings, "gateway")
     # No connection is made before one is needed, so that the database may be away at the start.
     async with asyncpg.create_pool(
         settings.database_url, min_size=0, max_size=POOL_CONNECTIONS_MAX
     ) as pool:
         queries = Queries(pool)
         await _require_partitions(log, settings.partitions)
-        appender = SteadyAppender(log.appender)
+        # As another principal: who takes over one door cannot write to the other's inbox.
+        appender = SteadyAppender(open_log(settings, "gateway-webhooks").appender)
         client = LedgerClient(log, settings.partitions, begin_at=begin_at)
         place = (Topic.LEDGER.value, 0)
         reader = await log.reader({place: 0})

@@ -1,9 +1,16 @@
 """One Kafka broker in KRaft mode on loopback: formatted once, started, killed, started again.
 
 Guarantees: listens on 127.0.0.1 only, keeps everything for ever (retention is said per topic),
-creates no topic by itself, and is back within 5 s of a kill with all that it acknowledged.
-Called by `servers` (children of a test) and `supervisor` (behind `up`).
+creates no topic by itself, and is back within 5 s of a kill with all that it acknowledged. Whoever
+logs in may do what the access control lists say and nothing else. Called by `servers` (children of
+a test) and `supervisor` (behind `up`).
+
+It has three listeners. Components log in at the first with SCRAM-SHA-512. The other two are for the
+super user alone: one for what has to be said before there are any users, and one of the controller.
+Their logins stand in the broker's own file, because a broker cannot ask itself for them.
 """
+
+from enum import Enum
 
 from gateway.local import limits, ports
 from gateway.local.java import Java
@@ -12,7 +19,38 @@ from gateway.local.program import Program
 from gateway.local.state import StateFolder, make_folder, require_space, write_private
 
 NAME = "kafka"
+ADMIN = "kafka-admin"
 CONTROLLER = "kafka-controller"
+SUPER_USER = "admin"
+
+
+class Admission(Enum):
+    """Who is let in at the super user's listener: that one, or everybody, for tests."""
+
+    SUPER_USER = "super_user"
+    EVERYBODY = "everybody"
+
+
+# Characters of the password: those of `secrets.token_urlsafe`, which need no quoting here.
+_LOGIN = "org.apache.kafka.common.security.{kind} required{arguments};"
+_SUPER_USER_LOGIN = _LOGIN.format(
+    kind="plain.PlainLoginModule",
+    arguments=f' username="{SUPER_USER}" password="{{password}}" user_{SUPER_USER}="{{password}}"',
+)
+GUARDED = f"""\
+listener.security.protocol.map=CLIENT:SASL_PLAINTEXT,ADMIN:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT
+super.users=User:{SUPER_USER}
+sasl.mechanism.inter.broker.protocol=PLAIN
+sasl.mechanism.controller.protocol=PLAIN
+listener.name.admin.sasl.enabled.mechanisms=PLAIN
+listener.name.admin.plain.sasl.jaas.config={_SUPER_USER_LOGIN}
+listener.name.controller.sasl.enabled.mechanisms=PLAIN
+listener.name.controller.plain.sasl.jaas.config={_SUPER_USER_LOGIN}
+"""
+OPEN = """\
+listener.security.protocol.map=CLIENT:SASL_PLAINTEXT,ADMIN:PLAINTEXT,CONTROLLER:PLAINTEXT
+super.users=User:ANONYMOUS
+"""
 
 # One broker: no replication anywhere. Short sessions: see limits. Paths are relative to the
 # working directory, because these files can hold neither every path nor every letter. The
@@ -21,12 +59,20 @@ PROPERTIES = f"""\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{{controller_port}}
-listeners=CLIENT://127.0.0.1:{{port}},CONTROLLER://127.0.0.1:{{controller_port}}
-advertised.listeners=CLIENT://127.0.0.1:{{port}}
-listener.security.protocol.map=CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT
-inter.broker.listener.name=CLIENT
+listeners=CLIENT://127.0.0.1:{{port}},ADMIN://127.0.0.1:{{admin_port}},\
+CONTROLLER://127.0.0.1:{{controller_port}}
+advertised.listeners=CLIENT://127.0.0.1:{{port}},ADMIN://127.0.0.1:{{admin_port}}
+inter.broker.listener.name=ADMIN
 controller.listener.names=CONTROLLER
 log.dirs=data
+
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+allow.everyone.if.no.acl.found=false
+listener.name.client.sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.client.scram-sha-512.sasl.jaas.config={
+    _LOGIN.format(kind="scram.ScramLoginModule", arguments="")
+}
+{{admission}}
 
 broker.session.timeout.ms={limits.KAFKA_SESSION_MS}
 broker.heartbeat.interval.ms={limits.KAFKA_HEARTBEAT_MS}
@@ -79,9 +125,17 @@ class KafkaServer(Program):
 
     stop_ms_max = limits.KAFKA_STOP_MS_MAX
 
-    def __init__(self, state: StateFolder, java: Java, *, death_signal: int = 0) -> None:
+    def __init__(
+        self,
+        state: StateFolder,
+        java: Java,
+        *,
+        admission: Admission = Admission.SUPER_USER,
+        death_signal: int = 0,
+    ) -> None:
         """Describe it; `start` runs it. With `death_signal` it ends when we do."""
         super().__init__(NAME, state)
+        self._admission = admission
         self._java = java
         self._death_signal = death_signal
         self._folder = state.folder / "kafka"
@@ -100,20 +154,27 @@ class KafkaServer(Program):
             ProcessFailedError: the storage could not be formatted.
 
         """
-        controller_port = self._state.state.ports[CONTROLLER]
-        ports.require_free(self.port, NAME)
-        ports.require_free(controller_port, CONTROLLER)
+        agreed = self._state.state
+        for name in (NAME, ADMIN, CONTROLLER):
+            ports.require_free(agreed.ports[name], name)
         make_folder(self._folder)
         make_folder(self.log.parent)
         require_space(self._folder)
-        properties = PROPERTIES.format(port=self.port, controller_port=controller_port)
+        admission = GUARDED if self._admission is Admission.SUPER_USER else OPEN
+        properties = PROPERTIES.format(
+            port=self.port,
+            admin_port=agreed.ports[ADMIN],
+            controller_port=agreed.ports[CONTROLLER],
+            admission=admission.format(password=agreed.kafka_password),
+        )
         write_private(self._folder / "server.properties", properties)
+        write_private(self._folder / "admin_password", agreed.kafka_password)
         write_private(self._folder / "log4j2.properties", LOGGING)
         if not (self._folder / "data" / "meta.properties").exists():
             await self._run_once(
                 self._command(
                     *("kafka.tools.StorageTool", "format", "--ignore-formatted"),
-                    *("-t", self._state.state.cluster_id, "-c", "server.properties"),
+                    *("-t", agreed.cluster_id, "-c", "server.properties"),
                 )
             )
         self._launch(self._command("kafka.Kafka", "server.properties"))

@@ -28,7 +28,7 @@ from gateway.local.accounts import SYSTEM_FOLDER
 from gateway.local.errors import LocalError
 from gateway.local.jars import ensure_jars
 from gateway.local.java import Java, find_java
-from gateway.local.kafka import KafkaServer
+from gateway.local.kafka import Admission, KafkaServer
 from gateway.local.postgres import PostgresServer
 from gateway.local.processes import end
 from gateway.local.program import Program
@@ -48,12 +48,17 @@ TEMPORARY = "actionledger-servers-"
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """A running Kafka and Postgres. `admin_url` is the superuser's."""
+    """A running Kafka and Postgres. `admin_url` is the superuser's.
+
+    At `kafka_bootstrap` everybody is the super user; at `kafka_guarded` one logs in, and may do
+    what access control lists say.
+    """
 
     folder: Path
     kafka: KafkaServer
     postgres: PostgresServer
     kafka_bootstrap: str
+    kafka_guarded: str
     database_url: str = field(repr=False)
     admin_url: str = field(repr=False)
 
@@ -119,7 +124,7 @@ async def _running(folder: Path, java: Java) -> AsyncIterator[Servers]:
     state = StateFolder.hold(folder)
     try:
         await end_leftovers(state)
-        kafka = KafkaServer(state, java, death_signal=signal.SIGKILL)
+        kafka = KafkaServer(state, java, admission=Admission.EVERYBODY, death_signal=signal.SIGKILL)
         postgres = PostgresServer(state, death_signal=signal.SIGQUIT)
         try:
             await start_together(kafka, postgres)
@@ -128,7 +133,8 @@ async def _running(folder: Path, java: Java) -> AsyncIterator[Servers]:
                 folder=folder,
                 kafka=kafka,
                 postgres=postgres,
-                kafka_bootstrap=agreed.kafka_bootstrap,
+                kafka_bootstrap=agreed.kafka_admin_bootstrap,
+                kafka_guarded=agreed.kafka_bootstrap,
                 database_url=agreed.database_url,
                 admin_url=agreed.admin_url,
             )

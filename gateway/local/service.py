@@ -2,6 +2,7 @@
 
 The caller of `up` lists them; the list is handed to the supervisor as a file. Placeholders in
 arguments and environment are filled in when the service starts: `{kafka_bootstrap}`,
+`{kafka_admin_bootstrap}` (of its super user),
 `{database_url}` (of its owner), `{database_url:ROLE}`, `{port}` (its own), `{port:NAME}` (of
 another one), `{ready_file}`, `{folder}`.
 """
@@ -178,6 +179,7 @@ class ServiceProgram(Program):
         values |= {f"database_url:{role}": agreed.database_url_as(role) for role in Role}
         values |= {
             "kafka_bootstrap": agreed.kafka_bootstrap,
+            "kafka_admin_bootstrap": agreed.kafka_admin_bootstrap,
             "database_url": agreed.database_url,
             "ready_file": str(self._ready_file),
             "folder": str(self._state.folder),

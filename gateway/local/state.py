@@ -72,6 +72,8 @@ class State(BaseModel):
     cluster_id: str
     admin_password: str = Field(repr=False)
     password: str = Field(repr=False)
+    # An installation that knew no logins yet is given one by whoever holds it next.
+    kafka_password: str = Field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     # By role; one that is made by a newer version is added by whoever holds the folder next.
     database_passwords: dict[str, str] = Field(default_factory=_database_passwords, repr=False)
     ports: dict[str, int]
@@ -87,8 +89,13 @@ class State(BaseModel):
 
     @property
     def kafka_bootstrap(self) -> str:
-        """Where clients of Kafka connect."""
+        """Where the components connect to Kafka, each with its own login."""
         return f"127.0.0.1:{self.ports['kafka']}"
+
+    @property
+    def kafka_admin_bootstrap(self) -> str:
+        """Where the super user of Kafka connects, to say who else may."""
+        return f"127.0.0.1:{self.ports['kafka-admin']}"
 
     @property
     def database_url(self) -> str:
@@ -110,14 +117,19 @@ class State(BaseModel):
 
 def new_state() -> State:
     """Agree on free ports, random passwords and the identity of a new broker."""
-    kafka, controller, postgres = free_ports(3)
+    kafka, admin, controller, postgres = free_ports(4)
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     return State(
         # The tools of Kafka take an argument that begins with a dash for an option.
         cluster_id=cluster_id.replace("-", "0", 1) if cluster_id.startswith("-") else cluster_id,
         admin_password=secrets.token_urlsafe(24),
         password=secrets.token_urlsafe(24),
-        ports={"kafka": kafka, "kafka-controller": controller, "postgres": postgres},
+        ports={
+            "kafka": kafka,
+            "kafka-admin": admin,
+            "kafka-controller": controller,
+            "postgres": postgres,
+        },
     )
 
 
@@ -206,7 +218,11 @@ class StateFolder:
         """Take over a lock that is held already (see `hold`)."""
         self.folder = folder
         self.lock_descriptor = lock_descriptor
-        self.state = read_state(folder) or new_state()
+        state = read_state(folder) or new_state()
+        if "kafka-admin" not in state.ports:
+            (port,) = free_ports(1)
+            state = state.model_copy(update={"ports": {**state.ports, "kafka-admin": port}})
+        self.state = state
         self._write()
 
     @classmethod

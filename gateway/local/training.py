@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gateway.local import limits
 from gateway.local.java import Java
-from gateway.local.kafka import KafkaServer
+from gateway.local.kafka import Admission, KafkaServer
 from gateway.local.processes import Command, run_once
 from gateway.local.progress import Progress, Report, silent
 from gateway.local.state import StateFolder, lock
@@ -48,13 +48,18 @@ async def _train_in(folder: Path, java: Java, report: Report) -> None:
     recording, output = folder / "recording", folder / "kafka.aot"
     state = StateFolder.hold(folder)
     try:
-        kafka = KafkaServer(state, java.to_record(recording), death_signal=signal.SIGKILL)
+        kafka = KafkaServer(
+            state,
+            java.to_record(recording),
+            admission=Admission.EVERYBODY,
+            death_signal=signal.SIGKILL,
+        )
         report(Progress(STEP, 0, 3, "start"))
         try:
             await kafka.start()
             await kafka.wait_ready()
             report(Progress(STEP, 1, 3, "use"))
-            await _use(state.state.kafka_bootstrap)
+            await _use(state.state.kafka_admin_bootstrap)
         finally:
             await kafka.stop()
     finally:

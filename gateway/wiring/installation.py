@@ -7,6 +7,7 @@ may begin reading late begins at a point whose epoch is known. Called by the pro
 import asyncio
 import logging
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 import asyncpg
@@ -15,7 +16,10 @@ from gateway.settings import Settings
 from ledger.core.catalogue import Catalogue
 from ledger.core.errors import LedgerError
 from ledger.core.records import Genesis
+from ledger.log.fold import Begin, PartitionFold
+from ledger.log.follow import genesis_of
 from ledger.log.kafka import KafkaLog
+from ledger.log.principals import Principal
 from ledger.log.topics import Topic
 from projections.queries import Queries
 from projections.views import OffsetView
@@ -39,12 +43,32 @@ class UnknownProviderError(LedgerError):
     """The settings name a provider for which there is no adapter."""
 
 
+_PRINCIPALS: Final = MappingProxyType(
+    {
+        "processor": Principal.PROCESSOR,
+        "executor": Principal.EXECUTOR,
+        "inquirer": Principal.INQUIRER,
+        "reconciler": Principal.RECONCILER,
+        "projector": Principal.PROJECTOR,
+        "gateway": Principal.GATEWAY_INTENTS,
+        "gateway-webhooks": Principal.GATEWAY_WEBHOOKS,
+        "setup": Principal.OPERATOR,
+        "operator": Principal.OPERATOR,
+    }
+)
+
+
 def open_log(settings: Settings, process: str) -> KafkaLog:
-    """The installation's log, under the name of the process that uses it. Opens no connection."""
+    """The installation's log, under the name of the process that uses it and as its principal.
+
+    Opens no connection. Who is none of the processes reads, as the auditor; commands that write
+    call themselves "operator". Raises NoLoginError.
+    """
     return KafkaLog(
         settings.kafka_bootstrap,
         prefix=settings.topic_prefix,
         client_id=f"actionledger-{process}",
+        access=settings.kafka.access(_PRINCIPALS.get(process, Principal.AUDITOR)),
         group_session_ms=settings.group_session_ms,
     )
 
@@ -56,10 +80,8 @@ async def open_pool(settings: Settings) -> asyncpg.Pool:
     )
 
 
-async def begin_at(
-    log: KafkaLog, pool: asyncpg.Pool, genesis: Genesis
-) -> dict[int, tuple[int, int]]:
-    """By partition the ledger offset up to which the tables are, and the epoch there.
+async def begin_at(log: KafkaLog, pool: asyncpg.Pool, genesis: Genesis) -> dict[int, Begin]:
+    """By partition the ledger offset up to which the tables are, and what is known there.
 
     Empty where the database does not answer, or has nothing yet: then the ledger is read from its
     beginning. Raises ForeignDatabaseError.
@@ -73,7 +95,26 @@ async def begin_at(
     known = {part: view for part, view in offsets.items() if view.generation is not None}
     if known:
         await _require_same_log(log, genesis, known)
-    return {part: (view.next_offset, view.epoch) for part, view in known.items()}
+    return {part: view.begin for part, view in known.items()}
+
+
+async def folds_at(settings: Settings, log: KafkaLog) -> dict[int, PartitionFold]:
+    """Where a command begins to read each partition: where the tables are, or at the beginning
+    while the database is away or was filled from another log.
+    """
+    genesis = await genesis_of(log)
+    folds = {part: PartitionFold(part) for part in range(genesis.partitions)}
+    try:
+        async with asyncio.timeout(BEGIN_SECONDS_MAX), await open_pool(settings) as pool:
+            offsets = await Queries(pool).offsets()
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as away:
+        logger.warning("begins_at_zero", extra={"reason": repr(away)})
+        return folds
+    for part, view in offsets.items():
+        if part in folds and view.generation == genesis.generation:
+            folds[part].begin(view.begin)
+            folds[part].positions = dict(view.positions)
+    return folds
 
 
 async def _require_same_log(

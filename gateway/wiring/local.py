@@ -14,11 +14,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from gateway.credentials import new_credentials
 from gateway.keys import Role, create_key
+from gateway.local.kafka import SUPER_USER
 from gateway.local.service import ExitsCleanly, FileAppears, Ready, Service
 from gateway.local.state import State, make_folder, write_private
 from gateway.wiring.names import Process
-from gateway.wiring.places import KEY_FILE, KEYS_FILE, PROVIDER_FOLDER, SECRETS_FILE
+from gateway.wiring.places import (
+    CREDENTIALS_FILE,
+    KAFKA_ADMIN_FILE,
+    KEY_FILE,
+    KEYS_FILE,
+    PROVIDER_FOLDER,
+    SECRETS_FILE,
+)
 from projections import roles
 
 TENANT: Final = "acme"
@@ -27,6 +36,7 @@ ACCOUNT: Final = "main"
 """The provider's account that the shipped catalogue names."""
 
 PARTITIONS: Final = 6
+TOPIC_PREFIX: Final = "actionledger."
 SECRET_BYTES: Final = 24
 
 _FOLLOWERS: Final = (
@@ -50,8 +60,18 @@ _DATABASE_ROLES: Final = {
 
 
 def local_services() -> tuple[Service, ...]:
-    """Set-up first, then everything side by side."""
+    """The steps in their order, then everything side by side."""
     return (
+        _service(
+            Process.PERMISSIONS,
+            ExitsCleanly(),
+            env={
+                "KAFKA": "{kafka_admin_bootstrap}",
+                "KAFKA_SASL_MECHANISM": "PLAIN",
+                "KAFKA_USERNAME": SUPER_USER,
+                "KAFKA_PASSWORD_FILE": f"{{folder}}/{KAFKA_ADMIN_FILE}",
+            },
+        ),
         _service(Process.SETUP, ExitsCleanly(), env={"DATABASE": "{database_url}"}),
         _service(
             Process.SIMULATED_PROVIDER,
@@ -85,6 +105,8 @@ def _service(
 def _settings() -> dict[str, str]:
     return {
         "KAFKA": "{kafka_bootstrap}",
+        "KAFKA_SECURITY": "sasl_plaintext",
+        "KAFKA_CREDENTIALS_FILE": f"{{folder}}/{CREDENTIALS_FILE}",
         "PARTITIONS": str(PARTITIONS),
         "STATE": "{folder}",
         "PROVIDER_URLS": "simulated=http://127.0.0.1:{port:simulated-provider}",
@@ -94,11 +116,15 @@ def _settings() -> dict[str, str]:
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make the secrets of a new installation: of webhooks, and a key for the tenant. Idempotent.
+    """Make the secrets of a new installation: of webhooks, of every component at Kafka, and a key
+    for the tenant. Idempotent.
 
     Raises FolderNotWritableError, KeyFileError.
     """
     make_folder(folder, 0o711 if os.geteuid() == 0 else 0o700)
+    credentials = folder / CREDENTIALS_FILE
+    if not credentials.exists():
+        write_private(credentials, new_credentials(TOPIC_PREFIX))
     webhooks = folder / SECRETS_FILE
     if not webhooks.exists():
         secret = b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
@@ -111,7 +137,7 @@ def prepare_folder(folder: Path) -> None:
 def forget_folder(folder: Path) -> None:
     """Delete what `prepare_folder` and the provider made: a reset begins a new world."""
     shutil.rmtree(folder / PROVIDER_FOLDER, ignore_errors=True)
-    for name in (KEYS_FILE, KEY_FILE, SECRETS_FILE):
+    for name in (CREDENTIALS_FILE, KEYS_FILE, KEY_FILE, SECRETS_FILE):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -128,6 +154,9 @@ def local_environment(
         "PARTITIONS": str(PARTITIONS),
         "STATE": str(folder),
     }
+    if (folder / CREDENTIALS_FILE).exists():
+        found["KAFKA_SECURITY"] = "sasl_plaintext"
+        found["KAFKA_CREDENTIALS_FILE"] = str(folder / CREDENTIALS_FILE)
     if (port := state.ports.get(Process.GATEWAY)) is not None:
         found["URL"] = f"http://127.0.0.1:{port}"
     if (port := state.ports.get(Process.SIMULATED_PROVIDER)) is not None:

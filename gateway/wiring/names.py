@@ -4,8 +4,9 @@ from enum import StrEnum
 
 
 class Process(StrEnum):
-    """Every process of an installation. `setup` is a step: it ends when its work is done."""
+    """Every process of an installation. The first two are steps, which end with their work."""
 
+    PERMISSIONS = "permissions"
     SETUP = "setup"
     PROCESSOR = "processor"
     EXECUTOR = "executor"

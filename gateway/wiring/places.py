@@ -8,6 +8,12 @@ KEYS_FILE: Final = "api_keys.toml"
 KEY_FILE: Final = "api_key"
 """The local tenant's own key, for the command line."""
 
+CREDENTIALS_FILE: Final = "kafka_credentials.toml"
+"""The login of every component at the local Kafka."""
+
+KAFKA_ADMIN_FILE: Final = "kafka/admin_password"
+"""The super user's; the broker's own folder."""
+
 SECRETS_FILE: Final = "webhook_secrets.toml"
 PROVIDER_FOLDER: Final = "provider"
 """The simulated provider's book, and what else it keeps."""

@@ -25,6 +25,7 @@ async def run(settings: Settings, life: Life) -> None:
     app_settings = AppSettings(
         settings.kafka_bootstrap,
         f"{settings.topic_prefix}{GROUP}",
+        access=log.access,
         session_timeout_ms=log.group_session_ms,
         heartbeat_ms=log.group_heartbeat_ms,
     )

@@ -16,12 +16,12 @@ from aiokafka.errors import KafkaError
 
 from ledger.core.errors import LedgerError
 from ledger.core.records import Genesis
+from ledger.log import clients
 from ledger.log.envelope import CONTENT_TYPE, MARK_EPOCH, MARKS, encode, read_input, read_ledger
 from ledger.log.kafka import KafkaLog
 from ledger.log.port import Appender, Outgoing, Record
 from ledger.log.reading import Place, read_up_to
 from ledger.log.topics import WITH_GENESIS, Topic, TopicSpec, specs
-from ledger.log.trouble import LogUnreachableError
 
 _HOLD_FACTS = WITH_GENESIS | {Topic.WEBHOOKS, Topic.CONFIG, Topic.QUARANTINE}
 _TOPIC_EXISTS = 36
@@ -315,13 +315,10 @@ async def read_genesis(log: KafkaLog, topic: str, partition: int) -> Genesis:
 
 
 async def _admin(log: KafkaLog) -> AIOKafkaAdminClient:
-    admin = AIOKafkaAdminClient(bootstrap_servers=log.bootstrap, client_id=log.client_id)
+    admin = AIOKafkaAdminClient(**log.client_options)
     try:
         await admin.start()
     except KafkaError as failure:
         await admin.close()
-        raise LogUnreachableError(
-            f"No Kafka broker answers at {log.bootstrap}.",
-            hint="Start it, or point ACTIONLEDGER_KAFKA at one.",
-        ) from failure
+        raise await clients.not_started(failure, log.client_options) from failure
     return admin

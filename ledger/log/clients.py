@@ -7,15 +7,24 @@ records back once its fetching task has died; what is private to it is touched h
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.errors import KafkaError, ProducerClosed
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    KafkaError,
+    ProducerClosed,
+    TopicAuthorizationFailedError,
+)
 
-from ledger.log.trouble import LogUnreachableError
+from ledger.core.errors import LedgerError
+from ledger.log.login import refusal
+from ledger.log.trouble import LogRefusedError, LogUnreachableError
 
 START_DEADLINE_SECONDS = 30.0
 CLOSE_DEADLINE_SECONDS = 5.0
+_NO_RIGHTS: Final = (ClusterAuthorizationFailedError, TopicAuthorizationFailedError)
 _CUT_TRIES_MAX = 8
 _CUT_SECONDS = 0.1
 _TASKS_OF_CONSUMERS: Final = (
@@ -29,11 +38,14 @@ _TASKS_OF_CONSUMERS: Final = (
 
 async def start(
     client: AIOKafkaProducer | AIOKafkaConsumer,
-    bootstrap: str,
+    options: Mapping[str, Any],
     *,
     deadline_seconds: float = START_DEADLINE_SECONDS,
 ) -> None:
-    """Start a client; one that does not start is ended. Raises LogUnreachableError."""
+    """Start a client that was made with these options; one that does not start is ended.
+
+    Raises LogUnreachableError, LogRefusedError.
+    """
     try:
         async with asyncio.timeout(deadline_seconds):
             await client.start()
@@ -41,10 +53,24 @@ async def start(
         await end(client)
         if not isinstance(failure, KafkaError | TimeoutError):
             raise
-        raise LogUnreachableError(
-            f"No Kafka broker answers at {bootstrap} ({failure!r}).",
-            hint="Start it, or point ACTIONLEDGER_KAFKA at one that runs.",
-        ) from failure
+        raise await not_started(failure, options) from failure
+
+
+async def not_started(failure: BaseException, given: Mapping[str, Any]) -> LedgerError:
+    """What to tell of a start that failed: the client itself never says why."""
+    options = dict(given)
+    bootstrap = options.pop("bootstrap_servers")
+    if isinstance(failure, _NO_RIGHTS):
+        return LogRefusedError(
+            f"The broker lets {options.get('sasl_plain_username')} in, and do nothing "
+            f"({type(failure).__name__}).",
+            hint="`actionledger acl check` names the rights that are missing.",
+        )
+    trouble = await refusal(bootstrap, options)
+    return trouble or LogUnreachableError(
+        f"No Kafka broker answered at {bootstrap} ({failure!r}); one does now.",
+        hint="This process can be started again.",
+    )
 
 
 async def end(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:

@@ -9,6 +9,7 @@ never from group offsets. `getmany` is never cancelled: cancelling it leaks its 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -17,6 +18,7 @@ from aiokafka.structs import ConsumerRecord, RecordMetadata
 
 from ledger.core.limits import BATCH_BYTES_MAX, GROUP_SESSION_MS_DEFAULT, RECORD_BYTES_MAX
 from ledger.log import clients
+from ledger.log.access import OPEN, KafkaAccess
 from ledger.log.port import Appended, AppendUnknownError, Outgoing, Record
 from ledger.log.topics import Topic
 from ledger.log.trouble import LogUnreachableError, TruncatedLogError, trouble_of
@@ -248,22 +250,32 @@ class KafkaLog:
         *,
         prefix: str = "actionledger.",
         client_id: str = "actionledger",
+        access: KafkaAccess = OPEN,
         group_session_ms: int = GROUP_SESSION_MS_DEFAULT,
     ) -> None:
         """`group_session_ms`: after so long without a word from a member of one of our groups the
-        broker gives its partitions to others.
+        broker gives its partitions to others. `access` says as whom the broker is asked.
         """
         self.bootstrap = bootstrap
         self.prefix = prefix
         self.client_id = client_id
+        self.access = access
         self.group_session_ms = group_session_ms
         self.group_heartbeat_ms = group_session_ms // HEARTBEATS_IN_A_SESSION
 
+    @cached_property
+    def client_options(self) -> dict[str, Any]:
+        """What every client of this log is made with. Raises CertificateError."""
+        return {
+            "bootstrap_servers": self.bootstrap,
+            "client_id": self.client_id,
+            **self.access.options(),
+        }
+
     async def appender(self) -> KafkaAppender:
-        """A started producer of its own. Raises LogUnreachableError."""
+        """A started producer of its own. Raises LogUnreachableError, LogRefusedError."""
         producer = AIOKafkaProducer(
-            bootstrap_servers=self.bootstrap,
-            client_id=self.client_id,
+            **self.client_options,
             acks="all",
             enable_idempotence=True,
             linger_ms=0,
@@ -271,7 +283,7 @@ class KafkaLog:
             max_request_size=4 * RECORD_BYTES_MAX,
             request_timeout_ms=10_000,
         )
-        await clients.start(producer, self.bootstrap)
+        await clients.start(producer, self.client_options)
         return KafkaAppender(producer, self.prefix)
 
     async def reader(
@@ -281,11 +293,10 @@ class KafkaLog:
         fetch_bytes: int = FETCH_BYTES_MAX,
     ) -> KafkaReader:
         """A reader of the given partitions, each from its offset or from an end; with none it only
-        tells where partitions end. Raises LogUnreachableError.
+        tells where partitions end. Raises LogUnreachableError, LogRefusedError.
         """
         consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.bootstrap,
-            client_id=self.client_id,
+            **self.client_options,
             enable_auto_commit=False,
             auto_offset_reset="none",
             fetch_max_wait_ms=500,
@@ -293,7 +304,7 @@ class KafkaLog:
             max_partition_fetch_bytes=fetch_bytes,
             request_timeout_ms=10_000,
         )
-        await clients.start(consumer, self.bootstrap)
+        await clients.start(consumer, self.client_options)
         reader = KafkaReader(consumer, self.prefix)
         try:
             await reader.begin(places)

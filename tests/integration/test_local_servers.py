@@ -18,10 +18,18 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from gateway import local
 from gateway.local.control import down, reset, status, up
 from gateway.local.errors import PortTakenError
+from gateway.local.kafka import SUPER_USER
 from gateway.local.processes import Identity, identify, is_running
 from gateway.local.servers import end_leftovers, temporary_folder
 from gateway.local.service import ExitsCleanly, HttpOk, Service
-from gateway.local.state import Phase, ProcessRecord, StateFolder, default_cache_folder
+from gateway.local.state import (
+    Phase,
+    ProcessRecord,
+    StateFolder,
+    default_cache_folder,
+    read_state,
+)
+from ledger.log.access import OPEN, KafkaAccess, Mechanism, Protocol
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -37,9 +45,9 @@ async def until(condition: Callable[[], bool], seconds_max: float = 10) -> None:
             await asyncio.sleep(LOOK_SECONDS)
 
 
-async def create_topic(bootstrap: str, name: str) -> None:
+async def create_topic(bootstrap: str, name: str, access: KafkaAccess = OPEN) -> None:
     """Make a topic of one partition."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, **access.options())
     await admin.start()
     try:
         answer = await admin.create_topics([NewTopic(name, 1, 1)])
@@ -48,9 +56,12 @@ async def create_topic(bootstrap: str, name: str) -> None:
         await admin.close()
 
 
-async def append(bootstrap: str, topic: str, *values: bytes) -> list[int]:
+async def append(
+    bootstrap: str, topic: str, *values: bytes, access: KafkaAccess = OPEN
+) -> list[int]:
     """Append durably and return the offsets."""
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True, acks="all")
+    options = {"bootstrap_servers": bootstrap, **access.options()}
+    producer = AIOKafkaProducer(enable_idempotence=True, acks="all", **options)
     await producer.start()
     try:
         return [(await producer.send_and_wait(topic, value)).offset for value in values]
@@ -58,10 +69,12 @@ async def append(bootstrap: str, topic: str, *values: bytes) -> list[int]:
         await producer.stop()
 
 
-async def read_all(bootstrap: str, topic: str) -> list[tuple[int, bytes]]:
+async def read_all(
+    bootstrap: str, topic: str, access: KafkaAccess = OPEN
+) -> list[tuple[int, bytes]]:
     """Read a partition from its start to its end."""
     partition = TopicPartition(topic, 0)
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap)
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, **access.options())
     await consumer.start()
     try:
         consumer.assign([partition])
@@ -234,8 +247,9 @@ async def test_up_keeps_everything_running_and_down_keeps_the_data() -> None:
     with temporary_folder() as folder:
         try:
             running = await up(folder, cache, services)
-            await create_topic(running.kafka_bootstrap, "kept")
-            await append(running.kafka_bootstrap, "kept", b"value")
+            kafka, access = super_user(folder)
+            await create_topic(kafka, "kept", access)
+            await append(kafka, "kept", b"value", access=access)
             before = pids(folder)
 
             os.kill(before["web"], signal.SIGKILL)
@@ -248,7 +262,7 @@ async def test_up_keeps_everything_running_and_down_keeps_the_data() -> None:
             assert await up(folder, cache, services) == running
             assert not any(is_running(each) for each in left if each is not None)
             assert await up(folder, cache, services) == running  # and again changes nothing
-            assert await read_all(running.kafka_bootstrap, "kept") == [(0, b"value")]
+            assert await read_all(kafka, "kept", access) == [(0, b"value")]
         finally:
             assert await down(folder)
         assert pids(folder) == {}
@@ -257,6 +271,14 @@ async def test_up_keeps_everything_running_and_down_keeps_the_data() -> None:
         assert (folder / "kafka").exists()
         assert await reset(folder, lambda question: str(folder) in question)
         assert [path.name for path in folder.iterdir()] == ["lock"]
+
+
+def super_user(folder: Path) -> tuple[str, KafkaAccess]:
+    """Where the one connects who may do everything at the Kafka that `up` runs, and how."""
+    state = read_state(folder)
+    assert state is not None
+    access = KafkaAccess(Protocol.SASL_PLAINTEXT, Mechanism.PLAIN, SUPER_USER, state.kafka_password)
+    return state.kafka_admin_bootstrap, access
 
 
 def pids(folder: Path) -> dict[str, int]:

@@ -19,7 +19,14 @@ from gateway.local.state import new_state, write_private
 from gateway.settings import Settings
 from gateway.wiring.local import forget_folder, local_environment, local_services, prepare_folder
 from gateway.wiring.names import Process
-from gateway.wiring.places import KEY_FILE, KEYS_FILE, SECRETS_FILE
+from gateway.wiring.places import (
+    CREDENTIALS_FILE,
+    KAFKA_ADMIN_FILE,
+    KEY_FILE,
+    KEYS_FILE,
+    SECRETS_FILE,
+)
+from ledger.log.principals import Principal
 from projections import roles
 
 LIVE = """
@@ -96,12 +103,15 @@ def test_every_service_is_a_process_with_settings(tmp_path: Path) -> None:
     values = {f"port:{name}": str(port) for name, port in ports.items()}
     values |= {
         "kafka_bootstrap": "127.0.0.1:9092",
+        "kafka_admin_bootstrap": "127.0.0.1:9093",
         "database_url": "postgresql://127.0.0.1/actionledger",
         **{f"database_url:{role}": f"postgresql://{role}@127.0.0.1/d" for role in roles.Role},
         "ready_file": str(tmp_path / "ready"),
         "folder": str(tmp_path),
         "port": "8788",
     }
+    (tmp_path / KAFKA_ADMIN_FILE).parent.mkdir()
+    (tmp_path / KAFKA_ADMIN_FILE).write_text("of-the-super-user")  # the broker writes it
     services = local_services()
     assert {service.name for service in services} == set(Process)
     assert services[0].is_step
@@ -111,13 +121,14 @@ def test_every_service_is_a_process_with_settings(tmp_path: Path) -> None:
         assert found.heartbeat == tmp_path / "ready"
         is_owner = environment.get("ACTIONLEDGER_DATABASE") == values["database_url"]
         assert is_owner == (service.name == Process.SETUP)
+        assert found.kafka.access(Principal.EXECUTOR).username == "actionledger.executor"
         assert found.provider_urls == {"simulated": "http://127.0.0.1:8790"}
 
 
 def test_secrets_are_made_once_and_private(tmp_path: Path) -> None:
     """A second start finds the same key and secret; nobody else can read them; a reset forgets."""
     prepare_folder(tmp_path)
-    names = (KEY_FILE, KEYS_FILE, SECRETS_FILE)
+    names = (KEY_FILE, KEYS_FILE, SECRETS_FILE, CREDENTIALS_FILE)
     before = {name: (tmp_path / name).read_text() for name in names}
     prepare_folder(tmp_path)
     assert {name: (tmp_path / name).read_text() for name in names} == before
