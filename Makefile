@@ -8,6 +8,7 @@ SHELL := /bin/sh
 BIN := .venv/bin
 SEED ?=
 AT ?=
+SECONDS ?= 600
 
 .PHONY: help
 help: ## list what can be made
@@ -65,6 +66,11 @@ sim: .venv ## 200,000 simulated histories; make sim SEED=N repeats one and tells
 .PHONY: crash
 crash: .venv ## kill and freeze real processes at every named point; make crash AT=POINT for one
 	@$(BIN)/python -m tests.crash $(if $(SEED),--seed $(SEED)) $(if $(AT),--at $(AT))
+
+.PHONY: soak
+soak: .venv ## ten minutes of traffic while everything is struck at random; SEED=N, SECONDS=N
+	@$(BIN)/python -m tests.crash.soak $(if $(SEED),--seed $(SEED)) --seconds $(SECONDS) \
+	    --report docs/evidence/soak-$$(date -u +%F).md
 
 .PHONY: bench
 bench: .venv ## measure the real processes, one table

@@ -102,11 +102,15 @@ def _seen(run: Run, folded: Folded) -> dict[str, str]:
         for action in folded.actions.values()
         for told in action.told("review.opened")
     )
+    unknowns = Counter(
+        action.status for action in folded.actions.values() if action.told("attempt.unresolved")
+    )
     aside = sum(len(run.records("quarantine", number)) for number in folded.partitions)
     matched = Counter(row["classification"] for row in run.tables.get("webhooks", ()))
     return {
         "actions": f"{len(folded.actions)}: {_told(statuses)}",
         "facts": _told(facts),
+        "unknowns": f"{sum(unknowns.values())} actions were unknown once: {_told(unknowns)}",
         "reviews": _told(reviews),
         "decisions": f"{len(folded.decisions)}, {void} void records, epochs {epochs}",
         "quarantine": f"{aside} records",

@@ -23,13 +23,17 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import psutil
 
+from gateway.credentials import KafkaLogins, new_credentials, read_credentials
 from gateway.keys import Role, create_key
 from gateway.local.ports import free_ports
 from gateway.local.processes import Child, Command
+from gateway.local.state import write_private
 from gateway.wiring.places import SECRETS_FILE
 from gateway.wiring.publishing import publish_catalogue
+from ledger.log.access import OPEN
 from ledger.log.admin import apply_topics
 from ledger.log.kafka import KafkaLog
+from ledger.log.permissions import Permissions
 from projections.migrate import migrate
 from reconciler.providers.simulated.api import API_KEY_PREFIX
 from tests.crash.gathering import Sources
@@ -234,6 +238,15 @@ class Machine:
         self.supervised[name] = Supervised(name, process, self.folder, env)
         await self.start(name)
 
+    async def end_twin(self, process: str) -> None:
+        """Kill the second member of a kind, for good."""
+        name = twin_of(process)
+        (task,) = [task for task in self.tasks if task.get_name() == name]
+        self.tasks.remove(task)
+        del self.supervised[name]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
     async def pause(self, name: str, seconds: float) -> None:
         """Stop a process from outside for a while."""
         one = self.supervised[name]
@@ -292,8 +305,14 @@ class Machine:
 
 
 @contextlib.asynccontextmanager
-async def machine(kafka: str, admin_url: str, folder: Path) -> AsyncIterator[Machine]:
-    """An installation with nothing started; everything that was started is killed at the end."""
+async def machine(
+    kafka: str, admin_url: str, folder: Path, *, guarded: str | None = None
+) -> AsyncIterator[Machine]:
+    """An installation with nothing started; everything that was started is killed at the end.
+
+    With `guarded`, a listener of the same broker that asks for a login, every process is let in
+    there as its own principal, and may do what is declared of it.
+    """
     prefix = f"c{secrets.token_hex(4)}.actionledger."
     log = KafkaLog(kafka, prefix=prefix)
     database_url = await _database(admin_url)
@@ -303,7 +322,7 @@ async def machine(kafka: str, admin_url: str, folder: Path) -> AsyncIterator[Mac
     url, provider_url = (f"http://127.0.0.1:{port}" for port in (gateway_port, provider_port))
     (folder / "clients.jsonl").touch()
     env = {
-        "KAFKA": kafka,
+        **(await _kafka(kafka, guarded, prefix, folder)),
         "TOPIC_PREFIX": prefix,
         "DATABASE": database_url,
         "PARTITIONS": str(PARTITIONS),
@@ -356,6 +375,23 @@ def _webhook_secrets(folder: Path) -> Path:
         encoding="utf-8",
     )
     return path
+
+
+async def _kafka(kafka: str, guarded: str | None, prefix: str, folder: Path) -> dict[str, str]:
+    """Where the processes find Kafka, and as whom they log in: each knows all names, as on one
+    machine of one owner.
+    """
+    if guarded is None:
+        return {"KAFKA": kafka}
+    path = folder / "kafka_credentials.toml"
+    write_private(path, new_credentials(prefix))
+    logins = KafkaLogins(by_principal=read_credentials(path))
+    await Permissions(kafka, OPEN, "crash").apply(logins.declared(prefix))
+    return {
+        "KAFKA": guarded,
+        "KAFKA_SECURITY": "sasl_plaintext",
+        "KAFKA_CREDENTIALS_FILE": str(path),
+    }
 
 
 async def _database(admin_url: str) -> str:

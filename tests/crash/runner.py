@@ -27,8 +27,10 @@ from tests.servers import Addresses
 WAVE = 8
 WAVES_MIN = 3
 THAWED_SECONDS = 1.0
-HAVE_TWINS = frozenset(PROCESSES) - {"gateway"}
-"""Agents know one door, so a second one would have nothing to do."""
+SHARE_WORK = frozenset({"processor", "executor", "inquirer", "reconciler"})
+"""Kinds of which a second member takes over what the first had. Agents know one door, so a second
+gateway would have nothing to do; a second projector does everything, so it comes as a replacement.
+"""
 
 SENDS_WHEN_THAWED = ("before_first_byte", Fault.FREEZE)
 """Frozen between its last check and its first byte, a process sends when it is thawed: only the
@@ -47,7 +49,8 @@ def untold(_cell: Cell, _seconds: float) -> None:
 @asynccontextmanager
 async def installation(servers: Servers | Addresses, folder: Path) -> AsyncIterator[Machine]:
     """Run an installation with every process at work."""
-    async with machine(servers.kafka_bootstrap, servers.admin_url, folder) as made:
+    kafka, guarded = servers.kafka_bootstrap, servers.kafka_guarded
+    async with machine(kafka, servers.admin_url, folder, guarded=guarded) as made:
         await made.start(PROVIDER, *PROCESSES)
         yield made
 
@@ -89,7 +92,7 @@ class Campaign:
         before is between two lives: the next is the armed one.
         """
         victim = self._machine.supervised[cell.process]
-        if cell.fault is Fault.FREEZE and cell.process in HAVE_TWINS:
+        if cell.fault is Fault.FREEZE and cell.process in SHARE_WORK:
             await self._machine.start_twin(cell.process)
         victim.crash_at = cell.crash_at
         if victim.is_alive:
@@ -102,10 +105,21 @@ class Campaign:
                 await self._machine.froze_at(cell.process, cell.crash_at)
             provoking.cancel()
         if cell.fault is Fault.FREEZE:
-            await self._machine.hold(FREEZE_SECONDS)
-            victim.signal(signal.SIGCONT)
-            # Time to do what it was about to do, as if it still were what it was.
-            await self._machine.hold(THAWED_SECONDS)
+            async with self._replaced(cell.process):
+                await self._machine.hold(FREEZE_SECONDS)
+                victim.signal(signal.SIGCONT)
+                # Time to do what it was about to do, as if it still were what it was.
+                await self._machine.hold(THAWED_SECONDS)
+
+    @asynccontextmanager
+    async def _replaced(self, process: str) -> AsyncIterator[None]:
+        """Have a projector's work done by another while it is away, and a little longer."""
+        if process != "projector":
+            yield
+            return
+        await self._machine.start_twin(process)
+        yield
+        await self._machine.end_twin(process)
 
     async def _provoke(self, cell: Cell) -> None:
         """Do what takes the process to its point beside traffic, until it is there."""

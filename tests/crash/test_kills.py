@@ -52,7 +52,8 @@ async def test_kills_lose_nothing_and_repeat_nothing(own_servers: Servers, tmp_p
     print(f"seed {seed}: repeat with {SEED_VARIABLE}={seed}")  # noqa: T201 - shown on failure
     wanted = wishes(seed, ACTIONS)
     servers = own_servers
-    async with machine(servers.kafka_bootstrap, servers.admin_url, tmp_path) as running:
+    kafka, guarded = servers.kafka_bootstrap, servers.kafka_guarded
+    async with machine(kafka, servers.admin_url, tmp_path, guarded=guarded) as running:
         await running.start(PROVIDER)
         await script(running.provider_url, wanted)
         await running.start(*PROCESSES)
