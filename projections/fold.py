@@ -18,6 +18,7 @@ from ledger.core.ids import stream_key_of
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.records import Decision
 from ledger.core.state import Action, Attempt, Stream
+from ledger.log.envelope import fact_texts
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from projections.errors import PartitionStoppedError
@@ -58,7 +59,8 @@ class PartitionRead:
     start: PartitionFold
     fold: PartitionFold
     records: Sequence[Record]
-    decisions: Sequence[Decision]
+    decisions: Sequence[tuple[Decision, bytes]]
+    """Each with the bytes that it was read from."""
     stopped: PartitionStoppedError | None = None
 
 
@@ -70,6 +72,8 @@ class Batch:
     folds: dict[int, PartitionFold] = field(default_factory=dict)
     rows: dict[str, list[Row]] = field(default_factory=dict)
     stopped: list[PartitionStoppedError] = field(default_factory=list)
+    settled: list[tuple[str, int]] = field(default_factory=list)
+    """Streams with final actions only, and where they stand: likely never to be touched again."""
     record_count: int = 0
 
     @property
@@ -90,24 +94,25 @@ def read_batch(
 
 def streams_touched(reads: Iterable[PartitionRead]) -> set[str]:
     """Keys of the streams that folding will need."""
-    return {decision.stream for read in reads for decision in read.decisions if decision.facts}
+    return {decision.stream for read in reads for decision, _ in read.decisions if decision.facts}
 
 
 def _read(start: PartitionFold, records: Sequence[Record]) -> PartitionRead:
     fold = replace(start, positions=dict(start.positions))
-    decisions: list[Decision] = []
+    decisions: list[tuple[Decision, bytes]] = []
     for place, record in enumerate(records):
+        value = record.value
         try:
             read = fold.feed(record)
-            if read is not None and _NUL in record.value:
-                invariant(not _holds_nul(from_json(record.value)), "a text holds U+0000")
+            if read is not None and b"\\" in value and _NUL in value:
+                invariant(not _holds_nul(from_json(value)), "a text holds U+0000")
         except BrokenInvariantError as broken:
             # `fold` may stand between two records now: read again what came before.
             before = _read(start, records[:place])
             stopped = PartitionStoppedError(start.partition, record.offset, str(broken))
             return replace(before, stopped=stopped)
         if isinstance(read, Decision):
-            decisions.append(read)
+            decisions.append((read, value))
     return PartitionRead(start, fold, records, decisions)
 
 
@@ -174,10 +179,10 @@ class Folding:
         partition = read.start.partition
         stopped = read.stopped
         changed: dict[str, Held] = {}
-        for decision in read.decisions:
+        for decision, value in read.decisions:
             try:
                 if decision.facts:
-                    self._fold(partition, decision, changed)
+                    self._fold(partition, decision, value, changed)
                 else:
                     self._decisions.append(decision_row(decision, partition))
             except Exception as fault:  # noqa: BLE001 - the record counts: stop here
@@ -201,6 +206,8 @@ class Folding:
         for touched in self._touched.values():
             after, partition = touched.after, touched.partition
             streams.append(stream_row(after, partition, touched.next_offset))
+            if all(action.is_final for action in after.actions):
+                self._batch.settled.append((after.key, touched.next_offset))
             for action, before in _changed(touched.before, after):
                 offset, epoch = touched.places[action.key]
                 actions.append(action_row(action, after.key, partition, offset, epoch))
@@ -211,7 +218,9 @@ class Folding:
     def _rows(self, table: str) -> list[Row]:
         return self._batch.rows.setdefault(table, [])
 
-    def _fold(self, partition: int, decision: Decision, changed: dict[str, Held]) -> None:
+    def _fold(
+        self, partition: int, decision: Decision, value: bytes, changed: dict[str, Held]
+    ) -> None:
         """Fold a decision whole, or raise and leave everything as it was."""
         key = decision.stream
         touched = self._touched.get(key)
@@ -237,7 +246,7 @@ class Folding:
                 _check_identity(stream, fact)
             elif kind == "review.opened":
                 reviews.append(review_row(decision, fact, _of(stream, fact), partition))
-        self._events += event_rows(decision, tenant, partition)
+        self._events += event_rows(decision, fact_texts(value, decision), tenant, partition)
         self._reviews += reviews
         for row in references:
             # The first time counts, in this batch as in the table.

@@ -1,9 +1,16 @@
--- What the projector writes, a batch in one transaction, in this order:
--- `claim`, COPY of new rows and of staged ones, `merge`.
+-- What the projector writes, a batch in one transaction, in this order: `claim`, for each table with
+-- rows COPY into its stage, `merge`. Few statements, because each waits for its answer.
 
 -- name: stage
--- Rows that may be there already are copied here first. Temporary tables are the connection's own
--- and write no WAL; they are emptied by every commit and rollback.
+-- Rows are copied here first: Postgres refuses COPY into a table with row-level security, and some
+-- rows may be there already. Temporary tables are the connection's own and write no WAL; they are
+-- emptied by every commit and rollback.
+create temporary table if not exists stage_action_events
+    (like actionledger.action_events) on commit delete rows;
+create temporary table if not exists stage_decisions
+    (like actionledger.decisions) on commit delete rows;
+create temporary table if not exists stage_review_cases
+    (like actionledger.review_cases) on commit delete rows;
 create temporary table if not exists stage_streams
     (like actionledger.streams) on commit delete rows;
 create temporary table if not exists stage_actions
@@ -36,13 +43,16 @@ select
     adopted_kind,
     adopted_hash,
     adopted_offset,
-    adopted_content
+    adopted_content,
+    holds
 from actionledger.projection_offsets
 where partition = any ($1::integer[])
 
 -- name: claim
 -- Takes the row of each partition and moves it on, if it stands where it was read. A second
--- projector waits here for the first to commit and then finds no row: it is behind.
+-- projector waits here for the first to commit and then finds no row: it is behind. Whoever listens
+-- is told by the commit, if there is one.
+with claimed as (
 update actionledger.projection_offsets as stored
 set
     next_offset     = moved.next_offset,
@@ -57,65 +67,81 @@ set
     adopted_hash    = moved.adopted_hash,
     adopted_offset  = moved.adopted_offset,
     -- The text can be long and changes rarely: it is sent only when it does.
-    adopted_content = coalesce(moved.adopted_content, stored.adopted_content)
+    adopted_content = coalesce(moved.adopted_content, stored.adopted_content),
+    holds           = moved.holds::json
 from unnest(
     $1::integer[], $2::bigint[], $3::bigint[], $4::bigint[], $5::timestamptz[], $6::text[],
     $7::bigint[], $8::text[], $9::bigint[], $10::text[], $11::text[], $12::text[], $13::bigint[],
-    $14::text[]
+    $14::text[], $15::text[]
 ) as moved (
     partition, was_offset, next_offset, epoch, decided_at, positions, void_count, generation,
-    partitions, cluster, adopted_kind, adopted_hash, adopted_offset, adopted_content
+    partitions, cluster, adopted_kind, adopted_hash, adopted_offset, adopted_content, holds
 )
 where stored.partition = moved.partition and stored.next_offset = moved.was_offset
-returning stored.partition
+returning stored.partition, stored.next_offset
+)
+select
+    partition,
+    case when $16 then pg_notify('actionledger_changed', partition || ':' || next_offset) end
+from claimed
 
--- name: merge_streams
-insert into actionledger.streams as stored
-select * from stage_streams
-on conflict (stream_key) do update
-set
-    next_offset  = excluded.next_offset,
-    fold_version = excluded.fold_version,
-    action_keys  = excluded.action_keys,
-    state        = excluded.state
-
--- name: merge_actions
+-- name: merge
+-- Every stage at once. Rows of the first three tables are new, because their offsets are.
+with
+action_events_merged as (
+    insert into actionledger.action_events
+    select * from stage_action_events
+),
+decisions_merged as (
+    insert into actionledger.decisions
+    select * from stage_decisions
+),
+review_cases_merged as (
+    insert into actionledger.review_cases
+    select * from stage_review_cases
+),
+streams_merged as (
+    insert into actionledger.streams as stored
+    select * from stage_streams
+    on conflict (stream_key) do update
+    set
+        next_offset  = excluded.next_offset,
+        fold_version = excluded.fold_version,
+        action_keys  = excluded.action_keys,
+        state        = excluded.state
+),
 -- What an intent says never changes, so only the rest is set. Another key under the same tenant,
 -- action id and operation is not merged: it breaks actions_identity, and the batch with it.
-insert into actionledger.actions as stored
-select * from stage_actions
-on conflict (action_key) do update
-set
-    status             = excluded.status,
-    version            = excluded.version,
-    policy_row         = excluded.policy_row,
-    attempts           = excluded.attempts,
-    holder             = excluded.holder,
-    lease_until        = excluded.lease_until,
-    next_due_at        = excluded.next_due_at,
-    provider_reference = excluded.provider_reference,
-    result             = excluded.result,
-    proof              = excluded.proof,
-    code               = excluded.code,
-    review             = excluded.review,
-    epoch              = excluded.epoch,
-    ledger_offset      = excluded.ledger_offset,
-    updated_at         = excluded.updated_at
-
--- name: merge_attempts
-insert into actionledger.attempts as stored
-select * from stage_attempts
-on conflict (action_key, number) do update
-set
-    status   = excluded.status,
-    code     = excluded.code,
-    ended_at = excluded.ended_at
-
--- name: merge_provider_references
+actions_merged as (
+    insert into actionledger.actions as stored
+    select * from stage_actions
+    on conflict (action_key) do update
+    set
+        status             = excluded.status,
+        version            = excluded.version,
+        policy_row         = excluded.policy_row,
+        attempts           = excluded.attempts,
+        holder             = excluded.holder,
+        lease_until        = excluded.lease_until,
+        next_due_at        = excluded.next_due_at,
+        provider_reference = excluded.provider_reference,
+        result             = excluded.result,
+        proof              = excluded.proof,
+        code               = excluded.code,
+        review             = excluded.review,
+        epoch              = excluded.epoch,
+        ledger_offset      = excluded.ledger_offset,
+        updated_at         = excluded.updated_at
+),
+attempts_merged as (
+    insert into actionledger.attempts as stored
+    select * from stage_attempts
+    on conflict (action_key, number) do update
+    set
+        status   = excluded.status,
+        code     = excluded.code,
+        ended_at = excluded.ended_at
+)
 insert into actionledger.provider_references
 select * from stage_provider_references
 on conflict do nothing
-
--- name: notify
-select pg_notify('actionledger_changed', partition || ':' || next_offset)
-from unnest($1::integer[], $2::bigint[]) as moved (partition, next_offset)

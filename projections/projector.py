@@ -21,18 +21,26 @@ from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from ledger.log.reading import LogReader, ReadableLog
 from projections.errors import DatabaseUnavailableError, MigrationError, PartitionStoppedError
-from projections.fold import Batch, Folding, Held, read_batch, streams_touched
+from projections.fold import (
+    Batch,
+    Folding,
+    Held,
+    PartitionRead,
+    read_batch,
+    streams_touched,
+)
 from projections.limits import (
     BATCH_RECORDS_MAX,
-    CHUNK_RECORDS_MAX,
+    COMMIT_EVERY_MS,
     DATABASE_TRIES_MAX,
     DATABASE_WAIT_MS_MAX,
     DATABASE_WAIT_MS_MIN,
     READ_WAIT_MS,
+    SLICE_RECORDS_MAX,
     STREAMS_HELD_MAX,
 )
 from projections.source import LEDGER, open_ledger
-from projections.statements import LIVE_SCHEMA
+from projections.statements import LIVE_SCHEMA, Connection
 from projections.states import load_streams
 from projections.writer import BatchWriter, WriterAheadError
 
@@ -76,13 +84,32 @@ class _RowRefusedError(Exception):
 
 @dataclass(slots=True)
 class _Session:
-    """One writer, one reader, and what is folded in memory on top of what is committed."""
+    """One writer, one reader, and what is folded in memory on top of what is committed.
+
+    `settled` are streams that nothing is expected of, with where they stood when they were written.
+    """
 
     writer: BatchWriter
+    loader: Connection
     reader: LogReader
     folds: dict[int, PartitionFold]
     held: dict[str, Held] = field(default_factory=dict)
     paused: set[int] = field(default_factory=set)
+    settled: list[tuple[str, int]] = field(default_factory=list)
+
+    def let_go(self) -> None:
+        """Forget settled streams, and of others the oldest beyond what memory is meant to hold.
+
+        Never while a batch is being folded, nor one that stands in a batch not written yet: such a
+        stream is elsewhere than it was written, or among the newest.
+        """
+        for key, next_offset in self.settled:
+            held = self.held.get(key)
+            if held is not None and held.next_offset == next_offset:
+                del self.held[key]
+        self.settled.clear()
+        for key in list(islice(self.held, max(0, len(self.held) - STREAMS_HELD_MAX))):
+            del self.held[key]
 
 
 class Projector:
@@ -101,7 +128,7 @@ class Projector:
         """`cluster` is the id of the Kafka cluster, kept beside the offsets and compared."""
         # Evicting the oldest must never meet a stream of a batch that is not written yet.
         invariant(0 < 4 * batch_records <= STREAMS_HELD_MAX, "batches beyond what memory holds")
-        # One writes while the other loads; with a single one each would wait for the other.
+        # One writes while the other loads.
         invariant(pool.get_max_size() > 1, "a projector needs two connections of its pool")
         self._log = log
         self._pool = pool
@@ -180,14 +207,15 @@ class Projector:
         self, stop: asyncio.Event, ends: Mapping[int, int] | None, progress: Progress | None
     ) -> None:
         """From what is committed on, until stopped, done, or something fails."""
-        async with self._pool.acquire() as connection:
+        async with self._pool.acquire() as loader, self._pool.acquire() as connection:
             try:
                 writer = BatchWriter(connection, self._schema, self._cluster)
                 await writer.prepare()
                 folds = await writer.load(self._at_work())
                 reader = await open_ledger(self._log, folds)
                 try:
-                    await self._follow(_Session(writer, reader, folds), stop, ends, progress)
+                    session = _Session(writer, loader, reader, folds)
+                    await self._follow(session, stop, ends, progress)
                 finally:
                     await reader.close()
             except BaseException:
@@ -203,31 +231,35 @@ class Projector:
         ends: Mapping[int, int] | None,
         progress: Progress | None,
     ) -> None:
-        """Write a batch, and meanwhile read and fold the next, which grows until it is its turn."""
-        folding = Folding(session.held)
+        """Write a batch, and meanwhile read and fold the next.
+
+        Behind the end of the log a batch is as large as may be. At its end the first record after a
+        pause is written at once, and what comes then is gathered for COMMIT_EVERY_MS.
+        """
+        clock = asyncio.get_running_loop().time
+        folding, due_s = Folding(session.held), clock()
         writing: asyncio.Task[None] | None = None
         try:
             self.ready.set()
             while not stop.is_set() and self._goes_on(session, ends):
                 self._beat()
+                wanted = self._limit - folding.record_count
                 records = await session.reader.read(
                     # With something to write, only what has come already is worth taking along.
                     timeout_ms=0 if folding.has_work else READ_WAIT_MS,
-                    records_max=min(self._limit, CHUNK_RECORDS_MAX),
+                    records_max=wanted,
                 )
                 await self._fold(session, folding, _below(records, ends))
-                is_full = folding.record_count >= self._limit
-                if writing is not None:
-                    # Lets the write take its next step, which chunk after chunk would not.
-                    await asyncio.sleep(0)
-                    if records and not is_full and not writing.done():
-                        continue
-                    if folding.has_work or writing.done():
-                        await writing
-                        writing = None
+                if len(records) < wanted and folding.has_work and clock() < due_s:
+                    await asyncio.sleep(due_s - clock())
+                    continue
+                if writing is not None and (folding.has_work or writing.done()):
+                    await writing
+                    writing = None
                 if folding.has_work:
                     batch, folding = folding.seal(), Folding(session.held)
                     writing = asyncio.create_task(self._write(session, batch, progress))
+                    due_s = clock() + COMMIT_EVERY_MS / 1_000
             if writing is not None:
                 await writing
                 writing = None
@@ -256,28 +288,43 @@ class Projector:
             session.reader.pause(LEDGER, partition)
 
     async def _fold(self, session: _Session, folding: Folding, records: list[Record]) -> None:
-        """Add records to the batch in the making, on what is held and what must be loaded."""
+        """Add records to the batch in the making, on what is held and what must be loaded.
+
+        A slice at a time: in between, the batch that is being written may take its next step.
+        """
+        session.let_go()
         records = [record for record in records if record.partition not in session.paused]
         if not records:
             return
         crash_point("records_read")
-        reads = read_batch(session.folds, records)
-        cold = streams_touched(reads) - session.held.keys()
-        if cold:
-            async with self._pool.acquire() as connection:
-                session.held |= await load_streams(connection, cold, schema=self._schema)
-        for read in reads:
-            partition = read.start.partition
-            for key, held in folding.add(read).items():
-                # Out and in again: the order of the dictionary is the order of last use.
-                session.held.pop(key, None)
-                session.held[key] = held
-            session.folds[partition] = folding.fold_of(partition) or session.folds[partition]
-            if partition in folding.stopped_partitions:
-                self._leave(session, partition)
-        # Never one of a batch that is not written: those are the newest, and far fewer.
-        for key in list(islice(session.held, max(0, len(session.held) - STREAMS_HELD_MAX))):
-            del session.held[key]
+        # A record's key is its stream's, so what is cold is known before anything is read: one
+        # query for all, and each slice is read and folded while it is warm.
+        asked = {(record.key or b"").decode("utf-8", "replace") for record in records}
+        await self._load(session, asked)
+        for begin in range(0, len(records), SLICE_RECORDS_MAX):
+            reads = read_batch(session.folds, records[begin : begin + SLICE_RECORDS_MAX])
+            await self._load(session, streams_touched(reads) - asked)
+            for read in reads:
+                self._add(session, folding, read)
+            await asyncio.sleep(0)
+
+    async def _load(self, session: _Session, keys: set[str]) -> None:
+        """Bring the streams among these that have a row and are not held."""
+        # Not by subtraction: that walks through everything that is held.
+        if cold := {key for key in keys if key not in session.held}:
+            session.held |= await load_streams(session.loader, cold, schema=self._schema)
+
+    def _add(self, session: _Session, folding: Folding, read: PartitionRead) -> None:
+        partition = read.start.partition
+        if partition in session.paused:
+            return
+        for key, held in folding.add(read).items():
+            # Out and in again: the order of the dictionary is the order of last use.
+            session.held.pop(key, None)
+            session.held[key] = held
+        session.folds[partition] = folding.fold_of(partition) or session.folds[partition]
+        if partition in folding.stopped_partitions:
+            self._leave(session, partition)
 
     async def _write(self, session: _Session, batch: Batch, progress: Progress | None) -> None:
         try:
@@ -289,6 +336,7 @@ class Projector:
         self.counts.records += batch.record_count
         self.counts.events += batch.event_count
         self.counts.batches += 1
+        session.settled += batch.settled
         self._one_by_one = max(0, self._one_by_one - batch.record_count)
         for stopped in batch.stopped:
             self._stop(stopped)

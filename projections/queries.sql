@@ -46,7 +46,9 @@ select
     void_count,
     generation,
     cluster,
-    adopted_hash
+    adopted_hash,
+    positions,
+    holds
 from actionledger.projection_offsets
 order by partition
 
@@ -90,7 +92,20 @@ select
     ledger_partition,
     ledger_offset,
     (extract(epoch from created_at) * 1000)::bigint as created_at,
-    (extract(epoch from updated_at) * 1000)::bigint as updated_at
+    (extract(epoch from updated_at) * 1000)::bigint as updated_at,
+    (
+        -- The first hold, as the action's own partition has adopted it, that keeps it from starting.
+        select hold
+        from actionledger.projection_offsets as stood,
+            json_array_elements(stood.holds) with ordinality as held (hold, place)
+        where stood.partition = actions.ledger_partition
+          and actions.status in ('proposed', 'ready', 'unknown')
+          and coalesce(hold -> 'scope' ->> 'provider', actions.provider) = actions.provider
+          and coalesce(hold -> 'scope' ->> 'tenant', actions.tenant_id) = actions.tenant_id
+          and coalesce(hold -> 'scope' ->> 'operation', actions.operation) = actions.operation
+        order by place
+        limit 1
+    ) as held
 from actionledger.actions
 where action_key = $2 and ($1::text is null or tenant_id = $1)
 
@@ -100,7 +115,9 @@ select
     type,
     (extract(epoch from decided_at) * 1000)::bigint as decided_at,
     data,
-    event_id,
+    actionledger.event_id(
+        tenant_id, action_key, version, type, cause_topic, cause_partition, cause_offset, ordinal
+    ) as event_id,
     partition,
     ledger_offset,
     ordinal,

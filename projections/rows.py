@@ -5,9 +5,11 @@ Guarantees that a row follows from the log alone; nothing here knows in what bat
 Called by `fold`, for live projection and for rebuilds alike.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from ledger.core.decide.schedule import due_at
@@ -17,7 +19,8 @@ from ledger.core.facts import (
     AttemptSucceeded,
     EvidenceRecorded,
 )
-from ledger.core.ids import ActionKey, event_id
+from ledger.core.holds import Hold, Holds
+from ledger.core.ids import ActionKey
 from ledger.core.records import Cause, Decision
 from ledger.core.snapshot import FOLD_VERSION, dump
 from ledger.core.state import Action, Attempt, Stream
@@ -42,7 +45,7 @@ def _table(name: str, columns: str, key: str) -> Table:
 OFFSETS: Final = _table(
     "projection_offsets",
     "partition next_offset epoch decided_at positions void_count generation partitions cluster "
-    "adopted_kind adopted_hash adopted_offset adopted_content",
+    "adopted_kind adopted_hash adopted_offset adopted_content holds",
     "partition",
 )
 STREAMS: Final = _table(
@@ -62,7 +65,7 @@ ACTIONS: Final = _table(
 EVENTS: Final = _table(
     "action_events",
     "partition ledger_offset ordinal tenant_id action_key version type decided_at cause_topic "
-    "cause_partition cause_offset event_id data",
+    "cause_partition cause_offset data",
     "partition ledger_offset ordinal",
 )
 DECISIONS: Final = _table(
@@ -117,7 +120,21 @@ def offsets_row(fold: PartitionFold, cluster: str | None) -> Row:
         adopted and adopted.content_hash,
         adopted and adopted.offset,
         adopted and adopted.content,
+        holds_text(fold.holds),
     )
+
+
+_HOLDS: Final[TypeAdapter[list[Hold]]] = TypeAdapter(list[Hold])
+
+
+def holds_text(holds: Holds) -> str:
+    """Holds in force, as JSON."""
+    return _HOLDS.dump_json(list(holds), exclude_none=True).decode()
+
+
+def read_holds(text: str) -> Holds:
+    """What `holds_text` wrote."""
+    return tuple(_HOLDS.validate_json(text))
 
 
 def stream_row(stream: Stream, partition: int, next_offset: int) -> Row:
@@ -195,31 +212,27 @@ def attempt_row(action: Action, attempt: Attempt) -> Row:
     )
 
 
-def event_rows(decision: Decision, tenant: str, partition: int) -> list[Row]:
-    """The facts of a decision, each with the bytes that the log has for it."""
+def event_rows(decision: Decision, texts: Sequence[str], tenant: str, partition: int) -> list[Row]:
+    """The facts of a decision, each with the text that the log has for it."""
     at, decided_at, cause = decision.at, decision.decided_at, decision.cause
     topic, part, offset = cause.topic, cause.partition, cause.offset
-    rows: list[Row] = []
-    for ordinal, fact in enumerate(decision.facts):
-        action, version, kind = fact.action, fact.version, fact.type
-        rows.append(
-            (
-                partition,
-                at,
-                ordinal,
-                tenant,
-                action,
-                version,
-                kind,
-                decided_at,
-                topic,
-                part,
-                offset,
-                event_id(tenant, action, version, kind, topic, part, offset, ordinal),
-                fact.__pydantic_serializer__.to_json(fact, exclude_none=True).decode(),
-            )
+    return [
+        (
+            partition,
+            at,
+            ordinal,
+            tenant,
+            fact.action,
+            fact.version,
+            fact.type,
+            decided_at,
+            topic,
+            part,
+            offset,
+            texts[ordinal],
         )
-    return rows
+        for ordinal, fact in enumerate(decision.facts)
+    ]
 
 
 def decision_row(decision: Decision, partition: int) -> Row:
@@ -245,7 +258,7 @@ def decision_row(decision: Decision, partition: int) -> Row:
 
 
 def _answer(decision: Decision) -> tuple[str, str, str | None, str]:
-    """Outcome, reason, action and the whole answer as JSON, without a configuration's text."""
+    """Outcome, reason, action and the whole answer as JSON, without a catalogue's text."""
     if (refused := decision.refused) is not None:
         details = refused.model_dump_json(exclude_none=True)
         return "refused", refused.code.value, refused.action, details
@@ -256,7 +269,8 @@ def _answer(decision: Decision) -> tuple[str, str, str | None, str]:
         details = quarantined.model_dump_json(exclude_none=True)
         return "quarantined", quarantined.reason, None, details
     if (adopted := decision.adopted) is not None:
-        details = adopted.model_dump_json(exclude={"content"})
+        unsaid = {"content"} if adopted.kind == "catalogue" else None
+        details = adopted.model_dump_json(exclude=unsaid)
         return "adopted", adopted.kind, None, details
     return "unchanged", "nothing", None, "{}"
 

@@ -28,14 +28,13 @@ from projections.rows import (
     STREAMS,
     Table,
     offsets_row,
+    read_holds,
 )
 from projections.statements import LIVE_SCHEMA, Connection, statements
 
-_NEW: Final = (EVENTS, DECISIONS, REVIEW_CASES)
-"""Tables whose rows are always new, because the offsets that go with them are."""
-
-_MERGED: Final = (STREAMS, ACTIONS, ATTEMPTS, REFERENCES)
-"""Tables whose rows may be there already."""
+_WRITTEN: Final = (EVENTS, DECISIONS, REVIEW_CASES, STREAMS, ACTIONS, ATTEMPTS, REFERENCES)
+"""Tables of a batch. Rows of the first three are always new, because the offsets that go with them
+are; those of the others may be there already. All are staged: see decision 0012."""
 
 # Postgres counts microseconds from 2000-01-01.
 _EPOCH_US: Final = 946_684_800_000_000
@@ -98,17 +97,9 @@ class BatchWriter:
             # First, so that a second writer of a partition waits before it has copied anything.
             await self._claim(batch)
             crash_point("offsets_claimed")
-            for table in _NEW:
-                await self._copy(batch, table, table.name, self._schema)
-            for table in _MERGED:
-                if await self._copy(batch, table, f"stage_{table.name}", None):
-                    await self._execute(f"merge_{table.name}")
-            if self._wake is Wake.LISTENERS:
-                moved = list(batch.folds.values())
-                await self._execute(
-                    "notify",
-                    [fold.partition for fold in moved],
-                    [fold.next_offset for fold in moved],
+            if sum([await self._copy(batch, table) for table in _WRITTEN]):
+                await self._connection.execute(
+                    self._sql["merge"], timeout=DATABASE_CALL_MS_MAX / 1_000
                 )
             crash_point("rows_written")
 
@@ -128,29 +119,24 @@ class BatchWriter:
             columns[0],
             was,
             *columns[1:],
+            self._wake is Wake.LISTENERS,
             timeout=DATABASE_CALL_MS_MAX / 1_000,
         )
         if len(claimed) != len(rows):
             ahead = set(batch.folds) - {row["partition"] for row in claimed}
             raise WriterAheadError(f"partitions {sorted(ahead)} were moved by another projector")
 
-    async def _copy(self, batch: Batch, table: Table, name: str, schema: str | None) -> int:
+    async def _copy(self, batch: Batch, table: Table) -> int:
         rows = batch.rows.get(table.name)
         if not rows:
             return 0
         await self._connection.copy_records_to_table(
-            name,
+            f"stage_{table.name}",
             records=rows,
             columns=table.columns,
-            schema_name=schema,
             timeout=DATABASE_CALL_MS_MAX / 1_000,
         )
         return len(rows)
-
-    async def _execute(self, statement: str, *arguments: object) -> None:
-        await self._connection.execute(
-            self._sql[statement], *arguments, timeout=DATABASE_CALL_MS_MAX / 1_000
-        )
 
 
 def fold_of(row: asyncpg.Record) -> PartitionFold:
@@ -171,6 +157,7 @@ def fold_of(row: asyncpg.Record) -> PartitionFold:
         next_offset=row["next_offset"],
         decided_at=row["decided_at"],
         adopted=adopted,
+        holds=read_holds(row["holds"]),
         positions=from_json(row["positions"]),
         void_count=row["void_count"],
     )

@@ -15,6 +15,8 @@ from tests.ledgers import LedgerBuilder, MemoryLog
 
 PATIENCE_SECONDS = 30.0
 LOOK_SECONDS = 0.01
+CUT = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.AdminShutdownError, OSError)
+"""What comes of a connection that somebody cut."""
 
 
 @contextlib.asynccontextmanager
@@ -46,16 +48,17 @@ async def digest(pool: asyncpg.Pool, schema: str = "actionledger") -> str:
 async def running(
     log: ReadableLog, pool: asyncpg.Pool, partitions: Iterable[int], *, batch_records: int = 500
 ) -> AsyncIterator[Projector]:
-    """A projector that follows a log for as long as the block runs."""
+    """A projector that follows a log for as long as the block runs; if it ends before, the block
+    fails with what ended it.
+    """
     projector = Projector(log, pool, list(partitions), batch_records=batch_records)
     stop = asyncio.Event()
-    task = asyncio.create_task(projector.run(stop))
-    try:
-        yield projector
-    finally:
-        stop.set()
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await asyncio.gather(task, return_exceptions=True)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(projector.run(stop))
+        try:
+            yield projector
+        finally:
+            stop.set()
 
 
 async def until(condition: Callable[[], object], what: str) -> None:
@@ -69,14 +72,15 @@ async def until(condition: Callable[[], object], what: str) -> None:
 
 
 async def projected_to(pool: asyncpg.Pool, ends: dict[int, int]) -> None:
-    """Wait until the tables stand at the given offsets."""
+    """Wait until the tables stand at the given offsets, over whichever connection lives."""
+    query = "select partition, next_offset from actionledger.projection_offsets"
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
-            rows = await pool.fetch(
-                "select partition, next_offset from actionledger.projection_offsets"
-            )
-            if {row["partition"]: row["next_offset"] for row in rows} == ends:
-                return
+            # A pool lends a connection that was cut until it has heard of it.
+            with contextlib.suppress(*CUT):
+                rows = await pool.fetch(query)
+                if {row["partition"]: row["next_offset"] for row in rows} == ends:
+                    return
             await asyncio.sleep(LOOK_SECONDS)
 
 

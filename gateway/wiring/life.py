@@ -1,9 +1,9 @@
 """How every process lives: one loop, a heartbeat, a graceful stop with a deadline, an honest end.
 
 Guarantees that SIGTERM and SIGINT stop the work and that the process is gone at the deadline even
-where something hangs; that a failure is one log line and exit code 1, so that whoever supervises it
-starts another; and that the heartbeat file is touched only while the main loop moves. Called by
-`gateway.wiring.processes`.
+where something hangs; that a failure is one log line and an exit code that says whose it is, so
+that whoever supervises it starts another; and that the heartbeat file is touched only while the
+main loop moves. Called by `gateway.wiring.processes`.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
+import asyncpg
 import uvloop
 
 from ledger.core.errors import LedgerError
@@ -33,12 +34,23 @@ TEARDOWN_MS_MAX: Final = 5_000
 BEAT_SECONDS: Final = 1.0
 """The heartbeat file is touched at most this often; it counts as still after 15 s."""
 
-GARBAGE_THRESHOLDS: Final = (50_000, 50, 50)
-"""Objects made, and collections of a younger age, before each age is searched for cycles."""
+GARBAGE_THRESHOLDS: Final = (200_000, 50, 50)
+"""Objects made and not let go, and collections of a younger age, before each age is searched for
+cycles. More than a batch of any process holds at a time: its end frees it without a search."""
 
 EXIT_FAILED: Final = 1
+"""A fault of ours: started again as it is, it would very likely end so again."""
+
+EXIT_TROUBLE: Final = 75
+"""The surroundings are in trouble (EX_TEMPFAIL of sysexits.h): started again later it may well run,
+however long that takes.
+"""
+
 EXIT_STUCK: Final = 70
 """It had to be ended at a deadline (EX_SOFTWARE of sysexits.h)."""
+
+_SURROUNDINGS: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+"""What servers that are away or refuse lead to, where nobody has put it into our words."""
 
 Work = Callable[["Life"], Awaitable[None]]
 
@@ -94,21 +106,25 @@ async def _lived(name: str, work: Work, heartbeat: Path | None) -> int:
     try:
         await work(life)
     except Exception as failure:  # noqa: BLE001 - whatever it is, the process ends of it
-        _tell(name, failure)
-        end_after(TEARDOWN_MS_MAX, name, EXIT_FAILED)
-        return EXIT_FAILED
+        code = _tell(name, failure)
+        end_after(TEARDOWN_MS_MAX, name, code)
+        return code
     logger.info("process_stopped", extra={"program": name})
     end_after(TEARDOWN_MS_MAX, name, 0)
     return 0
 
 
-def _tell(name: str, failure: Exception) -> None:
-    """Say why, last of all: supervisors show the last line. A fault of ours has its stack first."""
+def _tell(name: str, failure: Exception) -> int:
+    """Say why, last of all: supervisors show the last line. A fault of ours has its stack first.
+    The exit code: whose the failure is.
+    """
     reason = first_of(failure)
-    if not isinstance(reason, LedgerError):
+    is_ours = not isinstance(reason, (LedgerError, *_SURROUNDINGS))
+    if is_ours:
         logger.error("process_fault", extra={"program": name}, exc_info=failure)
-    told = str(reason) or type(reason).__name__
+    told = str(reason) or repr(reason)
     logger.error("process_failed", extra={"program": name, "reason": told})
+    return EXIT_FAILED if is_ours else EXIT_TROUBLE
 
 
 def first_of(failure: BaseException) -> BaseException:

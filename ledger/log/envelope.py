@@ -133,6 +133,9 @@ _READERS: dict[Topic, TypeAdapter[_Envelope]] = {
     ),
 }
 
+# What the adapter's own method calls once it has looked at its many options.
+_read_ledger = _READERS[Topic.LEDGER].validator.validate_json
+
 _TYPES: dict[Any, str] = {
     kind.model_fields["data"].annotation: get_args(kind.model_fields["type"].annotation)[0]
     for kind in (
@@ -231,8 +234,7 @@ def read_ledger(value: bytes) -> LedgerRecord:
     """A ledger record from its bytes. Raises ValidationError: a reader for whom the record counts
     must stop.
     """
-    envelope = _READERS[Topic.LEDGER].validate_json(value)
-    record: LedgerRecord = envelope.data  # type: ignore[attr-defined]
+    record: LedgerRecord = _read_ledger(value).data
     return record
 
 
@@ -256,7 +258,9 @@ def fact_texts(value: bytes, decision: Decision) -> list[str]:
                 texts[place - 1] += "}"
                 texts[place] = '{"type":"' + texts[place]
             return texts
-    return [fact.__pydantic_serializer__.to_json(fact, exclude_none=True).decode() for fact in facts]
+    return [
+        fact.__pydantic_serializer__.to_json(fact, exclude_none=True).decode() for fact in facts
+    ]
 
 
 def ledger_headers(record: LedgerRecord) -> Headers:

@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 
 from ledger.core import inputs as i
+from ledger.core.ids import event_id
 from projections.limits import ROWS_READ_MAX
 from projections.queries import Queries, lag
 from projections.states import load_streams
@@ -245,6 +246,18 @@ async def test_a_projector_goes_on_from_a_foreign_state(pool: asyncpg.Pool) -> N
     async with pool.acquire() as connection:
         held = await load_streams(connection, [x.STREAM])
     assert held[x.STREAM].stream == builder.streams[x.STREAM]
+
+
+@pytest.mark.law("S7")
+async def test_event_ids_are_derived_as_the_core_does(pool: asyncpg.Pool) -> None:
+    """The database derives the id of every fact as the ledger does, and no two facts share one."""
+    await project(pool, history(11, partitions=2))
+    rows = await pool.fetch(
+        "select event_id, tenant_id, action_key, version, type, cause_topic, cause_partition,"
+        " cause_offset, ordinal from actionledger_api_v1.action_events"
+    )
+    assert [row["event_id"] for row in rows] == [event_id(*tuple(row)[1:]) for row in rows]
+    assert len({row["event_id"] for row in rows}) == len(rows) > 0
 
 
 async def test_due_streams_come_earliest_first(pool: asyncpg.Pool, queries: Queries) -> None:
