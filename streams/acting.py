@@ -7,6 +7,7 @@ twice, never returns) is an answer here. Called by the executor, once for every 
 """
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from pydantic_core import to_json
 from ledger.core import inputs as i
 from ledger.core.facts import AttemptStarted
 from ledger.core.request import RecordedRequest, canonical_form
-from ledger.core.strict import parse
+from ledger.core.strict import MalformedJson, parse
 from ledger.log.crashpoints import crash_point
 from reconciler.providers import port
 from reconciler.providers.limits import ANSWER_BYTES_MAX
@@ -156,6 +157,8 @@ def reported(outcome: port.Outcome) -> i.ReportedOutcome:
     match outcome:
         case port.Succeeded(reference, result):
             return i.Success(reference=reference, result=_recordable(reference, result))
+        case port.Partial(reference, result):
+            return i.PartialSuccess(reference=reference, result=_recordable(reference, result))
         case port.Refused(code, retry, retry_after_ms):
             return i.Refusal(code=code, retry=i.Retry(retry), retry_after_ms=retry_after_ms)
         case port.NotSent(code, retry):
@@ -167,12 +170,22 @@ def reported(outcome: port.Outcome) -> i.ReportedOutcome:
 
 
 def _recordable(reference: str, result: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The result as the ledger will read it, or nothing where it would refuse it: then it would
-    refuse the success with it.
+    """The result as the ledger will read it. Where it would refuse it, and the success with it,
+    only why, how large it was and its hash.
     """
     try:
-        parse(to_json(result), bytes_max=ANSWER_BYTES_MAX)
-    except ValueError as malformed:
-        logger.warning("result_left_out", extra={"reference": reference, "reason": str(malformed)})
-        return {}
-    return dict(result)
+        raw = to_json(result, inf_nan_mode="constants")
+    except ValueError as unwritable:
+        # Half a character, or what is no JSON at all: its hash is that of how Python shows it.
+        reason, raw = "unwritable", repr(result).encode("utf-8", "backslashreplace")
+        said = str(unwritable)
+    else:
+        try:
+            parse(raw, bytes_max=ANSWER_BYTES_MAX)
+        except MalformedJson as malformed:
+            reason, said = malformed.code.value, str(malformed)
+        else:
+            return dict(result)
+    logger.warning("result_left_out", extra={"reference": reference, "reason": said})
+    digest = f"sha256:{hashlib.sha256(raw).hexdigest()}"
+    return {"left_out": {"reason": reason, "size_bytes": len(raw), "sha256": digest}}

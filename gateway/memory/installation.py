@@ -213,6 +213,8 @@ class Installation:
         match outcome:
             case port.Succeeded(reference):
                 return "succeeded", reference
+            case port.Partial(reference):
+                return "partly_succeeded", reference
             case port.Refused(code):
                 return "refused", code
             case port.NotSent(code):

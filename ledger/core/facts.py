@@ -26,6 +26,7 @@ ReviewReason = Literal[
     "evidence_conflicts",
     "effect_without_attempt",
     "second_effect",
+    "partly_succeeded",
     "operation_withdrawn",
 ]
 
@@ -131,8 +132,9 @@ class AttemptNotSent(Wire):
 
 
 class AttemptUnresolved(Wire):
-    """The attempt may have had its effect: its answer was lost, or its lease lapsed without a word
-    (`lease_lapsed`).
+    """The attempt may have had its effect: its answer was lost, its lease lapsed without a word
+    (`lease_lapsed`), or only part of the effect exists (`partly_succeeded`): then `reference` names
+    that part, and `result` says of each part what became of it.
     """
 
     type: Literal["attempt.unresolved"] = "attempt.unresolved"
@@ -140,6 +142,8 @@ class AttemptUnresolved(Wire):
     version: Count
     attempt: Count
     code: Text
+    reference: Text | None = None
+    result: dict[str, JsonValue] | None = None
 
 
 class AttemptAbsent(Wire):

@@ -66,6 +66,17 @@ class Success(Wire):
     result: dict[str, JsonValue] = Field(default_factory=dict)
 
 
+class PartialSuccess(Wire):
+    """The provider answered that part of the effect exists, under `reference`, and part does not.
+
+    `result` says of each part what became of it.
+    """
+
+    kind: Literal["partial"] = "partial"
+    reference: Text
+    result: dict[str, JsonValue]
+
+
 class Refusal(Wire):
     """The provider answered, definitely, that there is no effect."""
 
@@ -90,7 +101,9 @@ class NoAnswer(Wire):
     code: Text
 
 
-ReportedOutcome = Annotated[Success | Refusal | NotSent | NoAnswer, Field(discriminator="kind")]
+ReportedOutcome = Annotated[
+    Success | PartialSuccess | Refusal | NotSent | NoAnswer, Field(discriminator="kind")
+]
 
 
 class Report(Wire):

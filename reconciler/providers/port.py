@@ -86,6 +86,16 @@ class Succeeded:
 
 
 @dataclass(frozen=True, slots=True)
+class Partial:
+    """Part of the effect exists, by the provider's own answer, and part does not. `reference` names
+    what exists, `result` says of each part what became of it.
+    """
+
+    reference: str
+    result: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """The provider answered that this request has no effect.
 
@@ -112,7 +122,7 @@ class Unresolved:
     code: str
 
 
-Outcome: TypeAlias = Succeeded | Refused | NotSent | Unresolved
+Outcome: TypeAlias = Succeeded | Partial | Refused | NotSent | Unresolved
 
 
 class Performer(Protocol):

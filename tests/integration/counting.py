@@ -10,7 +10,7 @@ from reconciler.providers import port
 
 
 class CountingProvider:
-    """One effect a call. `may_answer` is open unless a test closes it; `arrived` tells of a call."""
+    """One effect a call. `may_answer` is open unless a test closes it."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()

@@ -34,6 +34,8 @@ UNATTESTED: Final = "unattested:"
 """Before the code of a "no effect" that the caller says and the operation does not take for proof.
 """
 
+PARTLY: Final = "partly_succeeded"
+
 
 def report(draft: Draft, given: i.Report) -> Decided:
     """Record the outcome of an attempt and what follows from it."""
@@ -80,6 +82,8 @@ def _reported(
             )
             if action.review not in SETTLED_BY_PERSON:
                 _complete(draft, key, reference)
+        case i.PartialSuccess():
+            return _partly_succeeded(draft, action, attempt, outcome)
         case i.Refusal(code=code, retry=retry, retry_after_ms=wait_ms):
             draft.add(
                 AttemptRefused(action=key, version=version, attempt=number, code=code, retry=retry)
@@ -95,6 +99,43 @@ def _reported(
             find_out(draft, key)
         case _:
             assert_never(outcome)
+    return draft.decided()
+
+
+def _partly_succeeded(
+    draft: Draft, action: Action, attempt: Attempt, outcome: i.PartialSuccess
+) -> Decided:
+    """Neither success nor failure is true of the whole: a person gets it with its pieces, and it
+    stays open until then. Nothing is tried again: that would repeat the part that exists.
+    """
+    key, number = action.key, attempt.number
+    if action.review == PARTLY:
+        return replayed(action, "already_recorded")
+    if attempt.status is AttemptStatus.UNRESOLVED:
+        draft.add(
+            EvidenceRecorded(
+                action=key,
+                version=draft.version(key),
+                kind=i.EvidenceKind.REPORT,
+                source_id=f"report:{number}:{outcome.kind}",
+                meaning=i.Meaning.EFFECT,
+                attempts_upto=number,
+                reference=outcome.reference,
+                code=PARTLY,
+            )
+        )
+    else:
+        draft.add(
+            AttemptUnresolved(
+                action=key,
+                version=draft.version(key),
+                attempt=number,
+                code=PARTLY,
+                reference=outcome.reference,
+                result=outcome.result,
+            )
+        )
+    review(draft, key, PARTLY)
     return draft.decided()
 
 
@@ -152,7 +193,7 @@ def _late(draft: Draft, action: Action, attempt: Attempt, outcome: i.ReportedOut
     if said_before or source in action.sources:
         return replayed(action, "already_recorded")
     match outcome:
-        case i.Success():
+        case i.Success() | i.PartialSuccess():
             meaning = i.Meaning.EFFECT
             reference: str | None = outcome.reference
         case i.Refusal() | i.NotSent():

@@ -27,7 +27,13 @@ from ledger.core.retries import backoff_ms
 from ledger.core.state import Action, AttemptStatus, Status
 
 SETTLED_BY_PERSON = frozenset(
-    {"amount_differs", "evidence_conflicts", "effect_without_attempt", "second_effect"}
+    {
+        "amount_differs",
+        "evidence_conflicts",
+        "effect_without_attempt",
+        "second_effect",
+        "partly_succeeded",
+    }
 )
 """Reviews that no further evidence may end: two pieces disagree, and a third does not undo that."""
 

@@ -25,6 +25,7 @@ from reconciler.providers.http.forms import (
     FindForm,
     ListingForm,
     MoneyForm,
+    PartsForm,
     PerformForm,
     ShapeForm,
     TimeForm,
@@ -84,6 +85,15 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """Where the parts of an effect stand, what an item of one that exists holds, what is kept."""
+
+    at: AnswerPath
+    equals: tuple[tuple[AnswerPath, str | int | bool], ...]
+    result: tuple[tuple[str, AnswerPath], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Perform:
     """How effects of an operation are made."""
 
@@ -92,6 +102,7 @@ class Perform:
     body: BodyTemplate | None
     statuses: frozenset[int]
     equals: tuple[tuple[AnswerPath, str | int | bool], ...]
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +217,8 @@ def built(form: AdapterForm) -> Description:
             method=one.method,
             body=None if one.body is None else BodyTemplate(one.body, one.absent),
             statuses=frozenset(one.success.statuses),
-            equals=tuple((path_of(at), value) for at, value in one.success.equals.items()),
+            equals=_equals(one.success.equals),
+            parts=_parts(one.success.parts),
         )
 
     return Description(
@@ -218,6 +230,19 @@ def built(form: AdapterForm) -> Description:
         errors=_errors(form.errors),
         webhook=None if form.webhook is None else _webhook(form.webhook),
     )
+
+
+def _equals(
+    form: Mapping[str, str | int | bool],
+) -> tuple[tuple[AnswerPath, str | int | bool], ...]:
+    return tuple((path_of(at), value) for at, value in form.items())
+
+
+def _parts(form: PartsForm | None) -> Parts | None:
+    if form is None:
+        return None
+    result = tuple((name, path_of(at)) for name, at in form.result.items())
+    return Parts(path_of(form.at), _equals(form.equals), result)
 
 
 def _shape(form: ShapeForm) -> Shape:

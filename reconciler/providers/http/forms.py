@@ -102,11 +102,20 @@ class ShapeForm(Form):
     result: Table = Field(default_factory=dict)
 
 
+class PartsForm(Form):
+    """A list in the answer with one item a part, and how an item says that its part exists."""
+
+    at: Steps
+    equals: Annotated[Scalars, Field(min_length=1)]
+    result: Table = Field(default_factory=dict)
+
+
 class SuccessForm(Form):
-    """How an answer says that the effect exists."""
+    """How an answer says that the effect exists, and all of its parts where it has some."""
 
     statuses: Annotated[list[Status], Field(min_length=1)]
     equals: Scalars = Field(default_factory=dict)
+    parts: PartsForm | None = None
 
 
 class CallForm(Form):

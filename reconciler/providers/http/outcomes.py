@@ -9,17 +9,20 @@ from reconciler.providers.error_table import ErrorTable, Verdict, judge
 from reconciler.providers.http.answers import (
     UnreadableAnswer,
     code_at,
+    kept,
+    list_at,
     matches,
     read_json,
     recorded,
     value_at,
 )
-from reconciler.providers.http.description import Errors, Perform, Row
+from reconciler.providers.http.description import Errors, Parts, Perform, Row
 from reconciler.providers.http.effects import is_ours, read_effect
 from reconciler.providers.http_exchange import Answered, Broken, Trouble
 from reconciler.providers.port import (
     NotSent,
     Outcome,
+    Partial,
     ProviderRequest,
     Refused,
     Succeeded,
@@ -49,7 +52,7 @@ def outcome_of(
         return Unresolved(Trouble.ANSWER_INVALID.value)
     says_so = all(matches(value_at(answer, path), value) for path, value in perform.equals)
     succeeded = _succeeded(request, provider_key, answer, perform) if says_so else None
-    if isinstance(succeeded, Succeeded):
+    if isinstance(succeeded, Succeeded | Partial):
         if row is not None and row.verdict is Verdict.UNRESOLVED:
             return _failed(exchanged, errors, row, code)
         # A refusal that shows an effect, or an effect with a refusal: a person has to look.
@@ -61,7 +64,7 @@ def outcome_of(
 
 def _succeeded(
     request: ProviderRequest, provider_key: str, answer: object, perform: Perform
-) -> Succeeded | Unresolved:
+) -> Succeeded | Partial | Unresolved | None:
     shape = perform.call.shape
     try:
         effect = read_effect(value_at(answer, perform.call.at), shape)
@@ -77,7 +80,28 @@ def _succeeded(
         return Unresolved("answer_for_another_action")
     if shape.money is not None and effect.money != request.money:
         return Unresolved("answer_with_another_amount")
-    return Succeeded(effect.reference, effect.result)
+    whole = Succeeded(effect.reference, effect.result)
+    return whole if perform.parts is None else _of_parts(whole, answer, perform.parts)
+
+
+def _of_parts(whole: Succeeded, answer: object, parts: Parts) -> Succeeded | Partial | None:
+    """What the parts say of the whole: all of it, some of it, or none. Without parts it is none."""
+    try:
+        items = list_at(answer, parts.at)
+    except UnreadableAnswer:
+        return None
+    exist = [
+        all(matches(value_at(item, path), value) for path, value in parts.equals) for item in items
+    ]
+    if not any(exist):
+        return None
+    if all(exist):
+        return whole
+    told = dict(whole.result)
+    for number, (one, item) in enumerate(zip(exist, items, strict=True), start=1):
+        of_part = {name: kept(value_at(item, path)) for name, path in parts.result}
+        told[f"part_{number}"] = {"exists": one, **of_part}
+    return Partial(whole.reference, told)
 
 
 def _failed(

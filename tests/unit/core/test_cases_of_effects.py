@@ -147,6 +147,49 @@ def test_c013_a_retry_of_one_part_touches_no_other() -> None:
     assert [story.count("attempt.started", key) for key in keys] == [1, 2, 1]
 
 
+def half_done(key: str = PAYOUT) -> i.Report:
+    """The provider sent one part of two."""
+    parts = '{"part_1": {"exists": true, "id": "m-1"}, "part_2": {"exists": false, "error": "9"}}'
+    said = f'{{"kind": "partial", "reference": "m-1", "result": {parts}}}'
+    return report(i.PartialSuccess.model_validate_json(said), key=key)
+
+
+@pytest.mark.case("C015")
+def test_c015_some_of_the_parts_is_a_persons_case_with_its_pieces() -> None:
+    """C015: one part exists and one does not: neither completed nor failed, and never tried again,
+    which would repeat the part that exists. What became of each part stands in the log.
+    """
+    story = begun(PAYOUT)
+    then = story.hears(half_done(), at=5)
+    assert [fact.type for fact in then.decided.facts] == ["attempt.unresolved", "review.opened"]
+    assert '"exists":false' in then.decided.facts[0].model_dump_json()
+    for at in (10_000, 100_000):
+        story.hears(tick(), at=at, offer=offer(key=PAYOUT, until=ALWAYS, incarnation="w2"))
+    story.hears(half_done(), at=200_000).then_unchanged("already_recorded")
+    story.hears(propose(PAYOUT), at=200_001).then_unchanged("replayed")
+    action = story.action(PAYOUT)
+    assert (action.status, action.review) == (Status.NEEDS_REVIEW, "partly_succeeded")
+    assert action.is_open
+    assert story.count("attempt.started", PAYOUT) == 1
+
+
+@pytest.mark.case("C015")
+def test_c015_a_webhook_of_one_part_does_not_complete_the_whole() -> None:
+    """C015: the part that exists is announced with its reference, and is still only a part; a word
+    that comes when the attempt counts as lost is the same case.
+    """
+    story = begun(PAYOUT)
+    story.hears(half_done(), at=5)
+    seen = found_out(i.Meaning.EFFECT, key=PAYOUT, lookup=None, reference="m-1")
+    story.hears(seen, at=6)
+    assert story.action(PAYOUT).status is Status.NEEDS_REVIEW
+    story = begun(PAYOUT)
+    story.hears(report(no_answer(), key=PAYOUT), at=5)
+    story.hears(half_done(), at=6)
+    assert story.action(PAYOUT).review == "partly_succeeded"
+    assert story.count("action.completed", PAYOUT) == 0
+
+
 @pytest.mark.case("C037")
 def test_c037_the_claim_stands_in_the_record_that_knows_the_intent() -> None:
     """C037: intent and start are facts of one decision, so no second submit can fall between."""

@@ -216,8 +216,10 @@ async def test_an_adapter_that_asks_twice_sends_once_and_says_nothing_of_the_sec
 
 async def test_what_the_ledger_would_refuse_to_read_is_left_out_of_a_success() -> None:
     """The reference is what counts: no detail may cost it."""
-    assert outcome(await said(succeed({"share": 0.5}))) == i.Success(reference=REFERENCE)
-    assert outcome(await said(succeed({"text": "x" * 300_000}))) == i.Success(reference=REFERENCE)
+    for detail in ({"share": 0.5}, {"text": "x" * 300_000}):
+        told = outcome(await said(succeed(detail)))
+        assert isinstance(told, i.Success)
+        assert (told.reference, list(told.result)) == (REFERENCE, ["left_out"])
     too_long = succeed(reference="r" * (TEXT_CHARS_MAX + 1))
     assert outcome(await said(too_long)) == i.NoAnswer(code="unreportable_answer")
 
