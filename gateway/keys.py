@@ -1,25 +1,26 @@
-"""API keys: who is asking, for which tenant, in which role.
+"""API keys: who is asking, for which tenant, in which role, and until when.
 
 Guarantees that the file holds no key, only what recognises one: SHA-256 of 256 random bits, which
-nobody can guess back. A wrong key and an unknown one take the same time. Must never log or return
-a key except once, to whoever made it. Called by the HTTP door and the command line.
+nobody can guess back. A wrong key and an unknown one take the same time; that a key was revoked or
+is over is told only to who has it. Must never log or return a key except once, to whoever made it.
+Called by the HTTP door and the command line.
 """
 
 import hashlib
 import hmac
 import logging
-import os
 import re
 import secrets
-import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from gateway.private_files import Watched, changing, quoted, replace_private
 from ledger.core.errors import LedgerError
 from ledger.core.ids import COMPONENT, MalformedId, check_identifier
 
@@ -27,15 +28,18 @@ logger = logging.getLogger("actionledger.keys")
 
 KEYS_MAX: Final = 10_000
 FILE_BYTES_MAX: Final = 8 * 1_024 * 1_024
-LOOK_EVERY_S: Final = 1.0
-"""How often the file is looked at for a change: a revoked key lives at most this much longer."""
+NAME_CHARS_MAX: Final = 64
+KEPT_AFTER_END_MS: Final = 90 * 24 * 3_600_000
+"""How long an ended key is still refused by its name; then it is nobody's."""
 
 _KEY: Final = re.compile(r"al_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 _ID: Final = re.compile(r"[0-9a-f]{16}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _SECRET_BYTES: Final = 32
 _NOBODY: Final = hashlib.sha256(b"no key has this digest").hexdigest()
-_FIELDS: Final = frozenset({"id", "sha256", "tenant", "principal", "role"})
+_TEXTS: Final = frozenset({"id", "sha256", "tenant", "principal", "role"})
+_TIMES: Final = frozenset({"created_at", "valid_until", "revoked_at"})
+_FIELDS: Final = _TEXTS | _TIMES | {"name"}
 
 
 class Role(StrEnum):
@@ -56,12 +60,36 @@ class Caller:
     role: Role
 
 
+class KeyRefusal(StrEnum):
+    """Why a key that was right is not taken any more."""
+
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+
+
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """What is kept of a key."""
+    """What is kept of a key. `name` is for people; `valid_until` is None where it has no end."""
 
     caller: Caller
     sha256: str
+    name: str = ""
+    created_at: int = 0
+    valid_until: int | None = None
+    revoked_at: int | None = None
+
+    def refusal(self, now_ms: int) -> KeyRefusal | None:
+        """Why the key is not taken at a time, or None."""
+        if self.revoked_at is not None:
+            return KeyRefusal.REVOKED
+        if self.valid_until is not None and now_ms >= self.valid_until:
+            return KeyRefusal.EXPIRED
+        return None
+
+    def is_kept(self, now_ms: int) -> bool:
+        """Whether it is worth remembering: it is taken, or it ended not long ago."""
+        ends = [end for end in (self.revoked_at, self.valid_until) if end is not None]
+        return not ends or now_ms < min(ends) + KEPT_AFTER_END_MS
 
 
 class KeyFileError(LedgerError):
@@ -70,6 +98,10 @@ class KeyFileError(LedgerError):
     def __init__(self, path: Path, problem: str, *, hint: str) -> None:
         super().__init__(f"the API keys in {path} cannot be used: {problem}.", hint=hint)
         self.path = path
+
+
+class UnknownKeyError(LedgerError):
+    """No key has this id or name, or several have the name."""
 
 
 class KeyRing:
@@ -81,8 +113,11 @@ class KeyRing:
     def __len__(self) -> int:
         return len(self._stored)
 
-    def caller(self, presented: str) -> Caller | None:
-        """Whose key this is, or None.
+    def __iter__(self) -> Iterator[StoredKey]:
+        return iter(self._stored.values())
+
+    def caller(self, presented: str, now_ms: int) -> Caller | KeyRefusal | None:
+        """Whose key this is; or why it is not taken any more; or None.
 
         Every answer costs one hash and one comparison in constant time, also for a key whose id is
         unknown or which is no key at all.
@@ -92,7 +127,30 @@ class KeyRing:
         expected = _NOBODY if stored is None else stored.sha256
         digest = hashlib.sha256(presented.encode("utf-8", "surrogatepass")).hexdigest()
         is_right = hmac.compare_digest(digest, expected)
-        return stored.caller if stored is not None and is_right else None
+        if stored is None or not is_right:
+            return None
+        return stored.refusal(now_ms) or stored.caller
+
+    def named(self, id_or_name: str) -> StoredKey:
+        """The key with this id, or the only one in use with this name. Raises UnknownKeyError.
+
+        Of those in use one without an end comes before one that was rotated and is still taken.
+        """
+        if id_or_name in self._stored:
+            return self._stored[id_or_name]
+        now_ms = _now_ms()
+        in_use = [key for key in self if key.name == id_or_name and key.refusal(now_ms) is None]
+        found = [key for key in in_use if key.valid_until is None] or in_use
+        if not id_or_name or len(found) != 1:
+            raise UnknownKeyError(
+                f"{len(found) or 'No'} keys in use are called {id_or_name!r}.",
+                hint="Name one by its id; `actionledger keys list` has them.",
+            )
+        return found[0]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class KeyFile:
@@ -102,41 +160,27 @@ class KeyFile:
     the start it is a KeyFileError.
     """
 
-    def __init__(self, path: Path, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._path = path
-        self._clock_s = clock_s
-        self._looked_at_s = clock_s()
-        self._seen = _stamp(path)
-        self._ring = read_keys(path)
+    def __init__(
+        self,
+        path: Path,
+        clock_s: Callable[[], float] = time.monotonic,
+        wall_ms: Callable[[], int] = _now_ms,
+    ) -> None:
+        self._wall_ms = wall_ms
+        self._ring = Watched(
+            path,
+            read_keys,
+            unusable=KeyFileError,
+            on_change=lambda ring: logger.info("api_keys_read", extra={"keys": len(ring)}),
+            on_trouble=lambda trouble: logger.warning(
+                "api_keys_unusable", extra={"reason": str(trouble)}
+            ),
+            clock_s=clock_s,
+        )
 
-    def caller(self, presented: str) -> Caller | None:
-        """Whose key this is, or None; see KeyRing."""
-        now_s = self._clock_s()
-        if now_s - self._looked_at_s >= LOOK_EVERY_S:
-            self._looked_at_s = now_s
-            self._look_again()
-        return self._ring.caller(presented)
-
-    def _look_again(self) -> None:
-        stamp = _stamp(self._path)
-        if stamp == self._seen:
-            return
-        self._seen = stamp
-        try:
-            self._ring = read_keys(self._path)
-        except KeyFileError as unusable:
-            logger.warning("api_keys_unusable", extra={"reason": str(unusable)})
-        else:
-            logger.info("api_keys_read", extra={"keys": len(self._ring)})
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """What changes when the file is replaced; None where there is none."""
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+    def caller(self, presented: str) -> Caller | KeyRefusal | None:
+        """Whose key this is, or why not; see KeyRing."""
+        return self._ring.content().caller(presented, self._wall_ms())
 
 
 def read_keys(path: Path) -> KeyRing:
@@ -180,15 +224,21 @@ def read_keys(path: Path) -> KeyRing:
 
 def _stored(entry: object) -> StoredKey:
     """One table of the file; raises ValueError with what is wrong."""
-    if not isinstance(entry, dict) or set(entry) != _FIELDS:
+    if not isinstance(entry, dict) or not _TEXTS <= set(entry) <= _FIELDS:
         raise ValueError(f"has other fields than {', '.join(sorted(_FIELDS))}")
-    if not all(isinstance(value, str) for value in entry.values()):
+    if not all(isinstance(entry.get(field, ""), str) for field in (*_TEXTS, "name")):
         raise ValueError("has a field that is not a text")
+    if not all(type(entry.get(field, 0)) is int for field in _TIMES):
+        raise ValueError("has a time that is not in whole milliseconds")
     if _ID.fullmatch(entry["id"]) is None or _DIGEST.fullmatch(entry["sha256"]) is None:
         raise ValueError("has no id of 16 or no sha256 of 64 hexadecimal digits")
     return StoredKey(
         _checked(entry["id"], entry["tenant"], entry["principal"], Role(entry["role"])),
         entry["sha256"],
+        name=entry.get("name", ""),
+        created_at=entry.get("created_at", 0),
+        valid_until=entry.get("valid_until"),
+        revoked_at=entry.get("revoked_at"),
     )
 
 
@@ -202,53 +252,106 @@ def _checked(key_id: str, tenant: str, principal: str, role: Role) -> Caller:
     return Caller(key_id, tenant, check_identifier(principal, "principal"), role)
 
 
-def create_key(path: Path, *, tenant: str, principal: str, role: Role) -> str:
+def create_key(
+    path: Path,
+    *,
+    tenant: str,
+    principal: str,
+    role: Role,
+    name: str = "",
+    valid_until: int | None = None,
+) -> str:
     """Add a key to the file and return it, the only time that it can be seen.
 
-    Raises MalformedId for a tenant or principal that is none, KeyFileError where the file cannot be
-    read or written. Two that add at the same time may lose one of the two keys, never the file.
+    Raises MalformedId for a tenant, principal or name that is none, KeyFileError where the file
+    cannot be read or written.
     """
-    key_id = secrets.token_hex(8)
-    caller = _checked(key_id, tenant, principal, role)
-    read_keys(path)  # what is there must be usable before anything is put beside it
-    key = f"al_{key_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
-    table = (
-        "[[keys]]\n"
-        f'id = "{key_id}"\n'
-        f'sha256 = "{hashlib.sha256(key.encode()).hexdigest()}"\n'
-        f'tenant = "{caller.tenant}"\n'
-        f"principal = {_quoted(caller.principal)}\n"
-        f'role = "{caller.role.value}"\n'
-    )
+    caller = _checked(secrets.token_hex(8), tenant, principal, role)
+    if name and (check_identifier(name, "name") != name or len(name) > NAME_CHARS_MAX):
+        raise MalformedId("name", "is too long", f"use at most {NAME_CHARS_MAX} characters")
+    key, stored = _made(caller, name, valid_until)
+    with _changed(path) as keys:
+        keys[caller.key_id] = stored
+    return key
+
+
+def rotate_key(path: Path, id_or_name: str, *, keep_ms: int) -> tuple[StoredKey, str]:
+    """A new key for the same caller under the same name; the old one is taken `keep_ms` longer.
+
+    Returns what is kept of the new key, and the key. Raises UnknownKeyError, KeyFileError.
+    """
+    with _changed(path) as keys:
+        old = KeyRing(keys).named(id_or_name)
+        if old.refusal(_now_ms()) is not None:
+            raise UnknownKeyError(
+                f"The key {old.caller.key_id} is not in use any more.",
+                hint="Make a new one with `actionledger keys create`.",
+            )
+        ends_at = _now_ms() + keep_ms
+        if old.valid_until is not None:
+            ends_at = min(ends_at, old.valid_until)
+        keys[old.caller.key_id] = replace(old, valid_until=ends_at)
+        key, stored = _made(replace(old.caller, key_id=secrets.token_hex(8)), old.name, None)
+        keys[stored.caller.key_id] = stored
+    return stored, key
+
+
+def revoke_key(path: Path, id_or_name: str) -> StoredKey:
+    """Take a key back, from now on; again changes nothing. Raises UnknownKeyError, KeyFileError."""
+    with _changed(path) as keys:
+        old = KeyRing(keys).named(id_or_name)
+        revoked_at = _now_ms() if old.revoked_at is None else old.revoked_at
+        keys[old.caller.key_id] = revoked = replace(old, revoked_at=revoked_at)
+    return revoked
+
+
+def _made(caller: Caller, name: str, valid_until: int | None) -> tuple[str, StoredKey]:
+    key = f"al_{caller.key_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    return key, StoredKey(caller, digest, name, _now_ms(), valid_until)
+
+
+@contextmanager
+def _changed(path: Path) -> Iterator[dict[str, StoredKey]]:
+    """The keys of the file, to be changed; written when the block ends well. Raises KeyFileError.
+
+    What is there must be usable before anything is put beside it.
+    """
     try:
-        _append(path, table)
+        with changing(path):
+            keys = {key.caller.key_id: key for key in read_keys(path)}
+            yield keys
+            now_ms = _now_ms()
+            replace_private(path, _document(key for key in keys.values() if key.is_kept(now_ms)))
     except OSError as error:
         raise KeyFileError(
             path,
             error.strerror or "it cannot be written",
             hint="Let this user write the folder, or name another file.",
         ) from error
-    return key
 
 
-def _quoted(text: str) -> str:
-    """A TOML basic string of an identifier, which holds no control characters."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+def _document(keys: Iterable[StoredKey]) -> str:
+    return "\n".join(map(_table, keys))
 
 
-def _append(path: Path, table: str) -> None:
-    """Replace the file by itself and the table, whole or not at all, readable by its owner only."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
-    text = f"{before.rstrip()}\n\n{table}" if before.strip() else table
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+def _table(key: StoredKey) -> str:
+    caller = key.caller
+    lines = [
+        "[[keys]]",
+        f'id = "{caller.key_id}"',
+        f'sha256 = "{key.sha256}"',
+        f'tenant = "{caller.tenant}"',
+        f"principal = {quoted(caller.principal)}",
+        f'role = "{caller.role.value}"',
+    ]
+    if key.name:
+        lines.append(f"name = {quoted(key.name)}")
+    for field, at in (
+        ("created_at", key.created_at or None),
+        ("valid_until", key.valid_until),
+        ("revoked_at", key.revoked_at),
+    ):
+        if at is not None:
+            lines.append(f"{field} = {at}")
+    return "\n".join(lines) + "\n"

@@ -17,6 +17,8 @@ class Code(StrEnum):
     """What the door itself refuses; `Rejection` is what the ledger refuses."""
 
     UNAUTHENTICATED = "unauthenticated"
+    API_KEY_EXPIRED = "api_key_expired"
+    API_KEY_REVOKED = "api_key_revoked"
     ROLE_NOT_ALLOWED = "role_not_allowed"
     MALFORMED_JSON = "malformed_json"
     INVALID_BODY = "invalid_body"
@@ -59,6 +61,16 @@ KINDS: Final[Mapping[Code, Kind]] = {
         401,
         "The API key is missing or unknown.",
         "Send the header Authorization: Bearer with a key made by `actionledger keys create`.",
+    ),
+    Code.API_KEY_EXPIRED: Kind(
+        401,
+        "This API key was valid until a time that has passed.",
+        "Use the key that came in its place, or have one made: `actionledger keys rotate`.",
+    ),
+    Code.API_KEY_REVOKED: Kind(
+        401,
+        "This API key was taken back.",
+        "Ask whoever runs the ledger for another one: `actionledger keys create`.",
     ),
     Code.ROLE_NOT_ALLOWED: Kind(
         403,

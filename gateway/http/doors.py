@@ -15,8 +15,9 @@ from starlette.requests import Request as HttpRequest
 
 from gateway.http.codes import Code
 from gateway.http.metrics import Metrics
+from gateway.http.now_and_then import NowAndThen
 from gateway.http.problems import No
-from gateway.keys import Caller, Role
+from gateway.keys import Caller, KeyRefusal, Role
 from ledger.client.client import Answer, Progress
 from ledger.core.facts import AttemptStarted
 from ledger.core.inputs import CallerReport, Cancel, Propose
@@ -66,8 +67,8 @@ class QueriesPort(Protocol):
 class KeyPort(Protocol):
     """Who an API key belongs to."""
 
-    def caller(self, presented: str) -> Caller | None:
-        """The caller, or None, in the same time."""
+    def caller(self, presented: str) -> Caller | KeyRefusal | None:
+        """The caller, or why the key is not taken any more, or None, in the same time."""
         ...
 
 
@@ -89,6 +90,7 @@ class Doors:
     metrics: Metrics = field(default_factory=Metrics)
     monotonic_s: Callable[[], float] = time.monotonic
     wall_clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    rejections: NowAndThen = field(default_factory=NowAndThen)
     webhooks_in_flight: int = 0
     waiters: int = 0
     is_stopping: bool = False
@@ -116,14 +118,23 @@ def doors_of(http: HttpRequest) -> Doors:
 
 
 _BEARER = "bearer "
+_REFUSED = {
+    KeyRefusal.EXPIRED: Code.API_KEY_EXPIRED,
+    KeyRefusal.REVOKED: Code.API_KEY_REVOKED,
+}
 
 
 def caller_of(http: HttpRequest, doors: Doors) -> Caller | No:
-    """Who asks, by the API key; a missing, malformed, unknown and wrong one look the same."""
+    """Who asks, by the API key; a missing, malformed, unknown and wrong one look the same.
+
+    Only who has the whole key learns that it was revoked or is over.
+    """
     header = http.headers.get("authorization", "")
     presented = header[len(_BEARER) :].strip() if header.lower().startswith(_BEARER) else ""
     caller = doors.keys.caller(presented)
-    return No(Code.UNAUTHENTICATED) if caller is None else caller
+    if isinstance(caller, Caller):
+        return caller
+    return No(Code.UNAUTHENTICATED if caller is None else _REFUSED[caller])
 
 
 def proposer_of(http: HttpRequest, doors: Doors) -> Caller | No:

@@ -50,7 +50,8 @@ def test_every_command_is_known() -> None:
     assert {" ".join(words) for words in COMMANDS} == {
         *("up", "down", "status", "reset", "run", "demo", "propose", "show", "why", "unknowns"),
         *("log tail", "replay", "rebuild", "topics apply", "topics check"),
-        *("catalogue check", "catalogue publish", "doctor", "keys create", "version"),
+        *("catalogue check", "catalogue publish", "doctor", "version"),
+        *("keys create", "keys list", "keys rotate", "keys revoke"),
     }
 
 

@@ -2,20 +2,30 @@
 
 import json
 import stat
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from gateway.keys import (
-    LOOK_EVERY_S,
+    KEPT_AFTER_END_MS,
     Caller,
     KeyFile,
     KeyFileError,
+    KeyRefusal,
     Role,
+    UnknownKeyError,
     create_key,
     read_keys,
+    revoke_key,
+    rotate_key,
 )
+from gateway.private_files import LOOK_EVERY_S
 from ledger.core.ids import MalformedId
+
+NOW = time.time_ns() // 1_000_000
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture
@@ -33,10 +43,10 @@ def test_a_key_gives_tenant_principal_and_role(file: Path) -> None:
     """Each key is its own caller."""
     first, second = make(file), make(file, "globex", Role.ANALYST)
     ring = read_keys(file)
-    caller = ring.caller(first)
+    caller = ring.caller(first, NOW)
     assert caller == Caller(first[3:19], "acme", 'agent:"billing"', Role.AGENT)
-    other = ring.caller(second)
-    assert other is not None
+    other = ring.caller(second, NOW)
+    assert isinstance(other, Caller)
     assert (other.tenant, other.role) == ("globex", Role.ANALYST)
 
 
@@ -56,14 +66,14 @@ def test_the_file_holds_no_key_and_is_its_owners_alone(file: Path) -> None:
 def test_what_is_no_key_belongs_to_nobody(file: Path, presented: str) -> None:
     """Unknown ids, malformed keys and odd characters are all nobody's."""
     make(file)
-    assert read_keys(file).caller(presented) is None
+    assert read_keys(file).caller(presented, NOW) is None
 
 
 def test_another_secret_under_a_known_id_belongs_to_nobody(file: Path) -> None:
     """The id is no secret; the rest is."""
     key = make(file)
     wrong = key[:-1] + ("A" if key[-1] != "A" else "B")
-    assert read_keys(file).caller(wrong) is None
+    assert read_keys(file).caller(wrong, NOW) is None
 
 
 def test_a_file_that_is_not_there_holds_no_keys(file: Path) -> None:
@@ -150,3 +160,92 @@ def test_a_file_that_breaks_later_leaves_the_keys_in_force(
         assert keys.caller(key) is not None
     assert [record.message for record in caplog.records] == ["api_keys_unusable"]
     assert key not in json.dumps([vars(record) for record in caplog.records], default=str)
+
+
+def test_a_rotated_key_is_taken_until_its_time_and_then_refused_by_name(file: Path) -> None:
+    """Old and new work side by side for the same caller; then the old one is expired."""
+    old = create_key(file, tenant="acme", principal="agent:b", role=Role.AGENT, name="billing")
+    stored, new = rotate_key(file, "billing", keep_ms=HOUR_MS)
+    ring = read_keys(file)
+    now = time.time_ns() // 1_000_000
+    before, after = ring.caller(old, now), ring.caller(new, now)
+    assert isinstance(before, Caller)
+    assert isinstance(after, Caller)
+    assert (before.tenant, before.principal, before.role) == (
+        after.tenant,
+        after.principal,
+        after.role,
+    )
+    assert (stored.caller, stored.name) == (after, "billing")
+    assert ring.caller(old, now + HOUR_MS) is KeyRefusal.EXPIRED
+    assert ring.caller(new, now + HOUR_MS) == after
+
+
+def test_a_revoked_key_is_refused_by_name_at_once_and_stays_so(file: Path) -> None:
+    """Revoking again changes nothing; another secret under its id is still nobody's."""
+    key = make(file)
+    revoked = revoke_key(file, key[3:19])
+    assert revoke_key(file, key[3:19]) == revoked
+    ring = read_keys(file)
+    assert ring.caller(key, NOW) is KeyRefusal.REVOKED
+    assert ring.caller(key[:-1] + ("A" if key[-1] != "A" else "B"), NOW) is None
+    with pytest.raises(UnknownKeyError):
+        rotate_key(file, key[3:19], keep_ms=0)
+
+
+def test_a_key_may_have_an_end_from_the_start(file: Path) -> None:
+    """A key for a while is refused from its end on, and rotating it makes it live no longer."""
+    key = create_key(file, tenant="acme", principal="p", role=Role.AGENT, valid_until=NOW + HOUR_MS)
+    rotate_key(file, key[3:19], keep_ms=2 * HOUR_MS)
+    ring = read_keys(file)
+    assert isinstance(ring.caller(key, NOW + HOUR_MS - 1), Caller)
+    assert ring.caller(key, NOW + HOUR_MS) is KeyRefusal.EXPIRED
+
+
+def test_a_name_that_is_nobodys_or_of_two_is_refused(file: Path) -> None:
+    """Nothing is rotated or revoked on a guess."""
+    for _ in range(2):
+        create_key(file, tenant="acme", principal="p", role=Role.AGENT, name="twice")
+    before = file.read_text(encoding="utf-8")
+    for name in ("twice", "unknown", ""):
+        with pytest.raises(UnknownKeyError):
+            revoke_key(file, name)
+    assert file.read_text(encoding="utf-8") == before
+
+
+def test_a_key_that_ended_long_ago_is_forgotten(file: Path) -> None:
+    """The file does not grow for ever: after three months an ended key is nobody's."""
+    old = make(file)
+    revoke_key(file, old[3:19])
+    text = file.read_text(encoding="utf-8")
+    at = int(text.rsplit("revoked_at = ", 1)[1])
+    file.write_text(text.replace(str(at), str(at - KEPT_AFTER_END_MS - 1)), encoding="utf-8")
+    make(file)
+    assert read_keys(file).caller(old, NOW) is None
+    assert len(read_keys(file)) == 1
+
+
+def test_keys_made_at_the_same_time_are_all_kept(file: Path) -> None:
+    """Who changes the file waits for who does; none is lost, and the mode stays private."""
+    made: list[str] = []
+    threads = [threading.Thread(target=lambda: made.append(make(file))) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ring = read_keys(file)
+    assert all(isinstance(ring.caller(key, NOW), Caller) for key in made)
+    assert len(ring) == len(made) == 12
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_rotation_and_revocation_reach_a_running_process(file: Path) -> None:
+    """Within a second, without a restart."""
+    now = [0.0]
+    old = make(file)
+    keys = KeyFile(file, clock_s=lambda: now[0])
+    _, new = rotate_key(file, old[3:19], keep_ms=HOUR_MS)
+    revoke_key(file, old[3:19])
+    now[0] += LOOK_EVERY_S
+    assert keys.caller(old) is KeyRefusal.REVOKED
+    assert isinstance(keys.caller(new), Caller)

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.cli.place import settings
 from gateway.demo.stage import OWNER_FILE, PREFIX, end_abandoned
-from gateway.keys import KeyFile, Role
+from gateway.keys import Caller, KeyFile, Role
 from gateway.local.processes import identify
 from gateway.local.service import fill
 from gateway.local.state import new_state, write_private
@@ -134,7 +134,7 @@ def test_secrets_are_made_once_and_private(tmp_path: Path) -> None:
     assert {name: (tmp_path / name).read_text() for name in names} == before
     assert all((tmp_path / name).stat().st_mode & 0o077 == 0 for name in names)
     caller = KeyFile(tmp_path / KEYS_FILE).caller(before[KEY_FILE].strip())
-    assert caller is not None
+    assert isinstance(caller, Caller)
     assert (caller.tenant, caller.role) == ("acme", Role.OPERATOR)
     forget_folder(tmp_path)
     assert not any((tmp_path / name).exists() for name in names)
