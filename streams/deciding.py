@@ -33,9 +33,11 @@ PickOffer = Callable[[str, frozenset[str]], Offer | None]
 """Capacity for an operation, from nobody who gave this action back."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Seat:
-    """Where a decision will stand and what it may look at."""
+    """Where a decision will stand and what it may look at. One serves a whole batch: it moves on
+    from decision to decision.
+    """
 
     at: int
     epoch: int

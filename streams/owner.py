@@ -209,6 +209,20 @@ class Owner:
                 return None
             return self.offers.pick(operation, running_at, frozenset())
 
+        seat = Seat(
+            at=batch.first_at,
+            epoch=self.fold.epoch,
+            generation=self.generation,
+            partition=self.partition,
+            partitions=self.partitions,
+            decided_at=batch.decided_at,
+            running_at=running_at,
+            config=batch.config,
+            holds=batch.holds,
+            stream_of=stream_of,
+            pick=pick,
+            pick_for_new=pick_for_new,
+        )
         for record in inputs:
             expected = next_offsets.get(record.topic, 0)
             if record.offset < expected:
@@ -218,20 +232,9 @@ class Owner:
                 "an input was passed over: inboxes have no gaps",
             )
             next_offsets[record.topic] = record.offset + 1
-            seat = Seat(
-                at=batch.first_at + len(batch.records),
-                epoch=self.fold.epoch,
-                generation=self.generation,
-                partition=self.partition,
-                partitions=self.partitions,
-                decided_at=max(batch.decided_at, record.timestamp),
-                running_at=running_at,
-                config=batch.config,
-                holds=batch.holds,
-                stream_of=stream_of,
-                pick=pick,
-                pick_for_new=pick_for_new,
-            )
+            seat.at = batch.first_at + len(batch.records)
+            seat.decided_at = max(batch.decided_at, record.timestamp)
+            seat.config, seat.holds = batch.config, batch.holds
             made = make_decision(record, seat)
             if made is not None:
                 self._write(batch, record, made)

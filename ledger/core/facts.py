@@ -8,12 +8,12 @@ A fact names its action and that action's next version. Its id is derived, not s
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from ledger.core.inputs import EvidenceKind, Meaning, Retry
 from ledger.core.money import Money
 from ledger.core.request import RecordedRequest
-from ledger.core.wire import Count, Milliseconds, Text, Wire
+from ledger.core.wire import Count, Json, Milliseconds, Text, Wire
 
 ReviewReason = Literal[
     "attempts_exhausted",
@@ -107,7 +107,7 @@ class AttemptSucceeded(Wire):
     version: Count
     attempt: Count
     reference: Text
-    result: dict[str, JsonValue] = Field(default_factory=dict)
+    result: dict[str, Json] = Field(default_factory=dict)
 
 
 class AttemptRefused(Wire):
@@ -143,7 +143,7 @@ class AttemptUnresolved(Wire):
     attempt: Count
     code: Text
     reference: Text | None = None
-    result: dict[str, JsonValue] | None = None
+    result: dict[str, Json] | None = None
 
 
 class AttemptAbsent(Wire):

@@ -8,11 +8,11 @@ doors, executors, reconciler and the processors themselves; read by `decide` onl
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from ledger.core.money import Money
 from ledger.core.request import Request
-from ledger.core.wire import Count, Milliseconds, Text, Wire
+from ledger.core.wire import Count, Json, Milliseconds, Text, Wire
 
 
 class Retry(StrEnum):
@@ -63,7 +63,7 @@ class Success(Wire):
 
     kind: Literal["succeeded"] = "succeeded"
     reference: Text
-    result: dict[str, JsonValue] = Field(default_factory=dict)
+    result: dict[str, Json] = Field(default_factory=dict)
 
 
 class PartialSuccess(Wire):
@@ -74,7 +74,7 @@ class PartialSuccess(Wire):
 
     kind: Literal["partial"] = "partial"
     reference: Text
-    result: dict[str, JsonValue]
+    result: dict[str, Json]
 
 
 class Refusal(Wire):

@@ -29,7 +29,7 @@ from ledger.core.limits import (
 )
 from ledger.core.money import Money
 from ledger.core.strict import character_fault, pointer
-from ledger.core.wire import Wire
+from ledger.core.wire import Json, Wire
 
 TOKEN_KEY: Final = "$token"  # noqa: S105 - the name of a field, not a secret
 """Marks a personal field: `{"$token": "hmac-sha256:<64 hex>"}` stands for the value under its
@@ -170,7 +170,7 @@ class RecordedRequest(Wire):
     operation: str
     version: int
     target: str | None = None
-    params: dict[str, JsonValue] = Field(default_factory=dict)
+    params: dict[str, Json] = Field(default_factory=dict)
     money: Money | None = None
     principal: str
     environment: str
@@ -196,7 +196,13 @@ class Request(RecordedRequest):
 
 def recorded(request: RecordedRequest) -> RecordedRequest:
     """A checked request as it goes into the log, and as it will be read back."""
-    return RecordedRequest.model_construct(**dict(request))
+    copy = RecordedRequest.__new__(RecordedRequest)
+    # What `model_construct` does, without asking field by field: it happens for every intent.
+    object.__setattr__(copy, "__dict__", dict(request.__dict__))
+    object.__setattr__(copy, "__pydantic_fields_set__", set(request.__pydantic_fields_set__))
+    object.__setattr__(copy, "__pydantic_extra__", None)
+    object.__setattr__(copy, "__pydantic_private__", None)
+    return copy
 
 
 def canonical_request(request: RecordedRequest) -> bytes:

@@ -4,9 +4,9 @@ Guarantees that an unknown field, a coerced type or a late change is an error. U
 and ledger records; it knows no bytes: `ledger.log.envelope` is the only place that does.
 """
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from ledger.core.limits import INTEGER_MAX, TEXT_CHARS_MAX
 
@@ -16,6 +16,14 @@ class Wire(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
+
+if TYPE_CHECKING:
+    Json = JsonValue
+else:
+    Json = Any
+"""Whatever JSON can hold. Not looked at value by value when it is read: bytes hold nothing else,
+and the strict parse before has refused what is not wanted. Who builds one by hand checks it.
+"""
 
 Text = Annotated[str, Field(max_length=TEXT_CHARS_MAX)]
 """Any short text: a key, a code, a reference, a name."""

@@ -119,7 +119,7 @@ def test_an_action_whose_intent_was_not_seen_is_not_known() -> None:
     """From the middle of the ledger on only what begins there is known; the rest is for others."""
     follower = Follower()
     follower.ledger.take(propose())
-    follower.seen = ActionsSeen(1, {0: (len(follower.ledger.records()), 1)})
+    follower.seen = ActionsSeen(1, {0: (len(follower.ledger.records()), 1, ())})
     follower.take(report(success()))
     assert follower.seen.progress_of(CHARGE) is None
     assert follower.hear(report(success())) is None
