@@ -12,7 +12,7 @@ wiring, before it starts.
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from faust.types import EventT, StreamT
@@ -20,7 +20,7 @@ from faust.types import EventT, StreamT
 from ledger.core.errors import LedgerError
 from ledger.log.attention_record import read_attention
 from ledger.log.envelope import Unreadable
-from ledger.log.port import Record
+from ledger.log.port import Headers, Record
 from ledger.log.quarantine import quarantined
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
@@ -122,9 +122,7 @@ async def settle(handle: Handle, records: Sequence[Record], *, deadline_ms: int)
 
 
 def _record(event: EventT[Any], prefix_chars: int) -> Record:
-    """The event as a record of our own log, with the bytes as they stand on the broker; what is
-    here reads no headers.
-    """
+    """The event as a record of our own log, with the bytes as they stand on the broker."""
     message = event.message
     return Record(
         message.topic[prefix_chars:],
@@ -133,5 +131,11 @@ def _record(event: EventT[Any], prefix_chars: int) -> Record:
         round(message.timestamp * 1000),
         message.key,
         message.value or b"",
-        (),
+        _headers(message.headers),
     )
+
+
+def _headers(headers: Any) -> Headers:  # noqa: ANN401 - Faust gives a dictionary or a list
+    """Kept for quarantine alone: a record that is put back is put back whole."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
+    return tuple((name, value or b"") for name, value in pairs)

@@ -128,7 +128,7 @@ def _order(scope: "Scope", reason: str | None, by: str | None) -> "Order":
     from ledger.core.holds import Order
 
     try:
-        return Order(scope=scope, by=_user() if by is None else by, reason=reason)
+        return Order(scope=scope, by=user() if by is None else by, reason=reason)
     except ValidationError as refused:
         where = refused.errors(include_url=False)[0]
         raise UsageError(
@@ -136,8 +136,8 @@ def _order(scope: "Scope", reason: str | None, by: str | None) -> "Order":
         ) from None
 
 
-def _user() -> str:
-    """The name of the user whose process this is."""
+def user() -> str:
+    """The name of the user whose process this is: who gives an order, unless it is said."""
     import os
     import pwd
 

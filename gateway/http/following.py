@@ -27,6 +27,7 @@ from ledger.client.client import Answer, UndecidedError
 from ledger.core.errors import LedgerError
 from ledger.core.ids import ActionKey
 from ledger.core.rejections import Refused, Rejection
+from ledger.core.state import Status
 
 logger = logging.getLogger("actionledger.http")
 
@@ -62,8 +63,11 @@ async def decided(doors: Doors, key: str, answer: Answer) -> ActionView | No:
         view = views.of_unchanged(key, decision.unchanged, place)
         return views.newer(view, await _at_hand(doors, key))
     view = views.of_decision(key, decision, place)
-    # What began an action is all there is of it; what came later adds to what is known.
-    return view if view.request_hash is not None else views.newer(view, await _at_hand(doors, key))
+    # What began an action is all there is of it, unless it waits: then perhaps it is held. What
+    # came later adds to what is known.
+    if view.request_hash is not None and view.status != Status.READY:
+        return view
+    return views.newer(view, await _at_hand(doors, key))
 
 
 async def _refused(doors: Doors, answer: Refused, place: LedgerPlace) -> No:

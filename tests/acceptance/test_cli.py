@@ -188,6 +188,34 @@ def test_operators_look_and_publish(here: Installation, tmp_path: Path) -> None:
     assert here.json("catalogue", "publish", str(changed)).result["published"] is False
 
 
+def test_the_emergency_stop_holds_an_action_until_its_release(here: Installation) -> None:
+    """A held intent is taken and waits, says by whom and why, and is carried out after the release;
+    the same hold twice is one, and what is not held cannot be released.
+    """
+    key = "charge:v1:acme:invoice-held"
+    held = here.json("hold", "--tenant", "acme", "--by", "ops", "--reason", "look first")
+    assert (held.code, held.result["published"], held.result["not_adopted"]) == (0, True, [])
+    assert here.json("hold", "--tenant", "acme").result["published"] is False
+    said = here.json("propose", "--file", "-", "--wait", given=intent(event="invoice-held"))
+    assert said.code == 0, said.out
+    assert (said.result["status"], said.result["held"]["by"]) == ("ready", "ops")
+    shown = eventually(lambda: here.json("show", key))
+    assert (shown["action"]["held"]["by"], shown["attempts"]) == ("ops", [])
+    assert "held by ops" in here.run("why", key).out
+    (listed,) = here.json("holds").result["holds"]
+    assert (listed["scope"], listed["by"], listed["reason"]) == (
+        {"tenant": "acme"},
+        "ops",
+        "look first",
+    )
+    refused = here.json("release", "--tenant", "globex")
+    assert (refused.code, refused.result["refused"]["code"]) == (4, "not_held")
+    assert here.json("release", "--tenant", "acme").code == 0
+    again = here.json("propose", "--file", "-", "--wait", given=intent(event="invoice-held"))
+    assert (again.result["status"], again.result["replayed"]) == ("completed", True)
+    assert here.json("holds").result == {"holds": []}
+
+
 def test_a_crash_heals_and_shows(here: Installation) -> None:
     """A process that is killed is started again, and `status` counts it; the door goes on."""
     before = process(here, "gateway")

@@ -28,7 +28,11 @@ from ledger.log.envelope import (
     read_ledger,
 )
 from ledger.log.port import Record
-from ledger.log.quarantine import QUARANTINED_TYPE
+from ledger.log.quarantine import (
+    QUARANTINED_TYPE,
+    REDRIVEN_TYPE,
+    read_quarantine,
+)
 from ledger.log.topics import Topic
 from ledger.log.webhook_record import WEBHOOK_TYPE, WebhookReceived, read_webhook
 from tests.golden.writing import EVENTS, GENERATION, PARTITION, examples
@@ -47,6 +51,7 @@ TOPIC_OF_TYPE = {
     "actionledger.executor.offered.v1": Topic.OFFERS,
     "actionledger.genesis.recorded.v1": Topic.INTENTS,
 }
+_KEPT_TYPES = (QUARANTINED_TYPE, REDRIVEN_TYPE)
 LEDGER_TYPES = {
     "actionledger.genesis.recorded.v1",
     "actionledger.epoch.opened.v1",
@@ -78,7 +83,7 @@ def decisions() -> list[Decision]:
 
 def test_every_type_has_its_golden_bytes() -> None:
     """No type of event and no fact is released without bytes that are kept."""
-    assert set(map(type_of, FILES)) == {*TYPES, QUARANTINED_TYPE, WEBHOOK_TYPE}
+    assert set(map(type_of, FILES)) == {*TYPES, *_KEPT_TYPES, WEBHOOK_TYPE}
     assert {fact.type for read in decisions() for fact in read.facts} == set(FACT_TYPES)
     assert {f"{name}.json" for name, _ in examples()} == {path.name for path in FILES}
 
@@ -165,6 +170,8 @@ def test_an_unknown_field_is_refused(path: Path) -> None:
     elif named in LEDGER_TYPES:
         with pytest.raises(ValidationError):
             read_ledger(raw)
+    elif named in _KEPT_TYPES:
+        assert isinstance(read_quarantine(as_record(raw, Topic.QUARANTINE)), Unreadable)
     else:
         assert isinstance(read_webhook(as_record(raw, Topic.WEBHOOKS)), Unreadable)
 
@@ -183,7 +190,7 @@ def current_vocabulary() -> dict[str, list[str]]:
     for name, literal in literals.items():
         words[name] = sorted(get_args(literal))
     words["FactType"] = sorted(FACT_TYPES)
-    words["EventType"] = sorted({*TYPES, QUARANTINED_TYPE, WEBHOOK_TYPE})
+    words["EventType"] = sorted({*TYPES, *_KEPT_TYPES, WEBHOOK_TYPE})
     return words
 
 

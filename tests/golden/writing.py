@@ -26,7 +26,12 @@ from ledger.core.rejections import Detail, Refused, Rejection, Unchanged
 from ledger.core.wire import Wire
 from ledger.log.envelope import encode, encode_ledger
 from ledger.log.port import Record
-from ledger.log.quarantine import quarantined
+from ledger.log.quarantine import (
+    QuarantinedRecord,
+    quarantined,
+    read_quarantine,
+    redriven,
+)
 from ledger.log.webhook_record import WebhookReceived, webhook_outgoing
 from tests import examples as e
 
@@ -61,6 +66,8 @@ def examples() -> Iterator[tuple[str, bytes]]:
     for name, record in _ledger_records():
         yield name, _ledger(record)
     yield "record.quarantined", _quarantined()
+    yield "record.quarantined.headers", _quarantined_whole()
+    yield "record.redriven", _redriven()
     yield "webhook.received", _webhook()
 
 
@@ -209,6 +216,18 @@ def _ledger_records() -> Iterator[tuple[str, LedgerRecord]]:
         kind="hold", content=order.content, content_hash=order.content_hash, offset=3
     )
     yield "decision.adopted.hold", _decision(stream="", adopted=held_from)
+
+
+def _quarantined_whole() -> bytes:
+    headers = (("content-type", b"application/json"), ("signature", b"\x00\xff"))
+    read = Record("intents", PARTITION, 7, e.T0, b"acme/renewal-1", b"{}", headers)
+    return quarantined(read, reason="fault_in_decide", detail="KeyError: 'a'").value
+
+
+def _redriven() -> bytes:
+    read = read_quarantine(Record("quarantine", 0, 0, 0, b"", _quarantined_whole(), ()))
+    assert isinstance(read, QuarantinedRecord)
+    return redriven(read, by="ops", redriven_to=42).value
 
 
 def _quarantined() -> bytes:

@@ -52,6 +52,7 @@ def test_every_command_is_known() -> None:
         *("log tail", "replay", "rebuild", "topics apply", "topics check"),
         *("catalogue check", "catalogue publish", "doctor", "version"),
         *("keys create", "keys list", "keys rotate", "keys revoke"),
+        *("hold", "release", "holds", "provider check", "provider show"),
     }
 
 
@@ -205,3 +206,97 @@ def test_trouble_of_libraries_is_told_in_our_words() -> None:
     missing = FileNotFoundError(2, "No such file or directory", "intent.json")
     assert "intent.json" in str(as_trouble(missing))
     assert as_trouble(KeyError("a")) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("hold",), "--all"),
+        (("release",), "--all"),
+        (("hold", "--all", "--tenant", "acme"), "--all"),
+        (("hold", "--provider", "a b"), "provider"),
+        (("hold", "--operation", "Charge"), "operation"),
+        (("hold", "--tenant", "acme", "--by", ""), "--by"),
+    ],
+)
+def test_a_hold_that_cannot_be_meant_is_wrong_usage(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing named is not everything, and a name that nothing can bear holds nothing."""
+    code, document = answer(capsys, *arguments)
+    assert code == 2
+    assert said in f"{document['error']['message']} {document['error']['hint']}".lower()
+
+
+def bank(folder: Path) -> Path:
+    """A description with its credential beside it."""
+    text = (ROOT / "examples" / "providers" / "bank.toml").read_text(encoding="utf-8")
+    (folder / "bank_main.key").write_text("sk_1\n", encoding="ascii")
+    file = folder / "bank.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_a_description_is_checked_with_what_it_promises(
+    nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a server: its operations, accounts and promises, and no credential."""
+    code, said = answer(capsys, "provider", "check", str(bank(nowhere)))
+    assert code == 0
+    assert said["result"]["operations"] == ["charge"]
+    assert said["result"]["accounts"] == ["main"]
+    assert {"question", "is_kept", "sentence"} == set(said["result"]["promises"][0])
+    assert "sk_1" not in json.dumps(said)
+
+
+def test_a_description_with_mistakes_is_refused_with_every_line(
+    nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of the file, and then the credentials that cannot be read."""
+    file = bank(nowhere)
+    (nowhere / "bank_main.key").unlink()
+    code, said = answer(capsys, "provider", "check", str(file))
+    assert code == 4
+    (mistake,) = said["result"]["mistakes"]
+    assert mistake["path"] == "credentials.main"
+    line = file.read_text(encoding="utf-8").splitlines()[mistake["line"] - 1]
+    assert line.startswith("main =")
+    text = file.read_text(encoding="utf-8").replace('method = "POST"', 'method = "GET"')
+    file.write_text(text.replace("settle_horizon_ms = 120_000", ""), encoding="utf-8")
+    assert run(["provider", "check", str(file)]) == 4
+    told = capsys.readouterr().out
+    assert "perform.charge.method must be 'POST'" in told
+    assert "capabilities.settle_horizon_ms is missing" in told
+
+
+def test_a_catalogue_that_relies_on_more_than_a_provider_keeps_is_refused(
+    nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each line of the catalogue that promises too much."""
+    catalogue = ROOT / "examples" / "agent" / "catalogue.toml"
+    file = bank(nowhere)
+    code, said = answer(capsys, "provider", "check", str(file), "--catalogue", str(catalogue))
+    assert code == 4
+    paths = [one["path"] for one in said["result"]["beyond"]]
+    assert paths == [
+        "operation[0].provider_key.length_max",
+        "operation[0].settle_horizon_ms",
+        "operation[0].search_lag_ms",
+    ]
+
+
+def test_the_providers_that_are_configured_are_shown(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By files and by addresses; one that is not there is a wrong usage."""
+    monkeypatch.setenv("ACTIONLEDGER_PROVIDER_FILES", str(bank(nowhere)))
+    monkeypatch.setenv("ACTIONLEDGER_PROVIDER_URLS", "simulated=http://127.0.0.1:1")
+    code, said = answer(capsys, "provider", "show")
+    assert code == 0
+    assert [(one["name"], one["kind"]) for one in said["result"]] == [
+        ("bank", "http"),
+        ("simulated", "simulated"),
+    ]
+    assert run(["provider", "show", "bank"]) == 0
+    assert "for 1 day" in capsys.readouterr().out
+    assert answer(capsys, "provider", "show", "acquirer")[0] == 2
