@@ -7,8 +7,9 @@ is the ledger's own status. Must never be handed to an agent: it can write any t
 
 import asyncio
 import secrets
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
@@ -17,6 +18,7 @@ from ledger.core.errors import LedgerError
 from ledger.core.facts import AttemptStarted
 from ledger.core.ids import stream_key_of
 from ledger.core.inputs import CallerReport, Cancel, Propose
+from ledger.core.invariants import BrokenInvariantError
 from ledger.core.records import Decision
 from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.envelope import outgoing
@@ -102,6 +104,8 @@ class LedgerClient:
         self._answers: OrderedDict[tuple[int, int], Decision] = OrderedDict()
         self._asked: dict[tuple[int, int], asyncio.Future[Decision]] = {}
         self._watched: dict[str, list[asyncio.Future[None]]] = {}
+        self._concerned: Counter[bytes] = Counter()
+        """Streams about which somebody here waits for a word."""
         # An intent counts once by its key: another producer may repeat it.
         self._appender = SteadyAppender(log.appender)
         self._tasks: list[asyncio.Task[None]] = []
@@ -179,25 +183,44 @@ class LedgerClient:
         is up, or when its intent was recorded before this client began. Raises MalformedId.
         """
         deadline = asyncio.get_running_loop().time() + timeout_ms / 1_000
-        while True:
-            now = self._seen.progress_of(key)
-            if now is not None and now.version > after_version:
-                return now
-            changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._watched.setdefault(key, []).append(changed)
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await changed
-            except TimeoutError:
-                return None
-            finally:
-                self._unwatch(key, changed)
+        with self._concern(stream_key_of(key)):
+            while True:
+                now = self._progress_of(key)
+                if now is not None and now.version > after_version:
+                    return now
+                changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._watched.setdefault(key, []).append(changed)
+                try:
+                    async with asyncio.timeout_at(deadline):
+                        await changed
+                except TimeoutError:
+                    return None
+                finally:
+                    self._unwatch(key, changed)
+
+    @contextmanager
+    def _concern(self, stream: str) -> Iterator[None]:
+        """Read what the log says of a stream as it comes, for as long as the block runs."""
+        key = stream.encode()
+        self._concerned[key] += 1
+        try:
+            yield
+        finally:
+            self._concerned[key] -= 1
+            if not self._concerned[key]:
+                del self._concerned[key]
 
     # Asking
 
     async def _ask(self, given: Propose | Cancel | CallerReport, timeout_ms: int) -> Answer:
         self._check()
         stream = stream_key_of(given.key)
+        with self._concern(stream):
+            return await self._answered(given, stream, timeout_ms)
+
+    async def _answered(
+        self, given: Propose | Cancel | CallerReport, stream: str, timeout_ms: int
+    ) -> Answer:
         partition = partition_of(stream, self._partitions)
         record = outgoing(
             given,
@@ -251,14 +274,32 @@ class LedgerClient:
         except asyncio.CancelledError:
             raise
         except Exception as fault:
-            if self.failure is not None and not self.failure.done():
-                self.failure.set_exception(fault)
-            for place, waiting in self._asked.items():
-                if not waiting.done():
-                    waiting.set_exception(UndecidedError(*place))
+            self._fail(fault)
+            raise
+
+    def _fail(self, fault: Exception) -> None:
+        """Nothing more can be said from here: the process must end."""
+        if self.failure is not None and not self.failure.done():
+            self.failure.set_exception(fault)
+        for place, waiting in self._asked.items():
+            if not waiting.done():
+                waiting.set_exception(UndecidedError(*place))
+
+    def _progress_of(self, key: str) -> Progress | None:
+        """How an action stands as far as the log was read. A record that counts and cannot be read
+        may come to light only here.
+        """
+        try:
+            return self._seen.progress_of(key)
+        except BrokenInvariantError as fault:
+            self._fail(fault)
             raise
 
     def _feed(self, record: Record) -> None:
+        if record.key not in self._concerned:
+            # Nobody here waits for it: the work of folding it is left to whoever asks.
+            self._seen.put_by(record)
+            return
         read = self._seen.feed(record)
         if read is None:
             return
@@ -274,6 +315,8 @@ class LedgerClient:
             self._wake(fact.action)
 
     def _hear(self, record: Record) -> None:
+        if record.key not in self._concerned:
+            return
         done = self._seen.hear(record)
         if done is not None:
             self._wake(done)

@@ -19,11 +19,12 @@ from ledger.core.facts import AttemptStarted, IntentRecorded
 from ledger.core.holds import Hold
 from ledger.core.ids import MalformedId, stream_key_of
 from ledger.core.inputs import Report, Success
+from ledger.core.invariants import BrokenInvariantError
 from ledger.core.limits import DECISION_BYTES_MAX
 from ledger.core.offers import caller_holder, is_caller
-from ledger.core.records import Decision
+from ledger.core.records import Decision, Verdict, accept
 from ledger.core.state import OPEN, Action, Stream
-from ledger.log.envelope import read_input
+from ledger.log.envelope import MARK_EPOCH, marks_of, read_input, read_ledger
 from ledger.log.fold import Begin, PartitionFold
 from ledger.log.port import Record
 from ledger.log.topics import partition_of
@@ -74,19 +75,57 @@ class ActionsSeen:
         self._streams: OrderedDict[str, tuple[Stream, int]] = OrderedDict()
         self._succeeded: OrderedDict[str, tuple[int, Success]] = OrderedDict()
         self._caller_starts: OrderedDict[str, AttemptStarted] = OrderedDict()
+        self._put_by: OrderedDict[str, list[tuple[int, Record]]] = OrderedDict()
 
     def next_offset(self, partition: int) -> int:
         """The next ledger offset to read."""
         return self._folds[partition].next_offset
 
     def feed(self, record: Record) -> Decision | None:
-        """Read the next ledger record; the decision if it is one and counts."""
+        """Read the next ledger record; the decision if it is one and counts. Raises
+        BrokenInvariantError.
+        """
         read = self._folds[record.partition].feed(record)
         if not isinstance(read, Decision):
             return None
+        self._catch_up(read.stream)
         if read.facts:
             self._fold(read)
         return read
+
+    def put_by(self, record: Record) -> None:
+        """Take the next ledger record as it is, unless it may concern more than its stream: it is
+        read when somebody asks for the stream. Most are never asked for again.
+        """
+        marks, key = marks_of(record), record.key
+        if marks is None or MARK_EPOCH in marks or key is None or b"/" not in key:
+            self.feed(record)
+            return
+        fold = self._folds[record.partition]
+        fold.skip(record)
+        stream = key.decode(errors="replace")
+        self._put_by.setdefault(stream, []).append((fold.epoch, record))
+        self._put_by.move_to_end(stream)
+        if len(self._put_by) > STREAMS_REMEMBERED_MAX:
+            # Without them what was folded of the stream would be an old state of it.
+            self._forget(next(iter(self._put_by)))
+
+    def _forget(self, stream: str) -> None:
+        self._put_by.pop(stream, None)
+        self._streams.pop(stream, None)
+
+    def _catch_up(self, stream: str) -> None:
+        """Read what was put by of a stream; each record counts or not by the epoch at its place."""
+        for epoch, record in self._put_by.pop(stream, ()):
+            try:
+                read = read_ledger(record.value)
+            except ValueError as unreadable:
+                raise BrokenInvariantError(
+                    f"unreadable record at ledger {record.partition} offset {record.offset}"
+                ) from unreadable
+            is_accepted = accept(epoch, record.offset, read) is Verdict.ACCEPTED
+            if is_accepted and isinstance(read, Decision) and read.facts:
+                self._fold(read)
 
     def _fold(self, read: Decision) -> None:
         """Keep the actions whose intent was seen here; others are the read model's to answer."""
@@ -107,7 +146,7 @@ class ActionsSeen:
         self._streams[read.stream] = (known, read.at)
         self._streams.move_to_end(read.stream)
         if len(self._streams) > STREAMS_REMEMBERED_MAX:
-            self._streams.popitem(last=False)
+            self._forget(next(iter(self._streams)))
         for action in known.actions:
             if action.is_final:
                 self._succeeded.pop(action.key, None)
@@ -116,6 +155,7 @@ class ActionsSeen:
         """The start that lets a call of the action's caller act, while nothing came of it. A call
         whose answer was lost learns it by asking again. Raises MalformedId.
         """
+        self._catch_up(stream_key_of(key))
         start = self._caller_starts.get(key)
         if start is None or start.holder != caller_holder(nonce):
             return None
@@ -163,6 +203,7 @@ class ActionsSeen:
         return success if action.attempts[number - 1].status in OPEN else None
 
     def _action(self, key: str) -> Action | None:
+        self._catch_up(stream_key_of(key))
         known = self._streams.get(stream_key_of(key))
         return None if known is None else known[0].action(key)
 

@@ -7,6 +7,7 @@ from ledger.client.seen import ActionsSeen, Progress
 from ledger.core import inputs as i
 from ledger.core.money import Money
 from ledger.log.envelope import outgoing
+from ledger.log.fold import Begin
 from ledger.log.port import Record
 from tests.examples import CHARGE, HOLDER, REFERENCE, STREAM, propose, report, success, tick
 from tests.examples import found_out as evidence
@@ -119,7 +120,44 @@ def test_an_action_whose_intent_was_not_seen_is_not_known() -> None:
     """From the middle of the ledger on only what begins there is known; the rest is for others."""
     follower = Follower()
     follower.ledger.take(propose())
-    follower.seen = ActionsSeen(1, {0: (len(follower.ledger.records()), 1, ())})
+    follower.seen = ActionsSeen(1, {0: Begin(len(follower.ledger.records()), 1)})
     follower.take(report(success()))
     assert follower.seen.progress_of(CHARGE) is None
     assert follower.hear(report(success())) is None
+
+
+def test_what_nobody_waits_for_is_read_when_somebody_asks() -> None:
+    """Records that were put by say the same as those that were read at once, void ones nothing."""
+    eager, lazy = Follower(), Follower()
+    for follower in (eager, lazy):
+        follower.ledger.take(propose())
+        follower.ledger.void()
+        follower.ledger.take(report(success()))
+        follower.ledger.open_epoch()
+    for record in eager.ledger.records():
+        eager.seen.feed(record)
+    for record in lazy.ledger.records():
+        lazy.seen.put_by(record)
+    assert lazy.seen.next_offset(0) == eager.seen.next_offset(0)
+    assert lazy.progress == eager.progress
+    assert lazy.progress.status == "completed"
+
+
+def test_a_stream_that_is_asked_for_in_between_misses_nothing(charged: Follower) -> None:
+    """What was put by comes before what is read now."""
+    charged.ledger.take(tick(), later_ms=LONG_MS)
+    (lapsed,) = charged.ledger.records()[charged.seen.next_offset(0) :]
+    charged.seen.put_by(lapsed)
+    charged.take(report(success()))
+    assert charged.progress.status == "completed"
+
+
+def test_a_stream_whose_records_are_forgotten_is_not_known(
+    charged: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was folded of it would be an old state; the read model has the new one."""
+    monkeypatch.setattr(seen, "STREAMS_REMEMBERED_MAX", 0)
+    charged.ledger.take(tick(), later_ms=LONG_MS)
+    (lapsed,) = charged.ledger.records()[charged.seen.next_offset(0) :]
+    charged.seen.put_by(lapsed)
+    assert charged.seen.progress_of(CHARGE) is None
