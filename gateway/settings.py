@@ -30,6 +30,7 @@ from ledger.core.limits import (
     GROUP_SESSION_MS_DEFAULT,
     GROUP_SESSION_MS_MAX,
     GROUP_SESSION_MS_MIN,
+    GROUP_SESSION_MS_NAMED,
 )
 from ledger.log.access import Mechanism, Protocol
 
@@ -92,6 +93,20 @@ class _Wrong(ValueError):
         self.problem = problem
         self.hint = hint
 
+class Flush(StrEnum):
+    """When the broker writes what holds facts through to its disk: as it likes, so that durability
+    is that of the replicas; or before it acknowledges every record.
+    """
+
+    DEFAULT = "default"
+    EVERY_RECORD = "every_record"
+
+    @property
+    def records(self) -> int | None:
+        """After how many records, as topics have it."""
+        return 1 if self is Flush.EVERY_RECORD else None
+
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -102,6 +117,8 @@ class Settings:
     database_url: str = field(repr=False)
     topic_prefix: str
     partitions: int
+    member: str | None
+    flush: Flush
     group_session_ms: int
     http_host: str
     http_port: int
@@ -129,6 +146,7 @@ class Settings:
         host = reader.take("HTTP_HOST", _host, "127.0.0.1")
         port = reader.take("HTTP_PORT", _number(1, PORT_MAX), 8_788)
         settings = cls(
+        member = reader.take("MEMBER", _member, None)
             kafka_bootstrap=reader.take("KAFKA", _bootstrap, "127.0.0.1:9092"),
             kafka=_kafka_logins(reader),
             database_url=reader.take(
@@ -139,9 +157,11 @@ class Settings:
             group_session_ms=reader.take(
                 "GROUP_SESSION_MS",
                 _number(GROUP_SESSION_MS_MIN, GROUP_SESSION_MS_MAX),
-                GROUP_SESSION_MS_DEFAULT,
+                GROUP_SESSION_MS_DEFAULT if member is None else GROUP_SESSION_MS_NAMED,
             ),
             http_host=host,
+            member=member,
+            flush=reader.take("FLUSH", _choice(Flush), Flush.DEFAULT),
             http_port=port,
             state_dir=state_dir,
             cache_dir=reader.take("CACHE", _absolute_path, _default_cache_dir(given)),
@@ -381,6 +401,12 @@ def _mechanism(text: str) -> Mechanism:
         return Mechanism(text.upper())
     except ValueError:
         known = ", ".join(Mechanism)
+def _member(text: str) -> str:
+    if COMPONENT.fullmatch(text) is None:
+        raise _Wrong("is no name of a member", "letters, digits, . _ - as in processor-0")
+    return text
+
+
         raise _Wrong("is none of the choices", f"write one of {known}") from None
 
 

@@ -13,6 +13,7 @@ from pydantic_core import from_json
 from projections.fold import Held
 from projections.limits import ROWS_READ_MAX
 from projections.roles import TENANT_SETTING
+from projections.rows import read_holds
 from projections.statements import LIVE_SCHEMA, statements
 from projections.states import ColdStreams, load_cold_streams, load_streams
 from projections.views import (
@@ -111,7 +112,16 @@ class Queries:
     async def offsets(self) -> dict[int, OffsetView]:
         """How far each partition is projected."""
         rows = await self._pool.fetch(self._sql["offsets"])
-        return {row["partition"]: _view(OffsetView, row) for row in rows}
+        return {
+            row["partition"]: OffsetView(
+                **{
+                    **row,
+                    "positions": from_json(row["positions"]),
+                    "holds": read_holds(row["holds"]),
+                }
+            )
+            for row in rows
+        }
 
     async def actions_by_reference(self, account: str, reference: str) -> tuple[str, ...]:
         """Keys of the actions that a provider's name stands for; more than one is a case."""

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from ledger.core.holds import Hold
+from ledger.log.fold import Begin
+
 Json = dict[str, Any]
 
 
@@ -23,7 +26,9 @@ TenantScope = str | AllTenants
 
 @dataclass(frozen=True, slots=True)
 class ActionView:
-    """How an action stands. `lease_until` and `holder` are set while somebody may act."""
+    """How an action stands. `lease_until` and `holder` are set while somebody may act; `held` is
+    the hold that keeps it from starting: its scope, by whom, why, since when.
+    """
 
     tenant_id: str
     action_key: str
@@ -54,6 +59,7 @@ class ActionView:
     ledger_offset: int
     created_at: int
     updated_at: int
+    held: Json | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +160,11 @@ class ReviewView:
 
 @dataclass(frozen=True, slots=True)
 class OffsetView:
-    """How far a partition is projected: everything below `next_offset` is in the tables."""
+    """How far a partition is projected: everything below `next_offset` is in the tables.
+
+    `positions` gives by inbox the offset of the next input that the ledger answers; `holds` are
+    those in force.
+    """
 
     partition: int
     next_offset: int
@@ -164,6 +174,13 @@ class OffsetView:
     generation: str | None
     cluster: str | None
     adopted_hash: str | None
+    positions: Json
+    holds: tuple[Hold, ...]
+
+    @property
+    def begin(self) -> Begin:
+        """Where a reader that knows what is projected may begin."""
+        return Begin(self.next_offset, self.epoch, self.holds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,12 +32,13 @@ from reconciler.sweeping import sweep_parked
 from streams import limits
 from streams.clock import mono_ms, wall_ms
 from streams.inquiring import BEGINNING, Asked, Inquiring, Position
+from streams.member import GroupMember
 from streams.positions import load_positions, load_unknown, save_position
-from streams.share import LedgerShare
 
 logger = logging.getLogger("actionledger")
 
 GROUP = "inquirer"
+LEDGER = Topic.LEDGER.value
 
 
 class Inquirer:
@@ -63,7 +64,9 @@ class Inquirer:
         self._lookup_timeout_ms = lookup_timeout_ms
         self._sweep_ms = sweep_ms
         self._appender = SteadyAppender(log.appender)
-        self._share = LedgerShare(log, log.prefix + GROUP)
+        self._share = GroupMember(
+            log, log.prefix + GROUP, (LEDGER,), records_max=limits.LEDGER_ROUND_RECORDS_MAX
+        )
         self._partitions = 0
         self._generation = ""
         self._seen_generation = -1
@@ -75,7 +78,7 @@ class Inquirer:
             lambda: asyncio.Semaphore(limits.LOOKUPS_AT_ONCE_MAX)
         )
         self._lookups: set[asyncio.Task[None]] = set()
-        self._paused: set[int] = set()
+        self._full: set[int] = set()
         self.ready = asyncio.Event()
         self.answered_count = 0
 
@@ -129,7 +132,7 @@ class Inquirer:
         begins = await self._begins()
         for partition in self._share.assigned - set(self._followed):
             begin = begins.get(partition, BEGINNING)
-            end = await self._share.end_offset(partition)
+            end = await self._share.end_offset(LEDGER, partition)
             if end < begin.next_offset:
                 raise TruncatedLogError(
                     f"Ledger {partition} ends at {end}, before {begin.next_offset}.",
@@ -140,10 +143,10 @@ class Inquirer:
                 followed.watch(await self._unknown(partition))
             self._followed[partition] = followed
             self._ends[partition] = end
-        self._paused.clear()
+        self._full.clear()
         await self._share.drop()
         for partition, followed in self._followed.items():
-            self._share.read_from(partition, followed.next_offset)
+            self._share.read_on(partition, {LEDGER: followed.next_offset})
 
     async def _begins(self) -> Mapping[int, Position]:
         if self._pool is None:
@@ -202,12 +205,9 @@ class Inquirer:
             task = tasks.create_task(self._look_up(followed, asked))
             self._lookups.add(task)
             task.add_done_callback(self._lookups.discard)
-        if followed.is_full and followed.partition not in self._paused:
-            self._share.pause(followed.partition)
-            self._paused.add(followed.partition)
-        elif not followed.is_full and followed.partition in self._paused:
-            self._share.resume(followed.partition)
-            self._paused.discard(followed.partition)
+        if followed.is_full != (followed.partition in self._full):
+            self._full ^= {followed.partition}
+            self._share.hold_back({(LEDGER, part) for part in self._full})
 
     async def _look_up(self, followed: Inquiring, asked: Asked) -> None:
         """Put one question and make its answer durable."""

@@ -27,8 +27,8 @@ from streams.clock import SKEW_MS_DEFAULT, check_not_ahead, check_skew, mono_ms,
 from streams.cold_loading import ColdLoading
 from streams.config_inbox import ConfigInbox
 from streams.held_ticks import HELD_BACK_BY, HeldTicks
-from streams.inbox import Inboxes
 from streams.limits import STREAMS_HELD_MAX
+from streams.member import GroupMember
 from streams.owner import Batch, LostContinuityError, Owner
 from streams.waiting import WaitingInputs
 
@@ -36,6 +36,7 @@ logger = logging.getLogger("actionledger")
 
 GROUP = "actionledger.processor"
 IDLE_MS = 200
+ROUND_RECORDS_MAX = 4_000
 TICK_CHECK_SECONDS = 0.05
 COMMIT_SECONDS = 5.0
 CONFIG_CHECK_SECONDS = 1.0
@@ -109,7 +110,8 @@ class Processor:
         places = {(Topic.OFFERS.value, part): Start.END for part in range(self._partitions)}
         self._offers_reader = await self._log.reader(places)
         opened.push_async_callback(self._offers_reader.close)
-        self._inboxes = Inboxes(self._log, self._log.prefix + GROUP)
+        group = self._log.prefix + GROUP
+        self._inboxes = GroupMember(self._log, group, INBOXES, records_max=ROUND_RECORDS_MAX)
         opened.push_async_callback(self._inboxes.close)
 
     async def _work(self, stop: asyncio.Event) -> None:
@@ -409,7 +411,7 @@ class Processor:
             positions[internal] = max(begins[internal, owner.partition], positions[internal])
             self._held.begin(owner.partition, positions)
             self._waiting.forget(owner.partition)
-            self._inboxes.read_from(owner.partition, positions)
+            self._inboxes.read_on(owner.partition, positions)
 
     # Beside the rounds
 

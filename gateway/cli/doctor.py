@@ -156,7 +156,11 @@ async def _topics(settings: "Settings") -> str:
     from gateway.wiring.installation import open_log
     from ledger.log.admin import check_topics
 
-    differences = await check_topics(open_log(settings, "doctor"), partitions=settings.partitions)
+    differences = await check_topics(
+        open_log(settings, "doctor"),
+        partitions=settings.partitions,
+        flush_records=settings.flush.records,
+    )
     if differences:
         first = differences[0]
         raise FoundError(

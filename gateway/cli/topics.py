@@ -29,7 +29,8 @@ def apply(replicas: Replicas = 1, in_sync_min: InSync = 1, as_json: Json = False
     """Create what is missing, with genesis records; change nothing that is there.
 
     ACTIONLEDGER_PARTITIONS holds for life: keys would move. Three brokers want --replicas 3
-    --in-sync-min 2.
+    --in-sync-min 2. One broker that must not lose what it acknowledged when its power fails wants
+    ACTIONLEDGER_FLUSH=every_record, which makes every append slower.
 
     Example: actionledger topics apply --replicas 3 --in-sync-min 2
     """
@@ -48,6 +49,7 @@ def apply(replicas: Replicas = 1, in_sync_min: InSync = 1, as_json: Json = False
             generation=secrets.token_hex(8),
             replicas=replicas,
             replicas_in_sync_min=in_sync_min,
+            flush_records=known.flush.records,
         )
     )
     result = {
@@ -79,7 +81,10 @@ def check(in_sync_min: InSync = 1, as_json: Json = False) -> None:
     known = settings()
     found = asyncio.run(
         check_topics(
-            open_log(known, "cli"), partitions=known.partitions, replicas_in_sync_min=in_sync_min
+            open_log(known, "cli"),
+            partitions=known.partitions,
+            replicas_in_sync_min=in_sync_min,
+            flush_records=known.flush.records,
         )
     )
     code = Exit.DIFFERENCES if found else Exit.OK

@@ -72,6 +72,18 @@ class KeyPort(Protocol):
         ...
 
 
+class SecretsPort(Protocol):
+    """What webhooks are verified with, as it stands now."""
+
+    def live(self, provider: str, account: str, now_ms: int) -> tuple[str, ...]:
+        """The secrets of an account that are accepted at a time."""
+        ...
+
+    def accounts(self, provider: str) -> tuple[str, ...]:
+        """The accounts at a provider that have secrets."""
+        ...
+
+
 Check = Callable[[], Awaitable[None]]
 """Asks one part whether it answers; raises when it does not."""
 
@@ -84,7 +96,7 @@ class Doors:
     queries: QueriesPort
     webhooks: Appender
     keys: KeyPort
-    webhook_secrets: Mapping[tuple[str, str], tuple[str, ...]]
+    webhook_secrets: SecretsPort
     partitions: int
     checks: Mapping[str, Check] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=Metrics)

@@ -36,6 +36,12 @@ READ_AGAIN_MS: Final = 500
 WAITERS_MAX: Final = 10_000
 """Requests that wait for an action to move; one more is answered at once with what is known."""
 
+REPEAT_LINE_SECONDS: Final = 10.0
+"""Between two log lines that a stranger can cause as often as he likes: six a minute of a kind."""
+
+KINDS_TOLD_MAX: Final = 1_024
+"""Kinds of such lines that are told apart; more in one while are told as one kind."""
+
 WEBHOOKS_IN_FLIGHT_MAX: Final = 128
 """Webhooks between their first byte and their acknowledgement: 128 MiB of bodies at most."""
 

@@ -118,7 +118,7 @@ class ActionView(BaseModel):
     @property
     def is_moving(self) -> bool:
         """Whether it goes on by itself within seconds."""
-        return self.status in MOVING
+        return self.status in MOVING and self.held is None
 
 
 def href(key: str) -> str:

@@ -121,7 +121,7 @@ def _account(http: HttpRequest, doors: Doors, provider: str) -> str | No:
     asked = read_query(_Query, http)
     if isinstance(asked, No):
         return asked
-    accounts = [account for name, account in doors.webhook_secrets if name == provider]
+    accounts = doors.webhook_secrets.accounts(provider)
     if asked.account is None and len(accounts) == 1:
         return accounts[0]
     if asked.account is not None and asked.account in accounts:
@@ -136,10 +136,12 @@ async def _received(
     if isinstance(raw, No):
         return raw
     crash_point("webhook_read")
-    secrets = doors.webhook_secrets[provider, account]
-    verdict = verify(raw, http.headers, secrets, doors.wall_clock_ms())
+    now_ms = doors.wall_clock_ms()
+    verdict = verify(
+        raw, http.headers, doors.webhook_secrets.live(provider, account, now_ms), now_ms
+    )
     if not isinstance(verdict, Verified):
-        return _not_believed(provider, account, verdict.code, len(raw))
+        return _not_believed(doors, provider, account, verdict.code, len(raw))
     webhook = WebhookReceived.of(
         raw,
         provider=provider,
@@ -162,17 +164,24 @@ async def _received(
     return webhook
 
 
-def _not_believed(provider: str, account: str, reason: WebhookProblem, size_bytes: int) -> No:
-    """Count and name the refusal; of the body nothing is kept but its size."""
-    logger.warning(
-        "webhook_rejected",
-        extra={
-            "provider": provider,
-            "account": account,
-            "reason": reason.value,
-            "size_bytes": size_bytes,
-        },
-    )
+def _not_believed(
+    doors: Doors, provider: str, account: str, reason: WebhookProblem, size_bytes: int
+) -> No:
+    """Count and name the refusal; of the body nothing is kept but its size. A flood of forgeries is
+    told now and then, with how many lines were left out; each of them is counted.
+    """
+    unsaid = doors.rejections.say((provider, account, reason.value), doors.monotonic_s())
+    if unsaid is not None:
+        logger.warning(
+            "webhook_rejected",
+            extra={
+                "provider": provider,
+                "account": account,
+                "reason": reason.value,
+                "size_bytes": size_bytes,
+                "unsaid": unsaid,
+            },
+        )
     return No(
         Code.WEBHOOK_REJECTED,
         detail=reason.value,

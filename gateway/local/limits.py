@@ -32,7 +32,7 @@ PROBE_SECONDS_MAX = 2
 # A crashed program is started again at once, then ever later; one that ran well starts over.
 RESTART_MS_FIRST = 200
 RESTART_MS_MAX = 10_000
-RESTARTS_IN_A_ROW_MAX = 30
+FAULTS_IN_A_ROW_MAX = 30  # then it stays down; trouble of its surroundings does not count
 HEALTHY_MS_MIN = 30_000
 WATCH_MS = 100  # how soon a crash is seen
 ROTATE_MS = 5_000  # how often logs are looked at; a log may outgrow its limit by that much output

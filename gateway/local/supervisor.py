@@ -32,6 +32,7 @@ from gateway.local.state import Phase, ProcessRecord, StateFolder
 from gateway.local.training import train
 from gateway.logs import set_up_logs
 from gateway.settings import LogFormat, LogLevel
+from gateway.wiring.life import EXIT_TROUBLE
 
 NAME = "supervisor"
 KAFKA_LOG = f"{KAFKA}.log"  # rotates itself
@@ -95,39 +96,48 @@ class Supervisor:
         logger.info("program_ready", extra={"program": program.name, "phase": phase.value})
 
     async def _keep(self, program: Program) -> None:
-        """Start it again whenever it ends, until it has failed too often in a row."""
-        failures = 0
+        """Start it again whenever it ends, later each time: without an end for trouble of its
+        surroundings, and until it has failed too often in a row for what is its own fault.
+        """
+        tries, faults, was_late = 0, 0, False
         while True:
             while not await until(
                 lambda: not program.is_running, limits.HEALTHY_MS_MIN, limits.WATCH_MS
             ):
-                failures = 0
-            logger.warning(
-                "program_ended", extra={"program": program.name, "exit_code": program.exit_code}
-            )
-            if failures == limits.RESTARTS_IN_A_ROW_MAX:
+                tries, faults = 0, 0
+            code = program.exit_code
+            logger.warning("program_ended", extra={"program": program.name, "exit_code": code})
+            # One that is not ready in time waits for something, or has a fault: who can tell.
+            if code != EXIT_TROUBLE and not was_late:
+                faults += 1
+            if faults > limits.FAULTS_IN_A_ROW_MAX:
                 self._state.change_process(program.name, phase=Phase.FAILED)
                 logger.error("program_given_up", extra={"program": program.name})
                 return
-            await self._start_again(program, failures)
-            failures += 1
+            was_late = await self._start_again(program, tries)
+            tries += 1
 
-    async def _start_again(self, program: Program, failures: int) -> None:
-        """Start it again after a while; trouble is told, the next try is the caller's."""
+    async def _start_again(self, program: Program, tries: int) -> bool:
+        """Start it again after a while; trouble is told, the next try is the caller's. Whether it
+        had to be ended because it was not ready in time.
+        """
         known = self._state.state.processes.get(program.name)
         restarts = known.restarts + 1 if known else 1
         try:
             self._state.change_process(program.name, phase=Phase.RESTARTING, restarts=restarts)
-            delay_ms = min(limits.RESTART_MS_FIRST << failures, limits.RESTART_MS_MAX)
+            delay_ms = min(limits.RESTART_MS_FIRST << min(tries, 16), limits.RESTART_MS_MAX)
             await asyncio.sleep(delay_ms / 1000)
             await program.start()
             await program.wait_ready()
             self._mark_ready(program)
+            return False
         except (LocalError, OSError) as trouble:
             logger.warning(
                 "program_restart_failed", extra={"program": program.name, "reason": str(trouble)}
             )
+            was_late = program.is_running
             await program.kill()
+            return was_late
 
     async def _rotate_logs(self) -> None:
         while True:

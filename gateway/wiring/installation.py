@@ -70,6 +70,7 @@ def open_log(settings: Settings, process: str) -> KafkaLog:
         client_id=f"actionledger-{process}",
         access=settings.kafka.access(_PRINCIPALS.get(process, Principal.AUDITOR)),
         group_session_ms=settings.group_session_ms,
+        group_member=settings.member,
     )
 
 

@@ -32,7 +32,10 @@ async def run(settings: Settings, life: Life) -> None:
 
 async def _set_up_log(log: KafkaLog, settings: Settings) -> None:
     generation = await apply_topics(
-        log, partitions=settings.partitions, generation=secrets.token_hex(8)
+        log,
+        partitions=settings.partitions,
+        generation=secrets.token_hex(8),
+        flush_records=settings.flush.records,
     )
     logger.info("topics_applied", extra={"generation": generation})
     if await published_catalogue(log) is None:

@@ -153,6 +153,11 @@ GROUP_SESSION_MS_DEFAULT = 10_000
 processor that was killed is missed. Above any pause of a process that lives.
 """
 
+GROUP_SESSION_MS_NAMED = 45_000
+"""The same for a member with a name of its own: as long as its restart, with the machine's, may
+take; until then nobody else takes what is its own.
+"""
+
 GROUP_SESSION_MS_MIN = 1_000
 GROUP_SESSION_MS_MAX = 300_000
 """What may be chosen instead, within what brokers allow by themselves."""

@@ -252,15 +252,19 @@ class KafkaLog:
         client_id: str = "actionledger",
         access: KafkaAccess = OPEN,
         group_session_ms: int = GROUP_SESSION_MS_DEFAULT,
+        group_member: str | None = None,
     ) -> None:
         """`group_session_ms`: after so long without a word from a member of one of our groups the
-        broker gives its partitions to others. `access` says as whom the broker is asked.
+        broker gives its partitions to others. `group_member` is this process's own name in its
+        group, borne by no other: whoever comes back under it within the session gets its partitions
+        again. `access` says as whom the broker is asked.
         """
         self.bootstrap = bootstrap
         self.prefix = prefix
         self.client_id = client_id
         self.access = access
         self.group_session_ms = group_session_ms
+        self.group_member = group_member
         self.group_heartbeat_ms = group_session_ms // HEARTBEATS_IN_A_SESSION
 
     @cached_property

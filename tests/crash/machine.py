@@ -159,6 +159,7 @@ class Machine:
     keys: dict[str, str]
     supervised: dict[str, Supervised]
     doors: list[str]
+    partitions: int = PARTITIONS
     tasks: list["asyncio.Task[None]"] = field(default_factory=list)
 
     @property
@@ -184,11 +185,6 @@ class Machine:
             **{f"provider key of {account}": API_KEY_PREFIX + account for account in ACCOUNTS},
             **{f"webhook secret of {name}": one["secrets"][0] for name, one in accounts.items()},
         }
-
-    @property
-    def partitions(self) -> int:
-        """How many partitions the ledger has."""
-        return PARTITIONS
 
     @property
     def book_file(self) -> Path:
@@ -227,9 +223,12 @@ class Machine:
 
     async def start_twin(self, process: str) -> None:
         """Start a second member of a kind, once; it is supervised like the first."""
-        name, first = twin_of(process), self.supervised[process]
-        if name in self.supervised:
-            return
+        if twin_of(process) not in self.supervised:
+            await self.start_member(process, twin_of(process))
+
+    async def start_member(self, process: str, name: str) -> None:
+        """Start one more member of a kind under a name that is free."""
+        first = self.supervised[process]
         env = {**first.env, "ACTIONLEDGER_HEARTBEAT": str(self.folder / f"{name}.ready")}
         if process == "gateway":
             (port,) = free_ports(1)
@@ -240,7 +239,10 @@ class Machine:
 
     async def end_twin(self, process: str) -> None:
         """Kill the second member of a kind, for good."""
-        name = twin_of(process)
+        await self.end_member(twin_of(process))
+
+    async def end_member(self, name: str) -> None:
+        """Kill a member for good."""
         (task,) = [task for task in self.tasks if task.get_name() == name]
         self.tasks.remove(task)
         del self.supervised[name]
@@ -306,7 +308,12 @@ class Machine:
 
 @contextlib.asynccontextmanager
 async def machine(
-    kafka: str, admin_url: str, folder: Path, *, guarded: str | None = None
+    kafka: str,
+    admin_url: str,
+    folder: Path,
+    *,
+    guarded: str | None = None,
+    partitions: int = PARTITIONS,
 ) -> AsyncIterator[Machine]:
     """An installation with nothing started; everything that was started is killed at the end.
 
@@ -316,7 +323,7 @@ async def machine(
     prefix = f"c{secrets.token_hex(4)}.actionledger."
     log = KafkaLog(kafka, prefix=prefix)
     database_url = await _database(admin_url)
-    await apply_topics(log, partitions=PARTITIONS, generation=secrets.token_hex(8))
+    await apply_topics(log, partitions=partitions, generation=secrets.token_hex(8))
     await publish_catalogue(log, CATALOGUE.read_text(encoding="utf-8"))
     gateway_port, provider_port = free_ports(2)
     url, provider_url = (f"http://127.0.0.1:{port}" for port in (gateway_port, provider_port))
@@ -325,7 +332,7 @@ async def machine(
         **(await _kafka(kafka, guarded, prefix, folder)),
         "TOPIC_PREFIX": prefix,
         "DATABASE": database_url,
-        "PARTITIONS": str(PARTITIONS),
+        "PARTITIONS": str(partitions),
         "GROUP_SESSION_MS": str(GROUP_SESSION_MS),
         "STATE": str(folder),
         "PROVIDER_URLS": f"simulated={provider_url}",
@@ -344,7 +351,9 @@ async def machine(
         )
         for tenant in TENANTS
     }
-    made = Machine(log, database_url, folder, provider_url, url, keys, supervised, [url])
+    made = Machine(
+        log, database_url, folder, provider_url, url, keys, supervised, [url], partitions
+    )
     try:
         yield made
     finally:

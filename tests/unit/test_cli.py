@@ -15,6 +15,7 @@ from gateway.cli.trouble import as_trouble
 from gateway.local.errors import PortTakenError
 from gateway.local.progress import Progress
 from ledger.core.money import Money
+from tests.tree import ROOT
 
 Commands = dict[tuple[str, ...], typer.models.CommandInfo]
 

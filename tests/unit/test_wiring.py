@@ -17,6 +17,7 @@ from gateway.local.processes import identify
 from gateway.local.service import fill
 from gateway.local.state import new_state, write_private
 from gateway.settings import Settings
+from gateway.wiring import life
 from gateway.wiring.local import forget_folder, local_environment, local_services, prepare_folder
 from gateway.wiring.names import Process
 from gateway.wiring.places import (
@@ -87,13 +88,26 @@ def test_a_process_that_hangs_is_over_at_the_deadline(tmp_path: Path) -> None:
     assert "process_did_not_end" in said
 
 
-def test_a_failure_is_one_line_and_code_1(tmp_path: Path) -> None:
-    """Whatever ends the work is told, and the exit code asks for another process."""
-    process = living(tmp_path / "beat", "raise ExceptionGroup('g', [OSError('no broker')])")
+@pytest.mark.parametrize(
+    ("raised", "code", "told"),
+    [
+        ("ExceptionGroup('g', [OSError('no broker')])", life.EXIT_TROUBLE, "no broker"),
+        ("LedgerError('no topics', hint='make them')", life.EXIT_TROUBLE, "make them"),
+        ("ZeroDivisionError('ours')", life.EXIT_FAILED, "process_fault"),
+    ],
+)
+def test_a_failure_is_told_and_the_code_says_whose_it_is(
+    tmp_path: Path, raised: str, code: int, told: str
+) -> None:
+    """Trouble of the surroundings may pass, so that code asks for another process without an end; a
+    fault of ours has its stack.
+    """
+    body = f"from ledger.core.errors import LedgerError; raise {raised}"
+    process = living(tmp_path / "beat", body)
     _, said = process.communicate(timeout=20)
-    assert process.returncode == 1
+    assert process.returncode == code
     assert "process_failed" in said
-    assert "no broker" in said
+    assert told in said
 
 
 def test_every_service_is_a_process_with_settings(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
-"""Which partitions a member of the processors' group may own."""
+"""Which partitions a member of a group may work on."""
 
 from aiokafka import TopicPartition
 
-from streams.inbox import whole
+from streams.member import whole
 
 TOPICS = ("t.intents", "t.attempts", "t.internal")
 
