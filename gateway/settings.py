@@ -6,7 +6,6 @@ secret. Called by the command line; everything else gets values as arguments.
 """
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -24,6 +23,7 @@ from gateway.credentials import (
     read_credentials,
     read_password,
 )
+from gateway.webhook_secrets import WebhookSecretsError, read_secrets
 from ledger.core.errors import LedgerError
 from ledger.core.ids import COMPONENT
 from ledger.core.limits import (
@@ -38,7 +38,6 @@ PREFIX: Final = "ACTIONLEDGER_"
 PARTITIONS_MAX: Final = 1_024
 PORT_MAX: Final = 65_535
 TOPIC_PREFIX_CHARS_MAX: Final = 64
-SECRETS_PER_ACCOUNT_MAX: Final = 8
 # Read by tests: where a process is to end, and which servers to use.
 _NOT_OURS: Final = ("CRASH_AT", "TEST_")
 
@@ -127,6 +126,7 @@ class Settings:
     heartbeat: Path | None
     api_keys_file: Path
     webhook_secrets: Mapping[tuple[str, str], tuple[str, ...]] = field(repr=False)
+    webhook_secrets_file: Path | None
     provider_urls: Mapping[str, str]
     webhooks_url: str | None
     log_level: LogLevel
@@ -168,6 +168,7 @@ class Settings:
             heartbeat=reader.take("HEARTBEAT", _absolute_path, None),
             api_keys_file=reader.take("API_KEYS_FILE", _absolute_path, state_dir / "api_keys.toml"),
             webhook_secrets=reader.take("WEBHOOK_SECRETS_FILE", _secrets_file, _NO_SECRETS),
+            webhook_secrets_file=reader.take("WEBHOOK_SECRETS_FILE", Path, None),
             provider_urls=reader.take("PROVIDER_URLS", _provider_urls, _NO_URLS),
             webhooks_url=reader.take("WEBHOOKS_URL", _http_url, None),
             log_level=reader.take("LOG_LEVEL", _choice(LogLevel), LogLevel.INFO),
@@ -410,38 +411,12 @@ def _member(text: str) -> str:
         raise _Wrong("is none of the choices", f"write one of {known}") from None
 
 
-_SECRETS_SHAPE: Final = 'write [provider.account] and below it secrets = ["whsec_…"]'
-
-
 def _secrets_file(text: str) -> Mapping[tuple[str, str], tuple[str, ...]]:
     """The secrets by provider and account from a TOML file; several during a rotation."""
-    path = _absolute_path(text)
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise _Wrong("cannot be read", f"{error.strerror}: {path}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-        raise _Wrong("is not TOML", _SECRETS_SHAPE) from None
-    secrets: dict[tuple[str, str], tuple[str, ...]] = {}
-    for provider, accounts in tables.items():
-        if not isinstance(accounts, dict):
-            raise _Wrong(f"holds {provider}, which is no table", _SECRETS_SHAPE)
-        for account, table in accounts.items():
-            secrets[provider, account] = _account_secrets(provider, account, table)
-    return MappingProxyType(secrets)
-
-
-def _account_secrets(provider: str, account: str, table: object) -> tuple[str, ...]:
-    name = f"{provider}.{account}"
-    if COMPONENT.fullmatch(provider) is None or COMPONENT.fullmatch(account) is None:
-        raise _Wrong("names an account that is no component of a key", _SECRETS_SHAPE)
-    listed = table.get("secrets") if isinstance(table, dict) and len(table) == 1 else None
-    if (
-        not isinstance(listed, list)
-        or not 1 <= len(listed) <= SECRETS_PER_ACCOUNT_MAX
-        or not all(isinstance(secret, str) and secret for secret in listed)
-    ):
-        raise _Wrong(
-            f"holds no list of 1 to {SECRETS_PER_ACCOUNT_MAX} secrets for {name}", _SECRETS_SHAPE
-        )
-    return tuple(listed)
+        found = read_secrets(_absolute_path(text))
+    except WebhookSecretsError as wrong:
+        raise _Wrong(wrong.problem, wrong.hint) from None
+    return MappingProxyType(
+        {account: tuple(one.secret for one in several) for account, several in found.items()}
+    )

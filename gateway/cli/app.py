@@ -18,6 +18,7 @@ from gateway.cli import (
     local,
     log,
     process,
+    secrets,
     story,
     topics,
     version,
@@ -55,6 +56,7 @@ for group in (
     catalogue,
     holds,
     keys,
+    secrets,
     doctor,
     process,
 ):

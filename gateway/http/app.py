@@ -20,7 +20,9 @@ from gateway.http.openapi import describe
 from gateway.http.outermost import Outermost
 from gateway.http.problems import No
 from gateway.settings import Settings
+from gateway.webhook_secrets import SecretsFile
 from ledger.log.port import Appender
+from reconciler.webhooks import is_usable_secret
 
 VERSION: Final = "1"
 _DESCRIPTION: Final = (
@@ -74,7 +76,7 @@ def create_app(
         queries=queries,
         webhooks=webhooks_appender,
         keys=keys,
-        webhook_secrets=settings.webhook_secrets,
+        webhook_secrets=SecretsFile(settings.webhook_secrets_file, is_usable=is_usable_secret),
         partitions=settings.partitions,
         checks={} if checks is None else checks,
     )

@@ -53,6 +53,7 @@ def test_every_command_is_known() -> None:
         *("log tail", "replay", "rebuild", "topics apply", "topics check"),
         *("catalogue check", "catalogue publish", "doctor", "version"),
         *("keys create", "keys list", "keys rotate", "keys revoke"),
+        *("secrets list", "secrets rotate", "secrets revoke"),
         *("hold", "release", "holds", "provider check", "provider show"),
     }
 

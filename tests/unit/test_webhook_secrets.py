@@ -1,0 +1,117 @@
+"""Secrets of webhooks: the newest signs, older ones are accepted for a while, none is shown."""
+
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from gateway.private_files import LOOK_EVERY_S
+from gateway.webhook_secrets import (
+    SECRETS_PER_ACCOUNT_MAX,
+    SecretsFile,
+    UnknownSecretError,
+    WebhookSecretsError,
+    read_secrets,
+    revoke_secret,
+    rotate_secret,
+)
+from reconciler.webhooks import is_usable_secret
+
+HOUR_MS = 3_600_000
+OLD = "whsec_b2xk"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file with one secret of one account."""
+    path = tmp_path / "webhooks.toml"
+    path.write_text(f'[simulated.main]\nsecrets = ["{OLD}"]\n', encoding="utf-8")
+    return path
+
+
+def now_ms() -> int:
+    """The wall clock."""
+    return time.time_ns() // 1_000_000
+
+
+def test_the_new_secret_signs_and_the_old_one_is_accepted_until_its_time(file: Path) -> None:
+    """Both are live for the time given, the new one first; then only the new one."""
+    new = rotate_secret(file, "simulated", "main", keep_ms=HOUR_MS)
+    secrets = SecretsFile(file)
+    now = now_ms()
+    assert is_usable_secret(new)
+    assert secrets.live("simulated", "main", now) == (new, OLD)
+    assert secrets.live("simulated", "main", now + HOUR_MS) == (new,)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_rotating_again_shortens_no_time_and_lengthens_none(file: Path) -> None:
+    """A secret that ends sooner keeps its end; what has ended is dropped."""
+    rotate_secret(file, "simulated", "main", keep_ms=HOUR_MS)
+    rotate_secret(file, "simulated", "main", keep_ms=100 * HOUR_MS)
+    third = read_secrets(file)["simulated", "main"]
+    assert third[2].secret == OLD
+    assert third[2].accepted_until is not None
+    assert third[2].accepted_until <= now_ms() + HOUR_MS
+    last = rotate_secret(file, "simulated", "main", keep_ms=0)
+    assert SecretsFile(file).live("simulated", "main", now_ms()) == (last,)
+    rotate_secret(file, "simulated", "main", keep_ms=HOUR_MS)
+    assert len(read_secrets(file)["simulated", "main"]) == 2
+
+
+def test_an_account_keeps_a_bounded_number_of_secrets(file: Path) -> None:
+    """The oldest goes when there would be too many to compare."""
+    for _ in range(SECRETS_PER_ACCOUNT_MAX + 2):
+        rotate_secret(file, "simulated", "main", keep_ms=HOUR_MS)
+    several = read_secrets(file)["simulated", "main"]
+    assert len(several) == SECRETS_PER_ACCOUNT_MAX
+    assert OLD not in {one.secret for one in several}
+
+
+def test_a_secret_of_the_provider_can_be_put_first(file: Path) -> None:
+    """What the provider shows is taken as it is; other accounts stay as they are."""
+    rotate_secret(file, "stripe", "eu.main", keep_ms=0, secret="whsec_bmV3")
+    assert SecretsFile(file).live("stripe", "eu.main", now_ms()) == ("whsec_bmV3",)
+    assert SecretsFile(file).live("simulated", "main", now_ms()) == (OLD,)
+
+
+def test_only_a_replaced_secret_is_revoked(file: Path) -> None:
+    """Without the newest nothing could be verified any more."""
+    rotate_secret(file, "simulated", "main", keep_ms=HOUR_MS)
+    newest, old = read_secrets(file)["simulated", "main"]
+    with pytest.raises(UnknownSecretError):
+        revoke_secret(file, "simulated", "main", newest.fingerprint)
+    revoke_secret(file, "simulated", "main", old.fingerprint)
+    assert SecretsFile(file).live("simulated", "main", now_ms()) == (newest.secret,)
+
+
+def test_a_running_process_takes_up_what_changed(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Within a second; a file that breaks, or holds what is no secret, changes nothing."""
+    clock = [0.0]
+    secrets = SecretsFile(file, is_usable=is_usable_secret, clock_s=lambda: clock[0])
+    new = rotate_secret(file, "simulated", "main", keep_ms=HOUR_MS)
+    clock[0] += LOOK_EVERY_S
+    assert secrets.live("simulated", "main", now_ms()) == (new, OLD)
+    for broken in ("[simulated", '[simulated.main]\nsecrets = ["whsec_?"]\n'):
+        file.write_text(broken, encoding="utf-8")
+        clock[0] += LOOK_EVERY_S
+        assert secrets.live("simulated", "main", now_ms()) == (new, OLD)
+    assert [record.message for record in caplog.records] == ["webhook_secrets_unusable"] * 2
+    for record in caplog.records:
+        assert not any(secret in str(vars(record)) for secret in (new, OLD, "whsec_?"))
+
+
+def test_a_malformed_end_is_refused(file: Path) -> None:
+    """A time that is none would let an old secret live for ever."""
+    for entry in ('{secret = "a"}', '{secret = "a", accepted_until = true}', "{}", '""'):
+        file.write_text(f"[simulated.main]\nsecrets = [{entry}]\n", encoding="utf-8")
+        with pytest.raises(WebhookSecretsError):
+            read_secrets(file)
+
+
+def test_secrets_are_not_in_the_representation(file: Path) -> None:
+    """What ends up in a log line gives nothing away."""
+    assert OLD not in repr(read_secrets(file))
