@@ -15,7 +15,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol, TypeAlias
 from urllib.parse import urlsplit
@@ -66,17 +66,26 @@ BEFORE_FIRST_BYTE: Final = frozenset(
         Trouble.TLS_FAILED,
     }
 )
+CREDENTIAL_CHARS_MIN: Final = 8
+"""A shorter one guards nothing, and would be found in every second answer."""
+TAKEN_OUT: Final = "credential_taken_out"
+
 AFTER_FIRST_BYTE: Final = frozenset(Trouble) - BEFORE_FIRST_BYTE
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A request to send: path with its query, headers beyond Host and Content-Length, body."""
+    """A request to send: path with its query, headers beyond Host and Content-Length, body.
+
+    `credential` is what in its headers must not come back: whatever of the answer repeats it is
+    taken out, so that it cannot get into a code, a reference or a log.
+    """
 
     method: str
     path: str
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     body: bytes = b""
+    credential: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,20 @@ class Answered:
     def header(self, name: str) -> str | None:
         """The first header of this lower-case name."""
         return next((value for key, value in self.headers if key == name), None)
+
+    def without(self, credential: str) -> "Answered":
+        """The answer with each repetition of a credential taken out, as it is or as JSON has it."""
+        if len(credential) < CREDENTIAL_CHARS_MIN:
+            return self
+        body, headers = self.body, self.headers
+        for written in {credential, credential.replace("/", "\\/")}:
+            if written.encode() in body:
+                body = body.replace(written.encode(), TAKEN_OUT.encode())
+            if any(written in value for _, value in headers):
+                headers = tuple(
+                    (name, value.replace(written, TAKEN_OUT)) for name, value in headers
+                )
+        return Answered(self.status, headers, body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +202,8 @@ class HttpClient:
             return Broken(Trouble.UNSENDABLE)
         http, data = encoded
         try:
-            return await self._exchange(http, data, deadlines, before_first_byte)
+            answered = await self._exchange(http, data, deadlines, before_first_byte)
+            return answered.without(message.credential)
         except _Broke as broke:
             return Broken(broke.trouble)
 

@@ -189,7 +189,7 @@ class HttpFinder:
         except Unsendable:
             raise _Unanswered(Trouble.UNSENDABLE.value) from None
         exchanged = await self._http.exchange(
-            Message("GET", target, headers),
+            Message("GET", target, headers, credential=credential),
             deadlines=Deadlines(connect_ms=timeout_ms, response_ms=timeout_ms),
         )
         match exchanged:

@@ -87,9 +87,9 @@ def message_of(
     target = call.target.target(names)
     headers = call.written_headers({**names, "credential": credential})
     if perform.body is None:
-        return Message(perform.method, target, headers)
+        return Message(perform.method, target, headers, credential=credential)
     if not any(name.lower() == CONTENT_TYPE for name, _ in headers):
         headers = (*headers, ("Content-Type", "application/json"))
     body = perform.body.value(names)
     raw = orjson.dumps(body, default=dict, option=orjson.OPT_SORT_KEYS)
-    return Message(perform.method, target, headers, raw)
+    return Message(perform.method, target, headers, raw, credential)

@@ -186,7 +186,7 @@ class SimulatedFinder:
         if api_key is None:
             raise _Unanswered("account_not_configured")
         exchanged = await self._http.exchange(
-            Message("GET", path, (("Authorization", f"Bearer {api_key}"),)),
+            Message("GET", path, (("Authorization", f"Bearer {api_key}"),), credential=api_key),
             deadlines=Deadlines(connect_ms=timeout_ms, response_ms=timeout_ms),
         )
         match exchanged:
@@ -227,6 +227,7 @@ def _message(request: ProviderRequest, provider_key: str, api_key: str) -> Messa
             (KEY_HEADER, provider_key),
         ),
         orjson.dumps(body, default=dict, option=orjson.OPT_SORT_KEYS),
+        api_key,
     )
 
 
