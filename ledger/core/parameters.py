@@ -4,15 +4,22 @@ Guarantees that every problem is found and named, not the first one only. Must n
 Called through `Operation.check`.
 """
 
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
 from ledger.core.ids import MalformedId, check_identifier
-from ledger.core.limits import CHOICES_MAX, INTEGER_MAX, INTENT_BYTES_MAX
+from ledger.core.limits import (
+    CATALOGUE_OPERATIONS_MAX,
+    CHOICES_MAX,
+    INTEGER_MAX,
+    INTENT_BYTES_MAX,
+)
 from ledger.core.request import TOKEN_KEY
 from ledger.core.strict import pointer
 from ledger.core.wire import Text, Wire
@@ -128,8 +135,10 @@ class Parameter(Wire):
                 check_identifier(value, "it")
             except MalformedId as malformed:
                 yield _problem(path, ProblemCode.MALFORMED_IDENTIFIER, f"is refused: {malformed}")
-        yield from self._length_problems(len(value), path)
-        if self.values is not None and value not in self.values:
+        # As it is hashed and sent: the other spelling of a text neither slips past nor is refused.
+        text = value if value.isascii() else unicodedata.normalize("NFC", value)
+        yield from self._length_problems(len(text), path)
+        if self.values is not None and text not in _normal(self.values):
             yield _problem(
                 path, ProblemCode.NOT_A_CHOICE, f"must be one of {', '.join(self.values)}"
             )
@@ -161,6 +170,11 @@ def token_problems(value: JsonValue, path: tuple[str | int, ...]) -> Iterator[Pr
     """A token anywhere in the value of a parameter that is not declared personal."""
     if _holds_token(value):
         yield _problem(path, ProblemCode.TOKEN_NOT_ALLOWED, "is not declared personal")
+
+
+@lru_cache(maxsize=CATALOGUE_OPERATIONS_MAX)
+def _normal(values: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(unicodedata.normalize("NFC", value) for value in values)
 
 
 def _is(kind: ParameterType, value: JsonValue) -> bool:
