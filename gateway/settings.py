@@ -92,6 +92,7 @@ class _Wrong(ValueError):
         self.problem = problem
         self.hint = hint
 
+
 class Flush(StrEnum):
     """When the broker writes what holds facts through to its disk: as it likes, so that durability
     is that of the replicas; or before it acknowledges every record.
@@ -106,7 +107,6 @@ class Flush(StrEnum):
         return 1 if self is Flush.EVERY_RECORD else None
 
 
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a process is told. What holds a secret is left out of `repr`."""
@@ -116,9 +116,9 @@ class Settings:
     database_url: str = field(repr=False)
     topic_prefix: str
     partitions: int
+    group_session_ms: int
     member: str | None
     flush: Flush
-    group_session_ms: int
     http_host: str
     http_port: int
     state_dir: Path
@@ -128,6 +128,7 @@ class Settings:
     webhook_secrets: Mapping[tuple[str, str], tuple[str, ...]] = field(repr=False)
     webhook_secrets_file: Path | None
     provider_urls: Mapping[str, str]
+    provider_files: Mapping[str, Path]
     webhooks_url: str | None
     log_level: LogLevel
     log_format: LogFormat
@@ -145,8 +146,8 @@ class Settings:
         state_dir = reader.take("STATE", _absolute_path, _default_state_dir(given))
         host = reader.take("HTTP_HOST", _host, "127.0.0.1")
         port = reader.take("HTTP_PORT", _number(1, PORT_MAX), 8_788)
-        settings = cls(
         member = reader.take("MEMBER", _member, None)
+        settings = cls(
             kafka_bootstrap=reader.take("KAFKA", _bootstrap, "127.0.0.1:9092"),
             kafka=_kafka_logins(reader),
             database_url=reader.take(
@@ -159,9 +160,9 @@ class Settings:
                 _number(GROUP_SESSION_MS_MIN, GROUP_SESSION_MS_MAX),
                 GROUP_SESSION_MS_DEFAULT if member is None else GROUP_SESSION_MS_NAMED,
             ),
-            http_host=host,
             member=member,
             flush=reader.take("FLUSH", _choice(Flush), Flush.DEFAULT),
+            http_host=host,
             http_port=port,
             state_dir=state_dir,
             cache_dir=reader.take("CACHE", _absolute_path, _default_cache_dir(given)),
@@ -170,6 +171,7 @@ class Settings:
             webhook_secrets=reader.take("WEBHOOK_SECRETS_FILE", _secrets_file, _NO_SECRETS),
             webhook_secrets_file=reader.take("WEBHOOK_SECRETS_FILE", Path, None),
             provider_urls=reader.take("PROVIDER_URLS", _provider_urls, _NO_URLS),
+            provider_files=reader.take("PROVIDER_FILES", _provider_files, _NO_FILES),
             webhooks_url=reader.take("WEBHOOKS_URL", _http_url, None),
             log_level=reader.take("LOG_LEVEL", _choice(LogLevel), LogLevel.INFO),
             log_format=reader.take("LOG_FORMAT", _choice(LogFormat), LogFormat.JSON),
@@ -184,6 +186,7 @@ class Settings:
 
 _NO_SECRETS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = MappingProxyType({})
 _NO_URLS: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_FILES: Final[Mapping[str, Path]] = MappingProxyType({})
 
 
 class _Reader:
@@ -372,9 +375,35 @@ def _provider_urls(text: str) -> Mapping[str, str]:
     return MappingProxyType(urls)
 
 
+def _provider_files(text: str) -> Mapping[str, Path]:
+    """The descriptions by the name of their provider, which is the name of the file: each file, and
+    each `.toml` of a folder.
+    """
+    files: dict[str, Path] = {}
+    for entry in text.split(","):
+        path = _absolute_path(entry.strip())
+        for file in sorted(path.glob("*.toml")) if path.is_dir() else [path]:
+            name = file.stem
+            if not file.is_file() or file.suffix != ".toml":
+                raise _Wrong(f"names {file}, which is no .toml file", "write files or folders")
+            if COMPONENT.fullmatch(name) is None or name in files:
+                raise _Wrong(
+                    f"names {file}, whose provider would be called {name!r}",
+                    "name each file after its provider, each once",
+                )
+            files[name] = file
+    return MappingProxyType(files)
+
+
 def _api_key(text: str) -> str:
     if not text.isascii() or any(character.isspace() for character in text):
         raise _Wrong("is not an API key", "give the key as it was printed when it was made")
+    return text
+
+
+def _member(text: str) -> str:
+    if COMPONENT.fullmatch(text) is None:
+        raise _Wrong("is no name of a member", "letters, digits, . _ - as in processor-0")
     return text
 
 
@@ -402,12 +431,6 @@ def _mechanism(text: str) -> Mechanism:
         return Mechanism(text.upper())
     except ValueError:
         known = ", ".join(Mechanism)
-def _member(text: str) -> str:
-    if COMPONENT.fullmatch(text) is None:
-        raise _Wrong("is no name of a member", "letters, digits, . _ - as in processor-0")
-    return text
-
-
         raise _Wrong("is none of the choices", f"write one of {known}") from None
 
 

@@ -142,28 +142,52 @@ async def _require_same_log(
 
 
 def providers(settings: Settings, catalogue: Catalogue | None) -> list[ProviderSettings]:
-    """Every provider the settings give an address for, with the accounts the catalogue uses.
+    """Every provider that the settings name: described by a file, or shipped with an address, with
+    the accounts that the catalogue uses.
 
     Raises UnknownProviderError.
     """
-    operations = () if catalogue is None else catalogue.operations
-    found = []
-    for name, url in settings.provider_urls.items():
-        if name == NULL:
-            found.append(ProviderSettings(name, NULL))
-            continue
-        if name != SIMULATED:
+    described = [
+        ProviderSettings(
+            name,
+            "http",
+            settings.provider_urls.get(name),
+            webhook_secrets=_secrets_of(settings, name),
+            adapter_file=path,
+        )
+        for name, path in settings.provider_files.items()
+    ]
+    shipped = [
+        _shipped(settings, catalogue, name, url)
+        for name, url in settings.provider_urls.items()
+        if name not in settings.provider_files
+    ]
+    return described + shipped
+
+
+def _shipped(
+    settings: Settings, catalogue: Catalogue | None, name: str, url: str
+) -> ProviderSettings:
+    match name:
+        case "null":
+            return ProviderSettings(name, NULL)
+        case "simulated":
+            operations = () if catalogue is None else catalogue.operations
+            accounts = {one.account for one in operations if one.provider == name}
+            keys = {account: API_KEY_PREFIX + account for account in accounts}
+            return ProviderSettings(name, SIMULATED, url, keys, _secrets_of(settings, name))
+        case _:
             raise UnknownProviderError(
                 f"There is no adapter for the provider {name!r}.",
-                hint=f"Name {SIMULATED!r} in ACTIONLEDGER_PROVIDER_URLS, the one there is.",
+                hint=f"Describe its API in {name}.toml and name that file in "
+                f"ACTIONLEDGER_PROVIDER_FILES; {SIMULATED!r} is the one that needs none.",
             )
-        accounts = {one.account for one in operations if one.provider == name}
-        keys = {account: API_KEY_PREFIX + account for account in accounts}
-        secrets = tuple(
-            secret
-            for (provider, _), several in settings.webhook_secrets.items()
-            if provider == name
-            for secret in several
-        )
-        found.append(ProviderSettings(name, SIMULATED, url, keys, secrets))
-    return found
+
+
+def _secrets_of(settings: Settings, name: str) -> tuple[str, ...]:
+    return tuple(
+        secret
+        for (provider, _), several in settings.webhook_secrets.items()
+        if provider == name
+        for secret in several
+    )

@@ -26,6 +26,7 @@ from gateway.wiring.places import (
     KEY_FILE,
     KEYS_FILE,
     PROVIDER_FOLDER,
+    PROVIDERS_FOLDER,
     SECRETS_FILE,
 )
 from projections import roles
@@ -110,6 +111,7 @@ def _settings() -> dict[str, str]:
         "PARTITIONS": str(PARTITIONS),
         "STATE": "{folder}",
         "PROVIDER_URLS": "simulated=http://127.0.0.1:{port:simulated-provider}",
+        "PROVIDER_FILES": f"{{folder}}/{PROVIDERS_FOLDER}",
         "WEBHOOK_SECRETS_FILE": f"{{folder}}/{SECRETS_FILE}",
         "LOG_FORMAT": "plain",
     }
@@ -122,6 +124,7 @@ def prepare_folder(folder: Path) -> None:
     Raises FolderNotWritableError, KeyFileError.
     """
     make_folder(folder, 0o711 if os.geteuid() == 0 else 0o700)
+    (folder / PROVIDERS_FOLDER).mkdir(mode=0o700, exist_ok=True)
     credentials = folder / CREDENTIALS_FILE
     if not credentials.exists():
         write_private(credentials, new_credentials(TOPIC_PREFIX))
@@ -161,6 +164,8 @@ def local_environment(
         found["URL"] = f"http://127.0.0.1:{port}"
     if (port := state.ports.get(Process.SIMULATED_PROVIDER)) is not None:
         found["PROVIDER_URLS"] = f"simulated=http://127.0.0.1:{port}"
+    if (folder / PROVIDERS_FOLDER).exists():
+        found["PROVIDER_FILES"] = str(folder / PROVIDERS_FOLDER)
     if (folder / SECRETS_FILE).exists():
         found["WEBHOOK_SECRETS_FILE"] = str(folder / SECRETS_FILE)
     if (folder / KEY_FILE).exists():

@@ -17,3 +17,6 @@ KAFKA_ADMIN_FILE: Final = "kafka/admin_password"
 SECRETS_FILE: Final = "webhook_secrets.toml"
 PROVIDER_FOLDER: Final = "provider"
 """The simulated provider's book, and what else it keeps."""
+
+PROVIDERS_FOLDER: Final = "providers"
+"""Descriptions of providers that the local installation uses, each named after its provider."""

@@ -39,3 +39,6 @@ DESCRIPTION_ENTRIES_MAX: Final = 128
 DESCRIBED_BODY_DEPTH_MAX: Final = 16
 LOOKUP_EFFECTS_MAX: Final = 1_000
 """Effects in one answer of a search or page; more cannot be an answer about one action."""
+
+CREDENTIAL_BYTES_MAX: Final = 8 * 1_024
+"""A credential of one account; tokens of two kilobytes are common."""

@@ -1,17 +1,19 @@
 """Builds clients of providers from settings: performers for executors, finders for inquirers.
 
-Guarantees that addresses and credentials come from the settings it is given, never from the
-environment or an intent, and that who asks for finders gets nothing that can act. Must never open a
-connection. Called by the wiring of each process.
+Guarantees that addresses and credentials come from the settings it is given and from the files they
+name, never from the environment or an intent, and that who asks for finders gets nothing that can
+act. A credential is read when a client is built, so who only reads webhooks never sees one. Must
+never open a connection. Called by the wiring of each process.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, assert_never
+from typing import Literal, Protocol, TypeVar, assert_never
 
 from ledger.core.errors import LedgerError
 from reconciler.providers import null
+from reconciler.providers.http.credentials import UnreadableCredential, read_credentials
 from reconciler.providers.http.description import Description
 from reconciler.providers.http.finder import HttpFinder
 from reconciler.providers.http.mapping import HttpMapping
@@ -21,6 +23,9 @@ from reconciler.providers.port import Capabilities, Finder, Performer, WebhookMa
 from reconciler.providers.simulated.adapter import SimulatedFinder, SimulatedPerformer
 from reconciler.providers.simulated.capabilities import CAPABILITIES
 from reconciler.providers.simulated.mapping import SimulatedMapping
+
+_Built = TypeVar("_Built")
+_Client = TypeVar("_Client", Performer, Finder)
 
 
 class UnusableProvider(LedgerError):
@@ -37,7 +42,8 @@ class ProviderSettings:
 
     `api_keys` holds a credential for each account that this process may act or look on. Secrets are
     left out of the repr, so that no log line can show them. The kind `http` reads `adapter_file`,
-    whose own address is used where `base_url` is None.
+    whose own address is used where `base_url` is None, and whose credentials are read from the
+    files that it names, beside those of `api_keys`.
     """
 
     name: str
@@ -48,96 +54,160 @@ class ProviderSettings:
     adapter_file: Path | None = None
 
 
+class _Adapter(Protocol):
+    """What every kind of provider can be asked for."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the provider promises on its accounts."""
+        ...
+
+    def performer(self) -> Performer:
+        """A client that can act; raises UnusableProvider."""
+        ...
+
+    def finder(self) -> Finder:
+        """A client that can only look; raises UnusableProvider."""
+        ...
+
+    def mapping(self) -> WebhookMapping:
+        """What reads its webhooks."""
+        ...
+
+
 def performers(settings: Sequence[ProviderSettings]) -> dict[str, Performer]:
     """A performer for every provider, by name; raises UnusableProvider. Close each."""
-    return {one.name: _performer(one) for one in _named_once(settings)}
+    return _each(settings, lambda adapter: adapter.performer())
 
 
 def finders(settings: Sequence[ProviderSettings]) -> dict[str, Finder]:
     """A finder for every provider, by name; raises UnusableProvider. Close each."""
-    return {one.name: _finder(one) for one in _named_once(settings)}
+    return _each(settings, lambda adapter: adapter.finder())
 
 
 def webhook_mappings(settings: Sequence[ProviderSettings]) -> dict[str, WebhookMapping]:
     """The reader of every provider's webhooks, by name; raises UnusableProvider."""
-    return {one.name: _mapping(one) for one in _named_once(settings)}
+    return _each(settings, lambda adapter: adapter.mapping())
 
 
 def capabilities(settings: Sequence[ProviderSettings]) -> dict[str, Capabilities]:
     """What every provider promises on its accounts, by name; raises UnusableProvider."""
-    return {one.name: _capabilities(one) for one in _named_once(settings)}
+    return _each(settings, lambda adapter: adapter.capabilities)
 
 
-def _named_once(settings: Sequence[ProviderSettings]) -> Sequence[ProviderSettings]:
+def _each(
+    settings: Sequence[ProviderSettings], build: Callable[[_Adapter], _Built]
+) -> dict[str, _Built]:
     names = [one.name for one in settings]
     for name in names:
         if names.count(name) > 1:
             raise UnusableProvider(name, "is configured twice", "Give each provider its own name.")
-    return settings
+    return {one.name: build(_adapter(one)) for one in settings}
 
 
-def _performer(settings: ProviderSettings) -> Performer:
+def _adapter(settings: ProviderSettings) -> _Adapter:
     match settings.kind:
         case "simulated":
-            try:
-                return SimulatedPerformer(_base_url(settings), settings.api_keys)
-            except ValueError as error:
-                raise _bad_url(settings, error) from error
+            return _Simulated(settings)
         case "http":
-            description = _description(settings)
-            try:
-                url = _described_url(settings, description)
-                return HttpPerformer(description, url, settings.api_keys)
-            except ValueError as error:
-                raise _bad_url(settings, error) from error
+            return _Described(settings, _description(settings))
         case "null":
-            return null.NullPerformer()
+            return _Null()
         case _:
             assert_never(settings.kind)
 
 
-def _finder(settings: ProviderSettings) -> Finder:
-    match settings.kind:
-        case "simulated":
-            try:
-                return SimulatedFinder(_base_url(settings), settings.api_keys)
-            except ValueError as error:
-                raise _bad_url(settings, error) from error
-        case "http":
-            description = _description(settings)
-            try:
-                url = _described_url(settings, description)
-                return HttpFinder(description, url, settings.api_keys)
-            except ValueError as error:
-                raise _bad_url(settings, error) from error
-        case "null":
-            return null.NullFinder()
-        case _:
-            assert_never(settings.kind)
+@dataclass(frozen=True, slots=True)
+class _Simulated:
+    settings: ProviderSettings
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    def performer(self) -> Performer:
+        return _client(self.settings, None, self.settings.api_keys, SimulatedPerformer)
+
+    def finder(self) -> Finder:
+        return _client(self.settings, None, self.settings.api_keys, SimulatedFinder)
+
+    def mapping(self) -> WebhookMapping:
+        return SimulatedMapping()
 
 
-def _mapping(settings: ProviderSettings) -> WebhookMapping:
-    match settings.kind:
-        case "simulated":
-            return SimulatedMapping()
-        case "http":
-            return HttpMapping(_description(settings).webhook)
-        case "null":
-            return null.NullMapping()
-        case _:
-            assert_never(settings.kind)
+@dataclass(frozen=True, slots=True)
+class _Described:
+    settings: ProviderSettings
+    description: Description
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.description.capabilities
+
+    def performer(self) -> Performer:
+        described = self.description
+        return _client(
+            self.settings,
+            described.base_url,
+            self._api_keys(),
+            lambda url, keys: HttpPerformer(described, url, keys),
+        )
+
+    def finder(self) -> Finder:
+        described = self.description
+        return _client(
+            self.settings,
+            described.base_url,
+            self._api_keys(),
+            lambda url, keys: HttpFinder(described, url, keys),
+        )
+
+    def mapping(self) -> WebhookMapping:
+        return HttpMapping(self.description.webhook)
+
+    def _api_keys(self) -> Mapping[str, str]:
+        path = self.settings.adapter_file
+        try:
+            folder = Path() if path is None else path.parent
+            return {**read_credentials(self.description, folder), **self.settings.api_keys}
+        except UnreadableCredential as unreadable:
+            problem = f"has no credential for the account {unreadable.account}: {unreadable}"
+            hint = f"Write it into the file that {path} names under [credentials]."
+            raise UnusableProvider(self.settings.name, problem, hint) from unreadable
 
 
-def _capabilities(settings: ProviderSettings) -> Capabilities:
-    match settings.kind:
-        case "simulated":
-            return CAPABILITIES
-        case "http":
-            return _description(settings).capabilities
-        case "null":
-            return null.CAPABILITIES
-        case _:
-            assert_never(settings.kind)
+class _Null:
+    """Nothing of it depends on any settings."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return null.CAPABILITIES
+
+    def performer(self) -> Performer:
+        return null.NullPerformer()
+
+    def finder(self) -> Finder:
+        return null.NullFinder()
+
+    def mapping(self) -> WebhookMapping:
+        return null.NullMapping()
+
+
+def _client(
+    settings: ProviderSettings,
+    own_url: str | None,
+    api_keys: Mapping[str, str],
+    build: Callable[[str, Mapping[str, str]], _Client],
+) -> _Client:
+    """A client at the address that the settings name, else at the description's own."""
+    url = settings.base_url or own_url
+    if url is None:
+        raise UnusableProvider(settings.name, "has no base URL", "Set the address of its API.")
+    try:
+        return build(url, api_keys)
+    except ValueError as error:
+        problem = f"has an unusable base URL ({error})"
+        raise UnusableProvider(settings.name, problem, "Correct it.") from error
 
 
 def _description(settings: ProviderSettings) -> Description:
@@ -157,17 +227,3 @@ def _description(settings: ProviderSettings) -> Description:
     more = f" (and {len(read) - 1} more)" if len(read) > 1 else ""
     problem = f"has mistakes in its adapter file: {read[0]}{more}"
     raise UnusableProvider(settings.name, problem, f"Correct {path}.")
-
-
-def _described_url(settings: ProviderSettings, description: Description) -> str:
-    return settings.base_url or description.base_url or _base_url(settings)
-
-
-def _base_url(settings: ProviderSettings) -> str:
-    if settings.base_url is None:
-        raise UnusableProvider(settings.name, "has no base URL", "Set the address of its API.")
-    return settings.base_url
-
-
-def _bad_url(settings: ProviderSettings, error: ValueError) -> UnusableProvider:
-    return UnusableProvider(settings.name, f"has an unusable base URL ({error})", "Correct it.")

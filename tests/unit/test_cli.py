@@ -55,6 +55,7 @@ def test_every_command_is_known() -> None:
         *("keys create", "keys list", "keys rotate", "keys revoke"),
         *("secrets list", "secrets rotate", "secrets revoke"),
         *("hold", "release", "holds", "provider check", "provider show"),
+        *("quarantine list", "quarantine show", "quarantine redrive"),
     }
 
 

@@ -42,6 +42,11 @@ EDITS = [
     Edit('otherwise = "usual_statuses"', 'otherwise = "refused"', "must be 'usual_statuses'"),
     Edit('reference = "id"', 'reference = "id"\nrefrence = "id"', "is not a known key"),
     # Where a request goes is not for a template to say.
+    Edit("format = 1", 'format = 1\nbase_url = "ftp://x"', "must be http(s)://host"),
+    Edit("format = 1", 'format = 1\nbase_url = "https://u:p@bank"', "no user, password"),
+    Edit("format = 1", 'format = 1\nbase_url = "https://bank?a=1"', "no user, password, query"),
+    Edit("format = 1", 'format = 1\nbase_url = "https://{account}"', "is an address and no"),
+    Edit("format = 1", 'format = 1\ncredentials = { "a b" = "f" }', "is no name of an account"),
     Edit(PATH, 'path = "https://evil.example/{operation}"', "host comes from the settings"),
     Edit(PATH, 'path = "//evil.example/{operation}"', "host comes from the settings"),
     Edit(PATH, 'path = "{target}"', "must begin with one /"),

@@ -99,11 +99,48 @@ async def test_the_settings_say_the_address_before_the_adapter_file(tmp_path: Pa
     """The file's own address is for installations whose settings name none."""
     path = tmp_path / "adapter.toml"
     text = EXAMPLE.read_text(encoding="utf-8")
-    path.write_text(text.replace("format = 1", 'format = 1\nbase_url = "ftp://x"', 1))
+    # A name that no host can have is found out when the client is built.
+    path.write_text(text.replace("format = 1", f'format = 1\nbase_url = "http://{"x" * 64}"', 1))
     one = replace(DESCRIBED, adapter_file=path)
     await performers([one])["described"].close()
     with pytest.raises(UnusableProvider, match="unusable base URL"):
         performers([replace(one, base_url=None)])
+
+
+def described_with(folder: Path, credentials: str) -> ProviderSettings:
+    """A provider whose description names these credentials."""
+    path = folder / "bank.toml"
+    text = EXAMPLE.read_text(encoding="utf-8")
+    path.write_text(f"{text}\n[credentials]\n{credentials}\n", encoding="utf-8")
+    return replace(DESCRIBED, name="bank", adapter_file=path, api_keys={})
+
+
+async def test_a_credential_is_read_from_the_file_that_the_description_names(
+    tmp_path: Path,
+) -> None:
+    """Beside the description or anywhere else; whoever only reads webhooks needs none."""
+    (tmp_path / "main.key").write_text("sk_live_9\n", encoding="ascii")
+    one = described_with(tmp_path, 'main = "main.key"\nother = "/nowhere/at/all"')
+    assert webhook_mappings([one])["bank"].map(b"{}") == Unrecognised("no_event_type")
+    with pytest.raises(UnusableProvider, match="account other"):
+        performers([one])
+    one = described_with(tmp_path, 'main = "main.key"')
+    for client in (performers([one])["bank"], finders([one])["bank"]):
+        assert client._api_keys == {"main": "sk_live_9"}  # type: ignore[attr-defined]
+        await client.close()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"two\nlines", "päss".encode(), b"x" * 9_000], ids=range(4)
+)
+def test_a_file_that_holds_no_credential_is_refused_without_quoting_it(
+    tmp_path: Path, content: bytes
+) -> None:
+    """It could not be put into a header, and perhaps it is another secret."""
+    (tmp_path / "main.key").write_bytes(content)
+    with pytest.raises(UnusableProvider, match="not one line of printable ASCII") as refused:
+        performers([described_with(tmp_path, 'main = "main.key"')])
+    assert not content or content.decode() not in str(refused.value)
 
 
 async def test_the_null_provider_succeeds_behind_its_guard() -> None:

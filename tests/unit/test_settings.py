@@ -27,6 +27,9 @@ WRONG = [
     ("ACTIONLEDGER_PROVIDER_URLS", "simulated", "name=https://host"),
     ("ACTIONLEDGER_PROVIDER_URLS", "a=http://x,a=http://y", "each name once"),
     ("ACTIONLEDGER_PROVIDER_URLS", "a=ftp://x", "http://host:port"),
+    ("ACTIONLEDGER_PROVIDER_FILES", "bank.toml", "from /"),
+    ("ACTIONLEDGER_PROVIDER_FILES", "/does/not/exist.toml", "files or folders"),
+    ("ACTIONLEDGER_PROVIDER_FILES", "/etc/hostname", "files or folders"),
     ("ACTIONLEDGER_LOG_LEVEL", "loud", "debug, info, warning, error"),
     ("ACTIONLEDGER_LOG_FORMAT", "xml", "json, plain"),
     ("ACTIONLEDGER_URL", "127.0.0.1:8788", "http://host:port"),
@@ -140,3 +143,31 @@ def test_secrets_are_not_in_the_representation(tmp_path: Path) -> None:
     assert settings.database_url == "postgresql://me:hunter2@db/x"
     for secret in (SECRET, "hunter2", "al_canary"):
         assert secret not in repr(settings)
+
+
+def test_providers_are_described_by_files_and_folders(tmp_path: Path) -> None:
+    """The name of a file is its provider's; of a folder every description counts."""
+    folder = tmp_path / "providers"
+    folder.mkdir()
+    for name in ("bank.toml", "mailer.toml", "notes.txt"):
+        (folder / name).touch()
+    (tmp_path / "tickets.toml").touch()
+    settings = Settings.from_environment(
+        {"ACTIONLEDGER_PROVIDER_FILES": f"{folder}, {tmp_path / 'tickets.toml'}"}
+    )
+    assert dict(settings.provider_files) == {
+        "bank": folder / "bank.toml",
+        "mailer": folder / "mailer.toml",
+        "tickets": tmp_path / "tickets.toml",
+    }
+
+
+def test_two_descriptions_of_one_provider_are_refused(tmp_path: Path) -> None:
+    """Nobody could say which of them is meant."""
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        (folder / "bank.toml").touch()
+    with pytest.raises(SettingsError, match="each once"):
+        Settings.from_environment(
+            {"ACTIONLEDGER_PROVIDER_FILES": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
+        )

@@ -174,6 +174,8 @@ class Description:
     """One provider, described."""
 
     base_url: str | None
+    credentials: Mapping[str, str]
+    """By account the file that holds its credential, as the description names it."""
     capabilities: Capabilities
     performs: Mapping[str, Perform]
     finds: tuple[Find, ...]
@@ -223,6 +225,7 @@ def built(form: AdapterForm) -> Description:
 
     return Description(
         base_url=form.base_url,
+        credentials=dict(form.credentials),
         capabilities=_capabilities(form.capabilities),
         performs={name: perform(one) for name, one in form.perform.items()},
         finds=tuple(map(find, form.find)),

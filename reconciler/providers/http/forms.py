@@ -6,6 +6,7 @@ builds from them. Called by `parsing` only.
 """
 
 from typing import Annotated, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
@@ -34,6 +35,22 @@ def _trouble(code: str) -> str:
     if code not in set(Trouble):
         raise ValueError(f"must be one of {', '.join(Trouble)}")
     return code
+
+
+def _address(url: str) -> str:
+    # In no answer is the value quoted: whoever writes a secret into it should not see it in a log.
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise ValueError("must be http(s)://host[:port][/path]") from None
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("must be http(s)://host[:port][/path]")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("must have no user, password, query or fragment")
+    if "{" in url:
+        raise ValueError("is an address and no template: no request may choose where it goes")
+    return url
 
 
 Span: TypeAlias = Annotated[object, AfterValidator(_duration)]
@@ -208,7 +225,8 @@ class AdapterForm(Form):
     """A whole description."""
 
     format: Literal[1]
-    base_url: Short | None = None
+    base_url: Annotated[Short, AfterValidator(_address)] | None = None
+    credentials: Table = Field(default_factory=dict)
     headers: Table = Field(default_factory=dict)
     capabilities: CapabilitiesForm
     shape: Annotated[dict[str, ShapeForm], Field(max_length=DESCRIPTION_ENTRIES_MAX)]

@@ -1,0 +1,208 @@
+"""`provider`: the descriptions of providers, checked, and those that this installation has."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gateway.cli.output import Exit, Json, Output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from ledger.core.catalogue import Mistake
+    from reconciler.providers.http.description import Description
+    from reconciler.providers.promises import Promise
+
+group = typer.Typer(
+    help="Providers that are described by a file: check one, show what is there.",
+    no_args_is_help=True,
+)
+
+File = Annotated[
+    Path,
+    typer.Argument(
+        help="A description in TOML, named after its provider.",
+        exists=True,
+        dir_okay=False,
+        show_default=False,
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the group."""
+    app.add_typer(group, name="provider", rich_help_panel="Operating")
+
+
+@group.command("check")
+def check(
+    file: File,
+    catalogue: Annotated[
+        Path | None,
+        typer.Option(
+            help="Hold the operations of this catalogue against what the provider promises.",
+            exists=True,
+            dir_okay=False,
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Read a description: every mistake with its line, then what can and cannot be promised.
+
+    Reads the files of its credentials as well, and calls nobody. Ends with 4 where there is a
+    mistake, or where the catalogue relies on more than the provider promises.
+
+    Example: actionledger provider check bank.toml --catalogue catalogue.toml
+    """
+    from reconciler.providers.http.description import Description
+    from reconciler.providers.http.parsing import read_description
+    from reconciler.providers.promises import promises
+
+    out = Output("provider check", as_json=as_json)
+    read = read_description(file)
+    mistakes = _unreadable(file, read) if isinstance(read, Description) else read
+    if not isinstance(read, Description) or mistakes:
+        out.answer(
+            {"mistakes": mistakes},
+            lambda console: _show_mistakes(console, file, mistakes),
+            Exit.REFUSED,
+        )
+    beyond = () if catalogue is None else _beyond(file.stem, read, catalogue)
+    told = promises(read.capabilities)
+    result = {
+        "mistakes": [],
+        "provider": file.stem,
+        "base_url": read.base_url,
+        "operations": sorted(read.performs),
+        "accounts": sorted(read.credentials),
+        "promises": told,
+        "beyond": beyond,
+    }
+
+    def show(console: "Console") -> None:
+        _show_description(console, file.stem, read, told)
+        if catalogue is not None:
+            _show_mistakes(console, catalogue, beyond)
+
+    out.answer(result, show, Exit.REFUSED if beyond else Exit.OK)
+
+
+@group.command("show")
+def show(
+    name: Annotated[
+        str | None, typer.Argument(help="One provider; else all.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the providers that the settings name: where each is, and what it promises.
+
+    From ACTIONLEDGER_PROVIDER_FILES and ACTIONLEDGER_PROVIDER_URLS. No credential is shown.
+
+    Example: actionledger provider show bank
+    """
+    from gateway.cli.output import UsageError
+    from gateway.cli.place import own_settings, settings
+    from gateway.wiring.installation import providers
+    from reconciler.providers.promises import promises
+    from reconciler.providers.registry import capabilities
+
+    out = Output("provider show", as_json=as_json)
+    own = own_settings()
+    here = own if own.provider_files or own.provider_urls else settings()
+    known = [one for one in providers(here, None) if name in {None, one.name}]
+    if name is not None and not known:
+        raise UsageError(
+            f"No provider here is called {name!r}.",
+            hint="Name its description in ACTIONLEDGER_PROVIDER_FILES.",
+        )
+    can = capabilities(known)
+    shown = [
+        {
+            "name": one.name,
+            "kind": one.kind,
+            "file": None if one.adapter_file is None else str(one.adapter_file),
+            "base_url": one.base_url,
+            "verifies_webhooks": bool(one.webhook_secrets),
+            "promises": promises(can[one.name]),
+        }
+        for one in known
+    ]
+
+    def tell(console: "Console") -> None:
+        for one in known:
+            place = one.adapter_file or one.base_url or "in this process"
+            console.print(f"[bold]{one.name}[/] {one.kind}, {place}")
+            _show_promises(console, promises(can[one.name]))
+        if not known:
+            console.print("No provider is configured.")
+
+    out.answer(shown, tell)
+
+
+def _unreadable(file: Path, description: "Description") -> "tuple[Mistake, ...]":
+    """The credentials that cannot be read, each on its line."""
+    from ledger.core.catalogue import Mistake
+    from ledger.core.toml_lines import line_of, lines_of
+    from reconciler.providers.http.credentials import UnreadableCredential, read_credential
+
+    lines = lines_of(file.read_text(encoding="utf-8"))
+    found = []
+    for account in description.credentials:
+        try:
+            read_credential(description, file.parent, account)
+        except UnreadableCredential as unreadable:
+            path = ("credentials", account)
+            line = line_of(lines, path)
+            found.append(Mistake(line, f"credentials.{account}", str(unreadable)))
+    return tuple(found)
+
+
+def _beyond(name: str, description: "Description", file: Path) -> "tuple[Mistake, ...]":
+    """Where the catalogue's operations on this provider rely on more than it promises."""
+    from ledger.core.catalogue import Catalogue, Mistake, dotted, parse_catalogue
+    from ledger.core.toml_lines import line_of, lines_of
+    from reconciler.providers.promises import beyond
+
+    text = file.read_text(encoding="utf-8")
+    parsed = parse_catalogue(text)
+    if not isinstance(parsed, Catalogue):
+        return parsed
+    lines = lines_of(text)
+    found = []
+    for index, operation in enumerate(parsed.operations):
+        if operation.provider != name:
+            continue
+        table = ("operation", index)
+        if description.perform(operation.name) is None and operation.performer != "caller":
+            said = f"{operation.name} is not described in {name}.toml"
+            found.append(Mistake(line_of(lines, table), dotted((*table, "name")), said))
+        for path, said in beyond(operation, description.capabilities):
+            place = (*table, *path)
+            found.append(Mistake(line_of(lines, place), dotted(place), f"{dotted(place)} {said}"))
+    return tuple(sorted(found, key=lambda mistake: mistake.line))
+
+
+def _show_mistakes(console: "Console", file: Path, mistakes: "Sequence[Mistake]") -> None:
+    for one in mistakes:
+        place = "" if one.message.startswith(one.path) or not one.path else f"{one.path} "
+        console.print(f"{file}:{one.line}: {place}{one.message}", soft_wrap=True, markup=False)
+
+
+def _show_description(
+    console: "Console", name: str, read: "Description", told: "Sequence[Promise]"
+) -> None:
+    console.print(f"[bold]{name}[/] at {read.base_url or 'the address in the settings'}")
+    console.print(f"  operations: {', '.join(sorted(read.performs))}", markup=False)
+    accounts = ", ".join(sorted(read.credentials)) or "none with a credential here"
+    console.print(f"  accounts: {accounts}", markup=False)
+    _show_promises(console, told)
+
+
+def _show_promises(console: "Console", told: "Sequence[Promise]") -> None:
+    for one in told:
+        mark = "[green]✓[/]" if one.is_kept else "[yellow]✗[/]"
+        console.print(f"  {mark} {one.sentence}")
