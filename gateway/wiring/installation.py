@@ -16,6 +16,7 @@ from gateway.settings import Settings
 from ledger.core.catalogue import Catalogue
 from ledger.core.errors import LedgerError
 from ledger.core.records import Genesis
+from ledger.log.admin import cluster_id
 from ledger.log.fold import Begin, PartitionFold
 from ledger.log.follow import genesis_of
 from ledger.log.kafka import KafkaLog
@@ -82,7 +83,8 @@ async def open_pool(settings: Settings) -> asyncpg.Pool:
 
 
 async def begin_at(log: KafkaLog, pool: asyncpg.Pool, genesis: Genesis) -> dict[int, Begin]:
-    """By partition the ledger offset up to which the tables are, and what is known there.
+    """By partition the ledger offset up to which the tables are, and what is known there; after
+    making sure that log and tables belong together.
 
     Empty where the database does not answer, or has nothing yet: then the ledger is read from its
     beginning. Raises ForeignDatabaseError.
@@ -121,7 +123,14 @@ async def folds_at(settings: Settings, log: KafkaLog) -> dict[int, PartitionFold
 async def _require_same_log(
     log: KafkaLog, genesis: Genesis, known: Mapping[int, OffsetView]
 ) -> None:
-    foreign = sorted(part for part, view in known.items() if view.generation != genesis.generation)
+    cluster = await cluster_id(log)
+    foreign = sorted(
+        part
+        for part, view in known.items()
+        if view.generation != genesis.generation
+        or view.cluster not in {None, cluster}
+        or part >= genesis.partitions
+    )
     places = {(Topic.LEDGER.value, part): 0 for part in range(genesis.partitions)}
     reader = await log.reader(places)
     try:

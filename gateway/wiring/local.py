@@ -60,6 +60,13 @@ _DATABASE_ROLES: Final = {
 """Under which role a process works; those that are not here have no database, or own it."""
 
 
+_NAMED: Final = {
+    process: {"MEMBER": f"local-{process.value}"}
+    for process in (Process.PROCESSOR, Process.INQUIRER)
+}
+"""Who gets its partitions again at once when it is started again: there is one of each here."""
+
+
 def local_services() -> tuple[Service, ...]:
     """The steps in their order, then everything side by side."""
     return (
@@ -81,7 +88,7 @@ def local_services() -> tuple[Service, ...]:
             env={"WEBHOOKS_URL": "http://127.0.0.1:{port:gateway}/v1/webhooks/simulated"},
         ),
         _service(Process.GATEWAY, FileAppears(), port=0),
-        *(_service(process, FileAppears()) for process in _FOLLOWERS),
+        *(_service(process, FileAppears(), env=_NAMED.get(process)) for process in _FOLLOWERS),
     )
 
 

@@ -4,9 +4,9 @@ import asyncio
 
 from gateway.settings import Settings
 from gateway.wiring.catalogue_watch import stop_when_catalogue_changes
-from gateway.wiring.installation import open_log, open_pool, providers
+from gateway.wiring.installation import begin_at, open_log, open_pool, providers
 from gateway.wiring.life import Life
-from ledger.log.follow import published_catalogue
+from ledger.log.follow import genesis_of, published_catalogue
 from reconciler.providers import registry
 from streams.inquirer import Inquirer
 
@@ -17,6 +17,7 @@ async def run(settings: Settings, life: Life) -> None:
     catalogue = await published_catalogue(log)
     finders = registry.finders(providers(settings, catalogue))
     async with await open_pool(settings) as pool:
+        await begin_at(log, pool, await genesis_of(log))
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(stop_when_catalogue_changes(log, catalogue, life))

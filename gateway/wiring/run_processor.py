@@ -1,7 +1,7 @@
 """The processor: the one writer of the ledger, over the partitions that its group gives it."""
 
 from gateway.settings import Settings
-from gateway.wiring.installation import open_log, open_pool
+from gateway.wiring.installation import begin_at, open_log, open_pool
 from gateway.wiring.life import Life
 from ledger.log.follow import genesis_of, published_catalogue
 from projections.cold import ColdStore
@@ -15,5 +15,6 @@ async def run(settings: Settings, life: Life) -> None:
     catalogue = await published_catalogue(log)
     skew_ms = SKEW_MS_DEFAULT if catalogue is None else catalogue.timing.skew_ms
     async with await open_pool(settings) as pool:
+        await begin_at(log, pool, genesis)
         processor = Processor(log, genesis.partitions, skew_ms=skew_ms, store=ColdStore(pool))
         await processor.run(life.stop, beat=life.beat)

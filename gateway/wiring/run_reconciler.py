@@ -3,7 +3,7 @@
 import asyncpg
 
 from gateway.settings import Settings
-from gateway.wiring.installation import open_log, open_pool, providers
+from gateway.wiring.installation import begin_at, open_log, open_pool, providers
 from gateway.wiring.life import Life
 from ledger.log.follow import genesis_of, published_catalogue
 from ledger.log.kafka import KafkaLog
@@ -46,6 +46,7 @@ async def _app(
 ) -> SafeApp:
     """The app with both of its agents."""
     genesis = await genesis_of(log)
+    await begin_at(log, pool, genesis)
     mappings = registry.webhook_mappings(providers(settings, await published_catalogue(log)))
     desk = WebhookDesk(appender, pool, mappings, partitions=genesis.partitions, now_ms=wall_ms)
     app = build_app(app_settings)

@@ -23,6 +23,7 @@ from ledger.log.port import Appender, Outgoing, Record
 from ledger.log.reading import Place, read_up_to
 from ledger.log.topics import WITH_GENESIS, Topic, TopicSpec, specs
 
+from ledger.log.trouble import trouble_of
 _HOLD_FACTS = WITH_GENESIS | {Topic.WEBHOOKS, Topic.CONFIG, Topic.QUARANTINE}
 _TOPIC_EXISTS = 36
 _GENESIS_FETCH_BYTES = 4_096
@@ -322,3 +323,34 @@ async def _admin(log: KafkaLog) -> AIOKafkaAdminClient:
         await admin.close()
         raise await clients.not_started(failure, log.client_options) from failure
     return admin
+async def cluster_id(log: KafkaLog) -> str:
+    """The id that the broker's cluster was made with; another cluster has another. Raises
+    LogUnreachableError, LogRefusedError.
+    """
+    admin = await _admin(log)
+    try:
+        described = await admin.describe_cluster()
+    except KafkaError as failure:
+        raise trouble_of(failure, "Asking for the cluster's id") from failure
+    finally:
+        await admin.close()
+    return str(described["cluster_id"])
+
+
+
+
+async def _asked(ask: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 - aiokafka has no types
+    """Put a question that changes nothing, again where no node was ready for it. Raises what
+    `trouble_of` makes of the last failure.
+    """
+    for _ in range(_ASKED_MAX - 1):
+        try:
+            return await ask()
+        except KafkaError as failure:
+            if not failure.retriable:
+                raise trouble_of(failure, "Asking about topics") from failure
+        await asyncio.sleep(_ASK_AGAIN_SECONDS)
+    try:
+        return await ask()
+    except KafkaError as failure:
+        raise trouble_of(failure, "Asking about topics") from failure

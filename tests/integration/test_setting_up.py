@@ -23,6 +23,7 @@ from gateway.wiring.publishing import (
     default_catalogue,
     publish_catalogue,
 )
+from ledger.log.admin import cluster_id
 from ledger.log.fold import Begin
 from ledger.log.follow import genesis_of, published_catalogue
 from projections.projector import Projector
@@ -90,7 +91,9 @@ async def test_processes_begin_where_the_tables_are(settings: Settings) -> None:
 
 
 async def test_a_database_of_another_log_is_refused(settings: Settings) -> None:
-    """Tables of another generation, or ahead of the log, end the process before it works."""
+    """Tables of another generation or cluster, of more partitions than there are, or ahead of the
+    log, end the process before it works.
+    """
     await set_up(settings)
     log = open_log(settings, "test")
     genesis = await genesis_of(log)
@@ -98,6 +101,15 @@ async def test_a_database_of_another_log_is_refused(settings: Settings) -> None:
         await Projector(log, pool, range(2)).run_until({0: 1, 1: 1})
         with pytest.raises(ForeignDatabaseError):
             await begin_at(log, pool, genesis.model_copy(update={"generation": "other"}))
+        with pytest.raises(ForeignDatabaseError):
+            await begin_at(log, pool, genesis.model_copy(update={"partitions": 1}))
+        await _say(pool, "update actionledger.projection_offsets set cluster = 'another'")
+        with pytest.raises(ForeignDatabaseError):
+            await begin_at(log, pool, genesis)
+        await pool.execute(
+            "update actionledger.projection_offsets set cluster = $1", await cluster_id(log)
+        )
+        assert set(await begin_at(log, pool, genesis)) == {0, 1}
         await _say(pool, "update actionledger.projection_offsets set next_offset = 9")
         with pytest.raises(ForeignDatabaseError):
             await begin_at(log, pool, genesis)
