@@ -37,6 +37,10 @@ DATABASE_WAIT_MS_MAX = 5_000
 DATABASE_CALL_MS_MAX = 60_000
 """One statement or COPY of a batch. Behind it another writer holds the rows, or nothing answers."""
 
+WRITER_FROZEN_MS_MAX = 5_000
+"""A writer that does nothing in a transaction for so long is frozen: Postgres ends its connection,
+or its claims would keep every other projector from beginning for as long as it is."""
+
 ROWS_READ_MAX = 1_000
 """Rows in one answer of a query for a list."""
 

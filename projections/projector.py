@@ -51,6 +51,7 @@ _REFUSED = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, Overfl
 
 _AWAY = (
     asyncpg.PostgresConnectionError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.OperatorInterventionError,
     asyncpg.TransactionRollbackError,
     asyncpg.InsufficientResourcesError,

@@ -16,7 +16,7 @@ from ledger.log.crashpoints import crash_point
 from ledger.log.fold import PartitionFold
 from projections.errors import ForeignLogError
 from projections.fold import Batch
-from projections.limits import DATABASE_CALL_MS_MAX
+from projections.limits import DATABASE_CALL_MS_MAX, WRITER_FROZEN_MS_MAX
 from projections.rows import (
     ACTIONS,
     ATTEMPTS,
@@ -62,7 +62,7 @@ class BatchWriter:
         self._wake = Wake.LISTENERS if schema == LIVE_SCHEMA else Wake.NOBODY
 
     async def prepare(self) -> None:
-        """Make the staging tables, and let times be sent as milliseconds."""
+        """Make the staging tables, let times be sent as milliseconds, and a frozen writer end."""
         await self._connection.set_type_codec(
             "timestamptz",
             schema="pg_catalog",
@@ -71,6 +71,9 @@ class BatchWriter:
             decoder=_from_postgres,
         )
         await self._connection.execute(self._sql["stage"])
+        await self._connection.execute(
+            f"set idle_in_transaction_session_timeout = {WRITER_FROZEN_MS_MAX}"
+        )
 
     async def load(self, partitions: list[int]) -> dict[int, PartitionFold]:
         """Where each partition stands; one that was never projected stands at 0.
