@@ -4,7 +4,10 @@ LedgerError
 ├── MigrationError            the schema cannot be brought to what this program needs
 ├── ForeignLogError           the tables were filled from another log than this one
 ├── PartitionStoppedError     an accepted record cannot be projected; other partitions go on
-└── DatabaseUnavailableError  Postgres failed too often in a row
+├── DatabaseUnavailableError  Postgres failed too often in a row
+├── RebuildRunningError       somebody else is rebuilding
+├── RebuildBehindError        rebuilt tables may not replace those that are ahead of them
+└── SwapBlockedError          what others built or hold keeps tables from being replaced
 """
 
 from typing import Final
@@ -58,3 +61,15 @@ class PartitionStoppedError(LedgerError):
 
 class DatabaseUnavailableError(LedgerError):
     """Postgres failed again and again; nothing was written by halves."""
+
+
+class RebuildRunningError(LedgerError):
+    """Another process is rebuilding the same schema."""
+
+
+class RebuildBehindError(LedgerError):
+    """The rebuilt tables stand behind the live ones. Nothing was exchanged."""
+
+
+class SwapBlockedError(LedgerError):
+    """What others have built on the tables, or read in them, keeps them from being replaced."""

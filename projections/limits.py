@@ -55,6 +55,24 @@ with them for a fraction of this, and then go on.
 CATCH_UP_ROUNDS_MAX = 5
 """How often a rebuild that found a difference tries to stand exactly where the live schema does."""
 
+SWAP_LAG_RECORDS_MAX = 1_000
+"""So close behind the live tables a rebuild stops their writer for the rest: some hundredths of a
+second of folding, and the time that it takes to open a reader."""
+
+SWAP_LOCK_MS_MAX = 500
+"""How long a swap waits for whoever reads a table. Others wait behind it meanwhile, and Postgres
+would search for deadlocks after a second, and might end them."""
+
+SWAP_FROZEN_MS_MAX = 30_000
+"""After so long without a word from the one who swaps, Postgres undoes the swap. Below the time
+that the projector gives its statements, so that it notices a wait and no more."""
+
+SWAP_TRIES_MAX = 120
+"""Tries to get hold of all tables; with the pauses they outlast the longest query of an analyst."""
+
+SWAP_PAUSE_MS = 1_000
+"""Between two tries, so that readers pass."""
+
 DIFFERING_ROWS_MAX = 5
 """Rows of one table that a comparison shows; the digests say whether there are more."""
 

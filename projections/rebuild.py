@@ -1,12 +1,20 @@
-"""Fold the whole log anew into a schema beside the live one, and compare the two byte for byte.
+"""Fold the whole log anew into a schema beside the live one, compare the two byte for byte, and,
+where it is asked for, put the new one in the live one's place.
 
-Guarantees that the live schema is only read, and that what is compared stood at the same offsets.
-Replay causes no effect: nothing here can reach a provider. Run by `actionledger rebuild` and by
-whoever wants to know that nobody has edited a row.
+Guarantees that the live schema is only read until it is replaced, that what is compared stood at
+the same offsets, and that a crash leaves the old tables or the new ones; what a crash left beside
+them is removed by the next run. Replay causes no effect: nothing here can reach a provider. Run by
+`actionledger rebuild` and by whoever wants to know that nobody has edited a row.
 """
 
-from collections.abc import Callable
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from enum import Enum
+from typing import Final
 
 import asyncpg
 
@@ -19,10 +27,42 @@ from projections.checksum import (
     offsets_of,
     row_differences,
 )
-from projections.limits import BATCH_RECORDS_MAX, CATCH_UP_ROUNDS_MAX
+from projections.errors import MigrationError, RebuildRunningError, SwapBlockedError
+from projections.limits import (
+    BATCH_RECORDS_MAX,
+    CATCH_UP_ROUNDS_MAX,
+    SWAP_LAG_RECORDS_MAX,
+    SWAP_PAUSE_MS,
+    SWAP_TRIES_MAX,
+)
 from projections.migrate import PROJECTED_VERSION_MAX, migrate
 from projections.projector import Projector
-from projections.statements import BESIDE_SCHEMA, LIVE_SCHEMA, check_schema, render
+from projections.statements import (
+    BESIDE_SCHEMA,
+    LIVE_SCHEMA,
+    REPLACED_SUFFIX,
+    Connection,
+    check_schema,
+    render,
+)
+from projections.swap import swap
+
+logger = logging.getLogger("actionledger")
+
+_LOCK: Final = 0x616C_7262
+"""First half of the advisory lock of a rebuild; the second is the hash of the schema's name."""
+
+_HELD = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
+"""Somebody reads or writes a table just now."""
+
+
+class Afterwards(Enum):
+    """What becomes of the rebuilt tables."""
+
+    KEEP = "keep"
+    """They stay beside the live ones, for whoever wants to look."""
+    SWAP = "swap"
+    """They take the place of the live ones, which are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +79,24 @@ class Rebuilt:
     """Both digests at the same offsets, and where they differ some of the rows that do.
 
     `differences` is None where the live schema moved on too fast to show rows; the digests count.
+    `seconds` is what folding took, and `swapped_at` are the offsets at which the new tables took
+    the place of the old ones.
     """
 
     live: Checksum
     beside: Checksum
     record_count: int
+    seconds: float
     differences: tuple[RowDifference, ...] | None = ()
+    swapped_at: Mapping[int, int] | None = None
 
     @property
     def is_equal(self) -> bool:
         """Whether the live rows are what the log says, byte for byte."""
         return self.live.sha256 == self.beside.sha256
+
+
+Say = Callable[[str, int, int], None]
 
 
 async def rebuild(
@@ -59,12 +106,14 @@ async def rebuild(
     live: str = LIVE_SCHEMA,
     beside: str = BESIDE_SCHEMA,
     batch_records: int = BATCH_RECORDS_MAX,
+    afterwards: Afterwards = Afterwards.KEEP,
     progress: Callable[[RebuildProgress], None] | None = None,
 ) -> Rebuilt:
-    """Project from offset 0 to where the live schema stands into `beside`, made anew, and compare.
+    """Project from offset 0 to where the live schema stands into `beside`, made anew, and compare;
+    then keep it or let it take over, whether it was equal or not: the log is right.
 
-    `beside` is left behind for whoever wants to look, or to swap it in. Raises what a projector and
-    a migration raise. Again is safe: it begins from nothing.
+    Raises what a projector and a migration raise, RebuildRunningError, and what `swap` raises.
+    Again is safe: it begins from nothing.
     """
     if check_schema(live) == check_schema(beside):
         raise ValueError("a schema cannot be rebuilt into itself")
@@ -73,39 +122,126 @@ async def rebuild(
         if progress is not None:
             progress(RebuildProgress(phase, done, total))
 
-    async with pool.acquire() as connection:
+    async with _alone(pool, live) as connection:
         say("checksum", 0, 0)
         of_live = await checksum(connection, schema=live)
         cluster = await cluster_of(connection, live)
-        await drop_schema(connection, beside)
+        await _remove_leftovers(connection, live, beside)
         await migrate(connection, schema=beside, version_max=PROJECTED_VERSION_MAX)
-    total = sum(of_live.offsets.values())
-    projector = Projector(
-        log,
-        pool,
-        list(of_live.offsets),
-        schema=beside,
-        cluster=cluster,
-        batch_records=batch_records,
-    )
-    say("fold", 0, total)
-    await projector.run_until(of_live.offsets, lambda done: say("fold", done, total))
-    async with pool.acquire() as connection:
+
+        def projector(partitions: Mapping[int, int]) -> Projector:
+            return Projector(
+                log,
+                pool,
+                list(partitions),
+                schema=beside,
+                cluster=cluster,
+                batch_records=batch_records,
+            )
+
+        total = sum(of_live.offsets.values())
+        folding = projector(of_live.offsets)
+        began_s = time.monotonic()
+        say("fold", 0, total)
+        await folding.run_until(of_live.offsets, lambda done: say("fold", done, total))
+        seconds = round(time.monotonic() - began_s, 2)
         say("compare", total, total)
         of_beside = await checksum(connection, schema=beside)
-    differences: tuple[RowDifference, ...] | None = ()
-    if of_live.sha256 != of_beside.sha256:
-        tables = of_live.differing_tables(of_beside)
-        differences = await _explain(projector, pool, live, beside, tables)
-    return Rebuilt(of_live, of_beside, projector.counts.records, differences)
+        differences: tuple[RowDifference, ...] | None = ()
+        if of_live.sha256 != of_beside.sha256:
+            tables = of_live.differing_tables(of_beside)
+            differences = await _explain(folding, pool, live, beside, tables)
+        swapped_at = None
+        if afterwards is Afterwards.SWAP:
+
+            async def catch_up(ends: Mapping[int, int]) -> None:
+                await projector(ends).run_until(ends)
+
+            await _require_same_shape(connection, live, beside)
+            swapped_at = await _take_over(connection, live, beside, catch_up, say)
+            await _remove_leftovers(connection, live, beside)
+    return Rebuilt(of_live, of_beside, folding.counts.records, seconds, differences, swapped_at)
 
 
-async def drop_schema(connection: asyncpg.pool.PoolConnectionProxy, schema: str) -> None:
+async def drop_schema(connection: Connection, schema: str) -> None:
     """Remove a schema that is not the live one, with its views; again is safe."""
     if schema == LIVE_SCHEMA:
         raise ValueError("the live schema is never dropped")
     for name in ("actionledger_api_v1", "actionledger"):
         await connection.execute(render(f"drop schema if exists {name} cascade", schema))
+
+
+@asynccontextmanager
+async def _alone(pool: asyncpg.Pool, live: str) -> AsyncIterator[Connection]:
+    """A connection, while no other process rebuilds this schema."""
+    async with pool.acquire() as connection:
+        lock = (_LOCK, live)
+        taken = "select pg_try_advisory_lock($1, hashtext($2))"
+        if not await connection.fetchval(taken, *lock):
+            raise RebuildRunningError(
+                f"The schema {live} is being rebuilt by another process.",
+                hint="Wait for it, or end it; that leaves the live tables alone.",
+            )
+        try:
+            yield connection
+        finally:
+            if not connection.is_closed():
+                await connection.execute("select pg_advisory_unlock($1, hashtext($2))", *lock)
+
+
+async def _remove_leftovers(connection: Connection, live: str, beside: str) -> None:
+    """What a rebuild that was ended left: half-built tables, or replaced ones."""
+    for schema in (beside, live + REPLACED_SUFFIX):
+        await drop_schema(connection, schema)
+
+
+async def _require_same_shape(connection: Connection, live: str, beside: str) -> None:
+    """Only tables of the same migrations may change places: the list of them stays where it is."""
+    files = "select version, sha256 from actionledger.schema_migrations where version::int <= $1"
+    found = [
+        {tuple(row) for row in await connection.fetch(render(files, name), PROJECTED_VERSION_MAX)}
+        for name in (live, beside)
+    ]
+    if found[0] != found[1]:
+        raise MigrationError(
+            f"The schema {live} was not brought to this version of the program.",
+            hint="Start the set-up step first, then swap.",
+        )
+
+
+async def _take_over(
+    connection: Connection,
+    live: str,
+    beside: str,
+    catch_up: Callable[[Mapping[int, int]], Awaitable[None]],
+    say: Say,
+) -> Mapping[int, int]:
+    """Follow the live tables until little is left, then stop their writer for that and exchange."""
+    why = ""
+    for attempt in range(SWAP_TRIES_MAX):
+        for _ in range(CATCH_UP_ROUNDS_MAX):
+            ends = await offsets_of(connection, live)
+            stand = await offsets_of(connection, beside)
+            if sum(ends.values()) - sum(stand.values()) <= SWAP_LAG_RECORDS_MAX:
+                break
+            await catch_up(ends)
+        say("swap", attempt, 0)
+        try:
+            return await swap(
+                connection,
+                live=live,
+                beside=beside,
+                replaced=live + REPLACED_SUFFIX,
+                catch_up=catch_up,
+            )
+        except _HELD as held:
+            why = str(held)
+            logger.info("swap_waits", extra={"why": why})
+        await asyncio.sleep(SWAP_PAUSE_MS / 1_000)
+    raise SwapBlockedError(
+        f"Tables of {live} were held by others each of {SWAP_TRIES_MAX} times ({why}).",
+        hint="Nothing was exchanged. Look for long transactions in pg_stat_activity.",
+    )
 
 
 async def _explain(

@@ -25,6 +25,9 @@ LIVE_SCHEMA: Final = "actionledger"
 BESIDE_SCHEMA: Final = "actionledger_beside"
 """The schema that a rebuild fills."""
 
+REPLACED_SUFFIX: Final = "_replaced"
+"""Ends the name of the schema that holds replaced tables until they are dropped."""
+
 _FOLDER: Final = Path(__file__).parent
 _NAME: Final = re.compile(rf"[a-z][a-z0-9_]{{0,{SCHEMA_NAME_CHARS_MAX - 1}}}")
 _WORD: Final = re.compile(r"\bactionledger(_api_v1)?\b")

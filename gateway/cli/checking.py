@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gateway.local.progress import Report
     from gateway.settings import Settings
     from ledger.audit.replay import Replay
-    from projections.rebuild import Rebuilt
+    from projections.rebuild import Afterwards, Rebuilt
 
 PANEL = "Proof"
 SHOWN_MAX = 20
@@ -219,35 +219,52 @@ def _show_replay(console: "Console", result: "Mapping[str, Any]") -> None:
         )
 
 
-def rebuild(as_json: Json = False) -> None:
+def rebuild(
+    swap: Annotated[
+        bool, typer.Option("--swap", help="Let the new tables take the place of the live ones.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Project the whole log anew into a second schema and compare checksums with the live one.
 
-    The live schema is only read; the second, actionledger_beside, is left for you to look at. Ends
-    with 3 where the two differ.
+    The live schema is only read; the second, actionledger_beside, is left for you to look at. With
+    --swap it catches up and takes over in one transaction, equal or not, while everything runs on;
+    the old tables are dropped. Ends with 3 where the two differed.
 
-    Example: actionledger rebuild
+    Example: actionledger rebuild --swap
     """
     from gateway.cli.place import settings
     from gateway.cli.progress import progress
+    from projections.rebuild import Afterwards
 
     out = Output("rebuild", as_json=as_json)
+    afterwards = Afterwards.SWAP if swap else Afterwards.KEEP
     with progress() as report:
-        done = asyncio.run(rebuilt(settings(database_role=None), report))
+        done = asyncio.run(rebuilt(settings(database_role=None), report, afterwards))
     code = Exit.OK if done.is_equal else Exit.DIFFERENCES
     out.answer(rebuilt_result(done), lambda console: _show_rebuild(console, done), code)
 
 
-async def rebuilt(settings: "Settings", report: "Report") -> "Rebuilt":
-    """Rebuild beside the live schema, and compare."""
-    from gateway.local.progress import Progress
+async def rebuilt(
+    settings: "Settings", report: "Report", afterwards: "Afterwards | None" = None
+) -> "Rebuilt":
+    """Rebuild beside the live schema, and compare; by default the live one stays."""
+    from gateway.cli.pace import Pace
     from gateway.wiring.installation import open_log, open_pool
-    from projections.rebuild import RebuildProgress, rebuild
+    from projections.rebuild import Afterwards, RebuildProgress, rebuild
+
+    pace = Pace(report)
 
     def say(step: RebuildProgress) -> None:
-        report(Progress(step.phase, step.done, step.total))
+        pace.tell(step.phase, step.done, step.total)
 
     async with await open_pool(settings) as pool:
-        return await rebuild(open_log(settings, "cli"), pool, progress=say)
+        return await rebuild(
+            open_log(settings, "cli"),
+            pool,
+            afterwards=afterwards or Afterwards.KEEP,
+            progress=say,
+        )
 
 
 def rebuilt_result(done: "Rebuilt") -> dict[str, Any]:
@@ -257,6 +274,8 @@ def rebuilt_result(done: "Rebuilt") -> dict[str, Any]:
         "live_sha256": done.live.sha256,
         "rebuilt_sha256": done.beside.sha256,
         "records": done.record_count,
+        "seconds": done.seconds,
+        "swapped_at": done.swapped_at,
         "tables": {
             name: {"live": digest, "rebuilt": done.beside.tables[name]}
             for name, digest in done.live.tables.items()
@@ -266,9 +285,11 @@ def rebuilt_result(done: "Rebuilt") -> dict[str, Any]:
 
 
 def _show_rebuild(console: "Console", done: "Rebuilt") -> None:
-    console.print(f"Projected {done.record_count:,} records anew.")
+    console.print(f"Projected {done.record_count:,} records anew, in {done.seconds:,.1f} s.")
     console.print(f"  live     {done.live.sha256}")
     console.print(f"  rebuilt  {done.beside.sha256}")
+    if done.swapped_at is not None:
+        console.print("The new tables have taken the place of the old ones.")
     if done.is_equal:
         console.print("[green]✓[/] Equal: every row is what the log says.")
         return

@@ -85,7 +85,13 @@ POINTS: Final[tuple[Point, ...]] = (
     Point("offsets_claimed", "projector", "Offsets are moved, rows not written, none committed."),
     Point("rows_written", "projector", "Rows and offsets are written and not committed."),
     Point("batch_committed", "projector", "A batch is committed; memory does not know it."),
+    # Putting rebuilt tables in the place of the live ones.
+    Point("rebuild_caught_up", "rebuild", "Rebuilt tables are level with the live ones, beside."),
+    Point("tables_swapped", "rebuild", "Rebuilt tables are in their place and not committed."),
 )
+
+COMMANDS: Final = frozenset({"rebuild"})
+"""Not processes that run on but commands that end: their points have tests of their own."""
 
 _SENT_SECONDS: Final = 0.001
 """Long enough for what was begun to leave this process, shorter than most answers take."""

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ledger.log.crashpoints import POINTS, Point
+from ledger.log.crashpoints import COMMANDS, POINTS, Point
 
 THIRDS = 3
 THIRD_VARIABLE = "ACTIONLEDGER_TEST_CRASH_THIRD"
@@ -71,6 +71,7 @@ def all_cells(seed: int) -> list[Cell]:
         Cell(point, fault, 1 if point.name in PASSED_SELDOM else 1 + (seed + place) % PASSES_MAX)
         for place, point in enumerate(POINTS)
         for fault in Fault
+        if point.process not in COMMANDS
     ]
 
 
