@@ -50,7 +50,7 @@ def test_every_command_is_known() -> None:
     """The commands that the documentation names are there."""
     assert {" ".join(words) for words in COMMANDS} == {
         *("up", "down", "status", "reset", "run", "demo", "propose", "show", "why", "unknowns"),
-        *("log tail", "replay", "rebuild", "topics apply", "topics check"),
+        *("log tail", "replay", "rebuild", "restore", "topics apply", "topics check"),
         *("catalogue check", "catalogue publish", "doctor", "version"),
         *("keys create", "keys list", "keys rotate", "keys revoke"),
         *("secrets list", "secrets rotate", "secrets revoke"),
