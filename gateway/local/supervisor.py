@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gateway.local import limits
 from gateway.local.errors import LocalError
@@ -22,17 +23,19 @@ from gateway.local.jars import ensure_jars
 from gateway.local.java import Java, find_java
 from gateway.local.kafka import NAME as KAFKA
 from gateway.local.kafka import KafkaServer
+from gateway.local.keeping import keep_running, mark_ready
 from gateway.local.logs import rotate
 from gateway.local.postgres import PostgresServer
-from gateway.local.processes import identify, until
-from gateway.local.program import Program
+from gateway.local.processes import identify
 from gateway.local.servers import start_together
 from gateway.local.service import SERVICES, Service, ServiceProgram
 from gateway.local.state import Phase, ProcessRecord, StateFolder
 from gateway.local.training import train
 from gateway.logs import set_up_logs
 from gateway.settings import LogFormat, LogLevel
-from gateway.wiring.life import EXIT_TROUBLE
+
+if TYPE_CHECKING:
+    from gateway.local.program import Program
 
 NAME = "supervisor"
 KAFKA_LOG = f"{KAFKA}.log"  # rotates itself
@@ -82,62 +85,13 @@ class Supervisor:
             for group in self._groups:
                 await start_together(*group)
                 for program in group:
-                    self._mark_ready(program)
+                    mark_ready(program, self._state)
                     if not program.is_step:
-                        tasks.create_task(self._keep(program))
+                        tasks.create_task(keep_running(program, self._state))
             self._state.change(phase=Phase.READY)
             logger.info("supervisor_ready")
             tasks.create_task(self._rotate_logs())
             tasks.create_task(self._train_later())
-
-    def _mark_ready(self, program: Program) -> None:
-        phase = Phase.DONE if program.is_step else Phase.READY
-        self._state.change_process(program.name, phase=phase)
-        logger.info("program_ready", extra={"program": program.name, "phase": phase.value})
-
-    async def _keep(self, program: Program) -> None:
-        """Start it again whenever it ends, later each time: without an end for trouble of its
-        surroundings, and until it has failed too often in a row for what is its own fault.
-        """
-        tries, faults, was_late = 0, 0, False
-        while True:
-            while not await until(
-                lambda: not program.is_running, limits.HEALTHY_MS_MIN, limits.WATCH_MS
-            ):
-                tries, faults = 0, 0
-            code = program.exit_code
-            logger.warning("program_ended", extra={"program": program.name, "exit_code": code})
-            # One that is not ready in time waits for something, or has a fault: who can tell.
-            if code != EXIT_TROUBLE and not was_late:
-                faults += 1
-            if faults > limits.FAULTS_IN_A_ROW_MAX:
-                self._state.change_process(program.name, phase=Phase.FAILED)
-                logger.error("program_given_up", extra={"program": program.name})
-                return
-            was_late = await self._start_again(program, tries)
-            tries += 1
-
-    async def _start_again(self, program: Program, tries: int) -> bool:
-        """Start it again after a while; trouble is told, the next try is the caller's. Whether it
-        had to be ended because it was not ready in time.
-        """
-        known = self._state.state.processes.get(program.name)
-        restarts = known.restarts + 1 if known else 1
-        try:
-            self._state.change_process(program.name, phase=Phase.RESTARTING, restarts=restarts)
-            delay_ms = min(limits.RESTART_MS_FIRST << min(tries, 16), limits.RESTART_MS_MAX)
-            await asyncio.sleep(delay_ms / 1000)
-            await program.start()
-            await program.wait_ready()
-            self._mark_ready(program)
-            return False
-        except (LocalError, OSError) as trouble:
-            logger.warning(
-                "program_restart_failed", extra={"program": program.name, "reason": str(trouble)}
-            )
-            was_late = program.is_running
-            await program.kill()
-            return was_late
 
     async def _rotate_logs(self) -> None:
         while True:

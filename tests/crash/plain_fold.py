@@ -160,7 +160,7 @@ def _take(folded: Folded, partition: Partition, decided: Decided) -> None:
         folded.found("S15", where, "log time runs back")
     partition.decided_at = data["decided_at"]
     partition.positions[data["cause"]["topic"]] = data["cause"]["offset"] + 1
-    if "adopted" in data:
+    if data.get("adopted", {}).get("kind") == "catalogue":
         folded.catalogues.append(data["adopted"]["content"])
     for ordinal, fact in enumerate(data.get("facts", ())):
         _add(folded, decided, ordinal, fact)

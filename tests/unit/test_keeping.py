@@ -1,0 +1,59 @@
+"""A supervisor outlasts any outage, and gives up on what fails by its own fault. Real processes."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.local import limits
+from gateway.local.keeping import keep_running
+from gateway.local.service import Service, ServiceProgram
+from gateway.local.state import Phase, StateFolder
+from gateway.wiring.life import EXIT_FAILED, EXIT_TROUBLE
+
+FAULTS_MAX = 2
+PATIENCE_SECONDS = 30.0
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StateFolder]:
+    """A state folder of its own, and no long waits between two starts."""
+    monkeypatch.setattr(limits, "RESTART_MS_FIRST", 1)
+    monkeypatch.setattr(limits, "RESTART_MS_MAX", 1)
+    monkeypatch.setattr(limits, "WATCH_MS", 5)
+    monkeypatch.setattr(limits, "FAULTS_IN_A_ROW_MAX", FAULTS_MAX)
+    held = StateFolder.hold(tmp_path / "state")
+    yield held
+    held.release()
+
+
+def ending_with(code: int, state: StateFolder) -> ServiceProgram:
+    """A service that ends at once."""
+    argv = (sys.executable, "-S", "-c", f"raise SystemExit({code})")
+    return ServiceProgram(Service(name="tried", argv=argv), state)
+
+
+async def test_faults_in_a_row_are_given_up(state: StateFolder) -> None:
+    """After its last chance it stays down and is shown as failed."""
+    program = ending_with(EXIT_FAILED, state)
+    await program.start()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await keep_running(program, state)
+    known = state.state.processes["tried"]
+    assert (known.phase, known.restarts) == (Phase.FAILED, FAULTS_MAX)
+
+
+async def test_trouble_of_the_surroundings_is_outlasted(state: StateFolder) -> None:
+    """However often it ends with that code it is started again."""
+    program = ending_with(EXIT_TROUBLE, state)
+    await program.start()
+    keeping = asyncio.create_task(keep_running(program, state))
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while state.state.processes["tried"].restarts <= 5 * FAULTS_MAX:
+            await asyncio.sleep(0.01)
+    assert not keeping.done()
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+    await program.kill()
