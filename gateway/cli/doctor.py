@@ -189,6 +189,21 @@ async def _database(settings: "Settings") -> str:
     return f"Postgres {version}, {applied} migrations, of the same log"
 
 
+async def _rights(settings: "Settings") -> str:
+    from gateway.wiring.installation import open_pool
+    from projections.grants import access_differences
+    from projections.statements import LIVE_SCHEMA
+
+    async with await open_pool(settings) as pool, pool.acquire() as connection:
+        differences = await access_differences(connection, LIVE_SCHEMA)
+    if differences:
+        raise FoundError(
+            f"{len(differences)} differences from what is declared, such as: {differences[0]}.",
+            hint="Run `actionledger run setup` as the owner of the database.",
+        )
+    return "every role has what is declared, and row-level security is forced"
+
+
 async def _lag(settings: "Settings") -> str:
     from gateway.wiring.installation import open_log, open_pool
     from ledger.log.topics import Topic
@@ -258,6 +273,7 @@ _INSTALLATION: tuple[tuple[str, Check], ...] = (
     ("Kafka", _kafka),
     ("topics", _topics),
     ("database", _database),
+    ("rights", _rights),
     ("projector", _lag),
     ("clocks", _clock),
     ("HTTP door", _door),

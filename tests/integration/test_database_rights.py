@@ -13,6 +13,7 @@ from projections.migrate import PROJECTED_VERSION_MAX, migrate
 from projections.queries import Queries
 from projections.roles import TABLES, Role
 from projections.views import ALL
+from tests import examples as x
 from tests.integration.database_rights import (
     OTHER,
     OWN,
@@ -22,6 +23,8 @@ from tests.integration.database_rights import (
     observed,
     relations,
 )
+from tests.ledgers import LedgerBuilder
+from tests.projecting import project
 
 pytestmark = pytest.mark.servers
 
@@ -215,3 +218,21 @@ async def test_setting_up_again_waits_for_no_reader(
             await migrate(connection)
     finally:
         await reader.close()
+
+
+async def test_each_process_can_do_its_work_under_its_role(
+    connection: asyncpg.Connection, database_url: str
+) -> None:
+    """What the projector writes is what the processor loads and the gateway answers with."""
+    builder = LedgerBuilder()
+    builder.take(x.propose())
+    builder.take(x.report(x.no_answer()), later_ms=4_000)
+    async with pool_as(Role.PROJECTOR, database_url, size=3) as pool:
+        await project(pool, builder)
+    async with pool_as(Role.PROCESSOR, database_url, size=1) as pool:
+        found = await Queries(pool).cold_streams(0, [x.STREAM])
+        assert found.streams.keys() == {x.STREAM}
+    async with pool_as(Role.GATEWAY, database_url, size=1) as pool:
+        action = await Queries(pool).action("acme", x.CHARGE)
+        assert action is not None
+        assert action.status == "unknown"
