@@ -54,7 +54,6 @@ class AppSettings:
 
     bootstrap: str
     group: str
-    access: KafkaAccess = OPEN
     commit_interval_ms: int = limits.COMMIT_INTERVAL_MS
     session_timeout_ms: int = limits.SESSION_TIMEOUT_MS
     heartbeat_ms: int = limits.HEARTBEAT_MS
@@ -62,6 +61,7 @@ class AppSettings:
     ready_deadline_ms: int = limits.READY_DEADLINE_MS
     stalled_after_ms: int = limits.STALLED_AFTER_MS
     stop_deadline_ms: int = limits.STOP_DEADLINE_MS
+    access: KafkaAccess = OPEN
 
 
 class SafeApp(faust.App):

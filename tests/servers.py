@@ -25,10 +25,15 @@ DATABASE_VARIABLE = "ACTIONLEDGER_TEST_DATABASE"
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the shared servers are. `admin_url` is a superuser's, to make databases with."""
+    """Where the shared servers are. `admin_url` is a superuser's, to make databases with.
+
+    At `kafka_bootstrap` everybody may do everything; at `kafka_guarded`, where there is such a
+    listener, whoever logs in may do what was said of him.
+    """
 
     kafka_bootstrap: str
     admin_url: str
+    kafka_guarded: str | None = None
 
 
 @contextmanager
@@ -58,7 +63,7 @@ def servers() -> Iterator[Addresses]:
     # Once per machine; every restart gains by it.
     loop.run_until_complete(local.prepare())
     with running(loop) as started:
-        yield Addresses(started.kafka_bootstrap, started.admin_url)
+        yield Addresses(started.kafka_bootstrap, started.admin_url, started.kafka_guarded)
     loop.close()
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from gateway.cli import (
+    acl,
     actions,
     catalogue,
     checking,
@@ -57,6 +58,7 @@ for group in (
     checking,
     restoring,
     topics,
+    acl,
     catalogue,
     providers,
     holds,

@@ -82,13 +82,13 @@ intents      r       .      .      .       .       w      .      .     rw     r
 approvals    r       .      .      .       .       .      w      .     rw     r
 attempts     r       w      .      .       .       r      .      .     rw     r
 evidence     r       .      w      w       .       .      .      .     rw     r
-internal     rw      .      .      .       .       .      .      .     rw     r
+internal     rw      .      .      .       .       .      .      .     r      r
 ledger       rw      r      r      r       r       r      .      .     rw     r
 webhooks     .       .      .      r       .       .      .      w     rw     r
 config       r       r      r      r       .       .      .      .     rw     r
-attention    .       .      w      r       .       .      .      .     r      r
+attention    .       .      w      r       .       .      .      .     rw     r
 offers       r       w      .      .       .       .      .      .     r      r
-quarantine   w       .      .      w       .       .      .      .     r      r
+quarantine   w       .      .      w       .       .      .      .     rw     r
 """
 
 
@@ -117,7 +117,7 @@ GROUPS: Final[Mapping[Principal, str]] = MappingProxyType(
 
 _SETTINGS: Final[Mapping[Principal, tuple[Operation, ...]]] = MappingProxyType(
     {
-        Principal.PROCESSOR: (Operation.DESCRIBE,),
+        Principal.PROCESSOR: (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
         Principal.OPERATOR: (
             Operation.CREATE,
             Operation.DESCRIBE_CONFIGS,
@@ -126,8 +126,8 @@ _SETTINGS: Final[Mapping[Principal, tuple[Operation, ...]]] = MappingProxyType(
         Principal.AUDITOR: (Operation.DESCRIBE_CONFIGS,),
     }
 )
-"""On every topic of the installation: seeing that it is there with all its partitions (without
-which no processor decides), making it, seeing its settings, mending them.
+"""On every topic of the installation: seeing that it is there with all its partitions and keeps
+what is written (without which no processor decides), making it, seeing its settings, mending them.
 """
 
 _CLUSTER: Final[Mapping[Principal, tuple[Operation, ...]]] = MappingProxyType(

@@ -8,11 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ledger.core.errors import LedgerError
 from ledger.log.access import Mechanism
 from ledger.log.authority import Pattern, Resource, Right, rights
 from ledger.log.principals import Principal
 
 ANYWHERE: Final = "*"
+
+
+class PermissionsError(LedgerError):
+    """The broker cannot be brought to what is declared."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

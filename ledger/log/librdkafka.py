@@ -23,8 +23,9 @@ from confluent_kafka.admin import (
 from ledger.core.errors import LedgerError
 from ledger.log.access import Mechanism
 from ledger.log.authority import Operation, Pattern, Resource, Right
-from ledger.log.declared import Entry
-from ledger.log.trouble import LogRefusedError, LogUnreachableError
+from ledger.log.cluster_rights import no_authorizer, not_allowed
+from ledger.log.declared import Entry, PermissionsError
+from ledger.log.trouble import LogUnreachableError
 
 REQUEST_SECONDS_MAX: Final = 10.0
 SCRAM_ITERATIONS: Final = 4_096
@@ -58,10 +59,6 @@ EVERYTHING: Final = AclBindingFilter(
     AclPermissionType.ANY,
 )
 """The filter that finds every line."""
-
-
-class PermissionsError(LedgerError):
-    """The broker cannot be brought to what is declared."""
 
 
 class NoSuchUserError(LedgerError):
@@ -144,17 +141,9 @@ def _named(error: KafkaError) -> LedgerError:
             "The broker has no password under this name.", hint="`actionledger acl apply` sets it."
         )
     if code == KafkaError.SECURITY_DISABLED:
-        return PermissionsError(
-            "The broker has no authorizer: everybody may do everything there.",
-            hint="Start it with authorizer.class.name="
-            "org.apache.kafka.metadata.authorizer.StandardAuthorizer.",
-        )
+        return no_authorizer()
     if code == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-        return LogRefusedError(
-            "This principal may not see or change who may do what.",
-            hint="Comparing needs DESCRIBE on the cluster (auditor, operator), applying needs "
-            "ALTER (operator), and the first time a super user of the broker.",
-        )
+        return not_allowed()
     if code in _SILENT:
         return LogUnreachableError(
             f"The broker did not answer ({error.str()}).",

@@ -16,12 +16,12 @@ from confluent_kafka.admin import AdminClient
 
 from ledger.log.access import KafkaAccess, Mechanism
 from ledger.log.authority import Resource
-from ledger.log.declared import Declared, Entry, concerns
+from ledger.log.cluster_rights import require_sight
+from ledger.log.declared import Declared, Entry, PermissionsError, concerns
 from ledger.log.librdkafka import (
     EVERYTHING,
     REQUEST_SECONDS_MAX,
     NoSuchUserError,
-    PermissionsError,
     answers,
     binding_of,
     entry_of,
@@ -29,7 +29,6 @@ from ledger.log.librdkafka import (
     password_of,
     scram_of,
 )
-from ledger.log.login import knock
 
 IN_FORCE_SECONDS_MAX: Final = 20.0
 LOOK_SECONDS: Final = 0.05
@@ -88,7 +87,9 @@ class Permissions:
         if self._kept is not None:
             return
         # librdkafka says of a login that fails no more than that nobody answered in time.
-        await knock(self._bootstrap, {"client_id": self._client_id, **self._access.options()})
+        await require_sight(
+            self._bootstrap, {"client_id": self._client_id, **self._access.options()}
+        )
         self._kept = AdminClient(
             {
                 "bootstrap.servers": self._bootstrap,

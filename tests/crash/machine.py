@@ -226,10 +226,16 @@ class Machine:
         if twin_of(process) not in self.supervised:
             await self.start_member(process, twin_of(process))
 
-    async def start_member(self, process: str, name: str) -> None:
-        """Start one more member of a kind under a name that is free."""
+    async def start_member(
+        self, process: str, name: str, extra: Mapping[str, str] | None = None
+    ) -> None:
+        """Start one more member of a kind under a name that is free, told more by `extra`."""
         first = self.supervised[process]
-        env = {**first.env, "ACTIONLEDGER_HEARTBEAT": str(self.folder / f"{name}.ready")}
+        env = {
+            **first.env,
+            **(extra or {}),
+            "ACTIONLEDGER_HEARTBEAT": str(self.folder / f"{name}.ready"),
+        }
         if process == "gateway":
             (port,) = free_ports(1)
             env["ACTIONLEDGER_HTTP_PORT"] = str(port)

@@ -7,6 +7,7 @@ import contextlib
 import secrets
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -71,7 +72,11 @@ class Workshop:
 
     def settings(self, **changes: int) -> AppSettings:
         """Settings of an app in this workshop's group, quick to notice the end of a member."""
-        quick = {"session_timeout_ms": 6_000, "heartbeat_ms": 500, "commit_interval_ms": 100}
+        quick: dict[str, Any] = {
+            "session_timeout_ms": 6_000,
+            "heartbeat_ms": 500,
+            "commit_interval_ms": 100,
+        }
         return AppSettings(self.bootstrap, f"{self.topic}.group", **(quick | changes))
 
     def start(self, add: Callable[[SafeApp], None], **changes: int) -> Running:
