@@ -75,6 +75,7 @@ def facts(draw: st.DrawFn) -> AnyFact:
             account="a",
             reliability="keyed",
             step_deadline_at=T0,
+            performer=draw(st.sampled_from([None, "caller"])),
         ),
         AttemptSucceeded.model_validate({**succeeded, "result": draw(results)}),
         EvidenceRecorded(
