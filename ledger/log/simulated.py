@@ -159,6 +159,7 @@ class SimulatedLog:
         self._true_times: dict[tuple[str, int], list[int]] = {}
         self._begins: dict[tuple[str, int], int] = {}
         self._clock_off_ms: dict[tuple[str, int], int] = {}
+        self._room: dict[tuple[str, int], int] = {}
         self._put_away: dict[tuple[str, int], tuple[list[Any], ...]] = {}
         for topic in Topic:
             for partition in range(1 if topic is Topic.CONFIG else partitions):
@@ -208,10 +209,14 @@ class SimulatedLog:
         kept = min(before, self.end_offset(topic, partition))
         self._begins[topic, partition] = max(kept, self.begin_offset(topic, partition))
 
-    def make_anew(self, topic: str, partition: int) -> None:
-        """Somebody deletes a partition and makes it anew: its offsets begin at 0 again."""
+    def make_anew(self, topic: str, partition: int, *, records_max: int | None = None) -> None:
+        """Somebody deletes a partition and makes it anew: its offsets begin at 0 again. It takes no
+        more than `records_max` records until it is restored.
+        """
         place = (topic, partition)
         self._put_away[place] = tuple(part[place] for part in self._parts())
+        if records_max is not None:
+            self._room[place] = records_max
         self._start_over(place)
 
     def restore(self, topic: str, partition: int) -> None:
@@ -219,6 +224,7 @@ class SimulatedLog:
         place = (topic, partition)
         if place not in self._put_away:
             return
+        self._room.pop(place, None)
         own = topic in WITH_GENESIS
         for part, kept in zip(self._parts(), self._put_away.pop(place), strict=True):
             part[place] = [*kept, *part[place][own:]]
@@ -241,9 +247,11 @@ class SimulatedLog:
         return SimulatedProducer(self, self._chance)
 
     def append(self, topic: str, partition: int, records: Sequence[Outgoing]) -> list[Appended]:
-        """Let records land now, at the broker's time."""
+        """Let records land now, at the broker's time; none where there is no room for them."""
         place = (topic, partition)
         held, numbers, times = (part[place] for part in self._parts())
+        if place in self._room and len(held) + len(records) > self._room[place]:
+            return []
         timestamp = self.time.now + self._clock(place)
         appended = []
         for record in records:
@@ -343,10 +351,16 @@ class SimulatedProducer:
         if self._is_cut_off:
             return
         topic, partition = batch.place
-        batch.landed += self._log.append(topic, partition, batch.records[start:end])
+        landed = self._log.append(topic, partition, batch.records[start:end])
+        batch.landed += landed
+        if not landed:
+            self._broken[batch.place] = None
 
     def _hear(self, batch: _Batch) -> None:
-        if batch in self._waiting:
+        if len(batch.landed) < len(batch.records):
+            patience_ms = self._log.faults.patience_ms
+            self._log.time.after(patience_ms, lambda: self._give_up(batch))
+        elif batch in self._waiting:
             self._waiting.remove(batch)
             batch.done(batch.landed)
 

@@ -98,6 +98,8 @@ class Inquirer(Process):
         for evidence in lookup_evidence(started, answer):
             placed = lookup_record(evidence, world.partitions)
             tell = partial(self._tell, placed, lambda: inquiring.answered(asked))
+            if self.may_break("with its answer found"):
+                return
             self.after(world.soon(50), tell)
 
     def _tell(self, placed: Placed, then: Callable[[], None]) -> None:

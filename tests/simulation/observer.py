@@ -34,6 +34,11 @@ class Observer:
         """Every action that is known."""
         return [action for stream in self.streams.values() for action in stream.actions]
 
+    def position(self, topic: str, partition: int) -> int:
+        """The offset behind the last input of an inbox that the ledger has answered, or 0."""
+        self.look()
+        return self.folds[partition].positions.get(topic, 0)
+
     def is_undecided(self, partition: int) -> bool:
         """Whether an inbox of a partition holds what was not decided yet."""
         log, positions = self.world.log, self.folds[partition].positions

@@ -1,17 +1,22 @@
 """What operators, brokers and their disks do to a running installation: withdraw an operation, set
-clocks, delete a topic and make it anew, rebuild the read model.
+clocks, delete a topic and make it anew, rebuild the read model, start a copy of a process.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ledger.log.topics import Topic
+from ledger.core.ids import stream_key_of
+from ledger.core.inputs import Report, Success
+from ledger.log.envelope import outgoing
+from ledger.log.topics import Topic, partition_of
 from tests.simulation.catalogue import SKEW_MS
+from tests.simulation.observer import Observer
 from tests.simulation.readmodel import ReadModel
 from tests.simulation.world import World
 
 FAR_MS = 40 * SKEW_MS
 """How far a clock is off that no installation allows."""
+OFFERS = Topic.OFFERS.value
 DELETED = (Topic.INTENTS, Topic.ATTEMPTS, Topic.EVIDENCE, Topic.INTERNAL, Topic.OFFERS)
 
 
@@ -21,6 +26,7 @@ class Operators:
 
     world: World
     model: ReadModel | None
+    observer: Observer
 
     def begin(self) -> None:
         """Spread what will happen over the chaos."""
@@ -28,6 +34,8 @@ class Operators:
             ("withdrawals", self._withdraw),
             ("clock_steps", self._step_clocks),
             ("made_anew", self._make_anew),
+            ("stranger_reports", self._report_as_another),
+            ("stranger_reports", self._report_as_another),
         ):
             if self.world.happens(fault):
                 self._some_time(call)
@@ -67,14 +75,44 @@ class Operators:
         """Delete a partition of a topic and make it anew; after a while, put back what it held."""
         world, topic = self.world, self.world.chance.choice(DELETED).value
         partition = world.chance.randrange(world.partitions)
+        position = self.observer.position(topic, partition)
+        if topic != OFFERS and not position:
+            return  # nobody could know that it is another one
         world.reach("topic made anew")
         world.trace("operator", f"deletes {topic} {partition}")
-        world.log.make_anew(topic, partition)
-        if topic == Topic.OFFERS:
+        if topic == OFFERS:
+            world.log.make_anew(topic, partition)
             return  # nothing in it is missed by anybody
+        # Once it has grown past the position there is nothing to tell it from the old one by.
+        world.log.make_anew(topic, partition, records_max=position - 1)
 
         def restore() -> None:
             world.trace("operator", f"restores {topic} {partition}")
             world.log.restore(topic, partition)
 
         world.time.after(world.chance.randint(50, 1_500), restore)
+
+    def _report_as_another(self) -> None:
+        """A copy of an executor, woken from a snapshot, reports a start that is not its own."""
+        tried = [action for action in self.observer.actions() if action.attempts]
+        if not tried:
+            return
+        action = self.world.chance.choice(tried)
+        attempt = action.attempts[-1]
+        token, holder = attempt.fencing_token, "executor-0"
+        if self.world.chance.random() < 1 / 2:
+            token, holder = token + 1, attempt.holder
+        report = Report(
+            key=action.key,
+            attempt=attempt.number,
+            fencing_token=token,
+            holder=holder,
+            outcome=Success(reference="ef_stranger"),
+        )
+        stream = stream_key_of(action.key)
+        record = outgoing(
+            report, stream=stream, subject=None, event_id="stranger", source="/executor"
+        )
+        self.world.reach("stranger reported")
+        partition = partition_of(stream, self.world.partitions)
+        self.world.log.append(Topic.ATTEMPTS.value, partition, [record])

@@ -15,6 +15,7 @@ from ledger.log.simulated import SimulatedLog
 from tests.simulation.catalogue import (
     CARELESS,
     CLASSES,
+    IDLE_MS,
     KEY_MARGIN_MS,
     KEY_WINDOW_MS,
     LAG_MS,
@@ -76,6 +77,7 @@ class PlainAction:
     review: str | None = None
     lookups: dict[int, int] = field(default_factory=dict)
     evidence: list[Json] = field(default_factory=list)
+    references: list[str] = field(default_factory=list)
 
     @property
     def operation(self) -> str:
@@ -107,15 +109,18 @@ class Judge:
     book: list[Entry]
     actions: dict[str, PlainAction] = field(default_factory=dict)
     answers: Counter[str] = field(default_factory=Counter)
+    decisions: dict[int, list[Json]] = field(default_factory=dict)
+    epochs: dict[int, int] = field(default_factory=dict)
+    spent: Counter[tuple[int, str, int]] = field(default_factory=Counter)
     void: int = 0
 
     def judge(self) -> None:
         """Every law over every partition. Raises BrokenLawError."""
         for partition in range(self.log.partitions):
-            accepted = list(self.accepted(partition))
+            accepted = self.decisions[partition] = list(self.accepted(partition))
             self.causes(partition, accepted)
             self.times(partition, accepted)
-            for record, _ in accepted:
+            for record in accepted:
                 self.answer(record)
                 landed_at = self.log.landed_at("ledger", partition, record["at"])
                 for fact in record.get("facts", ()):
@@ -134,7 +139,7 @@ class Judge:
 
     # Acceptance
 
-    def accepted(self, partition: int) -> Iterator[tuple[Json, int]]:
+    def accepted(self, partition: int) -> Iterator[Json]:
         """Decisions that count: made for this very place in the epoch that was open (S15)."""
         epoch = 0
         for record in self.log.read("ledger", partition, 0):
@@ -144,22 +149,22 @@ class Judge:
             if kind == "actionledger.genesis.recorded.v1":
                 law(record.offset == 0, "genesis", "a partition begins once")
                 continue
+            opens = kind == "actionledger.epoch.opened.v1"
             if data["at"] != record.offset:
+                self.answers["void: another place"] += 1
                 self.void += 1
-            elif kind == "actionledger.epoch.opened.v1":
-                if data["epoch"] == epoch + 1:
-                    epoch = data["epoch"]
-                else:
-                    self.void += 1
-            elif data["epoch"] == epoch:
-                yield data, record.timestamp
+            elif data["epoch"] != epoch + opens:
+                self.answers["void: another epoch"] += 1
+                self.void += 1
+            elif opens:
+                epoch = self.epochs[partition] = data["epoch"]
             else:
-                self.void += 1
+                yield data
 
-    def causes(self, partition: int, accepted: list[tuple[Json, int]]) -> None:
+    def causes(self, partition: int, accepted: list[Json]) -> None:
         """S10, S11, S16: every input that is in an inbox has exactly one decision, in its order."""
         decided: dict[str, list[int]] = {}
-        for record, _ in accepted:
+        for record in accepted:
             cause = record["cause"]
             decided.setdefault(cause["topic"], []).append(cause["offset"])
             law(cause["partition"] in {0, partition}, "S11", "an input of another partition")
@@ -173,10 +178,10 @@ class Judge:
         ticks = decided.get("internal", [])
         law(ticks == sorted(set(ticks)), "S16", f"ticks {ticks}")
 
-    def times(self, partition: int, accepted: list[tuple[Json, int]]) -> None:
+    def times(self, partition: int, accepted: list[Json]) -> None:
         """Log time never runs back, and never ahead of the true time by more than clocks may."""
         before = 0
-        for record, _ in accepted:
+        for record in accepted:
             law(record["decided_at"] >= before, "time", "log time runs back")
             before = record["decided_at"]
             ahead_ms = before - self.log.landed_at("ledger", partition, record["at"])
@@ -193,6 +198,7 @@ class Judge:
             self.actions[key] = PlainAction(key, fact)
             return
         action = self.actions[key]
+        self.answers[f"cell: {action.status} {kind}"] += 1
         law(fact["version"] == action.version + 1, "S7", f"{key} {fact}")
         action.version = fact["version"]
         if action.status in FINAL:
@@ -204,6 +210,8 @@ class Judge:
             case "attempt.started":
                 self.start(action, fact, record, landed_at)
             case "evidence.recorded":
+                known = {one["source_id"] for one in action.evidence}
+                law(fact["source_id"] not in known, "source", f"{key} counts a source twice")
                 action.evidence.append({**fact, "decided_at": record["decided_at"]})
             case "lookup.started":
                 law(action.status in {"unknown", "needs_review"}, "S6", f"{kind} {action.status}")
@@ -215,7 +223,7 @@ class Judge:
             case "timer.set":
                 law(action.status in {"ready", "unknown"}, "S6", f"{kind} {action.status}")
             case _:
-                self.outcome(action, fact)
+                self.outcome(action, fact, record)
 
     def start(self, action: PlainAction, fact: Json, record: Json, landed_at: int) -> None:
         """S8, S9, S17: the next number and token, one key for ever, and only where it is safe."""
@@ -232,7 +240,14 @@ class Judge:
                 "asked again who gave it back",
             )
         law(fact["offered_at"] <= record["decided_at"], "offer", "spent before it came")
-        law(self.offer_of(fact, record), "offer", "no such offer")
+        offer = self.offer_of(fact, record)
+        law(offer is not None, "offer", f"{action.key}: no such offer, or it had lapsed")
+        assert offer is not None
+        place = (record["cause"]["partition"], fact["holder"], fact["offer_sequence"])
+        self.spent[place] += 1
+        law(self.spent[place] <= offer["slots"], "offer", f"{place} is spent too often")
+        deadline = action.intent["step_deadline_at"]
+        law(record["decided_at"] < deadline, "deadline", f"{action.key}: started too late")
         earlier = action.counted
         if earlier:
             self.again(action, earlier, record["decided_at"])
@@ -254,30 +269,34 @@ class Judge:
             case _:
                 pass
 
-    def offer_of(self, fact: Json, record: Json) -> bool:
-        """Whether the offer that a start spends was made, and not yet over."""
-        partition = record["cause"]["partition"]
+    def offer_of(self, fact: Json, record: Json) -> Json | None:
+        """The offer that a start spends, if it was made and was not yet over."""
         if record["cause"]["topic"] == "config":
-            return False
-        for offer in self.log.read("offers", partition, 0):
+            return None
+        for offer in self.log.read("offers", record["cause"]["partition"], 0):
             if offer.timestamp == fact["offered_at"]:
-                data = orjson.loads(offer.value)["data"]
-                if (data["incarnation"], data["sequence"]) == (
-                    fact["holder"],
-                    fact["offer_sequence"],
-                ):
-                    return bool(record["decided_at"] <= offer.timestamp + data["valid_ms"])
-        return False
+                data: Json = orjson.loads(offer.value)["data"]
+                named = (data["incarnation"], data["sequence"])
+                lapses_at = offer.timestamp + data["valid_ms"]
+                if named == (fact["holder"], fact["offer_sequence"]):
+                    return data if record["decided_at"] <= lapses_at else None
+        return None
 
-    def outcome(self, action: PlainAction, fact: Json) -> None:
+    def outcome(self, action: PlainAction, fact: Json, record: Json) -> None:
         """What became of an attempt, or of the action."""
         kind = fact["type"]
         if kind in OUTCOMES:
             attempt = action.attempts[fact["attempt"] - 1]
             law(attempt.is_open, "S17", f"{action.key}: a second outcome, {kind}")
+            self.said_by_its_holder(attempt, record)
+            if fact.get("code") == "lease_lapsed":
+                over_at = attempt.start["lease_until"] + SKEW_MS
+                law(record["decided_at"] >= over_at, "S17", f"{action.key}: lapsed too early")
             if kind == "attempt.absent":
                 self.absence(action, attempt, fact)
             attempt.outcome = OUTCOMES[kind]
+            if kind == "attempt.succeeded":
+                action.references.append(fact["reference"])
             if action.status != "needs_review" and kind != "attempt.succeeded":
                 running = action.attempts[-1].outcome == "running"
                 unsure = "unknown" if action.is_open else "ready"
@@ -293,11 +312,21 @@ class Judge:
             law(not action.is_open, "S12", f"{action.key}: {kind} while an attempt is open")
         action.status = ENDS[kind]
 
+    def said_by_its_holder(self, attempt: PlainAttempt, record: Json) -> None:
+        """S17: what a holder says counts for the start that bears its token and its name."""
+        cause = record["cause"]
+        if cause["topic"] != "attempts":
+            return
+        (raw,) = self.log.read("attempts", cause["partition"], cause["offset"], records_max=1)
+        said = orjson.loads(raw.value)["data"]
+        for name in ("holder", "fencing_token"):
+            law(said[name] == attempt.start[name], "S17", f"a word of another {name}")
+
     def absence(self, action: PlainAction, attempt: PlainAttempt, fact: Json) -> None:
         """An absence counts if the question was put after everything could be seen."""
         law(attempt.outcome == "unresolved", "S12", "absent while it runs")
         (said,) = [one for one in action.evidence if one["source_id"] == fact["source_id"]]
-        asked_at = action.lookups[said["lookup"]]
+        asked_at = action.lookups[int(said["source_id"].split(":")[-1])]
         over = attempt.start["lease_until"] + SKEW_MS + LAG_MS + SETTLE_MS
         law(asked_at > over, "S12", f"{action.key}: absence was asked {over - asked_at} too early")
 
@@ -349,5 +378,10 @@ class Judge:
             "S3",
             f"{entry.action}: sent {entry.sent_at - start['lease_until']} ms after its lease",
         )
+        late_ms = entry.sent_at - start["deadline_at"] - SKEW_MS - IDLE_MS
+        law(late_ms <= 0, "deadline", f"{entry.action}: sent {late_ms} ms after its deadline")
+        if "key_expires_at" in start:
+            late_ms = entry.sent_at - start["key_expires_at"] - SKEW_MS - IDLE_MS
+            law(late_ms <= 0, "S9", f"{entry.action}: sent {late_ms} ms after its key's window")
         law(attempt.outcome != "declined", "S2", f"{entry.action}: sent and then given back")
         law(attempt.outcome != "not_sent", "S2", f"{entry.action}: sent and called not sent")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ledger.core.decide.schedule import due_at
+from ledger.core.snapshot import dump, load
 from ledger.core.state import Action, Status
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
@@ -35,24 +36,28 @@ class Tables:
     folds: dict[int, PartitionFold]
     streams: dict[str, Held] = field(default_factory=dict)
     rows: dict[str, dict[Row, Row]] = field(default_factory=dict)
+    went_back: int = 0
 
     @classmethod
     def empty(cls, partitions: int) -> "Tables":
         """Tables into which nothing was projected yet."""
         return cls({part: PartitionFold(part) for part in range(partitions)})
 
-    def commit(self, folding: Folding, changed: dict[str, Held], *, rows: bool) -> bool:
-        """Write a batch whole; False where somebody else has moved the offsets meanwhile."""
+    def commit(self, folding: Folding, changed: dict[str, Held], *, rows: bool) -> None:
+        """Write a batch whole."""
         batch = folding.seal() if rows else None
-        for partition in self.folds:
-            fold = folding.fold_of(partition)
-            if fold is not None:
-                self.folds[partition] = replace(fold, positions=dict(fold.positions))
+        self._move(folding)
         self.streams.update(changed)
         if batch is not None:
             for table, some in batch.rows.items():
                 self._put(table, some)
-        return True
+
+    def _move(self, folding: Folding) -> None:
+        for partition, before in self.folds.items():
+            fold = folding.fold_of(partition)
+            if fold is not None:
+                self.went_back += fold.next_offset < before.next_offset
+                self.folds[partition] = replace(fold, positions=dict(fold.positions))
 
     def _put(self, table: str, rows: list[Row]) -> None:
         kept = self.rows.setdefault(table, {})
@@ -80,7 +85,6 @@ class ReadModel:
         self.makes_rows = not world.seed % ROWS_EVERY
         self.live = Tables.empty(world.partitions)
         self.beside: Tables | None = None
-        self.went_back = 0
 
     # What projectors do
 
@@ -97,8 +101,9 @@ class ReadModel:
         beside, live = self.beside, self.live
         if beside is None or not self.has_caught_up(beside):
             return False
+        beside.went_back += live.went_back
         for part, fold in live.folds.items():
-            self.went_back += fold.next_offset > beside.folds[part].next_offset
+            beside.went_back += fold.next_offset > beside.folds[part].next_offset
         self.live, self.beside = beside, None
         self.world.reach("rebuild swapped in")
         if not self.world.is_calm:
@@ -123,11 +128,10 @@ class ReadModel:
 
     def load(self, partition: int, keys: Collection[str]) -> ColdStreams:
         """The streams among `keys`, and how far the projection of their partition has come."""
-        known = self.live.streams
-        return ColdStreams(
-            self.live.folds[partition].next_offset,
-            {key: known[key] for key in keys if key in known},
-        )
+        held = {key: self.live.streams[key] for key in keys if key in self.live.streams}
+        # As the rows have it, which is bytes.
+        streams = {key: Held(load(dump(one.stream)), one.next_offset) for key, one in held.items()}
+        return ColdStreams(self.live.folds[partition].next_offset, streams)
 
     def due(
         self, partition: int, behind: tuple[int, str], until: int, limit: int

@@ -114,8 +114,8 @@ def draw(chance: random.Random) -> Weather:
     return Weather(
         log=log,
         shares=shares,
-        processors=chance.choice((1, 1, 2)),
-        executors=chance.choice((1, 1, 2)),
+        processors=chance.choice((1, 1, 1, 2)),
+        executors=chance.choice((1, 1, 1, 2)),
         inquirers=chance.choice((1, 1, 1, 2)),
         pause_ms=chance.choice((200, 1_500, 4_000)),
         webhook_late_ms=chance.choice((50, 1_000, 6_000)),
@@ -124,7 +124,7 @@ def draw(chance: random.Random) -> Weather:
         projectors=chance.choice((1, 1, 2)),
         projection_lag_ms=chance.choice((10, 100, 1_500)),
         operations=tuple(chance.sample(OPERATIONS, k=chance.randint(1, len(OPERATIONS)))),
-        actions=chance.choice((1, 1, 1, 1, 2, 2, 2, 3, 3, 4)),
-        partitions=chance.choice((1, 1, 1, 2)),
-        chaos_ms=chance.choice((1_500, 1_500, 1_500, 4_000, 4_000, 9_000)),
+        actions=chance.choice((1, 1, 1, 1, 1, 1, 2, 2, 2, 4)),
+        partitions=chance.choice((1, 1, 1, 1, 2)),
+        chaos_ms=chance.choice((1_500, 1_500, 1_500, 1_500, 4_000, 9_000)),
     )

@@ -1,0 +1,129 @@
+"""Laws about what follows the ledger: timers, callers' answers, states and rows.
+
+Each reads the finished log and compares with what a part of the product made of it.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from ledger.client.seen import ActionsSeen
+from ledger.core.records import Decision
+from ledger.core.snapshot import dump
+from ledger.core.state import Stream
+from ledger.log.envelope import encode_ledger, ledger_headers, read_ledger
+from ledger.log.port import Outgoing, Record
+from ledger.log.simulated import SimulatedLog
+from ledger.log.topics import Topic
+from projections.fold import Folding, read_batch
+from tests.crash import plain_fold
+from tests.crash.evidence import Raw, Run
+from tests.simulation.oracle import FINAL, Judge, law
+from tests.simulation.readmodel import Tables
+from tests.simulation.world import GENERATION
+
+LEDGER, INTERNAL, ATTEMPTS = Topic.LEDGER.value, Topic.INTERNAL.value, Topic.ATTEMPTS.value
+ANSWERS = (Topic.INTENTS.value, ATTEMPTS, Topic.EVIDENCE.value)
+"""Inboxes that may hold the answer to a timer."""
+
+
+def timers_wait(log: SimulatedLog, judge: Judge) -> None:
+    """A tick is decided after everything that lay in the other inboxes when it came."""
+    for partition, decisions in judge.decisions.items():
+        decided = dict.fromkeys(ANSWERS, 1)
+        for record in decisions:
+            cause = record["cause"]
+            if cause["topic"] in decided:
+                decided[cause["topic"]] = cause["offset"] + 1
+            if cause["topic"] == INTERNAL:
+                landing = log.landing_of(INTERNAL, partition, cause["offset"])
+                for topic, position in decided.items():
+                    lay = log.landed_before(topic, partition, landing)
+                    law(position >= lay, "timers", f"tick {cause} before {topic} {position}")
+
+
+def callers_are_told_the_truth(log: SimulatedLog, judge: Judge) -> None:
+    """S12: whoever follows ledger and reports is never told a success without an effect that the
+    ledger has on its holder's word, whatever else a person has to look at; nor another end that
+    does not last.
+    """
+    seen = ActionsSeen(log.partitions, {})
+    told: set[tuple[str, str, str | None]] = set()
+    for record in _as_they_landed(log):
+        if record.topic == LEDGER:
+            decision = seen.feed(record)
+            keys = () if decision is None else tuple(fact.action for fact in decision.facts)
+        else:
+            key = seen.hear(record)
+            keys = () if key is None else (key,)
+        for key in keys:
+            progress = seen.progress_of(key)
+            if progress is not None:
+                told.add((key, str(progress.status), progress.reference))
+    for key, status, reference in told:
+        action = judge.actions[key]
+        if status == "completed":
+            proven = {*action.references, (action.completed or {}).get("reference")}
+            law(reference in proven, "told", f"{key} was told to be done as {reference}")
+        elif status in FINAL:
+            law(status == action.status, "told", f"{key} was told to be {status}")
+
+
+def _as_they_landed(log: SimulatedLog) -> Iterator[Record]:
+    records = [
+        (log.landing_of(topic, part, record.offset), record)
+        for topic in (LEDGER, ATTEMPTS)
+        for part in range(log.partitions)
+        for record in log.read(topic, part, 0)
+    ]
+    return (record for _, record in sorted(records, key=lambda one: one[0]))
+
+
+def states_are_the_plain_ones(log: SimulatedLog, streams: dict[str, Stream]) -> None:
+    """S6, S22: every field of every state is what the plain fold makes of the log, which reads no
+    clock.
+    """
+    raws = {
+        (LEDGER, part): [
+            Raw(record.offset, record.timestamp, record.key, record.value)
+            for record in log.read(LEDGER, part, 0)
+        ]
+        for part in range(log.partitions)
+    }
+    plain = plain_fold.fold(Run(partitions=log.partitions, log=raws))
+    law(not plain.findings, "S6", plain.findings)
+    wanted: dict[str, list[Any]] = {}
+    for action in plain.actions.values():
+        wanted.setdefault(action.stream, []).append(action.state)
+    for key, stream in streams.items():
+        ours = orjson.loads(dump(stream))
+        law(ours["actions"] == wanted[key], "S22", f"{ours} is not {wanted[key]}")
+
+
+def nothing_unfoldable_is_passed(log: SimulatedLog, judge: Judge) -> None:
+    """S13, named `stops`: a record that counts and cannot be folded stops the projection of its
+    partition exactly there. Writes one behind everything that was judged.
+    """
+    for partition, decisions in judge.decisions.items():
+        with_facts = [record for record in decisions if record.get("facts")]
+        if not with_facts:
+            continue
+        at_last, end = with_facts[-1]["at"], log.end_offset(LEDGER, partition)
+        last = read_ledger(log.read(LEDGER, partition, at_last, records_max=1)[0].value)
+        assert isinstance(last, Decision)
+        for at in (end, end + 1):
+            cause = last.cause.model_copy(update={"offset": 10**6 + at})
+            moved = {"at": at, "epoch": judge.epochs[partition], "decided_at": 2**50 + at}
+            again = last.model_copy(update=moved | {"cause": cause})
+            value = encode_ledger(again, generation=GENERATION, partition=partition)
+            record = Outgoing(again.stream.encode(), value, ledger_headers(again))
+            log.append(LEDGER, partition, [record])
+        tables = Tables.empty(log.partitions)
+        records = log.read(LEDGER, partition, 0)
+        (read,) = read_batch(tables.folds, records)
+        folding = Folding(tables.streams)
+        folding.add(read)
+        fold = folding.fold_of(partition)
+        stands_at = 0 if fold is None else fold.next_offset
+        law(stands_at <= end, "stops", f"projected to {stands_at}, past {end} that has no meaning")

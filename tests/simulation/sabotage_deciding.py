@@ -1,0 +1,347 @@
+"""Seeded bugs in what the ledger decides: keys, retries, outcomes, evidence, leases, intake."""
+
+from dataclasses import replace
+from typing import Final
+
+from ledger.core import evolve as evolving
+from ledger.core import inputs as i
+from ledger.core.catalogue import Operation
+from ledger.core.config import Config
+from ledger.core.decide import attempts, dispatch, evidence, intake, schedule
+from ledger.core.decide import time as ticking
+from ledger.core.decide.draft import Decided, Draft, replayed
+from ledger.core.facts import (
+    ActionCompleted,
+    ActionFailed,
+    AttemptAbsent,
+    AttemptUnresolved,
+    EvidenceRecorded,
+)
+from ledger.core.request import request_hash
+from ledger.core.state import Action, Attempt, AttemptStatus, Lookup, Status, Stream
+from streams import timetable
+from tests.simulation.sabotage import Everything, Saboteur, no_invariants
+
+# --- retries and keys --------------------------------------------------------------------------
+
+
+def _new_key_for_every_attempt(action: Action, operation: Operation) -> str:
+    return f"{action.key}/{len(action.attempts) + 1}"
+
+
+def _no_window(action: Action, operation: Operation) -> int | None:
+    return None
+
+
+def _retries_whatever_the_class(
+    action: Action, operation: Operation, at: int
+) -> schedule.Bar | None:
+    if at >= action.step_deadline_at:
+        return schedule.Bar.STEP_DEADLINE
+    return schedule.Bar.ATTEMPTS if action.counted_attempts >= 4 else None
+
+
+def _fails_on_any_refusal(
+    draft: Draft, key: str, code: str, retry: i.Retry, retry_after_ms: int | None = None
+) -> None:
+    action = draft.action(key)
+    if retry is i.Retry.NEVER and not action.is_final and action.status is not Status.NEEDS_REVIEW:
+        draft.add(ActionFailed(action=key, version=draft.version(key), code=code))
+        return
+    _original_after_no_effect(draft, key, code, retry, retry_after_ms)
+
+
+_original_after_no_effect = schedule.after_no_effect
+
+
+# --- finding out -------------------------------------------------------------------------------
+
+
+def _believes_absence_at_once(draft: Draft, key: str, given: i.Evidence, asked: Lookup) -> None:
+    """Not found is taken for did not happen."""
+    for attempt in draft.action(key).attempts:
+        if attempt.status is AttemptStatus.UNRESOLVED:
+            draft.add(
+                AttemptAbsent(
+                    action=key,
+                    version=draft.version(key),
+                    attempt=attempt.number,
+                    source_id=given.source_id,
+                )
+            )
+    after = draft.action(key)
+    if after.status is Status.READY:
+        evidence._after_absence(draft, after)
+
+
+_original_absent = evidence._absent
+
+
+def _absence_without_horizon(draft: Draft, key: str, given: i.Evidence, asked: Lookup) -> None:
+    """The provider's settle horizon is forgotten; search lag and skew are not."""
+    config = draft.config
+    operations = tuple(
+        operation.model_copy(update={"settle_horizon_ms": 0})
+        for operation in config.catalogue.operations
+    )
+    catalogue = replace(config.catalogue, operations=operations)
+    draft.config = Config(catalogue, config.content_hash)
+    _original_absent(draft, key, given, asked)
+    draft.config = config
+
+
+def _any_money_will_do(draft: Draft, key: str, given: i.Evidence) -> None:
+    action = draft.action(key)
+    if action.status is Status.COMPLETED or not action.is_open:
+        return
+    draft.add(
+        ActionCompleted(
+            action=key,
+            version=draft.version(key),
+            proof="webhook" if given.kind is i.EvidenceKind.WEBHOOK else "lookup",
+            reference=given.reference or key,
+        )
+    )
+
+
+def _late_word_reopens(
+    draft: Draft, action: Action, attempt: Attempt, outcome: i.ReportedOutcome
+) -> Decided:
+    """A late answer overwrites what was final."""
+    if isinstance(outcome, i.NoAnswer) and action.is_final:
+        draft.add(
+            AttemptUnresolved(
+                action=action.key,
+                version=draft.version(action.key),
+                attempt=attempt.number,
+                code=outcome.code,
+            )
+        )
+        return draft.decided()
+    return replayed(action, "already_recorded")
+
+
+def _a_lapse_is_a_failure(draft: Draft, key: str) -> None:
+    """A lost answer is taken for a failure."""
+    action = draft.action(key)
+    if action.status is Status.UNKNOWN:
+        draft.add(ActionFailed(action=key, version=draft.version(key), code="timeout"))
+
+
+# --- intake ------------------------------------------------------------------------------------
+
+
+_original_propose = intake.propose
+
+
+def _takes_the_other_body(draft: Draft, given: i.Propose) -> Decided:
+    """A known key stands for whatever was asked last."""
+    known = draft.stream.action(given.key)
+    operation = None if known is None else draft.operation(known)
+    if known is None or operation is None or known.attempts:
+        return _original_propose(draft, given)
+    if request_hash(given.request) == known.request_hash:
+        return replayed(known, "replayed")
+    others = tuple(one for one in draft.stream.actions if one.key != given.key)
+    draft.stream = Stream(draft.stream.key, others)
+    intake._record(draft, given, request_hash(given.request), operation)
+    return draft.decided()
+
+
+# --- which word counts -------------------------------------------------------------------------
+
+
+_original_named = attempts._named
+
+
+def _names_any_holder(
+    draft: Draft, given: i.Report | i.CallerReport | i.Decline, holder: str
+) -> tuple[Action, Attempt] | Decided:
+    """Whoever reports an attempt is believed, whatever its token."""
+    action = draft.stream.action(given.key)
+    if action is None or not 0 < given.attempt <= len(action.attempts):
+        return _original_named(draft, given, holder)
+    return action, action.attempts[given.attempt - 1]
+
+
+_original_weigh = evidence.weigh
+
+
+def _any_account_will_do(draft: Draft, given: i.Evidence) -> Decided:
+    """Evidence counts whichever account it comes from."""
+    action = draft.stream.action(given.key)
+    if action is None:
+        return _original_weigh(draft, given)
+    account = {"provider": action.provider, "account": action.account}
+    return _original_weigh(draft, given.model_copy(update=account))
+
+
+def _an_old_answer_settles_the_newest(draft: Draft, given: i.Evidence) -> Decided:
+    """Whatever answer comes is taken for the one to the question that is open."""
+    action = draft.stream.action(given.key)
+    if given.meaning is i.Meaning.ABSENT and action is not None and action.lookup is not None:
+        given = given.model_copy(update={"lookup": action.lookup.number})
+    return _original_weigh(draft, given)
+
+
+def _absence_counts_from_its_answer(
+    draft: Draft, key: str, given: i.Evidence, asked: Lookup
+) -> None:
+    """When the question was put is forgotten: what counts is when its answer came."""
+    _original_absent(draft, key, given, replace(asked, asked_at=draft.now, attempts_upto=99))
+
+
+_original_with_evidence = evolving._with_evidence
+
+
+def _remembers_no_source(action: Action, fact: EvidenceRecorded) -> dict[str, object]:
+    return _original_with_evidence(action, fact) | {"sources": action.sources}
+
+
+# --- time --------------------------------------------------------------------------------------
+
+
+_original_one, _original_due_at = ticking._one, schedule.due_at
+
+
+def _never_lapses(draft: Draft, key: str) -> None:
+    """A holder that says nothing is waited for."""
+    if draft.action(key).running is None:
+        _original_one(draft, key)
+
+
+def _lapses_without_allowance(draft: Draft, key: str) -> None:
+    """Clocks are believed to agree."""
+    config = draft.config
+    timing = config.catalogue.timing.model_copy(update={"skew_ms": 0})
+    draft.config = replace(config, catalogue=replace(config.catalogue, timing=timing))
+    _original_one(draft, key)
+    draft.config = config
+
+
+def _due_without_allowance(action: Action, now: int, *, skew_ms: int) -> int | None:
+    return _original_due_at(action, now, skew_ms=0 * skew_ms)
+
+
+_original_bar = schedule.bar
+
+
+def _no_step_deadline(action: Action, operation: Operation, at: int) -> schedule.Bar | None:
+    """A step is started however late it is."""
+    return _original_bar(action, operation, min(at, action.step_deadline_at - 1))
+
+
+DECIDING: Final[dict[str, Saboteur]] = {
+    "new_key_on_retry": Saboteur(
+        "every attempt has a key of its own",
+        0,
+        ((schedule, "_provider_key", _new_key_for_every_attempt),),
+    ),
+    "key_window_not_checked": Saboteur(
+        "the provider is trusted to remember a key for ever",
+        0,
+        ((schedule, "key_window_closes_at", _no_window),),
+    ),
+    "retry_without_a_key": Saboteur(
+        "every class is tried again",
+        0,
+        (
+            (schedule, "bar", _retries_whatever_the_class),
+            (ticking, "bar", _retries_whatever_the_class),
+        ),
+    ),
+    "failed_on_first_refusal": Saboteur(
+        "one refusal fails the action while another attempt is open",
+        0,
+        (
+            (attempts, "after_no_effect", _fails_on_any_refusal),
+            (evolving, "invariant", no_invariants),
+            (evolving, "ACCEPTED", Everything()),
+        ),
+        "stops",
+    ),
+    "not_found_is_failed": Saboteur(
+        "not found is taken for did not happen",
+        0,
+        ((evidence, "_absent", _believes_absence_at_once),),
+    ),
+    "no_settle_horizon": Saboteur(
+        "a call is believed to be over when its lease is",
+        0,
+        ((evidence, "_absent", _absence_without_horizon),),
+    ),
+    "absence_counts_from_its_answer": Saboteur(
+        "an absence counts for what was over when it was told, not when it was asked",
+        0,
+        ((evidence, "_absent", _absence_counts_from_its_answer),),
+    ),
+    "old_absence_settles_newer_attempt": Saboteur(
+        "the answer to an earlier question is taken for that to the open one",
+        0,
+        ((dispatch, "weigh", _an_old_answer_settles_the_newest),),
+    ),
+    "timeout_is_failure": Saboteur(
+        "a lost answer is taken for a failure",
+        0,
+        (
+            (attempts, "find_out", _a_lapse_is_a_failure),
+            (evolving, "invariant", no_invariants),
+            (evolving, "ACCEPTED", Everything()),
+        ),
+        "stops",
+    ),
+    "final_left_by_late_answer": Saboteur(
+        "a late answer overwrites a final status",
+        0,
+        (
+            (attempts, "_late", _late_word_reopens),
+            (evolving, "invariant", no_invariants),
+            (evolving, "ACCEPTED", Everything()),
+        ),
+        "stops",
+    ),
+    "no_fence": Saboteur(
+        "a report counts whatever its token and its holder",
+        0,
+        ((attempts, "_named", _names_any_holder),),
+    ),
+    "other_body_accepted": Saboteur(
+        "a known key stands for whatever was asked last",
+        0,
+        ((dispatch, "propose", _takes_the_other_body), (evolving, "invariant", no_invariants)),
+        "stops",
+    ),
+    "money_not_compared": Saboteur(
+        "a webhook of any amount completes",
+        0,
+        ((evidence, "_effect", _any_money_will_do),),
+    ),
+    "foreign_account_believed": Saboteur(
+        "evidence counts whichever account it comes from",
+        0,
+        ((dispatch, "weigh", _any_account_will_do),),
+    ),
+    "evidence_counted_twice": Saboteur(
+        "what has counted once is not remembered",
+        0,
+        ((evolving, "_with_evidence", _remembers_no_source),),
+    ),
+    "lease_never_lapses": Saboteur(
+        "a holder that says nothing is waited for",
+        0,
+        ((ticking, "_one", _never_lapses),),
+    ),
+    "lapse_without_allowance": Saboteur(
+        "a lease is over at its very end, as if clocks agreed",
+        0,
+        (
+            (ticking, "_one", _lapses_without_allowance),
+            (timetable, "due_at", _due_without_allowance),
+        ),
+    ),
+    "step_deadline_ignored": Saboteur(
+        "a step is started however late it is",
+        0,
+        ((schedule, "bar", _no_step_deadline), (ticking, "bar", _no_step_deadline)),
+    ),
+}

@@ -1,0 +1,190 @@
+"""Seeded bugs in what reads back and tells: the read model, cold streams, webhooks, callers."""
+
+import contextlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from ledger.client.seen import ActionsSeen
+from ledger.core.inputs import Report, Success
+from ledger.core.records import Decision
+from ledger.core.state import Stream
+from ledger.log.envelope import read_input
+from ledger.log.fold import PartitionFold
+from ledger.log.port import Record
+from projections.fold import Folding, Held, read_batch
+from projections.states import ColdStreams
+from streams.memory import StreamMemory
+from streams.timetable import DuePage, Timetable
+from tests.simulation import finders, readmodel
+from tests.simulation.provider import Event
+from tests.simulation.sabotage import Saboteur
+
+# --- cold streams ------------------------------------------------------------------------------
+
+
+def _believes_any_answer(
+    self: StreamMemory, keys: Collection[str], cold: ColdStreams
+) -> Mapping[str, Stream] | None:
+    """What the database says is taken for what is, however far behind it was."""
+    floor, self.cold_floor = self.cold_floor, -1
+    came = _original_take_in(self, keys, cold)
+    self.cold_floor = floor
+    return came
+
+
+_original_take_in = StreamMemory.take_in
+
+
+def _knows_everything(self: StreamMemory, key: str) -> bool:
+    """What is not held is taken for new."""
+    return True
+
+
+def _folded_to_nothing(self: StreamMemory, key: str) -> int:
+    """A row that is ahead of what is being folded gets the same decisions again."""
+    return 0
+
+
+def _asks_for_no_timers(self: Timetable, now: int) -> DuePage | None:
+    """The timers of streams that are let go are forgotten with them."""
+    return None
+
+
+_original_checkpoint = readmodel.ReadModel.checkpoint
+
+
+def _checkpoint_at_the_end(self: readmodel.ReadModel, partition: int) -> PartitionFold | None:
+    """A checkpoint names records as folded that were read and are not."""
+    fold = _original_checkpoint(self, partition)
+    if fold is not None:
+        for record in self.world.log.read("ledger", partition, fold.next_offset):
+            fold.feed(record)
+    return fold
+
+
+# --- the read model ----------------------------------------------------------------------------
+
+
+def _offsets_before_rows(
+    self: readmodel.Projector, tables: readmodel.Tables, records: Sequence[Record]
+) -> None:
+    """Offsets are written, and then the rows, if nothing comes between."""
+    (read,) = read_batch(tables.folds, records)
+    folding = Folding(tables.streams)
+    changed = folding.add(read)
+    tables._move(folding)
+    if not self.may_break("before its commit"):
+        self.go_on(partial(tables.commit, folding, changed, rows=self.model.makes_rows))
+
+
+def _commits_whatever_stands_there(
+    self: readmodel.Projector,
+    tables: readmodel.Tables,
+    start: int,
+    folding: Folding,
+    changed: dict[str, Held],
+) -> None:
+    """Nobody looks whether another projector was first."""
+    tables.commit(folding, changed, rows=self.model.makes_rows)
+
+
+def _swaps_at_once(self: readmodel.ReadModel, beside: readmodel.Tables) -> bool:
+    """Rebuilt tables are put in place before they stand where the live ones do."""
+    return True
+
+
+_original_fold = Folding._fold
+
+
+def _passes_what_has_no_meaning(
+    self: Folding, partition: int, decision: Decision, value: bytes, changed: dict[str, Held]
+) -> None:
+    """A record that counts and cannot be folded is passed over."""
+    with contextlib.suppress(Exception):
+        _original_fold(self, partition, decision, value, changed)
+
+
+# --- telling -----------------------------------------------------------------------------------
+
+
+_original_keep = finders.Door._keep
+
+
+def _answers_before_it_keeps(
+    self: finders.Door, event: Event, received: Callable[[], None]
+) -> None:
+    """The provider hears that a webhook was received before it is kept."""
+    received()
+    _original_keep(self, event, lambda: None)
+
+
+def _hears_anybody(self: ActionsSeen, record: Record) -> str | None:
+    """A success is told at the word of whoever reports it."""
+    given = read_input(record)
+    if not isinstance(given, Report) or not isinstance(given.outcome, Success):
+        return None
+    action = self._action(given.key)
+    if action is None or not 0 < given.attempt <= len(action.attempts):
+        return None
+    self._succeeded[given.key] = (given.attempt, given.outcome)
+    return given.key
+
+
+READING: Final[dict[str, Saboteur]] = {
+    "cold_state_below_the_floor": Saboteur(
+        "a state is loaded that is older than what was let go",
+        0,
+        ((StreamMemory, "take_in", _believes_any_answer),),
+    ),
+    "not_held_is_new": Saboteur(
+        "a stream that is not held is taken for new",
+        0,
+        ((StreamMemory, "knows", _knows_everything),),
+    ),
+    "row_ahead_is_folded_again": Saboteur(
+        "decisions that a loaded row holds are folded a second time",
+        0,
+        ((StreamMemory, "folded_to", _folded_to_nothing),),
+    ),
+    "timers_let_go": Saboteur(
+        "the timers of streams that are not held are forgotten",
+        0,
+        ((Timetable, "page_wanted", _asks_for_no_timers),),
+    ),
+    "checkpoint_beyond_the_fold": Saboteur(
+        "an owner begins behind records that were never projected",
+        0,
+        ((readmodel.ReadModel, "checkpoint", _checkpoint_at_the_end),),
+    ),
+    "projection_offset_alone": Saboteur(
+        "offsets are written apart from their rows",
+        0,
+        ((readmodel.Projector, "_step", _offsets_before_rows),),
+    ),
+    "projection_commits_blindly": Saboteur(
+        "a projector that stood still writes over what another has written since",
+        0,
+        ((readmodel.Projector, "_commit", _commits_whatever_stands_there),),
+    ),
+    "rebuild_swapped_in_early": Saboteur(
+        "rebuilt rows replace the live ones before they have caught up",
+        0,
+        ((readmodel.ReadModel, "has_caught_up", _swaps_at_once),),
+    ),
+    "unfoldable_record_skipped": Saboteur(
+        "the projection passes over a record that counts and cannot be folded",
+        0,
+        ((Folding, "_fold", _passes_what_has_no_meaning),),
+    ),
+    "webhook_answered_before_kept": Saboteur(
+        "a webhook is acknowledged before it is kept",
+        0,
+        ((finders.Door, "_keep", _answers_before_it_keeps),),
+    ),
+    "told_at_anybodys_word": Saboteur(
+        "a caller is told a success that the ledger refuses",
+        0,
+        ((ActionsSeen, "hear", _hears_anybody),),
+    ),
+}
