@@ -94,7 +94,7 @@ select
     (extract(epoch from created_at) * 1000)::bigint as created_at,
     (extract(epoch from updated_at) * 1000)::bigint as updated_at,
     (
-        -- The first hold, as the action's own partition has adopted it, that keeps it from starting.
+        -- The first hold, as the action's own partition has adopted it, by which it may not start.
         select hold
         from actionledger.projection_offsets as stood,
             json_array_elements(stood.holds) with ordinality as held (hold, place)

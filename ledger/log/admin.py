@@ -23,6 +23,7 @@ from ledger.log.port import Appender, Outgoing, Record
 from ledger.log.reading import Place, read_up_to
 from ledger.log.topics import WITH_GENESIS, Topic, TopicSpec, specs
 
+from ledger.log.trouble import LogUnreachableError, trouble_of
 from ledger.log.trouble import trouble_of
 _HOLD_FACTS = WITH_GENESIS | {Topic.WEBHOOKS, Topic.CONFIG, Topic.QUARANTINE}
 _TOPIC_EXISTS = 36
@@ -40,6 +41,7 @@ class Difference:
     topic: str
     setting: str
     wanted: str
+LEADERS_SECONDS_MAX = 60.0
     found: str
 
 
@@ -174,7 +176,7 @@ async def _config_differences(
 async def _begin(log: KafkaLog, partitions: int, generation: str) -> str:
     """Write the genesis record wherever offset 0 is still free; all must carry one generation."""
     places = [(topic.value, part) for topic in sorted(WITH_GENESIS) for part in range(partitions)]
-    ends = await _ends(log, places)
+    ends = await _ends_once_led(log, places)
     begun = await _genesis_records(log, [place for place in places if ends[place] > 0])
     found = {genesis.generation for genesis in begun.values()}
     if len(found) > 1:
@@ -318,6 +320,20 @@ async def read_genesis(log: KafkaLog, topic: str, partition: int) -> Genesis:
 async def _admin(log: KafkaLog) -> AIOKafkaAdminClient:
     admin = AIOKafkaAdminClient(**log.client_options)
     try:
+async def _ends_once_led(log: KafkaLog, places: Sequence[Place]) -> dict[Place, int]:
+    """The ends of partitions that may be new: each has its leader only after a while, on a busy
+    broker hundreds of them after longer than one question waits.
+    """
+    time = asyncio.get_running_loop().time
+    until = time() + LEADERS_SECONDS_MAX
+    while True:
+        try:
+            return await _ends(log, places)
+        except LogUnreachableError:
+            if time() >= until:
+                raise
+
+
         await admin.start()
     except KafkaError as failure:
         await admin.close()

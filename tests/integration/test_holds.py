@@ -37,6 +37,7 @@ from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
 
+LOOK_SECONDS = 0.01
 NOWHERE = "postgresql://127.0.0.1:1/nowhere"
 OPS = Order(scope=Scope(provider="simulated"), by="ops", reason="double charges seen")
 
@@ -109,7 +110,7 @@ async def test_a_call_at_work_goes_on_and_another_tenant_is_not_held(servers: Ad
             await client.propose(charge("at-work"), timeout_ms=20_000)
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while not watched.at_work:
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(LOOK_SECONDS)
             acme = Order(scope=Scope(tenant="acme"), by="ops")
             await order(settings_of(one), HOLD, acme, timeout_ms=20_000)
             watched.gate.set()
@@ -141,7 +142,7 @@ async def test_an_executor_heeds_a_hold_that_no_partition_has_adopted(
         assert late.waiting == tuple(range(PARTITIONS))
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not executor._published.holds:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(LOOK_SECONDS)
         key = charge("between").key
         async with LedgerClient(one.log, PARTITIONS) as client:
             await client.propose(charge("between"), timeout_ms=20_000)

@@ -29,6 +29,7 @@ from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
 
+LOOK_SECONDS = 0.01
 SLOW_ACTIONS = 200
 """More than calls of one provider may run and wait in an executor."""
 
@@ -103,7 +104,7 @@ async def test_one_slow_provider_does_not_hold_the_actions_of_another(
                 await asyncio.gather(*(client.propose(each, timeout_ms=20_000) for each in slow))
                 async with asyncio.timeout(PATIENCE_SECONDS):
                     while not came:
-                        await asyncio.sleep(0.01)
+                        await asyncio.sleep(LOOK_SECONDS)
                 quick = [ticket(f"quick-{number}") for number in range(20)]
                 async with asyncio.timeout(PATIENCE_SECONDS / 3):
                     for each in quick:
@@ -135,7 +136,7 @@ async def test_slots_are_split_over_partitions_and_two_executors_have_twice_as_m
             await asyncio.gather(*(client.propose(each, timeout_ms=20_000) for each in proposals))
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while first.at_work + second.at_work < 2 * slots:
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(LOOK_SECONDS)
             for watched in (first, second):
                 homes = [partition_of(_stream(key), PARTITIONS) for key in watched.calls]
                 assert sorted(homes) == sorted([*range(PARTITIONS)] * 2)

@@ -42,6 +42,7 @@ from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
 
+LOOK_SECONDS = 0.05
 SET_ASIDE_MS_MAX = 5_000
 POISON: Mapping[str, bytes] = {
     "not_json": b"{bad",
@@ -87,7 +88,7 @@ async def until_set_aside(
     """Wait until so many records of a topic are in quarantine."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while len(found := await set_aside(one, topic)) < count:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(LOOK_SECONDS)
     return found
 
 
@@ -129,7 +130,7 @@ async def test_poison_of_an_inbox_is_set_aside_in_time_and_others_behind_it_go_o
         assert_in_time(found, stood)
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not await _is_answered(one, Topic.EVIDENCE, behind):
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(LOOK_SECONDS)
 
 
 async def _is_answered(one: Installation, topic: Topic, offset: int) -> bool:
@@ -195,7 +196,7 @@ async def test_poison_of_webhooks_and_attention_is_set_aside_and_others_behind_i
         assert_in_time(attention, stood)
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not any(all_.window.counts().values()):
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(LOOK_SECONDS)
         assert len(await evidence(one)) == len(webhooks)
 
 
@@ -237,7 +238,7 @@ async def test_a_record_that_met_a_fault_goes_back_whole_and_counts_once(
         assert watched.calls == [good.key]
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not (answers := _answers(await one.decisions(), again)):
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(LOOK_SECONDS)
         assert answers == ["replayed"]
         assert await desk.list_quarantine(one.log, desk.Filter(is_waiting=True)) == []
         summary, _, _ = await desk.find_quarantined(one.log, listed.place)

@@ -13,6 +13,7 @@ from gateway.local.service import Service, ServiceProgram
 from gateway.local.state import Phase, StateFolder
 from gateway.wiring.life import EXIT_FAILED, EXIT_TROUBLE
 
+LOOK_SECONDS = 0.01
 FAULTS_MAX = 2
 PATIENCE_SECONDS = 30.0
 
@@ -52,7 +53,7 @@ async def test_trouble_of_the_surroundings_is_outlasted(state: StateFolder) -> N
     keeping = asyncio.create_task(keep_running(program, state))
     async with asyncio.timeout(PATIENCE_SECONDS):
         while state.state.processes["tried"].restarts <= 5 * FAULTS_MAX:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(LOOK_SECONDS)
     assert not keeping.done()
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)

@@ -1,0 +1,149 @@
+"""Many members of every kind, over many partitions: they join, leave, are killed and freeze, and
+nothing is lost, nothing happens twice, and when it is quiet nothing changes hands.
+
+Real processes on real servers, judged by the checker of the crash tests: by log, the provider's
+book, tables and what callers were told.
+"""
+
+import asyncio
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ledger.core.records import EpochOpened, Verdict, accept
+from ledger.log.envelope import read_ledger
+from ledger.log.topics import Topic
+from tests.crash.load import Agents, script, wishes
+from tests.crash.machine import FREEZE_SECONDS, PROCESSES, PROVIDER, Machine, machine
+from tests.crash.settling import settled
+from tests.servers import Addresses
+
+pytestmark = pytest.mark.servers
+
+KINDS = ("processor", "executor", "inquirer", "reconciler", "projector")
+ACTIONS = 60
+SEED = 20_261_129
+QUIET_SECONDS = 20.0
+EPOCHS_A_MINUTE_MAX = 3
+
+
+def member(kind: str, number: int) -> str:
+    """The name of a member of a kind; the first bears that of the kind."""
+    return kind if number == 1 else f"{kind}-{number}"
+
+
+async def epochs(running: Machine) -> Counter[int]:
+    """How many epochs each partition has had."""
+    begins = {(Topic.LEDGER.value, part): 0 for part in range(running.partitions)}
+    found: Counter[int] = Counter()
+    reader = await running.log.reader(begins)
+    try:
+        ends = await reader.end_offsets(begins)
+        left = sum(ends.values())
+        current: Counter[int] = Counter()
+        while left > 0:
+            for record in await reader.read(timeout_ms=500):
+                left -= 1
+                read = read_ledger(record.value)
+                verdict = accept(current[record.partition], record.offset, read)
+                if isinstance(read, EpochOpened) and verdict is Verdict.ACCEPTED:
+                    current[record.partition] = read.epoch
+                    found[record.partition] += 1
+    finally:
+        await reader.close()
+    return found
+
+
+async def trouble(running: Machine, agents: Agents, members: int) -> None:
+    """While work goes on one joins and leaves, one of each kind is killed, and two freeze."""
+    await agents.reached(ACTIONS // 6)
+    extra = [member(kind, members + 1) for kind in ("processor", "executor")]
+    for kind, name in zip(("processor", "executor"), extra, strict=True):
+        await running.start_member(kind, name)
+    await agents.reached(2 * ACTIONS // 6)
+    for name in extra:
+        await running.end(name, signal.SIGTERM)
+        await running.end_member(name)
+    await agents.reached(3 * ACTIONS // 6)
+    for kind in KINDS:
+        await running.end(member(kind, members))
+    await agents.reached(4 * ACTIONS // 6)
+    async with asyncio.TaskGroup() as freezing:
+        for kind in ("processor", "executor"):
+            freezing.create_task(running.pause(member(kind, 1), FREEZE_SECONDS))
+
+
+@pytest.mark.law("V5")
+@pytest.mark.parametrize(("members", "partitions"), [(1, 6), (2, 6), (3, 6), (2, 24)])
+async def test_members_come_and_go_and_nothing_is_lost(
+    servers: Addresses, tmp_path: Path, members: int, partitions: int
+) -> None:
+    """Whatever happens to one of them the others go on; in the end every law holds, and in the
+    quiet after it no partition changes its owner.
+    """
+    wanted = wishes(SEED + members * 100 + partitions, ACTIONS)
+    where = (servers.kafka_bootstrap, servers.admin_url, tmp_path)
+    async with machine(*where, partitions=partitions) as running:
+        await running.start(PROVIDER)
+        await script(running.provider_url, wanted)
+        await running.start(*PROCESSES)
+        async with asyncio.TaskGroup() as joining:
+            for number in range(2, members + 1):
+                for kind in KINDS:
+                    joining.create_task(running.start_member(kind, member(kind, number)))
+        agents = Agents(running.url, running.keys, running.clients_file, SEED)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(agents.work(wanted))
+            group.create_task(trouble(running, agents, members))
+        report = await settled(running, ACTIONS)
+        assert report.is_right
+        before = await epochs(running)
+        await running.hold(QUIET_SECONDS)
+        opened = await epochs(running) - before
+        assert set(before) == set(range(partitions))
+        allowed = EPOCHS_A_MINUTE_MAX * QUIET_SECONDS / 60
+        assert all(count <= allowed for count in opened.values()), opened
+
+
+async def test_a_member_with_a_name_comes_back_to_its_partitions_and_disturbs_nobody(
+    servers: Addresses, tmp_path: Path
+) -> None:
+    """A processor that is stopped or killed, and started again within its session: the other never
+    hears of it, and only the partitions of the one get a new epoch.
+    """
+    async with machine(servers.kafka_bootstrap, servers.admin_url, tmp_path, partitions=6) as run:
+        await run.start("projector")
+        for name in ("processor-1", "processor-2"):
+            await run.start_member("processor", name, _named(name))
+        stays, comes_back = tmp_path / "processor-1.log", tmp_path / "processor-2.log"
+        await run.until(lambda: _assignments(stays)[-1:] == [3], "three partitions each")
+        heard, before = _text(stays), await epochs(run)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            count = _text(comes_back).count("epoch_opened") + 3
+            await run.end("processor-2", number)
+            await run.until(_has_epochs(comes_back, count), "its partitions again")
+        opened = await epochs(run) - before
+        assert sorted(opened.values()) == [2, 2, 2]
+        assert _text(stays) == heard
+
+
+def _named(name: str) -> dict[str, str]:
+    """What a member with a name of its own is told, and the session that goes with it."""
+    return {"ACTIONLEDGER_MEMBER": name, "ACTIONLEDGER_GROUP_SESSION_MS": "45000"}
+
+
+def _has_epochs(log: Path, count: int) -> Callable[[], bool]:
+    return lambda: _text(log).count("epoch_opened") == count
+
+
+def _text(log: Path) -> str:
+    return log.read_text(encoding="utf-8") if log.exists() else ""
+
+
+def _assignments(log: Path) -> list[int]:
+    """How many partitions a processor was given, each time."""
+    lines = [line for line in _text(log).splitlines() if "partitions_assigned" in line]
+    return [0 if "[]" in line else line.count(",") + 1 for line in lines]
