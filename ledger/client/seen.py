@@ -15,7 +15,15 @@ from pydantic import JsonValue
 from ledger.core.config import MAY_BE_HELD, hold_on
 from ledger.core.decide.schedule import SETTLED_BY_PERSON
 from ledger.core.evolve import Place, evolve
-from ledger.core.facts import AttemptStarted, IntentRecorded
+from ledger.core.facts import (
+    ActionCompleted,
+    AttemptNotSent,
+    AttemptRefused,
+    AttemptStarted,
+    AttemptSucceeded,
+    AttemptUnresolved,
+    IntentRecorded,
+)
 from ledger.core.holds import Hold
 from ledger.core.ids import MalformedId, stream_key_of
 from ledger.core.inputs import Report, Success
@@ -40,6 +48,9 @@ CALLER_STARTS_REMEMBERED_MAX = 8_192
 
 EARLY_BYTES_MAX = DECISION_BYTES_MAX // 2
 """A larger report might be too large for the decision on it, which would then be no success."""
+
+_ENDS = (AttemptSucceeded, AttemptRefused, AttemptNotSent, AttemptUnresolved, ActionCompleted)
+"""Facts after which nobody may act on the start before them any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +145,9 @@ class ActionsSeen:
                 self._caller_starts[fact.action] = fact
                 if len(self._caller_starts) > CALLER_STARTS_REMEMBERED_MAX:
                     self._caller_starts.popitem(last=False)
+            elif isinstance(fact, _ENDS):
+                # Also of an action whose intent was not seen here.
+                self._caller_starts.pop(fact.action, None)
         known, _ = self._streams.get(read.stream, (Stream(read.stream), 0))
         seen = {action.key for action in known.actions}
         seen.update(fact.action for fact in read.facts if isinstance(fact, IntentRecorded))
@@ -157,13 +171,7 @@ class ActionsSeen:
         """
         self._catch_up(stream_key_of(key))
         start = self._caller_starts.get(key)
-        if start is None or start.holder != caller_holder(nonce):
-            return None
-        action = self._action(key)
-        if action is None:
-            return start
-        running = action.running
-        return start if running is not None and running.number == start.attempt else None
+        return start if start is not None and start.holder == caller_holder(nonce) else None
 
     def hear(self, record: Record) -> str | None:
         """Read a durable report; the key of the action that it proves to be done, or None."""

@@ -161,3 +161,32 @@ def test_a_stream_whose_records_are_forgotten_is_not_known(
     (lapsed,) = charged.ledger.records()[charged.seen.next_offset(0) :]
     charged.seen.put_by(lapsed)
     assert charged.seen.progress_of(CHARGE) is None
+
+
+def test_a_start_is_told_to_the_one_call_that_it_names_while_it_may_act() -> None:
+    """Asked again with the same nonce it is the same start; another call has none, and after the
+    lease has lapsed nobody has.
+    """
+    follower = Follower()
+    follower.take(propose(), executor="caller:5f3a")
+    start = follower.seen.caller_start(CHARGE, "5f3a")
+    assert start is not None
+    assert start.holder == "caller:5f3a"
+    assert follower.seen.caller_start(CHARGE, "77b1") is None
+    follower.take(tick(), later_ms=LONG_MS)
+    assert follower.seen.caller_start(CHARGE, "5f3a") is None
+
+
+def test_a_start_ends_for_a_client_that_never_saw_its_intent() -> None:
+    """A client that began to read in between hands out no start on which somebody has acted."""
+    follower = Follower()
+    follower.take(propose(), executor=None)
+    late = ActionsSeen(1, {0: Begin(follower.seen.next_offset(0), 1)})
+    follower.take(tick(), executor="caller:5f3a")
+    (started,) = follower.ledger.records()[late.next_offset(0) :]
+    late.feed(started)
+    assert late.caller_start(CHARGE, "5f3a") is not None
+    follower.take(tick(), later_ms=LONG_MS)
+    (lapsed,) = follower.ledger.records()[late.next_offset(0) :]
+    late.feed(lapsed)
+    assert late.caller_start(CHARGE, "5f3a") is None
