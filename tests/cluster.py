@@ -140,7 +140,7 @@ def settings_of(
 ) -> dict[str, str]:
     """The local broker's configuration as one node of several has it."""
     own = ports[node]
-    text = PROPERTIES.format(port=own.clients, controller_port=own.controllers)
+    text = PROPERTIES.format(controller_port=own.controllers)
     settings = dict(line.split("=", 1) for line in text.splitlines() if line)
     replicas = str(min(len(ports), REPLICAS_MAX))
     addresses = {
@@ -158,6 +158,7 @@ def settings_of(
         "advertised.listeners": (
             f"CLIENT://127.0.0.1:{own.clients},PROXIED://127.0.0.1:{own.proxy}"
         ),
+        "inter.broker.listener.name": "CLIENT",
         "listener.security.protocol.map": (
             "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT"
         ),

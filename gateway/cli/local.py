@@ -46,14 +46,19 @@ def up(
     Needs neither Docker nor root. The first time fetches Kafka (45 MB) into a cache. All data stays
     over restarts; after a crash or a kill the next `up` heals. What runs already is left alone.
 
+    With ACTIONLEDGER_KAFKA and ACTIONLEDGER_DATABASE no server is started: the processes use yours.
+
     Example: actionledger up --port gateway=8788
     """
     from gateway.cli.progress import progress
     from gateway.local.control import up as start
+    from gateway.settings import process_environment
+    from gateway.wiring.external import external_servers
 
     out = Output("up", as_json=as_json)
     folder, cache = _folders()
     wanted = _ports(folder, port or [])
+    external = external_servers(process_environment())
     started_s = time.monotonic()
 
     async def work() -> "Running":
@@ -62,8 +67,16 @@ def up(
 
         with progress() as report:
             prepare_folder(folder)
-            await prepare(cache, report)
-            return await start(folder, cache, local_services(), wanted_ports=wanted, report=report)
+            if not external:
+                await prepare(cache, report)
+            return await start(
+                folder,
+                cache,
+                local_services(external),
+                wanted_ports=wanted,
+                external=external,
+                report=report,
+            )
 
     try:
         running = asyncio.run(work())

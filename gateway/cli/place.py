@@ -40,6 +40,14 @@ def local_state() -> State:
     return state
 
 
+def _is_what_up_was_told(own: Settings) -> bool:
+    """Whether the servers that the environment names are those that `up` runs the processes on:
+    their variables stay set, and the rest is in the state folder.
+    """
+    state = read_state(own.state_dir)
+    return state is not None and state.external.get("KAFKA") == own.kafka_bootstrap
+
+
 def settings(database_role: Role | None = Role.OPERATOR) -> Settings:
     """How to reach the installation. Raises SettingsError, NoInstallationError.
 
@@ -48,7 +56,8 @@ def settings(database_role: Role | None = Role.OPERATOR) -> Settings:
     """
     given = process_environment()
     own = Settings.from_environment(given)
-    if any(given.get(f"ACTIONLEDGER_{name}") for name in ("KAFKA", "URL")):
+    is_named = any(given.get(f"ACTIONLEDGER_{name}") for name in ("KAFKA", "URL"))
+    if is_named and not _is_what_up_was_told(own):
         return own
     local = local_environment(own.state_dir, local_state(), database_role=database_role)
     return Settings.from_environment({**local, **given})

@@ -6,11 +6,8 @@ told in our words. What is not named here is a fault of ours and keeps its stack
 
 import sys
 
+from gateway.database_trouble import database_trouble
 from ledger.core.errors import LedgerError
-
-
-class DatabaseTroubleError(LedgerError):
-    """Postgres does not answer, or not as it should."""
 
 
 class DoorTroubleError(LedgerError):
@@ -30,26 +27,13 @@ def as_trouble(fault: BaseException) -> LedgerError | None:
         fault = fault.exceptions[0]
     if isinstance(fault, LedgerError):
         return fault
-    if (asyncpg := sys.modules.get("asyncpg")) is not None:
-        if isinstance(fault, asyncpg.UndefinedTableError | asyncpg.InvalidSchemaNameError):
-            return DatabaseTroubleError(
-                "The database has no tables of this product.",
-                hint="Run `actionledger run setup` once, or look at ACTIONLEDGER_DATABASE.",
-            )
-        if isinstance(fault, asyncpg.PostgresError | asyncpg.InterfaceError):
-            return DatabaseTroubleError(
-                f"Postgres says: {fault}.", hint="Look at ACTIONLEDGER_DATABASE and its server."
-            )
     if (httpx := sys.modules.get("httpx")) is not None and isinstance(fault, httpx.TransportError):
         return DoorTroubleError(
             f"The ledger does not answer ({type(fault).__name__}).",
             hint="See `actionledger status`; asking again with the same intent is always safe.",
         )
-    if isinstance(fault, ConnectionError | TimeoutError):
-        return DatabaseTroubleError(
-            f"A server does not answer ({str(fault) or type(fault).__name__}).",
-            hint="See `actionledger status` and `actionledger doctor`.",
-        )
+    if (trouble := database_trouble(fault)) is not None:
+        return trouble
     if isinstance(fault, OSError) and fault.filename is not None:
         return FileTroubleError(
             f"{fault.filename}: {fault.strerror}.", hint="Name a file that can be used."

@@ -78,18 +78,21 @@ async def up(
     services: tuple[Service, ...] = (),
     *,
     wanted_ports: Mapping[str, int] | None = None,
+    external: Mapping[str, str] | None = None,
     report: Report = silent,
 ) -> Running:
     """Start Kafka, Postgres and the services, and return when all of them are ready.
 
     What runs already is left as it is. `wanted_ports` moves programs (by name; 0: to a free port),
-    others stay where they were. Idempotent.
+    others stay where they were. With `external`, the settings of servers that run elsewhere, only
+    the services are started. Idempotent.
 
     Raises:
         LocalError: something is in the way; nothing was left running.
 
     """
-    find_java(cache, await asyncio.to_thread(ensure_jars, cache, report))
+    if not external:
+        find_java(cache, await asyncio.to_thread(ensure_jars, cache, report))
     try:
         state = StateFolder.hold(folder)
     except FolderBusyError:
@@ -97,7 +100,9 @@ async def up(
     try:
         await end_leftovers(state)
         agreed = _agree_on_ports(state.state, services, wanted_ports or {})
-        state.change(ports=agreed, phase=Phase.STARTING, failure=None)
+        state.change(
+            ports=agreed, external=dict(external or {}), phase=Phase.STARTING, failure=None
+        )
         write_private(folder / "services.json", SERVICES.dump_json(services).decode())
         await asyncio.to_thread(_launch_supervisor, folder, cache, state.lock_descriptor)
     finally:
@@ -243,7 +248,8 @@ def _require_holder(folder: Path) -> None:
 
 def _tell(folder: Path, state: State, told: int, report: Report) -> int:
     """Report how many programs are ready, when that has changed."""
-    names = [*SERVERS, *(service.name for service in _services(folder))]
+    servers = () if state.external else SERVERS
+    names = [*servers, *(service.name for service in _services(folder))]
     ready = {
         name
         for name, record in state.processes.items()

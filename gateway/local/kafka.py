@@ -37,6 +37,7 @@ _SUPER_USER_LOGIN = _LOGIN.format(
     kind="plain.PlainLoginModule",
     arguments=f' username="{SUPER_USER}" password="{{password}}" user_{SUPER_USER}="{{password}}"',
 )
+_SCRAM_LOGIN = _LOGIN.format(kind="scram.ScramLoginModule", arguments="")
 GUARDED = f"""\
 listener.security.protocol.map=CLIENT:SASL_PLAINTEXT,ADMIN:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT
 super.users=User:{SUPER_USER}
@@ -52,6 +53,17 @@ listener.security.protocol.map=CLIENT:SASL_PLAINTEXT,ADMIN:PLAINTEXT,CONTROLLER:
 super.users=User:ANONYMOUS
 """
 
+LISTENERS = f"""\
+listeners=CLIENT://127.0.0.1:{{port}},ADMIN://127.0.0.1:{{admin_port}},\
+CONTROLLER://127.0.0.1:{{controller_port}}
+advertised.listeners=CLIENT://127.0.0.1:{{port}},ADMIN://127.0.0.1:{{admin_port}}
+inter.broker.listener.name=ADMIN
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+allow.everyone.if.no.acl.found=false
+listener.name.client.sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.client.scram-sha-512.sasl.jaas.config={_SCRAM_LOGIN}
+"""
+
 # One broker: no replication anywhere. Short sessions: see limits. Paths are relative to the
 # working directory, because these files can hold neither every path nor every letter. The
 # cleaner's buffer would otherwise take 128 MB for topics that nobody compacts.
@@ -59,20 +71,8 @@ PROPERTIES = f"""\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{{controller_port}}
-listeners=CLIENT://127.0.0.1:{{port}},ADMIN://127.0.0.1:{{admin_port}},\
-CONTROLLER://127.0.0.1:{{controller_port}}
-advertised.listeners=CLIENT://127.0.0.1:{{port}},ADMIN://127.0.0.1:{{admin_port}}
-inter.broker.listener.name=ADMIN
 controller.listener.names=CONTROLLER
 log.dirs=data
-
-authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
-allow.everyone.if.no.acl.found=false
-listener.name.client.sasl.enabled.mechanisms=SCRAM-SHA-512
-listener.name.client.scram-sha-512.sasl.jaas.config={
-    _LOGIN.format(kind="scram.ScramLoginModule", arguments="")
-}
-{{admission}}
 
 broker.session.timeout.ms={limits.KAFKA_SESSION_MS}
 broker.heartbeat.interval.ms={limits.KAFKA_HEARTBEAT_MS}
@@ -161,11 +161,11 @@ class KafkaServer(Program):
         make_folder(self.log.parent)
         require_space(self._folder)
         admission = GUARDED if self._admission is Admission.SUPER_USER else OPEN
-        properties = PROPERTIES.format(
+        properties = (PROPERTIES + LISTENERS + admission).format(
             port=self.port,
             admin_port=agreed.ports[ADMIN],
             controller_port=agreed.ports[CONTROLLER],
-            admission=admission.format(password=agreed.kafka_password),
+            password=agreed.kafka_password,
         )
         write_private(self._folder / "server.properties", properties)
         write_private(self._folder / "admin_password", agreed.kafka_password)

@@ -77,6 +77,8 @@ class State(BaseModel):
     # By role; one that is made by a newer version is added by whoever holds the folder next.
     database_passwords: dict[str, str] = Field(default_factory=_database_passwords, repr=False)
     ports: dict[str, int]
+    # Settings of servers that are not ours, by name; then none is started.
+    external: dict[str, str] = Field(default_factory=dict, repr=False)
     postgres_folder: Path | None = None  # where it is not in the folder itself
     phase: Phase = Phase.STOPPED
     failure: tuple[str, str] | None = None  # message and hint
@@ -90,7 +92,7 @@ class State(BaseModel):
     @property
     def kafka_bootstrap(self) -> str:
         """Where the components connect to Kafka, each with its own login."""
-        return f"127.0.0.1:{self.ports['kafka']}"
+        return self.external.get("KAFKA") or f"127.0.0.1:{self.ports['kafka']}"
 
     @property
     def kafka_admin_bootstrap(self) -> str:
@@ -101,10 +103,15 @@ class State(BaseModel):
     def database_url(self) -> str:
         """Where the owner of the database connects; holds the password."""
         port = self.ports["postgres"]
-        return f"postgresql://actionledger:{self.password}@127.0.0.1:{port}/actionledger"
+        return (
+            self.external.get("DATABASE")
+            or f"postgresql://actionledger:{self.password}@127.0.0.1:{port}/actionledger"
+        )
 
     def database_url_as(self, role: Role) -> str:
         """Where a process or a person with this role connects; holds its password."""
+        if "DATABASE" in self.external:
+            return self.external["DATABASE"]
         login = f"{role.value}:{self.database_passwords[role.value]}"
         return f"postgresql://{login}@127.0.0.1:{self.ports['postgres']}/actionledger"
 

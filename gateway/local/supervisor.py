@@ -1,10 +1,11 @@
 """The process behind `actionledger up`: starts everything, keeps it running, ends it in order.
 
 Run as `python -m gateway.local.supervisor LOCK_FD FOLDER CACHE` by `control.up`, which hands over
-the lock of the folder. Guarantees: Kafka and Postgres run before the first service; a program that
-crashes is started again, later each time; on SIGTERM all end, services first; a start that fails
-leaves nothing running and its reason in the state file. What is left of a supervisor that was
-killed itself is ended by the next `up`. Must never write outside the folder and the cache.
+the lock of the folder. Guarantees: Kafka and Postgres run before the first service (unless there
+are others to be used); a program that crashes is started again, later each time; on SIGTERM all
+end, services first; a start that fails leaves nothing running and its reason in the state file.
+What is left of a supervisor that was killed itself is ended by the next `up`. Must never write
+outside the folder and the cache.
 """
 
 import asyncio
@@ -45,12 +46,14 @@ logger = logging.getLogger("actionledger.local")
 class Supervisor:
     """All programs of a state folder."""
 
-    def __init__(self, state: StateFolder, java: Java, services: Iterable[Service]) -> None:
-        """Describe them; `run` is the rest."""
+    def __init__(self, state: StateFolder, java: Java | None, services: Iterable[Service]) -> None:
+        """Describe them; `run` is the rest. Without a Java there are no servers of ours."""
         self._state = state
         self._java = java
         # What starts side by side: the servers, then each step alone, then services up to the next.
-        self._groups: list[list[Program]] = [[KafkaServer(state, java), PostgresServer(state)]]
+        self._groups: list[list[Program]] = []
+        if java is not None:
+            self._groups.append([KafkaServer(state, java), PostgresServer(state)])
         for is_step, members in groupby(services, key=lambda service: service.is_step):
             programs: list[Program] = [ServiceProgram(service, state) for service in members]
             self._groups += [[each] for each in programs] if is_step else [programs]
@@ -101,7 +104,7 @@ class Supervisor:
             await asyncio.sleep(limits.ROTATE_MS / 1000)
 
     async def _train_later(self) -> None:
-        if self._java.aot_cache.exists():
+        if self._java is None or self._java.aot_cache.exists():
             return
         await asyncio.sleep(limits.TRAINING_DELAY_MS / 1000)
         try:
@@ -150,7 +153,7 @@ def main(arguments: list[str]) -> int:
     logger.info("supervisor_started", extra={"folder": str(folder), "pid": me.pid})
     try:
         services = SERVICES.validate_json((folder / "services.json").read_bytes())
-        java = find_java(cache, ensure_jars(cache))
+        java = None if state.state.external else find_java(cache, ensure_jars(cache))
     except LocalError as trouble:
         state.change(phase=Phase.FAILED, failure=(trouble.message, trouble.hint), processes={})
         return 1

@@ -21,6 +21,7 @@ from typing import Final
 import asyncpg
 import uvloop
 
+from gateway.database_trouble import database_trouble
 from ledger.core.errors import LedgerError
 
 logger = logging.getLogger("actionledger.process")
@@ -122,7 +123,7 @@ def _tell(name: str, failure: Exception) -> int:
     is_ours = not isinstance(reason, (LedgerError, *_SURROUNDINGS))
     if is_ours:
         logger.error("process_fault", extra={"program": name}, exc_info=failure)
-    told = str(reason) or repr(reason)
+    told = str(database_trouble(reason) or reason) or repr(reason)
     logger.error("process_failed", extra={"program": name, "reason": told})
     return EXIT_FAILED if is_ours else EXIT_TROUBLE
 

@@ -67,19 +67,13 @@ _NAMED: Final = {
 """Who gets its partitions again at once when it is started again: there is one of each here."""
 
 
-def local_services() -> tuple[Service, ...]:
-    """The steps in their order, then everything side by side."""
-    return (
-        _service(
-            Process.PERMISSIONS,
-            ExitsCleanly(),
-            env={
-                "KAFKA": "{kafka_admin_bootstrap}",
-                "KAFKA_SASL_MECHANISM": "PLAIN",
-                "KAFKA_USERNAME": SUPER_USER,
-                "KAFKA_PASSWORD_FILE": f"{{folder}}/{KAFKA_ADMIN_FILE}",
-            },
-        ),
+def local_services(external: Mapping[str, str] | None = None) -> tuple[Service, ...]:
+    """The steps in their order, then everything side by side.
+
+    With `external`, the settings of servers that run elsewhere (see `external_servers`), who may do
+    what there is not ours to say: that step is left out.
+    """
+    services = (
         _service(Process.SETUP, ExitsCleanly(), env={"DATABASE": "{database_url}"}),
         _service(
             Process.SIMULATED_PROVIDER,
@@ -90,6 +84,31 @@ def local_services() -> tuple[Service, ...]:
         _service(Process.GATEWAY, FileAppears(), port=0),
         *(_service(process, FileAppears(), env=_NAMED.get(process)) for process in _FOLLOWERS),
     )
+    if not external:
+        return (_permissions(), *services)
+    return tuple(_elsewhere(service, external) for service in services)
+
+
+def _permissions() -> Service:
+    """The step that runs as the super user of the local Kafka."""
+    as_super_user = {
+        "KAFKA": "{kafka_admin_bootstrap}",
+        "KAFKA_SASL_MECHANISM": "PLAIN",
+        "KAFKA_USERNAME": SUPER_USER,
+        "KAFKA_PASSWORD_FILE": f"{{folder}}/{KAFKA_ADMIN_FILE}",
+    }
+    return _service(Process.PERMISSIONS, ExitsCleanly(), env=as_super_user)
+
+
+def _elsewhere(service: Service, external: Mapping[str, str]) -> Service:
+    """The same service with servers that run elsewhere."""
+    kept = {name: value for name, value in service.env.items() if not _is_of_servers(name)}
+    told = {f"ACTIONLEDGER_{name}": value for name, value in external.items()}
+    return service.model_copy(update={"env": kept | told})
+
+
+def _is_of_servers(variable: str) -> bool:
+    return variable.startswith(("ACTIONLEDGER_KAFKA", "ACTIONLEDGER_DATABASE"))
 
 
 def _service(
@@ -164,7 +183,9 @@ def local_environment(
         "PARTITIONS": str(PARTITIONS),
         "STATE": str(folder),
     }
-    if (folder / CREDENTIALS_FILE).exists():
+    if state.external:
+        found |= state.external
+    elif (folder / CREDENTIALS_FILE).exists():
         found["KAFKA_SECURITY"] = "sasl_plaintext"
         found["KAFKA_CREDENTIALS_FILE"] = str(folder / CREDENTIALS_FILE)
     if (port := state.ports.get(Process.GATEWAY)) is not None:
