@@ -14,10 +14,9 @@ from pydantic_core import from_json
 
 from ledger.core.evolve import Place, evolve
 from ledger.core.facts import AnyFact
-from ledger.core.ids import stream_key_of
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.records import Decision
-from ledger.core.state import Action, Attempt, Stream
+from ledger.core.state import FINAL, Action, Attempt, Stream
 from ledger.log.envelope import fact_texts
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
@@ -41,6 +40,8 @@ from projections.rows import (
 )
 
 _NUL = b"\\u0000"
+KEY_PARTS = 4
+"""Operation, version, tenant, action id."""
 _NAMING = frozenset({"attempt.succeeded", "evidence.recorded", "action.completed"})
 """Facts that may bring a provider's name for the action to light."""
 
@@ -205,13 +206,15 @@ class Folding:
         attempts = self._rows(ATTEMPTS.name)
         for touched in self._touched.values():
             after, partition = touched.after, touched.partition
+            tenant = after.key.partition("/")[0]
             streams.append(stream_row(after, partition, touched.next_offset))
-            if all(action.is_final for action in after.actions):
+            if FINAL.issuperset([action.status for action in after.actions]):
                 self._batch.settled.append((after.key, touched.next_offset))
             for action, before in _changed(touched.before, after):
                 offset, epoch = touched.places[action.key]
                 actions.append(action_row(action, after.key, partition, offset, epoch))
-                attempts.extend(attempt_row(action, one) for one in _changed_tries(before, action))
+                for attempt in _changed_tries(before, action):
+                    attempts.append(attempt_row(action, attempt, tenant))
         self._rows(REFERENCES.name).extend(self._references.values())
         return self._batch
 
@@ -276,7 +279,10 @@ def _of(stream: Stream, fact: AnyFact) -> Action:
 
 def _check_identity(stream: Stream, fact: AnyFact) -> None:
     """The stream is the action's own, as every reader by key takes for granted."""
-    invariant(stream_key_of(fact.action) == stream.key, "an action stands in a foreign stream")
+    parts = fact.action.split(":")
+    invariant(len(parts) == KEY_PARTS, "an action's key lacks a part")
+    event = parts[3].partition("#")[0].partition("~")[0]
+    invariant(f"{parts[2]}/{event}" == stream.key, "an action stands in a foreign stream")
 
 
 def _changed(before: Stream, after: Stream) -> Iterable[tuple[Action, Action | None]]:

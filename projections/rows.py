@@ -20,7 +20,6 @@ from ledger.core.facts import (
     EvidenceRecorded,
 )
 from ledger.core.holds import Hold, Holds
-from ledger.core.ids import ActionKey
 from ledger.core.records import Cause, Decision
 from ledger.core.snapshot import FOLD_VERSION, dump
 from ledger.core.state import Action, Attempt, Stream
@@ -152,13 +151,14 @@ def stream_row(stream: Stream, partition: int, next_offset: int) -> Row:
 
 def action_row(action: Action, stream_key: str, partition: int, offset: int, epoch: int) -> Row:
     """An action as it stands; `offset` and `epoch` are those of its newest fact's decision."""
-    key = ActionKey.parse(action.key)
+    # Whatever stands in the log was parsed when it came in.
+    operation, version, tenant, action_id = action.key.split(":")
     request, money, running = action.request, action.request.money, action.running
     return (
-        key.tenant,
-        str(key.action_id),
-        key.operation,
-        key.version,
+        tenant,
+        action_id,
+        operation,
+        int(version[1:]),
         action.key,
         stream_key,
         action.request_hash,
@@ -170,7 +170,7 @@ def action_row(action: Action, stream_key: str, partition: int, offset: int, epo
         action.provider,
         action.account,
         action.reliability,
-        action.status.value,
+        action.status,
         action.version,
         action.policy_row,
         len(action.attempts),
@@ -193,18 +193,18 @@ def action_row(action: Action, stream_key: str, partition: int, offset: int, epo
     )
 
 
-def attempt_row(action: Action, attempt: Attempt) -> Row:
+def attempt_row(action: Action, attempt: Attempt, tenant: str) -> Row:
     """One try of an action, as it stands."""
     return (
         action.key,
         attempt.number,
-        ActionKey.parse(action.key).tenant,
+        tenant,
         action.provider,
         action.account,
         attempt.fencing_token,
         attempt.holder,
         attempt.provider_key,
-        attempt.status.value,
+        attempt.status,
         attempt.code,
         attempt.started_at,
         attempt.lease_until,
