@@ -135,6 +135,8 @@ class Installation:
         )
         self.workers = {process: Worker(process, state, place) for process in PROCESSES}
         self._moved = asyncio.Event()
+        self.stopped: set[str] = set()
+        """Programs that are not running on purpose."""
         self.database: asyncpg.Connection
         self.load: Load
 
@@ -166,7 +168,7 @@ class Installation:
     def check_running(self) -> None:
         """Raise BenchmarkError when a process has ended."""
         for program in (self.kafka, *self.workers.values()):
-            if not program.is_running:
+            if not program.is_running and program.name not in self.stopped:
                 raise BenchmarkError(
                     f"{program.name} ended with code {program.exit_code}.",
                     hint="Run again; if it stays so, its own command says more.",

@@ -32,13 +32,13 @@ ACTIONS_MAX = 200_000
 class Order(BaseModel):
     """Keep `in_flight` callers busy for `seconds`, or until `actions` are done.
 
-    `act` proposes new actions of the tenant and waits until each has completed; `repeat` proposes
-    its first `actions` over and over and waits for the decision.
+    `act` proposes new actions of the tenant and waits until each has completed, `ask` until each is
+    decided; `repeat` proposes its first `actions` over and over and waits for the decision.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    what: Literal["act", "repeat"]
+    what: Literal["act", "ask", "repeat"]
     tenant: str
     in_flight: Annotated[int, Field(ge=1)]
     seconds: float
@@ -77,6 +77,10 @@ async def serve(client: LedgerClient, orders: asyncio.StreamReader) -> None:
             assert progress.status in {"proposed", "ready", "attempting"}, progress
             version = progress.version
 
+    async def ask(given: Propose) -> None:
+        answer = await client.propose(given, timeout_ms=ANSWER_MS_MAX)
+        assert answer.decision.facts, answer
+
     async def repeat(given: Propose) -> None:
         answer = await client.propose(given, timeout_ms=ANSWER_MS_MAX)
         assert answer.decision.unchanged is not None, answer
@@ -84,10 +88,9 @@ async def serve(client: LedgerClient, orders: asyncio.StreamReader) -> None:
     while line := await orders.readline():
         order = Order.model_validate_json(line)
         numbers = range(order.actions)
-        if order.what == "act":
-            measured = await drive(act, order, iter(numbers))
-        else:
-            measured = await drive(repeat, order, itertools.cycle(numbers))
+        calls = {"act": act, "ask": ask, "repeat": repeat}
+        each = itertools.cycle(numbers) if order.what == "repeat" else iter(numbers)
+        measured = await drive(calls[order.what], order, each)
         print(measured.model_dump_json(), flush=True)
 
 

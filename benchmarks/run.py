@@ -56,9 +56,9 @@ async def run(options: Options) -> tuple[Results, Profile | None]:
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     results = Results(options.number, options.out)
-    with progress() as report, _scratch(options.scratch) as folder:
+    with progress() as report, scratch(options.scratch) as folder:
         java = await prepare(report=report)
-        async with _place(options, folder, java) as place:
+        async with placed(options, folder, java) as place:
             for variant in options.variants:
                 await _measured(place, variant, options, results, report)
             profile = Profile.read(profile_file(place)) if options.profiled else None
@@ -116,7 +116,7 @@ async def _about(one: Installation, options: Options, load_before: float) -> Map
 
 
 @contextmanager
-def _scratch(parent: Path | None) -> Iterator[Path]:
+def scratch(parent: Path | None) -> Iterator[Path]:
     """A folder for everything that is written, gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
     if os.geteuid() == 0:
@@ -128,7 +128,7 @@ def _scratch(parent: Path | None) -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def _place(options: Options, folder: Path, java: Java) -> AsyncIterator[Place]:
+async def placed(options: Options, folder: Path, java: Java) -> AsyncIterator[Place]:
     """The given Postgres, or one of our own for the run."""
     if options.database is not None:
         url, pid = options.database

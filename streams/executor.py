@@ -34,6 +34,7 @@ from reconciler.providers.limits import CONNECTIONS_MAX
 from streams.acting import act
 from streams.clock import SKEW_MS_DEFAULT, check_skew, mono_ms, wall_ms
 from streams.hands import Assignment, Hands, request_in
+from streams.older_requests import OlderRequests
 
 logger = logging.getLogger("actionledger")
 
@@ -51,9 +52,6 @@ two offers: a start that finds no slot costs a tick. Calls of one provider are C
 WAITING_MAX = 64
 """Starts that may wait here for a call of theirs to begin: they wait in the ledger, where nothing
 runs out, instead of here, where their deadline does."""
-
-REQUESTS_READ_AT_ONCE = 4
-"""Requests read again from the ledger side by side; each takes a consumer of its own."""
 
 DECLINED_MS = 5_000
 """How long an incarnation that gave a start back works on. The ledger never asks it for that action
@@ -92,7 +90,7 @@ class Executor:
         self._margin_ms = margin_ms
         self._skew_ms = skew_ms
         self._begin_at = begin_at or {}
-        self._reading_requests = asyncio.Semaphore(REQUESTS_READ_AT_ONCE)
+        self._older = OlderRequests(log)
         self._calls = {name: asyncio.Semaphore(CONNECTIONS_MAX) for name in performers}
         self._waiting = 0
         self._spent_at: int | None = None
@@ -135,6 +133,7 @@ class Executor:
         opened.push_async_callback(self._appender.close)
         self._reader = await self._log.reader(self._positions())
         opened.push_async_callback(self._reader.close)
+        opened.push_async_callback(self._older.close)
 
     async def _read_config(self, opened: AsyncExitStack) -> tuple[str, ...]:
         """Read what is published to its end; the operations that run on the providers here."""
@@ -275,10 +274,7 @@ class Executor:
         request = assignment.request
         if request is None:
             try:
-                async with self._reading_requests:
-                    record = await self._log.read_one(
-                        Topic.LEDGER, assignment.partition, start.intent_offset
-                    )
+                record = await self._older.read(assignment.partition, start.intent_offset)
                 request = request_in(record.value, start.action)
             except LedgerError as trouble:
                 logger.warning(

@@ -28,7 +28,7 @@ ONE_RECORD_DEADLINE_SECONDS = 30.0
 ONE_RECORD_FETCH_BYTES = 4_096
 """The broker gives at least one batch, however large; nothing behind it is wanted."""
 
-FETCH_BYTES_MAX = 16 * RECORD_BYTES_MAX
+FETCH_BYTES_MAX = 2 * RECORD_BYTES_MAX
 POLL_RECORDS_MAX = 10_000
 HEARTBEATS_IN_A_SESSION = 10
 

@@ -1,0 +1,105 @@
+"""Requests of actions whose intent was recorded before an executor began to read, over one reader.
+
+Those that are wanted at the same time are read together: actions that waited for capacity stand
+close to each other in the ledger. What is read is never trusted: the hash of the start is checked
+against it before anything is sent. Called by the executor.
+"""
+
+import asyncio
+import contextlib
+from typing import Final
+
+from ledger.log.kafka import KafkaLog, KafkaReader
+from ledger.log.port import Record
+from ledger.log.topics import Topic
+from ledger.log.trouble import TruncatedLogError
+
+FETCH_BYTES: Final = 256 * 1_024
+RECORDS_AT_ONCE: Final = 500
+READ_MS: Final = 1_000
+PAUSE_SECONDS: Final = 0.05
+READ_SECONDS_MAX: Final = 10.0
+"""For one record. Its lease runs meanwhile: a start whose request does not come is given back."""
+
+
+class OlderRequests:
+    """Records of the ledger by their place. Start it, and close it."""
+
+    def __init__(self, log: KafkaLog) -> None:
+        self._log = log
+        self._wanted: dict[int, dict[int, asyncio.Future[Record]]] = {}
+        self._came = asyncio.Event()
+        self._reader: KafkaReader | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def read(self, partition: int, offset: int) -> Record:
+        """The ledger record at a place. Raises TruncatedLogError where none comes in time, and what
+        reading raises.
+        """
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read_on(), name="older_requests")
+        wanted = self._wanted.setdefault(partition, {})
+        found = wanted.setdefault(offset, asyncio.get_running_loop().create_future())
+        self._came.set()
+        try:
+            async with asyncio.timeout(READ_SECONDS_MAX):
+                return await asyncio.shield(found)
+        except TimeoutError:
+            raise TruncatedLogError(
+                f"Nothing at ledger {partition} offset {offset}.",
+                hint="Check that the topic is the one this installation wrote.",
+            ) from None
+        finally:
+            wanted.pop(offset, None)
+
+    async def _read_on(self) -> None:
+        """Serve what is wanted, the oldest of a partition first. A failure is everybody's who waits
+        now; whoever comes later begins anew.
+        """
+        try:
+            while True:
+                await self._came.wait()
+                self._came.clear()
+                while places := [(part, min(of)) for part, of in self._wanted.items() if of]:
+                    for partition, offset in places:
+                        await self._serve(partition, offset)
+        except Exception as failure:  # noqa: BLE001 - told to each that waits
+            for of_partition in self._wanted.values():
+                for found in of_partition.values():
+                    if not found.done():
+                        found.set_exception(failure)
+            await self._let_go()
+
+    async def _serve(self, partition: int, offset: int) -> None:
+        """Read from an offset on, and give what is wanted of it."""
+        reader = await self._at(partition, offset)
+        served = 0
+        for record in await reader.read(timeout_ms=READ_MS, records_max=RECORDS_AT_ONCE):
+            found = self._wanted.get(record.partition, {}).get(record.offset)
+            if found is not None and not found.done():
+                found.set_result(record)
+                served += 1
+        # Whoever waited takes its own off the list in its next step; where nothing came the place
+        # is asked for again until its time is up.
+        await asyncio.sleep(0 if served else PAUSE_SECONDS)
+
+    async def _at(self, partition: int, offset: int) -> KafkaReader:
+        place = (Topic.LEDGER.value, partition)
+        if self._reader is None:
+            self._reader = await self._log.reader({place: offset}, fetch_bytes=FETCH_BYTES)
+        else:
+            await self._reader.begin({place: offset})
+        return self._reader
+
+    async def _let_go(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            await reader.close()
+
+    async def close(self) -> None:
+        """Read nothing more."""
+        if self._reading is not None:
+            self._reading.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._reading
+        await self._let_go()
