@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.settings import LogFormat, LogLevel, Settings, SettingsError
+from ledger.core.limits import GROUP_SESSION_MS_DEFAULT, GROUP_SESSION_MS_NAMED
 
 SECRET = "whsec_c2VjcmV0LW9mLXRoZS1zaW11bGF0ZWQtcHJvdmlkZXI="
 
@@ -171,3 +172,23 @@ def test_two_descriptions_of_one_provider_are_refused(tmp_path: Path) -> None:
         Settings.from_environment(
             {"ACTIONLEDGER_PROVIDER_FILES": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
         )
+
+
+def test_a_member_with_a_name_is_waited_for_longer() -> None:
+    """Long enough for its restart, unless another time is said; what is no name is refused."""
+    named = {"ACTIONLEDGER_MEMBER": "processor-0"}
+    assert Settings.from_environment({}).group_session_ms == GROUP_SESSION_MS_DEFAULT
+    assert Settings.from_environment(named).group_session_ms == GROUP_SESSION_MS_NAMED
+    said = {**named, "ACTIONLEDGER_GROUP_SESSION_MS": "7000"}
+    assert Settings.from_environment(said).group_session_ms == 7_000
+    with pytest.raises(SettingsError, match="no name of a member"):
+        Settings.from_environment({"ACTIONLEDGER_MEMBER": "a member"})
+
+
+def test_when_the_broker_writes_through_is_a_choice_of_two() -> None:
+    """As it likes, or before every acknowledgement."""
+    assert Settings.from_environment({}).flush.records is None
+    every = Settings.from_environment({"ACTIONLEDGER_FLUSH": "every_record"})
+    assert every.flush.records == 1
+    with pytest.raises(SettingsError, match="default, every_record"):
+        Settings.from_environment({"ACTIONLEDGER_FLUSH": "sometimes"})
