@@ -7,7 +7,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from gateway.settings import Settings
+from gateway.settings import Flush, Settings
 from gateway.wiring import run_setup
 from gateway.wiring.installation import (
     ForeignDatabaseError,
@@ -23,7 +23,7 @@ from gateway.wiring.publishing import (
     default_catalogue,
     publish_catalogue,
 )
-from ledger.log.admin import cluster_id
+from ledger.log.admin import check_topics, cluster_id
 from ledger.log.fold import Begin
 from ledger.log.follow import genesis_of, published_catalogue
 from projections.projector import Projector
@@ -64,6 +64,21 @@ async def test_setting_up_again_changes_nothing(settings: Settings) -> None:
     assert catalogue is not None
     (provider,) = providers(settings, catalogue)
     assert set(provider.api_keys) == {"main"}
+
+
+async def test_the_flush_of_an_installation_is_set_and_checked(settings: Settings) -> None:
+    """With every record written through, the topics that hold facts say so, and one that does not
+    is a difference.
+    """
+    written = replace(settings, flush=Flush.EVERY_RECORD)
+    await set_up(written)
+    log = open_log(settings, "test")
+    every = written.flush.records
+    assert await check_topics(log, partitions=2, flush_records=every) == ()
+    other = replace(settings, topic_prefix=f"{settings.topic_prefix}other.")
+    await run_setup.run(other, Life("setup", None))
+    differences = await check_topics(open_log(other, "test"), partitions=2, flush_records=every)
+    assert {one.setting for one in differences} == {"flush.messages"}
 
 
 async def test_a_catalogue_is_published_once_and_never_with_a_mistake(settings: Settings) -> None:
