@@ -7,8 +7,9 @@ which every process knows that it is the same log.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -22,12 +23,25 @@ from ledger.log.kafka import KafkaLog
 from ledger.log.port import Appender, Outgoing, Record
 from ledger.log.reading import Place, read_up_to
 from ledger.log.topics import WITH_GENESIS, Topic, TopicSpec, specs
-
 from ledger.log.trouble import LogUnreachableError, trouble_of
-from ledger.log.trouble import trouble_of
+
 _HOLD_FACTS = WITH_GENESIS | {Topic.WEBHOOKS, Topic.CONFIG, Topic.QUARANTINE}
 _TOPIC_EXISTS = 36
+_ASKED_MAX = 10
+_ASK_AGAIN_SECONDS = 0.3
+_KEEPING = frozenset(
+    {
+        "cleanup.policy",
+        "retention.ms",
+        "retention.bytes",
+        "message.timestamp.type",
+        "unclean.leader.election.enable",
+    }
+)
+"""What decides whether an acknowledged record stays, and whose time it bears."""
+
 _GENESIS_FETCH_BYTES = 4_096
+LEADERS_SECONDS_MAX = 60.0
 
 
 class TopicsError(LedgerError):
@@ -41,7 +55,6 @@ class Difference:
     topic: str
     setting: str
     wanted: str
-LEADERS_SECONDS_MAX = 60.0
     found: str
 
 
@@ -132,7 +145,7 @@ async def check_topics(
             name: _settings(spec, replicas_in_sync_min, flush_records)
             for name, spec in wanted.items()
         }
-        existing = set(await admin.list_topics())
+        existing = set(await _asked(admin.list_topics))
         missing = [
             Difference(name, "topic", "exists", "missing")
             for name in wanted
@@ -140,7 +153,7 @@ async def check_topics(
         ]
         present = [name for name in wanted if name in existing]
         found: list[Difference] = list(missing)
-        for described in await admin.describe_topics(present):
+        for described in await _asked(lambda: admin.describe_topics(present)):
             name, count = described["topic"], len(described["partitions"])
             if count != wanted[name].partitions:
                 found.append(
@@ -164,7 +177,7 @@ async def _config_differences(
 ) -> list[Difference]:
     found: list[Difference] = []
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in present]
-    for response in await admin.describe_configs(resources):
+    for response in await _asked(lambda: admin.describe_configs(resources)):
         for _code, _text, _kind, name, entries in response.resources:
             is_now = {entry[0]: entry[1] for entry in entries}
             for setting, value in wanted[name].items():
@@ -229,6 +242,7 @@ async def check_genesis(log: KafkaLog, *, partitions: int) -> Genesis:
     """
     places = [(topic.value, part) for topic in sorted(WITH_GENESIS) for part in range(partitions)]
     await check_counts(log, partitions)
+    await check_keeping(log, partitions)
     empty = sorted(place for place, end in (await _ends(log, places)).items() if end == 0)
     if empty:
         raise TopicsError(
@@ -258,7 +272,7 @@ async def check_counts(log: KafkaLog, partitions: int, topics: Iterable[Topic] =
     }
     admin = await _admin(log)
     try:
-        described = await admin.describe_topics(list(wanted))
+        described = await _asked(lambda: admin.describe_topics(list(wanted)))
     finally:
         await admin.close()
     found = {one["topic"]: len(one["partitions"]) for one in described}
@@ -271,12 +285,53 @@ async def check_counts(log: KafkaLog, partitions: int, topics: Iterable[Topic] =
             )
 
 
+async def check_keeping(log: KafkaLog, partitions: int) -> None:
+    """See that the broker keeps what was written, whole and with its own times: a topic that is
+    compacted, or that forgets, loses what the ledger rests on. Raises TopicsError with every
+    setting that is otherwise.
+    """
+    wanted = {
+        log.prefix + spec.topic: {
+            setting: value
+            for setting, value in _settings(spec, 1, None).items()
+            if setting in _KEEPING
+        }
+        for spec in specs(partitions)
+    }
+    admin = await _admin(log)
+    try:
+        found = await _config_differences(admin, wanted, list(wanted))
+    finally:
+        await admin.close()
+    if found:
+        raise TopicsError(
+            "Topics do not keep what is written: "
+            + "; ".join(f"{d.topic} {d.setting} is {d.found}, not {d.wanted}" for d in found),
+            hint="Nothing is decided on them. Set them right with incremental alter commands; if "
+            "records are gone already, restore the log first.",
+        )
+
+
 async def _ends(log: KafkaLog, places: Sequence[Place]) -> dict[Place, int]:
     reader = await log.reader({})
     try:
         return await reader.end_offsets(places)
     finally:
         await reader.close()
+
+
+async def _ends_once_led(log: KafkaLog, places: Sequence[Place]) -> dict[Place, int]:
+    """The ends of partitions that may be new: each has its leader only after a while, on a busy
+    broker hundreds of them after longer than one question waits.
+    """
+    time = asyncio.get_running_loop().time
+    until = time() + LEADERS_SECONDS_MAX
+    while True:
+        try:
+            return await _ends(log, places)
+        except LogUnreachableError:
+            if time() >= until:
+                raise
 
 
 async def _genesis_records(log: KafkaLog, places: Sequence[Place]) -> dict[Place, Genesis]:
@@ -317,28 +372,6 @@ async def read_genesis(log: KafkaLog, topic: str, partition: int) -> Genesis:
     return _genesis_in(await log.read_one(topic, partition, 0))
 
 
-async def _admin(log: KafkaLog) -> AIOKafkaAdminClient:
-    admin = AIOKafkaAdminClient(**log.client_options)
-    try:
-async def _ends_once_led(log: KafkaLog, places: Sequence[Place]) -> dict[Place, int]:
-    """The ends of partitions that may be new: each has its leader only after a while, on a busy
-    broker hundreds of them after longer than one question waits.
-    """
-    time = asyncio.get_running_loop().time
-    until = time() + LEADERS_SECONDS_MAX
-    while True:
-        try:
-            return await _ends(log, places)
-        except LogUnreachableError:
-            if time() >= until:
-                raise
-
-
-        await admin.start()
-    except KafkaError as failure:
-        await admin.close()
-        raise await clients.not_started(failure, log.client_options) from failure
-    return admin
 async def cluster_id(log: KafkaLog) -> str:
     """The id that the broker's cluster was made with; another cluster has another. Raises
     LogUnreachableError, LogRefusedError.
@@ -353,6 +386,14 @@ async def cluster_id(log: KafkaLog) -> str:
     return str(described["cluster_id"])
 
 
+async def _admin(log: KafkaLog) -> AIOKafkaAdminClient:
+    admin = AIOKafkaAdminClient(**log.client_options)
+    try:
+        await admin.start()
+    except KafkaError as failure:
+        await admin.close()
+        raise await clients.not_started(failure, log.client_options) from failure
+    return admin
 
 
 async def _asked(ask: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 - aiokafka has no types

@@ -1,14 +1,17 @@
 """Topics on the real Kafka: made once, made again without harm, and refused where they differ."""
 
+import asyncio
 import secrets
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from ledger.log.admin import Difference, TopicsError, apply_topics, check_genesis, check_topics
 from ledger.log.follow import genesis_of
 from ledger.log.kafka import KafkaLog
 from ledger.log.topics import INBOXES, Topic
+from streams.processor import Processor
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -74,3 +77,43 @@ async def test_too_few_replicas_are_a_difference(log: KafkaLog) -> None:
     name = log.prefix + Topic.LEDGER
     assert Difference(name, "replicas", "2 or more", "1") in found
     assert Difference(name, "min.insync.replicas", "2", "1") in found
+
+
+async def alter(log: KafkaLog, topic: Topic, **settings: str) -> None:
+    """Change settings of a topic behind everybody's back."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=log.bootstrap)
+    await admin.start()
+    try:
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        resource = ConfigResource(ConfigResourceType.TOPIC, log.prefix + topic, named)
+        await admin.alter_configs([resource])
+    finally:
+        await admin.close()
+
+
+@pytest.mark.case("C161")
+@pytest.mark.parametrize(
+    ("topic", "setting", "value"),
+    [
+        (Topic.LEDGER, "cleanup.policy", "compact"),
+        (Topic.LEDGER, "cleanup.policy", "compact,delete"),
+        (Topic.INTENTS, "cleanup.policy", "compact"),
+        (Topic.CONFIG, "cleanup.policy", "compact"),
+        (Topic.LEDGER, "retention.ms", "604800000"),
+        (Topic.WEBHOOKS, "retention.bytes", "1000000"),
+        (Topic.ATTEMPTS, "message.timestamp.type", "CreateTime"),
+        (Topic.EVIDENCE, "unclean.leader.election.enable", "true"),
+    ],
+)
+async def test_c161_nothing_is_decided_on_a_topic_that_forgets(
+    log: KafkaLog, topic: Topic, setting: str, value: str
+) -> None:
+    """C161: a topic that is compacted, that expires, or that takes its writers' times keeps the
+    processor from starting, with the name of the topic and of the setting.
+    """
+    await alter(log, topic, **{setting.replace(".", "_"): value})
+    with pytest.raises(TopicsError) as refused:
+        await Processor(log, PARTITIONS).run(asyncio.Event())
+    assert f"{log.prefix}{topic} {setting} is {value}" in str(refused.value)
+    with pytest.raises(TopicsError):
+        await apply_topics(log, partitions=PARTITIONS, generation="again")
