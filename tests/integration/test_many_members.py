@@ -13,7 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from ledger.core.records import EpochOpened, Verdict, accept
+from gateway.settings import Settings
+from gateway.wiring.ordering import order
+from ledger.core.facts import AttemptStarted
+from ledger.core.holds import HOLD, RELEASE, Order, Scope
+from ledger.core.records import Decision, EpochOpened, LedgerRecord, Verdict, accept
 from ledger.log.envelope import read_ledger
 from ledger.log.topics import Topic
 from tests.crash.load import Agents, script, wishes
@@ -27,6 +31,8 @@ KINDS = ("processor", "executor", "inquirer", "reconciler", "projector")
 ACTIONS = 60
 SEED = 20_261_129
 QUIET_SECONDS = 20.0
+ADOPTED_MS_MAX = 60_000
+EVERYTHING = Order(scope=Scope(), by="ops")
 EPOCHS_A_MINUTE_MAX = 3
 
 
@@ -35,30 +41,53 @@ def member(kind: str, number: int) -> str:
     return kind if number == 1 else f"{kind}-{number}"
 
 
-async def epochs(running: Machine) -> Counter[int]:
-    """How many epochs each partition has had."""
+async def accepted(running: Machine) -> list[tuple[int, LedgerRecord]]:
+    """Every ledger record that counts, with its partition, in the order of each partition."""
     begins = {(Topic.LEDGER.value, part): 0 for part in range(running.partitions)}
-    found: Counter[int] = Counter()
+    found: list[tuple[int, LedgerRecord]] = []
+    epoch: Counter[int] = Counter()
     reader = await running.log.reader(begins)
     try:
-        ends = await reader.end_offsets(begins)
-        left = sum(ends.values())
-        current: Counter[int] = Counter()
+        left = sum((await reader.end_offsets(begins)).values())
         while left > 0:
             for record in await reader.read(timeout_ms=500):
                 left -= 1
                 read = read_ledger(record.value)
-                verdict = accept(current[record.partition], record.offset, read)
-                if isinstance(read, EpochOpened) and verdict is Verdict.ACCEPTED:
-                    current[record.partition] = read.epoch
-                    found[record.partition] += 1
+                if accept(epoch[record.partition], record.offset, read) is Verdict.ACCEPTED:
+                    epoch[record.partition] = getattr(read, "epoch", 0)
+                    found.append((record.partition, read))
     finally:
         await reader.close()
     return found
 
 
+async def epochs(running: Machine) -> Counter[int]:
+    """How many epochs each partition has had."""
+    return Counter(part for part, read in await accepted(running) if isinstance(read, EpochOpened))
+
+
+async def starts_while_held(running: Machine) -> tuple[int, list[str]]:
+    """In how many partitions everything was held for a time, and what was started meanwhile."""
+    held: set[int] = set()
+    partitions: set[int] = set()
+    started: list[str] = []
+    for part, read in await accepted(running):
+        if not isinstance(read, Decision):
+            continue
+        if part in held:
+            started += [fact.action for fact in read.facts if isinstance(fact, AttemptStarted)]
+        if read.adopted is not None and read.adopted.kind == HOLD:
+            held.add(part)
+            partitions.add(part)
+        elif read.adopted is not None and read.adopted.kind == RELEASE:
+            held.discard(part)
+    return len(partitions), started
+
+
 async def trouble(running: Machine, agents: Agents, members: int) -> None:
-    """While work goes on one joins and leaves, one of each kind is killed, and two freeze."""
+    """While work goes on one joins and leaves, one of each kind is killed, everything is held for a
+    while, and two freeze.
+    """
     await agents.reached(ACTIONS // 6)
     extra = [member(kind, members + 1) for kind in ("processor", "executor")]
     for kind, name in zip(("processor", "executor"), extra, strict=True):
@@ -70,7 +99,10 @@ async def trouble(running: Machine, agents: Agents, members: int) -> None:
     await agents.reached(3 * ACTIONS // 6)
     for kind in KINDS:
         await running.end(member(kind, members))
+    settings = Settings.from_environment(running.supervised["processor"].env)
+    assert not (await order(settings, HOLD, EVERYTHING, timeout_ms=ADOPTED_MS_MAX)).waiting
     await agents.reached(4 * ACTIONS // 6)
+    assert not (await order(settings, RELEASE, EVERYTHING, timeout_ms=ADOPTED_MS_MAX)).waiting
     async with asyncio.TaskGroup() as freezing:
         for kind in ("processor", "executor"):
             freezing.create_task(running.pause(member(kind, 1), FREEZE_SECONDS))
@@ -100,6 +132,7 @@ async def test_members_come_and_go_and_nothing_is_lost(
             group.create_task(trouble(running, agents, members))
         report = await settled(running, ACTIONS)
         assert report.is_right
+        assert await starts_while_held(running) == (partitions, [])
         before = await epochs(running)
         await running.hold(QUIET_SECONDS)
         opened = await epochs(running) - before
