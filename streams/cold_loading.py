@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from projections.cold import ColdStore, ColdStoreError
@@ -68,13 +69,15 @@ class ColdLoading:
                 if mono_ms() < self._quiet_until:
                     return
                 self._asked = missing
-                self._loading = asyncio.create_task(self._store.load(missing))
+                loading = crash_while("cold_asked", self._store.load(missing))
+                self._loading = asyncio.create_task(loading)
             await asyncio.wait({self._loading}, timeout=COLD_PATIENCE_MS / 1_000)
             if not self._loading.done():
                 return
-            loading, self._loading = self._loading, None
+            loaded, self._loading = self._loading, None
             try:
-                _take_in(owners, self._asked, loading.result())
+                _take_in(owners, self._asked, loaded.result())
+                crash_point("cold_taken_in")
                 self._backoff_ms = 0
             except ColdStoreError as away:
                 self._be_quiet(away)

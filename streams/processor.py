@@ -335,6 +335,7 @@ class Processor:
         held_max = self._streams_held_max // max(1, len(assigned))
         new = [partition for partition in assigned if partition not in self._owners]
         begins = await self._cold.checkpoints(new, generation=self._generation)
+        crash_point("checkpoint_read")
         owners: list[Owner] = []
         for partition in sorted(assigned):
             owner = self._owners.get(partition) or Owner(

@@ -40,6 +40,7 @@ POINTS: Final[tuple[Point, ...]] = (
     Point("webhook_acked", "gateway", "A webhook is in the log, and its sender has no answer."),
     # Becoming the owner of partitions, and ceasing to be.
     Point("partitions_assigned", "processor", "Partitions are given; nothing of them is read."),
+    Point("checkpoint_read", "processor", "Where the tables stand is known; nothing is folded."),
     Point("ledger_half_read", "processor", "A part of a ledger partition is folded."),
     Point("barrier_sent", "processor", "An epoch's barrier is on its way, not acknowledged."),
     Point("barrier_acked", "processor", "An epoch is open, and nothing is decided in it."),
@@ -47,6 +48,8 @@ POINTS: Final[tuple[Point, ...]] = (
     Point("partitions_revoked", "processor", "Partitions are given up, inside the callback."),
     # Deciding.
     Point("inputs_read", "processor", "Inputs are fetched and not decided."),
+    Point("cold_asked", "processor", "Streams that inputs need are asked for, not answered."),
+    Point("cold_taken_in", "processor", "Streams that inputs need are held; nothing is decided."),
     Point("config_read", "processor", "A new configuration is read and nobody has adopted it."),
     Point("decisions_made", "processor", "Decisions are made and nothing of them is sent."),
     Point("quarantine_acked", "processor", "What is set aside is kept, its decision not sent."),

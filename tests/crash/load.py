@@ -17,6 +17,7 @@ import orjson
 
 from actionledger import (
     Conflict,
+    Expired,
     Failed,
     Intent,
     Ledger,
@@ -264,6 +265,9 @@ def noted(result: Result) -> Json:
             told: Json = {"key": key, "status": "completed", "reference": reference}
         case Failed(key=key):
             told = {"key": key, "status": "failed"}
+        case Expired(key=key):
+            # Its step's deadline came before anybody could begin.
+            told = {"key": key, "status": "expired"}
         case Unknown(key=key):
             told = {"key": key, "status": "unknown"}
         case NeedsReview(key=key):

@@ -18,6 +18,7 @@ PASSES_MAX = 3
 PASSED_SELDOM = frozenset(
     {
         "partitions_assigned",
+        "checkpoint_read",
         "ledger_half_read",
         "barrier_sent",
         "barrier_acked",

@@ -115,6 +115,7 @@ def _settled(effect_id: str, *, number: int) -> Event:
 
 PROVOCATIONS: Mapping[str, Provocation] = {
     "partitions_assigned": restart,
+    "checkpoint_read": restart,
     "ledger_half_read": restart,
     "barrier_sent": restart,
     "barrier_acked": restart,
