@@ -5,6 +5,7 @@ Immutable and free of behaviour beyond checking. Read by `decide`, the doors, ex
 inquirer; made by `parse_catalogue`.
 """
 
+import unicodedata
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -161,7 +162,9 @@ class Operation(Wire):
 
     def allows(self, principal: str) -> bool:
         """Whether a principal may ask for this operation at all; policy comes after."""
-        return any(fnmatchcase(principal, pattern) for pattern in self.principals)
+        # A principal is in normal form, as every identifier; what an operator typed may not be.
+        patterns = (unicodedata.normalize("NFC", pattern) for pattern in self.principals)
+        return any(fnmatchcase(principal, pattern) for pattern in patterns)
 
     def check(self, request: Request) -> tuple[Problem, ...]:
         """Everything in which a request falls outside the declaration, at most DIFFERENCES_MAX;

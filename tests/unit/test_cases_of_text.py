@@ -205,6 +205,23 @@ def test_c185_a_length_is_that_of_what_is_sent() -> None:
 
 
 @pytest.mark.case("C185")
+@pytest.mark.parametrize("listed", [COMPOSED, DECOMPOSED])
+def test_c185_who_may_ask_is_known_in_every_spelling(listed: str) -> None:
+    """C185: an operator who typed a name in another form than the caller's credential has allowed
+    that name, and no other.
+    """
+    text = CATALOGUE_TEXT.replace('principals = ["agent:*"]', f'principals = ["agent:{listed}"]')
+    parsed = parse_catalogue(text)
+    assert isinstance(parsed, Catalogue), parsed
+    story = Story(Config(parsed, parsed.content_hash))
+    asked = request().model_dump() | {"principal": f"agent:{COMPOSED}"}
+    story.hears(propose(request=asked), offer=offer())
+    assert story.count("intent.recorded") == 1
+    key = f"{CHARGE}#other"
+    story.hears(i.Propose(key=key, request=request())).then_rejected(Rejection.NOT_ALLOWED)
+
+
+@pytest.mark.case("C185")
 @given(st.text(max_size=20))
 def test_c185_the_hash_is_that_of_the_normal_form(text: str) -> None:
     """C185: for any text that may stand in a request, every spelling has one hash."""
