@@ -275,8 +275,11 @@ def turn(action: Action, config: Config, now: int) -> Turn | None:
     """What an action that waits is to do instead, because a hold came or went, or None: lookups
     while its next attempt is held, that attempt again when nothing holds it any more.
     """
-    timer, operation = action.timer, config.operation(*_asked_for(action))
-    if action.status is not Status.UNKNOWN or timer is None or operation is None:
+    timer = action.timer
+    if action.status is not Status.UNKNOWN or timer is None:
+        return None
+    operation = config.operation(action.request.operation, action.request.version)
+    if operation is None:
         return None
     if action.performer == "caller":
         return None
@@ -301,10 +304,6 @@ def take_turn(draft: Draft, key: str, operation: Operation, turned: Turn) -> Non
             try_again(draft, key, operation, wait_ms)
         case _:
             assert_never(turned)
-
-
-def _asked_for(action: Action) -> tuple[str, int]:
-    return action.request.operation, action.request.version
 
 
 def ask(draft: Draft, key: str) -> None:
