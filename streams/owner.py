@@ -109,6 +109,7 @@ class Owner:
         self._ticking: set[str] = set()
         self._granted: set[str] = set()
         self._clock = (0, 0)
+        self._opened_at = 0
         if checkpoint is not None:
             self.memory.begin_at(checkpoint.next_offset)
             self.timetable.read_back()
@@ -148,8 +149,9 @@ class Owner:
         self.fold.epoch += 1
         self.fold.next_offset += 1
         # Log time of an epoch starts at its barrier's append time, so a slow owner cannot decide in
-        # the past.
-        self.fold.decided_at = max(self.fold.decided_at, appended.timestamp)
+        # the past. Nobody else knows that time: it is not folded, or an owner that is overtaken
+        # while a clock steps back would find that log time runs back.
+        self._opened_at = appended.timestamp
         self._clock = (max(appended.timestamp, self.running_at(mono_ms)), mono_ms)
 
     @property
@@ -189,7 +191,7 @@ class Owner:
         batch = Batch(
             first_at=self.fold.next_offset,
             taken_mono_ms=mono_ms,
-            decided_at=self.fold.decided_at,
+            decided_at=max(self.fold.decided_at, self._opened_at),
             adopted=self.fold.adopted,
             holds=self.fold.holds,
             config=self._config,

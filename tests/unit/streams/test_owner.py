@@ -97,6 +97,32 @@ def test_log_time_stays_between_what_the_broker_said_and_what_has_passed_since()
     assert run.owner.running_at(run.mono_ms) == T0 + 106 * SECONDS
 
 
+def test_an_overtaken_owner_folds_what_was_decided_in_an_earlier_time() -> None:
+    """A broker's clock steps back between two epochs: what the next owner decides in its time is
+    no broken rule for the one before, which knows its barrier's time and nobody else does.
+    """
+    history = LedgerBuilder().records()
+    before, after = (Owner(0, 1, GENERATION, nonce) for nonce in ("before", "after"))
+    for record in history:
+        before.feed(record)
+        after.feed(record)
+    barrier = before.barrier()
+    before.opened(Appended(len(history), T0 + 200), 0)
+    after.feed(Record("ledger", 0, len(history), T0 + 200, *barrier))
+    next_barrier = after.barrier()
+    after.opened(Appended(len(history) + 1, T0), 0)
+    sent = outgoing(charge(1), stream="acme/e1", subject=None, event_id="e", source="/tests")
+    batch = after.take([Record("intents", 0, after.position("intents"), T0, *sent)], 0)
+    before.feed(Record("ledger", 0, len(history) + 1, T0, *next_barrier))
+    (decided,) = (
+        before.feed(Record("ledger", 0, batch.first_at + place, T0, *written))
+        for place, written in enumerate(batch.records)
+    )
+    assert isinstance(decided, Decision)
+    assert decided.decided_at < T0 + 200
+    assert before.fold.epoch == after.fold.epoch
+
+
 def test_no_more_ticks_than_there_are_slots() -> None:
     """A thousand actions wait and three slots come: three are ticked, not all of them, and no other
     before those are decided.
