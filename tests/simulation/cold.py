@@ -19,6 +19,7 @@ from tests.simulation.readmodel import ReadModel
 if TYPE_CHECKING:
     from tests.simulation.processors import Processor, Seat
 
+SOON_MS, SLOW_MS = 60, 4_000
 PAGE_MAX = 1
 """Timers are read back one at a time, so that paging happens in small worlds."""
 
@@ -55,7 +56,9 @@ class Cold:
             processor.after(world.soon(600), partial(self._asked_in_vain, partition))
         else:
             answer = self.model.load(partition, missing)
-            processor.after(world.soon(60), partial(self._answered, partition, missing, answer))
+            slow = world.happens("database_slow")
+            delay_ms = world.soon(SLOW_MS if slow else SOON_MS)
+            processor.after(delay_ms, partial(self._answered, partition, missing, answer))
 
     def _asked_in_vain(self, partition: int) -> None:
         self._asking.discard(partition)
@@ -113,6 +116,8 @@ class Cold:
             owner.memory.projected(self.model.live.folds[owner.partition].next_offset)
         if not seat.is_busy:
             self.let_go(owner)
+        if seat.waiting.places():
+            self.processor.wake(seat)
 
     def _hold(self, owner: Owner, keys: set[str]) -> bool:
         assert self.model is not None

@@ -17,9 +17,11 @@ from tests.simulation.processes import Process
 from tests.simulation.provider import Entry, Provider
 from tests.simulation.world import World
 
-OFFER_RENEW_MS = 700
+OFFER_RENEW_MS = 1_400
 OFFER_VALID_MS = 2_100
 NETWORK_MS = 60
+HALF = 0.5
+"""How often an executor begins at a place that somebody knows, and not at the genesis."""
 LEDGER, OFFERS, ATTEMPTS = Topic.LEDGER.value, Topic.OFFERS.value, Topic.ATTEMPTS.value
 
 
@@ -42,8 +44,12 @@ class Executor(Process):
         self.hands = Hands(self.name, OPERATIONS, slots)
         self._reads = dict.fromkeys(slots, False)
         self._renews = True
+        begins_late = world.chance.random() < HALF
         for partition in slots:
-            for record in world.log.read(LEDGER, partition, 0):
+            if begins_late:
+                next_offset, epoch = world.known_end(partition)
+                self.hands.begin(partition, next_offset=next_offset, epoch=epoch)
+            for record in world.log.read(LEDGER, partition, self.hands.next_offset(partition)):
                 self.hands.feed(record)
             self.hands.caught_up(partition)
         self.listen(LEDGER, self._heard)

@@ -52,7 +52,7 @@ class Inquirer(Process):
     def _heard(self, partition: int) -> None:
         if partition not in self._reads:
             self._reads.add(partition)
-            self.after(self.world.soon(), lambda: self._read(partition))
+            self.after(self.world.soon(90), lambda: self._read(partition))
 
     def _read(self, partition: int) -> None:
         self._reads.discard(partition)

@@ -31,7 +31,7 @@ from tests.simulation.weather import Weather
 from tests.simulation.world import Only, World
 
 SLICE_MS = 500
-STATES_EVERY = 4
+STATES_EVERY = 8
 """In one history of so many every state is compared whole, and callers follow."""
 CODEC_ASKED_EVERY = 16
 """In one history of so many every reader reads every byte itself."""
@@ -67,6 +67,7 @@ class History:
         self.provider = Provider(world)
         self.callers = Callers(world)
         self.observer = Observer(world)
+        world.known_end = self.observer.known_end
         self.model = None if drawn.held_max is None else ReadModel(world)
         Supervisor(world, lambda number: Processor(world, number, self.model), drawn.processors)
         Supervisor(world, lambda number: Executor(world, number, self.provider), drawn.executors)

@@ -34,6 +34,12 @@ class Observer:
         """Every action that is known."""
         return [action for stream in self.streams.values() for action in stream.actions]
 
+    def known_end(self, partition: int) -> tuple[int, int]:
+        """Where a partition ends, and the epoch there."""
+        self.look()
+        fold = self.folds[partition]
+        return fold.next_offset, fold.epoch
+
     def position(self, topic: str, partition: int) -> int:
         """The offset behind the last input of an inbox that the ledger has answered, or 0."""
         self.look()

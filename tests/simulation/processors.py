@@ -25,6 +25,7 @@ PATIENCE_MS = 4_000
 CONFIG, OFFERS, INTERNAL = Topic.CONFIG.value, Topic.OFFERS.value, Topic.INTERNAL.value
 LEDGER, QUARANTINE = Topic.LEDGER.value, Topic.QUARANTINE.value
 HELD_BY = tuple(topic.value for topic in HELD_BACK_BY)
+READ = (*HELD_BY, INTERNAL)
 
 
 @dataclass(slots=True)
@@ -38,6 +39,7 @@ class Seat:
     is_open: bool = False
     is_busy: bool = False
     wakes: bool = False
+    ticks_held: int = 0
     timer_at: int | None = None
     losses: int = 0
 
@@ -54,7 +56,7 @@ class Processor(Process):
         self.seats: dict[int, Seat] = {}
         self._generation = 0
         self._deaf_until = 0
-        for topic in (*HELD_BY, INTERNAL):
+        for topic in READ:
             self.listen(topic, self._inbox_heard)
         self.listen(CONFIG, lambda _partition: self._config_heard())
         self.listen(OFFERS, self._offer_heard)
@@ -171,6 +173,7 @@ class Processor(Process):
         if not self._may_read(seat):
             return
         seat.held.begin(partition, seat.positions)
+        seat.ticks_held = 0
         seat.waiting.forget(partition)
         self.wake(seat)
 
@@ -197,6 +200,9 @@ class Processor(Process):
         if self.seats.get(seat.owner.partition) is not seat or seat.is_busy:
             return
         self._may_be_cut_off()
+        if not self._has_work(seat):
+            self._keep_time(seat)
+            return
         records = self._decidable(seat)
         if self.is_gone:
             return
@@ -290,12 +296,22 @@ class Processor(Process):
         to run.
         """
         log, partition = self.world.log, seat.owner.partition
-        for topic in (*HELD_BY, INTERNAL):
+        for topic in READ:
             if log.end_offset(topic, partition) < seat.positions[topic]:
                 self.world.reach("inbox made anew refused")
                 self.crash(f"{topic} was made anew")
                 return False
         return True
+
+    def _has_work(self, seat: Seat) -> bool:
+        """Whether a round would find anything; most that are asked for find nothing."""
+        log, partition, positions = self.world.log, seat.owner.partition, seat.positions
+        return (
+            any(log.end_offset(topic, partition) != positions[topic] for topic in READ)
+            or seat.ticks_held > 0
+            or bool(seat.waiting.places())
+            or log.end_offset(CONFIG, 0) > seat.owner.position(CONFIG)
+        )
 
     def _decidable(self, seat: Seat) -> list[Record]:
         """The inputs to decide now: configuration first, ticks last and only when they may; nothing
@@ -327,7 +343,7 @@ class Processor(Process):
         log, partition, positions = self.world.log, seat.owner.partition, seat.positions
         fresh = [
             topic
-            for topic in (*HELD_BY, INTERNAL)
+            for topic in READ
             if log.end_offset(topic, partition) != positions[topic] and topic not in waits
         ]
         if not fresh or not self._may_read(seat):
@@ -351,7 +367,8 @@ class Processor(Process):
             ends = {topic: log.end_offset(topic, partition) for topic in HELD_BY}
             seat.held.hold(partition, ticks, ends)
         released = seat.held.release().get(partition, [])
-        if len(released) < len(ticks):
+        seat.ticks_held += len(ticks) - len(released)
+        if seat.ticks_held:
             self.world.reach("tick held back")
             self.wake(seat)
         return released

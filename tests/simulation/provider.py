@@ -87,6 +87,11 @@ class Provider:
         self.book.append(entry)
         world.trace("provider", f"request {entry.action} attempt {entry.attempt}")
         name = (entry.account, entry.key)
+        if entry.money is not None and happens("webhook_of_other_money"):
+            world.reach("webhook of other money")
+            other = entry.money.model_copy(update={"minor": entry.money.minor + 1})
+            foreign = self._event(entry, "ef_foreign", exists=True)
+            self._deliver(replace(foreign, money=other), world.chance.randint(0, 3_000))
         if happens("drops_before"):
             world.reach("dropped before commit")
         elif name in self._failed:
@@ -189,24 +194,19 @@ class Provider:
         """Send the webhook of an outcome: early, late, twice, or never."""
         world = self.world
         event = self._event(entry, reference, exists=exists)
-        if entry.money is not None and world.happens("webhook_of_other_money"):
-            world.reach("webhook of other money")
-            other = entry.money.model_copy(update={"minor": entry.money.minor + 1})
-            foreign = self._event(entry, "ef_foreign", exists=True)
-            self._tell(replace(foreign, money=other), world.chance.randint(0, 400))
         if world.happens("webhook_of_other_account"):
             world.reach("webhook of another account")
             foreign = self._event(entry, "ef_foreign", exists=True)
-            self._tell(replace(foreign, account="other"), world.chance.randint(0, 400))
+            self._deliver(replace(foreign, account="other"), world.chance.randint(0, 400))
         if world.happens("webhook_lost"):
             world.reach("webhook lost")
             return
         early = world.happens("webhook_early")
         delay_ms = 0 if early else world.chance.randint(20, world.weather.webhook_late_ms)
-        self._tell(event, delay_ms)
+        self._deliver(event, delay_ms)
         if world.happens("webhook_twice"):
             world.reach("webhook twice")
-            self._tell(event, delay_ms + world.chance.randint(0, 500))
+            self._deliver(event, delay_ms + world.chance.randint(0, 500))
 
     def _event(self, entry: Entry, reference: str, *, exists: bool) -> Event:
         self._events += 1
@@ -214,7 +214,7 @@ class Provider:
             f"evt_{self._events}", entry.action, entry.account, exists, reference, entry.money
         )
 
-    def _tell(self, event: Event, delay_ms: int) -> None:
+    def _deliver(self, event: Event, delay_ms: int) -> None:
         """Deliver, and again until it is received."""
         received = False
 

@@ -36,14 +36,6 @@ def _accepts_any_place(epoch: int, offset: int, record: LedgerRecord) -> Verdict
             return Verdict.ACCEPTED if record.epoch == epoch else Verdict.VOID_EPOCH
 
 
-def _accepts_any_epoch(epoch: int, offset: int, record: LedgerRecord) -> Verdict:
-    match record:
-        case Genesis():
-            return Verdict.ACCEPTED if offset == 0 else Verdict.VOID_OFFSET
-        case EpochOpened() | Decision():
-            return Verdict.ACCEPTED if record.at == offset else Verdict.VOID_OFFSET
-
-
 def _accepts_an_epoch_twice(epoch: int, offset: int, record: LedgerRecord) -> Verdict:
     match record:
         case EpochOpened():
@@ -196,11 +188,6 @@ FOLLOWING: Final[dict[str, Saboteur]] = {
         "a record counts wherever it stands, a late batch of an old producer too",
         0,
         ((fold, "accept", _accepts_any_place),),
-    ),
-    "stale_epoch_accepted": Saboteur(
-        "a record counts whatever its epoch",
-        0,
-        ((fold, "accept", _accepts_any_epoch),),
     ),
     "equal_epoch_accepted": Saboteur(
         "an epoch may be opened a second time",

@@ -37,7 +37,9 @@ STRUCK: Final[dict[str, str]] = {
     "grant to a dead action, double release, lost wake-up": "there are no gates yet",
     # This design has no such part.
     "late batch of an old producer in the same epoch": "is no_place_check",
-    "no fence": "is no_fence; between owners it is the epoch, stale_epoch_accepted",
+    "stale epoch accepted": "one batch is on its way at a time, so an old owner's record never "
+    "stands at its own place once a new one has taken that very place; is no_place_check",
+    "equal epoch accepted twice": "is equal_epoch_accepted",
     "own record not read back": "is own_record_not_checked",
     "offset committed on exception": "positions come from the ledger; is inputs_not_read_again",
     "retention checked only at the log": "is lease_is_all_that_counts",

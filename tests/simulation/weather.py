@@ -8,7 +8,7 @@ world after the last fault was healed.
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from ledger.log.simulated import LogFaults
 from tests.simulation.catalogue import OPERATIONS, SETTLE_MS, SKEW_MS
@@ -47,7 +47,7 @@ FINDING_OUT: Final = (
     "webhook_of_other_account",
 )
 CALLERS: Final = ("repeats", "conflicts", "cancels", "stranger_reports")
-AWAY: Final = ("forgets", "offers_replayed", "database_away")
+AWAY: Final = ("forgets", "offers_replayed", "database_away", "database_slow")
 ONCE: Final = ("poison", "withdrawals", "clock_steps", "made_anew", "rebuilds")
 LOG: Final = ("lost", "unacknowledged", "late", "split")
 MOST: Final[Mapping[tuple[str, ...], tuple[float, float]]] = {
@@ -60,6 +60,54 @@ MOST: Final[Mapping[tuple[str, ...], tuple[float, float]]] = {
     LOG: (0.06, 0.35),
 }
 """The largest shares by kind of fault: on a common day, and when it storms."""
+THEMES: Final[tuple[tuple[Mapping[str, float], Mapping[str, Any]], ...]] = (
+    # Contradictions about money, while nobody answers.
+    (
+        {
+            "webhook_of_other_money": 0.7,
+            "webhook_lost": 0.3,
+            "search_silent": 0.4,
+            "drops_after": 0.4,
+            "drops_before": 0.4,
+            "refuses_for_now": 0.2,
+            "executor_pause": 0.15,
+        },
+        {"operations": ("charge", "payout"), "pause_ms": 4_000},
+    ),
+    # Holders that speak late.
+    (
+        {"executor_pause": 0.35, "webhook_lost": 1.0, "search_silent": 0.9, "connect_fails": 0.4},
+        {"pause_ms": 4_000, "chaos_ms": 9_000},
+    ),
+    # A provider that ignores its keys, and one that is still busy with them.
+    (
+        {"drops_after": 0.5, "fails_after": 0.3, "commits_late": 0.4, "search_inconclusive": 0.5},
+        {"operations": ("fee", "charge"), "chaos_ms": 9_000},
+    ),
+    # Callers that take back what providers do not want.
+    (
+        {
+            "cancels": 0.8,
+            "conflicts": 0.5,
+            "refuses_for_now": 0.6,
+            "connect_fails": 0.3,
+            "webhook_of_other_money": 0.5,
+        },
+        {"operations": ("charge", "payout", "fee")},
+    ),
+    # Nobody who takes it on.
+    (
+        {"executor_declines": 0.95, "executor_crash": 0.4},
+        {"executors": 6, "chaos_ms": 9_000, "actions": 1},
+    ),
+    # A database that answers late, while much goes on.
+    (
+        {"database_slow": 0.5, "refuses_for_now": 0.4, "connect_fails": 0.3, "cancels": 0.5},
+        {"held_max": 0, "projection_lag_ms": 10},
+    ),
+)
+"""What comes together seldom by itself, and has states of its own."""
+THEMED: Final = 0.3
 COMMON, STORMY = 0.2, 0.6
 """Which part of the faults of a kind there is, then and then."""
 
@@ -111,7 +159,11 @@ def draw(chance: random.Random) -> Weather:
         clock_changes=0.05,
         **{name: shares.pop(name, 0.0) for name in LOG},
     )
-    return Weather(
+    sizes: Mapping[str, Any] = {}
+    if chance.random() < THEMED:
+        theme, sizes = chance.choice(THEMES)
+        shares |= theme
+    weather = Weather(
         log=log,
         shares=shares,
         processors=chance.choice((1, 1, 1, 2)),
@@ -128,3 +180,4 @@ def draw(chance: random.Random) -> Weather:
         partitions=chance.choice((1, 1, 1, 1, 2)),
         chaos_ms=chance.choice((1_500, 1_500, 1_500, 1_500, 4_000, 9_000)),
     )
+    return replace(weather, **sizes)

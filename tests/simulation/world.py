@@ -65,6 +65,8 @@ class World:
         self.is_withdrawn = False
         self.is_stepped = False
         self.wants_capacity: Callable[[], bool] = lambda: True
+        self.known_end: Callable[[int], tuple[int, int]] = lambda _partition: (0, 0)
+        """Offset and epoch at a place in a ledger partition that somebody knows."""
         self.lines: list[str] | None = [] if tracing else None
         self._told_faults = 0
         self._group_listeners: list[Callable[[], None]] = []
