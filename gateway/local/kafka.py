@@ -186,12 +186,14 @@ class KafkaServer(Program):
             ProcessFailedError: it ended, or is not ready in `KAFKA_READY_MS_MAX`.
 
         """
-        await until(
-            lambda: not self.is_running or ports.is_open(self.port), limits.KAFKA_READY_MS_MAX
-        )
-        if not self.is_running or not ports.is_open(self.port):
+        await until(lambda: not self.is_running or self._listens(), limits.KAFKA_READY_MS_MAX)
+        if not self.is_running or not self._listens():
             what = "is not ready" if self.is_running else f"ended with code {self.exit_code}"
             raise self._failure(what)
+
+    def _listens(self) -> bool:
+        """Whether everybody can connect: it opens its listeners one after another."""
+        return all(ports.is_open(self._state.state.ports[name]) for name in (NAME, ADMIN))
 
     def _command(self, main: str, *arguments: str) -> Command:
         logging = "-Dlog4j2.configurationFile=log4j2.properties"
