@@ -19,9 +19,7 @@ from ledger.log.admin import check_genesis
 from ledger.log.crashpoints import crash_point, crash_when, crash_while
 from ledger.log.kafka import KafkaLog, Start
 from ledger.log.port import Appended, Outgoing, Record
-from ledger.log.reading import read_up_to
 from ledger.log.topics import INBOXES, Topic
-from ledger.log.trouble import TruncatedLogError
 from projections.cold import ColdStore
 from streams.clock import SKEW_MS_DEFAULT, check_not_ahead, check_skew, mono_ms, wall_ms
 from streams.cold_loading import ColdLoading
@@ -30,6 +28,7 @@ from streams.held_ticks import HELD_BACK_BY, HeldTicks
 from streams.limits import STREAMS_HELD_MAX
 from streams.member import GroupMember
 from streams.owner import Batch, LostContinuityError, Owner
+from streams.taking_over import catch_up, check_positions, open_epoch
 from streams.waiting import WaitingInputs
 
 logger = logging.getLogger("actionledger")
@@ -321,8 +320,8 @@ class Processor:
         await self._config.read_to_end(adopted_to)
         async with asyncio.TaskGroup() as tasks:
             for owner in owners:
-                tasks.create_task(self._open_epoch(owner))
-        await self._check_positions(owners)
+                tasks.create_task(open_epoch(self._appender, owner, skew_ms=self._skew_ms))
+        await check_positions(self._ends, owners)
         await self._resume(owners)
         for owner in owners:
             self._owners[owner.partition] = owner
@@ -349,57 +348,12 @@ class Processor:
             owners.append(owner)
         return owners
 
-    async def _open_epoch(self, owner: Owner) -> None:
-        sent_at = wall_ms()
-        appending = self._appender.append(Topic.LEDGER, owner.partition, [owner.barrier()])
-        (appended,) = await crash_while("barrier_sent", appending)
-        owner.opened(appended, mono_ms())
-        crash_point("barrier_acked")
-        check_skew(appended.timestamp, sent_at=sent_at, skew_ms=self._skew_ms)
-        logger.info("epoch_opened", extra={"partition": owner.partition, "epoch": owner.fold.epoch})
-
     async def _catch_up(self, owners: Collection[Owner]) -> None:
-        """Fold each ledger partition from where its owner stands to its end."""
-        begins = {(Topic.LEDGER.value, one.partition): one.fold.next_offset for one in owners}
-        ends = await self._ends.end_offsets(begins)
-        for place, end in ends.items():
-            if end < begins[place]:
-                raise TruncatedLogError(
-                    f"Ledger {place[1]} ends at {end}, before {begins[place]}.",
-                    hint="Records that were acknowledged are gone. Stop all writers.",
-                )
-        behind = {place: begin for place, begin in begins.items() if begin < ends[place]}
-        if not behind:
-            return
-        by_partition = {one.partition: one for one in owners}
-        reader = await self._log.reader(behind)
-        try:
-            async for records in read_up_to(reader, begins, ends):
-                await self._cold.bring_all(by_partition, records)
-                for record in records:
-                    by_partition[record.partition].feed(record)
-                crash_point("ledger_half_read")
-                if self.ready.is_set():
-                    self._beat()
-        finally:
-            await reader.close()
+        await catch_up(self._log, self._ends, self._cold, owners, self._beat_while_owning)
 
-    async def _check_positions(self, owners: Collection[Owner]) -> None:
-        """An inbox that ends before the position that the ledger answered was made anew: refuse to
-        run.
-        """
-        places = [(topic.value, owner.partition) for owner in owners for topic in INBOXES]
-        ends = await self._ends.end_offsets(places)
-        for owner in owners:
-            for topic in INBOXES:
-                end = ends[topic.value, owner.partition]
-                if end < owner.position(topic):
-                    raise TruncatedLogError(
-                        f"{topic} {owner.partition} ends at {end}; the ledger has answered inputs "
-                        f"up to {owner.position(topic)}.",
-                        hint="The topic was deleted or made anew. Restore it; never let it start "
-                        "over.",
-                    )
+    def _beat_while_owning(self) -> None:
+        if self.ready.is_set():
+            self._beat()
 
     async def _resume(self, owners: Collection[Owner]) -> None:
         """Read the inboxes on. `internal` forgets: a position before its beginning moves there,
