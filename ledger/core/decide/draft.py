@@ -1,5 +1,7 @@
-"""A decision in the making: every fact is folded as it is added, so the next rule sees the state it
-leads to.
+"""A decision in the making: every rule sees the state that the facts before it lead to.
+
+The last fact has no rule behind it and is not folded here: the owner folds what its bytes say, and
+refuses to write a decision that cannot be folded.
 """
 
 from dataclasses import dataclass
@@ -30,12 +32,21 @@ class Decided:
 class Draft:
     """The stream as it would be, the facts so far, and what the decision may look at."""
 
-    stream: Stream
+    _stream: Stream
     config: Config
     place: Place
     offer: Offer | None = None
     offer_spent: Offer | None = None
     facts: tuple[AnyFact, ...] = ()
+    _folded: int = 0
+
+    @property
+    def stream(self) -> Stream:
+        """The stream after the facts so far; an illegal one is a broken invariant."""
+        for fact in self.facts[self._folded :]:
+            self._stream = evolve(self._stream, fact, self.place)
+        self._folded = len(self.facts)
+        return self._stream
 
     @property
     def now(self) -> int:
@@ -59,10 +70,7 @@ class Draft:
         return 1 if action is None else action.version + 1
 
     def add(self, fact: AnyFact) -> None:
-        """Fold a fact into the draft; an illegal one is a broken invariant before anything is
-        written.
-        """
-        self.stream = evolve(self.stream, fact, self.place)
+        """The next fact of the decision."""
         self.facts = (*self.facts, fact)
 
     def decided(self) -> Decided:
