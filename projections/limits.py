@@ -13,9 +13,9 @@ SLICE_RECORDS_MAX = 20
 """Records read and folded in one go, before the batch that is being written may take its next step.
 So few that what is read is folded before the memory it took has gone cold: a tenth faster."""
 
-COMMIT_EVERY_MS = 40
-"""How long after the last commit records are gathered for the next, where they come one by one. A
-commit costs as much as forty records; nobody who reads the tables sees the wait."""
+COMMIT_EVERY_MS = 100
+"""How long after the last commit records are gathered for the next, where they come one by one: a
+commit costs what thirty records do. The first after a pause is written at once."""
 
 STREAMS_HELD_MAX = 16_000
 """Folded streams that a projector keeps in memory, some 4 KiB each; those that are settled leave it
@@ -58,6 +58,9 @@ CATCH_UP_ROUNDS_MAX = 5
 SWAP_LAG_RECORDS_MAX = 1_000
 """So close behind the live tables a rebuild stops their writer for the rest: some hundredths of a
 second of folding, and the time that it takes to open a reader."""
+
+SWAP_WRITER_MS_MAX = 10_000
+"""How long a swap waits for the batch that is being written. No reader waits behind it for that."""
 
 SWAP_LOCK_MS_MAX = 500
 """How long a swap waits for whoever reads a table. Others wait behind it meanwhile, and Postgres

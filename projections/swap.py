@@ -14,7 +14,7 @@ from typing import Final
 from ledger.log.crashpoints import crash_point
 from projections.checksum import offsets_of
 from projections.errors import RebuildBehindError, SwapBlockedError
-from projections.limits import SWAP_FROZEN_MS_MAX, SWAP_LOCK_MS_MAX
+from projections.limits import SWAP_FROZEN_MS_MAX, SWAP_LOCK_MS_MAX, SWAP_WRITER_MS_MAX
 from projections.statements import Connection, check_schema
 
 _KINDS: Final = {
@@ -87,10 +87,11 @@ async def swap(
         check_schema(name)
     async with connection.transaction():
         await connection.execute(
-            f"set local lock_timeout = {SWAP_LOCK_MS_MAX};"
+            f"set local lock_timeout = {SWAP_WRITER_MS_MAX};"
             # A process that freezes in here must not keep everybody else from the tables.
             f"set local idle_in_transaction_session_timeout = {SWAP_FROZEN_MS_MAX};"
-            f"lock table {live}.projection_offsets in share row exclusive mode"
+            f"lock table {live}.projection_offsets in share row exclusive mode;"
+            f"set local lock_timeout = {SWAP_LOCK_MS_MAX}"
         )
         ends = await offsets_of(connection, live)
         await catch_up(ends)

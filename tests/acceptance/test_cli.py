@@ -165,14 +165,24 @@ def test_log_and_database_say_the_same(here: Installation, proposed: dict[str, A
     assert rebuilt.result["live_sha256"] == rebuilt.result["rebuilt_sha256"]
 
 
-def test_an_edited_row_is_found(here: Installation, proposed: dict[str, Any]) -> None:
-    """Whoever edits the database is found out: replay and rebuild end with 3 and show where."""
+def test_an_edited_row_is_found_and_mended(here: Installation, proposed: dict[str, Any]) -> None:
+    """Whoever edits the database is found out: replay and rebuild end with 3 and show where, and a
+    swap puts right what was edited while every process goes on.
+    """
     url = here.json("up").result["database_url"]
     edit(url, "update actionledger.streams set state = convert_to('{}', 'UTF8')")
     found = here.json("replay")
     assert found.code == 3
     assert found.result["differences"]
     assert here.json("rebuild").code == 3
+    swapped = here.json("rebuild", "--swap")
+    assert swapped.code == 3
+    assert swapped.result["swapped_at"]
+    assert here.json("replay").result["differences"] == []
+    assert here.json("rebuild").result["is_equal"]
+    restored = here.json("restore")
+    assert restored.code == 0
+    assert restored.result["sha256"] == here.json("rebuild").result["live_sha256"]
 
 
 def test_operators_look_and_publish(here: Installation, tmp_path: Path) -> None:
