@@ -166,7 +166,7 @@ async def test_c153_an_open_transaction_hides_nothing_from_who_decides(
     """
     provider = CountingProvider()
     proposals = [charge(f"event#{number}") for number in range(40)]
-    partition, _ = record_of(proposals[0])
+    partition = partition_of("acme/event", PARTITIONS)
     late = Decision(
         at=0,
         epoch=0,
