@@ -41,7 +41,7 @@ LEDGER = Topic.LEDGER.value
 def topic_of(given: i.Input) -> str:
     """The inbox that an input arrives on."""
     match given:
-        case i.Propose() | i.Cancel():
+        case i.Propose() | i.Cancel() | i.CallerReport():
             return "intents"
         case i.Report() | i.Decline():
             return "attempts"

@@ -126,7 +126,7 @@ async def test_a_credential_is_read_from_the_file_that_the_description_names(
         performers([one])
     one = described_with(tmp_path, 'main = "main.key"')
     for client in (performers([one])["bank"], finders([one])["bank"]):
-        assert client._api_keys == {"main": "sk_live_9"}  # type: ignore[attr-defined]
+        assert client._api_keys == {"main": "sk_live_9"}  # type: ignore[union-attr]
         await client.close()
 
 
