@@ -10,7 +10,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
+from gateway.wiring.life import first_of
 from ledger.client.client import LedgerClient
+from ledger.core.errors import LedgerError
 from ledger.core.records import EpochOpened
 from ledger.log import clients
 from ledger.log.kafka import KafkaLog
@@ -144,3 +146,33 @@ def test_an_input_from_the_future_is_not_decided() -> None:
     check_not_ahead(T0 + 5_000, running_at=T0, skew_ms=5_000)
     with pytest.raises(ClockSkewError):
         check_not_ahead(T0 + 5_001, running_at=T0, skew_ms=5_000)
+
+
+async def test_of_two_members_under_one_name_the_older_ends_and_nothing_is_lost(
+    servers: Addresses,
+) -> None:
+    """A mistake of whoever names them: the newer one has the partitions, actions are carried out
+    once, and the older one ends with trouble as soon as it hears of it.
+    """
+    async with installed(servers.kafka_bootstrap) as one:
+        named = KafkaLog(one.log.bootstrap, prefix=one.log.prefix, group_member="twin")
+        older, newer = Processor(named, PARTITIONS), Processor(named, PARTITIONS)
+        stop = asyncio.Event()
+        first = asyncio.create_task(older.run(stop))
+        members = [first]
+        try:
+            await until(older.ready.is_set)
+            second = asyncio.create_task(newer.run(stop))
+            members.append(second)
+            await until(newer.ready.is_set)
+            await one.executor()
+            async with LedgerClient(one.log, PARTITIONS) as client:
+                for number in range(6):
+                    await client.propose(charge(f"twin-{number}"), timeout_ms=20_000)
+                    await settled(client, charge(f"twin-{number}").key, "completed")
+            await until(first.done, 30)
+            assert isinstance(first_of(first.exception() or RuntimeError()), LedgerError)
+            assert not second.done()
+        finally:
+            stop.set()
+            await asyncio.gather(*members, return_exceptions=True)
