@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
+from ledger.core.holds import parse_order
 from ledger.core.money import Money, format_money
 from ledger.core.strict import MalformedJson, parse
 from ledger.log.kafka import KafkaLog
@@ -122,8 +123,17 @@ def became(decision: Mapping[str, Any]) -> str:
     if quarantined := decision.get("quarantined"):
         return f"quarantined: {quarantined['reason']}"
     if adopted := decision.get("adopted"):
-        return f"adopted: {adopted['kind']} {adopted['content_hash'][:19]}…"
+        return f"adopted: {_published(adopted)}"
     return "nothing"
+
+
+def _published(config: Mapping[str, Any]) -> str:
+    """A catalogue by its hash; a hold or a release by what it says."""
+    order = parse_order(config["content"]) if config["kind"] != "catalogue" else None
+    if order is None:
+        return f"{config['kind']} {config['content_hash'][:19]}…"
+    said = " ".join((order.reason or "").split())
+    return _joined(config["kind"], str(order.scope), f"by {order.by}", said)
 
 
 def fact_line(fact: Mapping[str, Any]) -> str:
@@ -142,16 +152,21 @@ _TOLD: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "intent.propose": _propose,
     "action.cancel": lambda data: _joined(data["key"], data.get("reason")),
     "attempt.report": _report,
+    "caller.report": _report,
     "attempt.decline": lambda data: _joined(data["key"], data["code"]),
     "evidence.report": _evidence,
     "stream.tick": lambda data: str(data["stream"]),
-    "config.publish": lambda data: _joined(data["kind"], data["content_hash"][:19] + "…"),
+    "config.publish": _published,
     "executor.offered": lambda data: f"{data['slots']} slots, {', '.join(data['operations'])}",
     "genesis.recorded": lambda data: f"{data['partitions']} partitions, {data['generation']}",
     "epoch.opened": lambda data: f"epoch {data['epoch']}",
     "decision.recorded": _decision,
     "webhook.received": lambda data: _joined(data["provider"], data["account"], data["event_id"]),
     "attention.raised": lambda data: _joined(data["action"], data["kind"], data.get("code")),
+    "record.redriven": lambda data: (
+        f"{data['topic']} {data['partition']}:{data['offset']} is {data['redriven_to']} now, "
+        f"by {data['by']}"
+    ),
     "record.quarantined": lambda data: (
         f"{data['topic']} {data['partition']}:{data['offset']} {data['reason']}"
     ),
