@@ -1,0 +1,155 @@
+"""Public failure cases about records that nobody can read, in every topic that a process follows:
+each is set aside with its bytes, or passed over where nothing depends on it, and what stands behind
+it is done.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from ledger.client.client import LedgerClient
+from ledger.core.limits import RECORD_BYTES_MAX
+from ledger.log.topics import INBOXES, INPUT_BYTES_MAX, Topic, partition_of
+from tests.integration.counting import CountingProvider
+from tests.integration.installation import PARTITIONS, Installation, charge, installed, settled
+from tests.integration.reconciling import quarantine, receive, reconciling, rows_become, settlement
+from tests.servers import Addresses
+
+pytestmark = pytest.mark.servers
+
+PATIENCE_SECONDS = 60.0
+POISON: dict[str, tuple[bytes | None, bytes | None]] = {
+    "no JSON, no key": (None, b"{bad"),
+    "a tombstone": (b"acme/x", None),
+    "nothing at all": (None, None),
+    "empty": (b"", b""),
+    "not UTF-8": (b"\xff\xfe", b"\xff\xfe"),
+    "half a character": (b"acme/x", b'{"data":"\\ud83d"}'),
+    "a member twice, far inside": (b"acme/x", b'{"data":{"a":[{"b":1,"b":2}]}}'),
+    "an array of arrays": (b"acme/x", b"[" * 100_000),
+    "a number of a million digits": (b"acme/x", b'{"data":' + b"9" * 100_000 + b"}"),
+    "compressed by hand": (b"acme/x", b"\x1f\x8b\x08\x00" + bytes(60)),
+    "an event of another topic": (
+        b"acme/x",
+        b'{"specversion":"1.0","id":"1","source":"/x","datacontenttype":"application/json",%b}'
+        % b'"type":"actionledger.executor.offered.v1","data":{}',
+    ),
+    "too large": (b"acme/x", b'"' + b"x" * (RECORD_BYTES_MAX - 4_096) + b'"'),
+}
+
+
+async def put_poison(one: Installation, topic: Topic, partition: int) -> list[int]:
+    """Write all of it as any client can; the offsets."""
+    producer = AIOKafkaProducer(
+        bootstrap_servers=one.log.bootstrap,
+        max_request_size=4 * RECORD_BYTES_MAX,
+        max_batch_size=RECORD_BYTES_MAX,
+    )
+    await producer.start()
+    offsets = []
+    try:
+        for key, value in POISON.values():
+            # By itself the producer takes no record without both; other clients do.
+            batch = producer.create_batch()
+            batch.append(key=key, value=value, timestamp=None)
+            batch.close()
+            sent = await producer.send_batch(batch, one.log.prefix + topic, partition=partition)
+            offsets.append((await sent).offset)
+        return offsets
+    finally:
+        await producer.stop()
+
+
+@pytest.mark.case("C149")
+async def test_c149_poison_in_every_inbox_holds_nobody_up(servers: Addresses) -> None:
+    """C149: twelve kinds in each of the five inboxes. Each has one decision that names why, each
+    stands whole in quarantine, and the action behind them is carried out.
+    """
+    provider = CountingProvider()
+    proposal = charge("behind-it-all")
+    partition = partition_of("acme/behind-it-all", PARTITIONS)
+    async with installed(servers.kafka_bootstrap) as one:
+        places = {
+            (topic.value, offset)
+            for topic in INBOXES
+            for offset in await put_poison(one, topic, partition)
+        }
+        await one.processor()
+        await one.executor(provider)
+        async with LedgerClient(one.log, PARTITIONS) as client:
+            await client.propose(proposal, timeout_ms=30_000)
+            await settled(client, proposal.key, "completed")
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                aside = {
+                    (decision.cause.topic, decision.cause.offset)
+                    for decision in await one.decisions()
+                    if decision.quarantined is not None
+                }
+                if aside >= places:
+                    break
+        assert aside == places
+        kept = {(one.topic, one.offset): one for one in await quarantine(one)}
+        assert set(kept) == places
+    assert provider.calls == Counter([proposal.key])
+    assert INPUT_BYTES_MAX[Topic.INTENTS] < RECORD_BYTES_MAX
+
+
+@pytest.mark.case("C149")
+async def test_c149_poison_among_offers_and_configuration_changes_nothing(
+    servers: Addresses,
+) -> None:
+    """C149: what executors and operators write is read by the same rule: the catalogue that holds
+    goes on holding, and capacity that is offered behind it is spent.
+    """
+    provider = CountingProvider()
+    proposals = [charge(f"capacity-{number}") for number in range(9)]
+    async with installed(servers.kafka_bootstrap) as one:
+        await one.processor()
+        for partition in range(PARTITIONS):
+            await put_poison(one, Topic.OFFERS, partition)
+        await put_poison(one, Topic.CONFIG, 0)
+        await one.executor(provider)
+        for partition in range(PARTITIONS):
+            await put_poison(one, Topic.OFFERS, partition)
+        async with LedgerClient(one.log, PARTITIONS) as client:
+            for proposal in proposals:
+                await client.propose(proposal, timeout_ms=30_000)
+                await settled(client, proposal.key, "completed")
+            await one.crash(0)
+            await one.processor()
+            again = await client.propose(proposals[0], timeout_ms=30_000)
+            assert again.decision.unchanged is not None
+    assert provider.calls == Counter(proposal.key for proposal in proposals)
+
+
+@pytest.mark.case("C149")
+async def test_c149_poison_among_webhooks_and_notices_is_set_aside(
+    servers: Addresses, database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C149: the reconciler sets every kind aside with its bytes, from both of its topics, and the
+    webhook behind them finds its action.
+    """
+    caplog.set_level(logging.INFO)
+    hook = settlement("evt_behind", action_key="charge:v1:acme:renewal-1")
+    async with (
+        installed(servers.kafka_bootstrap) as one,
+        reconciling(one, database_url) as beside,
+    ):
+        for partition in range(PARTITIONS):
+            await put_poison(one, Topic.WEBHOOKS, partition)
+            await put_poison(one, Topic.ATTENTION, partition)
+        await receive(one, hook)
+        await rows_become(beside.pool, 1)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                aside = Counter(one.topic for one in await quarantine(one))
+                if aside == {
+                    Topic.WEBHOOKS.value: PARTITIONS * len(POISON),
+                    Topic.ATTENTION.value: PARTITIONS * len(POISON),
+                }:
+                    break
+    assert "webhook_matched" in caplog.messages
