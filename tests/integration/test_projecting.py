@@ -10,7 +10,7 @@ from ledger.log.topics import Topic
 from projections.changes import listening
 from projections.projector import Projector
 from projections.queries import Queries
-from projections.rebuild import rebuild
+from projections.rebuild import Afterwards, rebuild
 from projections.statements import LIVE_SCHEMA, statements
 from projections.views import ALL
 from tests.integration.installation import (
@@ -79,6 +79,41 @@ async def test_what_processes_wrote_is_projected_replayed_and_rebuilt(
         rebuilt = await rebuild(one.log, pool)
         assert rebuilt.is_equal
         assert rebuilt.live.offsets == stand
+
+
+async def test_a_swap_under_traffic_loses_nothing(servers: Addresses, database_url: str) -> None:
+    """While agents propose and executors act, the read models are replaced twice: every action is
+    there, settled, and the tables are what the log says.
+    """
+    keys = [f"event-{number}" for number in range(40)]
+    async with (
+        installed(servers.kafka_bootstrap) as one,
+        projected(database_url) as pool,
+        running(one.log, pool, range(PARTITIONS)) as projector,
+        LedgerClient(one.log, PARTITIONS) as client,
+    ):
+        await one.processor()
+        await one.executor()
+
+        async def propose() -> None:
+            for key in keys:
+                await client.propose(charge(key), timeout_ms=30_000)
+
+        traffic = asyncio.create_task(propose())
+        for _ in range(2):
+            done = await rebuild(one.log, pool, afterwards=Afterwards.SWAP)
+            assert done.swapped_at is not None
+            assert done.is_equal
+        await traffic
+        for key in keys:
+            await settled(client, charge(key).key, "completed")
+        while one.tasks:
+            await one.stop()
+        await projected_to(pool, await ends(one))
+        statuses = await pool.fetch("select distinct status from actionledger_api_v1.actions")
+        assert [row["status"] for row in statuses] == ["completed"]
+        assert (await rebuild(one.log, pool)).is_equal
+        assert projector.counts.overtaken == 0
 
 
 async def test_doors_hear_of_a_settled_action(servers: Addresses, database_url: str) -> None:
