@@ -42,9 +42,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor(as_json: Json = False) -> None:
-    """Look at settings, servers, topics, tables, clocks and processes; say what to do. Read only.
+    """Look at everything that the ledger needs; say what to do where it is wrong. Read only.
 
-    Ends with 1 where something is wrong.
+    Settings, servers, topics, permissions, tables, clocks and processes, one line each. Ends with 1 where something is wrong.
 
     Example: actionledger doctor
     """
@@ -171,6 +171,24 @@ async def _topics(settings: "Settings") -> str:
     return "all as they must be"
 
 
+async def _permissions(settings: "Settings") -> str:
+    from gateway.cli.acl import reader_of
+
+    if not settings.kafka.protocol.has_login:
+        return "nobody logs in at this broker, so nobody is kept from anything"
+    declared = settings.kafka.declared(settings.topic_prefix)
+    found = await reader_of(settings).compare(declared)
+    if not found.is_equal:
+        wrong = [f"missing: {one}" for one in found.missing]
+        wrong += [f"missing: the login {name}" for name in found.users_missing]
+        wrong += [f"surplus: {one}" for one in found.surplus]
+        raise FoundError(
+            f"{len(wrong)} permissions differ, such as {wrong[0]}.",
+            hint="See `actionledger acl check`; `acl apply` sets them right.",
+        )
+    return f"{len(declared.entries)} permissions of {len(declared.names)} principals, as declared"
+
+
 async def _database(settings: "Settings") -> str:
     from gateway.wiring.installation import begin_at, open_log, open_pool
     from ledger.log.follow import genesis_of
@@ -220,6 +238,30 @@ async def _lag(settings: "Settings") -> str:
         await reader.close()
     behind = sum(lag(offsets, {part: end for (_, part), end in ends.items()}).values())
     return f"the tables are {behind:,} records behind the ledger"
+
+
+async def _providers(settings: "Settings") -> str:
+    """Read every description and credential that the settings name, and hold the catalogue against
+    what they promise. Asks no provider anything.
+    """
+    from gateway.wiring.installation import open_log, providers
+    from ledger.log.follow import published_catalogue
+    from reconciler.providers.promises import beyond
+    from reconciler.providers.registry import capabilities, finders
+
+    catalogue = await published_catalogue(open_log(settings, "doctor"))
+    known = providers(settings, catalogue)
+    for client in finders(known).values():
+        await client.close()
+    can = capabilities(known)
+    for operation in () if catalogue is None else catalogue.operations:
+        kept = can.get(operation.provider)
+        for path, said in () if kept is None else beyond(operation, kept):
+            raise FoundError(
+                f"{operation.name} v{operation.version}: {'.'.join(map(str, path))} {said}.",
+                hint="Correct the catalogue; `actionledger provider check` names every line.",
+            )
+    return f"{', '.join(can) or 'none'} named by these settings, and nothing relied on beyond them"
 
 
 async def _clock(settings: "Settings") -> str:
@@ -272,9 +314,11 @@ _MACHINE: tuple[tuple[str, Check], ...] = (
 _INSTALLATION: tuple[tuple[str, Check], ...] = (
     ("Kafka", _kafka),
     ("topics", _topics),
+    ("permissions", _permissions),
     ("database", _database),
     ("rights", _rights),
     ("projector", _lag),
+    ("providers", _providers),
     ("clocks", _clock),
     ("HTTP door", _door),
 )

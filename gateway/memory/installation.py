@@ -19,6 +19,7 @@ from pydantic import JsonValue
 
 from gateway.http.app import create_app
 from gateway.http.doors import doors_in
+from gateway.http.limits import TIMELINE_ENTRIES_MAX
 from gateway.keys import Caller, Role
 from gateway.memory.clock import HandClock
 from gateway.memory.doors import MemoryAppender, MemoryKeys, MemoryLedger, MemoryQueries
@@ -44,7 +45,6 @@ from reconciler.providers.simulated.faults import Personality, Script
 from reconciler.providers.simulated.mapping import SimulatedMapping
 
 BEGIN_AT: Final = 1_800_000_000_000
-SETTLE_MS_MAX: Final = 7 * 24 * 3_600_000
 ADDRESS: Final = "http://ledger.memory"
 _PROVIDER: Final = "simulated"
 
@@ -178,7 +178,7 @@ class Installation:
     async def timeline(self, key: str) -> list[dict[str, Any]]:
         """Every fact of an action, in order."""
         tenant = key.split(":")[2]
-        events = await self._queries.timeline(tenant, key, limit=SETTLE_MS_MAX)
+        events = await self._queries.timeline(tenant, key, limit=TIMELINE_ENTRIES_MAX)
         return [{"type": one.type, "at": one.decided_at, **one.data} for one in events]
 
     async def call_provider(

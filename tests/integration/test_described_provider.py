@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from actionledger import Intent, Ledger, Money, Result, Succeeded
+from gateway.cli.doctor import FoundError, _providers
 from gateway.keys import Role, create_key
 from gateway.local.ports import free_ports
 from gateway.settings import Settings
@@ -24,6 +25,7 @@ from gateway.wiring.life import Life
 from gateway.wiring.names import Process
 from gateway.wiring.publishing import default_catalogue, publish_catalogue
 from reconciler.providers import http
+from reconciler.providers.registry import UnusableProvider
 from tests.integration.door import POLL_SECONDS, SECRET, database
 from tests.servers import Addresses
 
@@ -53,6 +55,7 @@ class Place:
 
     ledger: Ledger
     provider: httpx.AsyncClient
+    settings: Settings
 
     async def charge(self, event: str) -> Result:
         """Charge, and wait for as long as it takes to know."""
@@ -141,7 +144,7 @@ async def place(
             ledger = await running.enter_async_context(Ledger(own.url, key))
             url = f"http://127.0.0.1:{theirs.http_port}"
             provider = await running.enter_async_context(httpx.AsyncClient(base_url=url))
-            yield Place(ledger, provider)
+            yield Place(ledger, provider, own)
 
 
 @contextlib.asynccontextmanager
@@ -186,3 +189,20 @@ async def test_a_lost_answer_is_told_by_webhook(place: Place) -> None:
     assert isinstance(result, Succeeded)
     assert result.proof == "webhook"
     assert await place.effects("told") == 1
+
+
+async def test_the_doctor_holds_the_catalogue_against_the_description(
+    place: Place, tmp_path: Path
+) -> None:
+    """What is relied on beyond its promises, or cannot be read, is told; else only its name."""
+    assert (await _providers(place.settings)).startswith("bank named")
+    described(tmp_path, "http://127.0.0.1:1")
+    file = tmp_path / "bank.toml"
+    slower = file.read_text(encoding="utf-8").replace("search_lag_ms = 0", "search_lag_ms = 60_000")
+    file.write_text(slower, encoding="utf-8")
+    there = replace(place.settings, provider_files={"bank": file})
+    with pytest.raises(FoundError, match="search_lag_ms is shorter"):
+        await _providers(there)
+    (tmp_path / "main.key").unlink()
+    with pytest.raises(UnusableProvider, match="no credential for the account main"):
+        await _providers(there)

@@ -34,7 +34,6 @@ PRODUCT: Final = "gateway.memory"
 
 TENANT: Final = "acme"
 PRINCIPAL: Final = "agent:test"
-SETTLE_STEP_MS: Final = 60_000
 
 
 class NotInstalled(LedgerTrouble):
