@@ -123,6 +123,11 @@ def read_credentials(path: Path) -> Mapping[Principal, Login]:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         raise MalformedError("is not TOML", _SHAPE) from None
+    return parse_credentials(tables)
+
+
+def parse_credentials(tables: Mapping[str, object]) -> Mapping[Principal, Login]:
+    """The logins of a file that was parsed. Raises MalformedError."""
     found: dict[Principal, Login] = {}
     for name, table in tables.items():
         if name not in set(Principal):
@@ -160,8 +165,44 @@ def read_password(path: Path) -> str:
 
 def new_credentials(prefix: str) -> str:
     """The text of a credentials file with a new random password for every principal."""
+    return written({who: _new_login(name) for who, name in usual_names(prefix).items()})
+
+
+def _new_login(name: str) -> Login:
+    return Login(name, secrets.token_urlsafe(PASSWORD_BYTES))
+
+
+def written(logins: Mapping[Principal, Login]) -> str:
+    """Logins as the text of a credentials file."""
     tables = []
-    for principal, name in usual_names(prefix).items():
-        password = secrets.token_urlsafe(PASSWORD_BYTES)
-        tables.append(f'[{principal}]\nusername = "{name}"\npassword = "{password}"\n')
+    for principal, login in logins.items():
+        proof = "" if login.password is None else f'password = "{login.password}"\n'
+        tables.append(f'[{principal}]\nusername = "{login.username}"\n{proof}')
     return "\n".join(tables)
+
+
+PRINCIPALS_OF: Final[Mapping[str, tuple[Principal, ...]]] = MappingProxyType(
+    {
+        "permissions": tuple(Principal),
+        "setup": (Principal.OPERATOR,),
+        "processor": (Principal.PROCESSOR,),
+        "executor": (Principal.EXECUTOR,),
+        "inquirer": (Principal.INQUIRER,),
+        "reconciler": (Principal.RECONCILER,),
+        "projector": (Principal.PROJECTOR,),
+        "gateway": (
+            Principal.GATEWAY_INTENTS,
+            Principal.GATEWAY_APPROVALS,
+            Principal.GATEWAY_WEBHOOKS,
+        ),
+    }
+)
+"""Whose logins each process needs. The permissions step hands all of them to the broker."""
+
+
+def files_of(logins: Mapping[Principal, Login]) -> dict[str, str]:
+    """By process the text of the file that it is given, with nothing that is another's."""
+    return {
+        process: written({who: logins[who] for who in principals if who in logins})
+        for process, principals in PRINCIPALS_OF.items()
+    }

@@ -3,12 +3,14 @@
 import json
 import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 import yaml
 
+from gateway.credentials import PRINCIPALS_OF, read_credentials
 from gateway.settings import Settings
 from reconciler.webhooks import is_usable_secret
 from tests.tree import ROOT
@@ -17,7 +19,9 @@ SCHEMA = "tests/vendor/compose-spec/compose-spec.json"
 SERVERS = {"kafka": "apache/kafka:4.4.0", "postgres": "postgres:18"}
 # Processes of the ledger itself; each may be killed at any point and comes back.
 PROCESSES = ("processor", "executor", "inquirer", "reconciler", "projector", "gateway")
-OURS = ("setup", *PROCESSES, "simulated-provider")
+STEPS = ("permissions", "setup")
+OURS = (*STEPS, *PROCESSES, "simulated-provider")
+LISTENERS = ("INSIDE", "OUTSIDE", "ADMIN", "CONTROLLER")
 
 
 @cache
@@ -82,11 +86,20 @@ def test_processes_start_after_servers_and_set_up(name: str) -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["setup", *PROCESSES])
+def test_the_steps_come_one_after_the_other() -> None:
+    """Nobody makes a topic before the broker knows who may."""
+    services = compose()["services"]
+    assert services["permissions"]["depends_on"] == {"kafka": {"condition": "service_healthy"}}
+    waits = services["setup"]["depends_on"]["permissions"]
+    assert waits == {"condition": "service_completed_successfully"}
+
+
+@pytest.mark.parametrize("name", [*STEPS, *PROCESSES])
 def test_processes_know_their_servers(name: str) -> None:
     """Kafka and Postgres are given by environment, and every name carries our prefix."""
     environment = compose()["services"][name]["environment"]
-    assert environment["ACTIONLEDGER_KAFKA"] == "kafka:9092"
+    port = 9_095 if name == "permissions" else 9_092
+    assert environment["ACTIONLEDGER_KAFKA"] == f"kafka:{port}"
     assert "@postgres:5432/actionledger" in environment["ACTIONLEDGER_DATABASE"]
     assert all(key.startswith("ACTIONLEDGER_") for key in environment)
 
@@ -104,13 +117,63 @@ def test_processes_take_their_environment_as_it_is(name: str) -> None:
     mounted = document["services"][name]["configs"][0]["target"]
     assert environment["ACTIONLEDGER_WEBHOOK_SECRETS_FILE"] == mounted
     environment["ACTIONLEDGER_WEBHOOK_SECRETS_FILE"] = str(secrets)
+    if name in PRINCIPALS_OF:
+        logins = "ACTIONLEDGER_KAFKA_CREDENTIALS_FILE"
+        assert environment[logins] == mounted_logins(document["services"][name])
+        environment[logins] = str(logins_file(name))
+    if name == "permissions":
+        password = ROOT / _defaults(document["secrets"]["kafka_admin"]["file"])
+        environment["ACTIONLEDGER_KAFKA_PASSWORD_FILE"] = str(password)
     settings = Settings.from_environment(environment)
+    if name == "permissions":
+        broker = document["services"]["kafka"]["environment"]
+        said = _defaults(broker["KAFKA_LISTENER_NAME_ADMIN_PLAIN_SASL_JAAS_CONFIG"])
+        assert f'user_admin="{settings.kafka.administrator().password}"' in said
     assert is_usable_secret(settings.webhook_secrets["simulated", "main"][0])
 
 
 def _defaults(text: str) -> str:
     """The text as Compose fills it in where no variable is set."""
     return re.sub(r"\$\{[A-Z_]+:-([^}]*)\}", r"\1", text)
+
+
+def mounted_logins(service: dict[str, Any]) -> str:
+    """Where a service finds the one file of logins that it is given."""
+    return str(service["secrets"][0]["target"])
+
+
+def logins_file(name: str) -> Path:
+    """The file that Compose mounts for a service where no variable is set."""
+    document = compose()
+    secret = document["services"][name]["secrets"][0]
+    return ROOT / _defaults(document["secrets"][secret["source"]]["file"])
+
+
+@pytest.mark.parametrize("name", PRINCIPALS_OF)
+def test_a_service_is_given_its_own_logins_and_no_others(name: str) -> None:
+    """Whoever takes over one container has the rights of that one; all agree on the passwords."""
+    given = read_credentials(logins_file(name))
+    others = compose()["services"][name]["secrets"][1:]
+    assert [one["source"] for one in others] == ["kafka_admin"] * (name == "permissions")
+    assert set(given) == set(PRINCIPALS_OF[name])
+    everybody = read_credentials(logins_file("permissions"))
+    assert given == {who: everybody[who] for who in given}
+
+
+def test_the_broker_lets_nobody_in_without_a_login() -> None:
+    """Every listener asks who it is, only one of them knows the components, and what is not
+    allowed is refused.
+    """
+    broker = compose()["services"]["kafka"]["environment"]
+    protocols = broker["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"].split(",")
+    assert sorted(protocols) == sorted(f"{name}:SASL_PLAINTEXT" for name in LISTENERS)
+    assert broker["KAFKA_AUTHORIZER_CLASS_NAME"].endswith("StandardAuthorizer")
+    assert broker["KAFKA_ALLOW_EVERYONE_IF_NO_ACL_FOUND"] == "false"
+    assert broker["KAFKA_SUPER_USERS"] == "User:admin"
+    for name in ("INSIDE", "OUTSIDE"):
+        assert broker[f"KAFKA_LISTENER_NAME_{name}_SASL_ENABLED_MECHANISMS"] == "SCRAM-SHA-512"
+    for name in ("ADMIN", "CONTROLLER"):
+        assert broker[f"KAFKA_LISTENER_NAME_{name}_SASL_ENABLED_MECHANISMS"] == "PLAIN"
 
 
 def test_the_simulated_world_stands_outside() -> None:

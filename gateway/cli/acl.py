@@ -1,6 +1,7 @@
 """`acl`: who may do what on the broker, shown, compared and applied."""
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -93,7 +94,7 @@ def check(logins: Logins = True, as_json: Json = False) -> None:
 
     out = Output("acl check", as_json=as_json)
     known = settings()
-    found = asyncio.run(_reader(known).compare(_declared(known, logins=logins)))
+    found = asyncio.run(reader_of(known).compare(_declared(known, logins=logins)))
     code = Exit.OK if found.is_equal else Exit.DIFFERENCES
     out.answer(_result(found), lambda console: _show(console, found, "missing", "surplus"), code)
 
@@ -123,6 +124,41 @@ def apply(logins: Logins = True, as_json: Json = False) -> None:
     out.answer(_result(before), lambda console: _show(console, before, "added", "removed"))
 
 
+@group.command("logins")
+def logins(
+    folder: Annotated[Path, typer.Argument(help="Where to write them; made if it is not there.")],
+    as_json: Json = False,
+) -> None:
+    """Draw a new password for every component, as a file for each process.
+
+    Each file holds its process's own logins and no other's; permissions.toml has all, for `acl
+    apply`. Readable by you alone. A folder that has them already is left as it is.
+
+    Example: actionledger acl logins /etc/actionledger/kafka
+    """
+    import tomllib
+
+    from gateway.cli.output import UsageError
+    from gateway.cli.place import own_settings
+    from gateway.credentials import files_of, new_credentials, parse_credentials
+    from gateway.local.state import make_folder, write_private
+
+    out = Output("acl logins", as_json=as_json)
+    if any(folder.glob("*.toml")):
+        raise UsageError(
+            f"{folder} has logins already.",
+            hint="Name another folder: to rotate, give the new ones to `acl apply` and to the "
+            "processes.",
+        )
+    made = parse_credentials(tomllib.loads(new_credentials(own_settings().topic_prefix)))
+    make_folder(folder)
+    files = {process: folder / f"{process}.toml" for process in files_of(made)}
+    for process, text in files_of(made).items():
+        write_private(files[process], text)
+    result = {"folder": str(folder), "files": {who: str(path) for who, path in files.items()}}
+    out.answer(result, lambda console: console.print(f"{len(files)} files are in {folder}."))
+
+
 def _declared(settings: "Settings", *, logins: bool) -> "Declared":
     from dataclasses import replace
 
@@ -130,7 +166,7 @@ def _declared(settings: "Settings", *, logins: bool) -> "Declared":
     return declared if logins else replace(declared, passwords={})
 
 
-def _reader(settings: "Settings") -> "Permissions":
+def reader_of(settings: "Settings") -> "Permissions":
     """Whoever this process is, or the auditor: seeing is enough."""
     from ledger.log.permissions import Permissions
     from ledger.log.principals import Principal

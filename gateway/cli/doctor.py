@@ -44,7 +44,8 @@ def add_to(app: typer.Typer) -> None:
 def doctor(as_json: Json = False) -> None:
     """Look at everything that the ledger needs; say what to do where it is wrong. Read only.
 
-    Settings, servers, topics, permissions, tables, clocks and processes, one line each. Ends with 1 where something is wrong.
+    Settings, servers, topics, permissions, tables, clocks and processes, one line each. Ends with
+    1 where something is wrong.
 
     Example: actionledger doctor
     """

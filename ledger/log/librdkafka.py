@@ -114,7 +114,7 @@ def scram_of(mechanism: Mechanism) -> ScramMechanism:
     return ScramMechanism.SCRAM_SHA_512
 
 
-def password_of(name: str, password: str, mechanism: Mechanism) -> Any:  # noqa: ANN401 - the client's
+def password_of(name: str, password: str, mechanism: Mechanism) -> Any:  # noqa: ANN401 - takes the place of a wider type
     """The change that gives a name its password, whether it has one or not."""
     how = ScramCredentialInfo(scram_of(mechanism), SCRAM_ITERATIONS)
     return UserScramCredentialUpsertion(name, how, password.encode())

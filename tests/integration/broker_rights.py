@@ -77,7 +77,7 @@ async def write(connection: AIOKafkaConnection, topics: list[str]) -> Codes:
 async def create(connection: AIOKafkaConnection, topics: list[str]) -> Codes:
     """Ask whether each might be made; they are there already."""
     wanted: list[Any] = [(topic, 1, 1, [], []) for topic in topics]
-    answer = await connection.send(CreateTopicsRequest(wanted, TIMEOUT_MS, True))  # noqa: FBT003
+    answer = await connection.send(CreateTopicsRequest(wanted, TIMEOUT_MS, validate_only=True))
     return [(topic, code) for topic, code, *_ in answer.topic_errors]
 
 
@@ -90,7 +90,8 @@ async def delete(connection: AIOKafkaConnection, topics: list[str]) -> Codes:
 async def add_partitions(connection: AIOKafkaConnection, topics: list[str]) -> Codes:
     """Ask whether each might have more partitions."""
     wanted: list[Any] = [(topic, (9, None)) for topic in topics]
-    answer = await connection.send(CreatePartitionsRequest(wanted, TIMEOUT_MS, True))  # noqa: FBT003
+    asked = CreatePartitionsRequest(wanted, TIMEOUT_MS, validate_only=True)
+    answer = await connection.send(asked)
     return [(topic, code) for topic, code, _ in answer.topic_errors]
 
 
@@ -111,7 +112,7 @@ async def describe_settings(connection: AIOKafkaConnection, topics: list[str]) -
 async def alter_settings(connection: AIOKafkaConnection, topics: list[str]) -> Codes:
     """Ask whether a setting of each might be changed."""
     wanted: list[Any] = [(_TOPIC_RESOURCE, topic, [("retention.ms", "1")]) for topic in topics]
-    answer = await connection.send(AlterConfigsRequest(wanted, True))  # noqa: FBT003
+    answer = await connection.send(AlterConfigsRequest(wanted, validate_only=True))
     return [(name, code) for code, _, _, name in answer.resources]
 
 

@@ -56,6 +56,7 @@ def test_every_command_is_known() -> None:
         *("secrets list", "secrets rotate", "secrets revoke"),
         *("hold", "release", "holds", "provider check", "provider show"),
         *("quarantine list", "quarantine show", "quarantine redrive"),
+        *("acl print", "acl check", "acl apply", "acl logins"),
     }
 
 
