@@ -155,6 +155,22 @@ def _policy(name: str, guarded: Guarded, role: Role) -> str:
     return f"{policy} to {role.value} using ({condition}) with check ({condition})"
 
 
+async def stands_above_policies(connection: Connection, schema: str) -> bool:
+    """Whether this login sees every tenant's rows whatever the policies say.
+
+    A superuser, one with BYPASSRLS, or the owner, whose own policy lets it. Tables that are not
+    there have no owner.
+    """
+    found = await connection.fetchval(
+        "select rolsuper or rolbypassrls or exists ("
+        "  select from pg_tables"
+        "  where schemaname = $1 and pg_has_role(tableowner, 'usage')"
+        ") from pg_roles where rolname = current_user",
+        check_schema(schema),
+    )
+    return bool(found)
+
+
 async def access_differences(connection: Connection, schema: str) -> tuple[str, ...]:
     """What in the database is not as declared, a sentence each. Reads the catalogue only."""
     roles = await _roles_there(connection)

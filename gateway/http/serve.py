@@ -29,7 +29,9 @@ from ledger.log.follow import genesis_of
 from ledger.log.kafka import KafkaLog
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
+from projections.grants import stands_above_policies
 from projections.queries import Queries
+from projections.statements import LIVE_SCHEMA
 from reconciler.webhooks import is_usable_secret
 
 logger = logging.getLogger("actionledger.http")
@@ -88,7 +90,10 @@ async def gateway(
     log = open_log(settings, "gateway")
     # No connection is made before one is needed, so that the database may be away at the start.
     async with asyncpg.create_pool(
-        settings.database_url, min_size=0, max_size=POOL_CONNECTIONS_MAX
+        settings.database_url,
+        min_size=0,
+        max_size=POOL_CONNECTIONS_MAX,
+        init=_WarnOnce().if_unbounded,
     ) as pool:
         queries = Queries(pool)
         await _require_partitions(log, settings.partitions)
@@ -112,6 +117,19 @@ async def gateway(
             await reader.close()
             await client.close()
             await appender.close()
+
+
+class _WarnOnce:
+    """Looks at each new connection to the database and says once what should not be."""
+
+    def __init__(self) -> None:
+        self._is_told = False
+
+    async def if_unbounded(self, connection: asyncpg.Connection) -> None:
+        """Warn where only our own statements keep tenants apart, and not the database too."""
+        if not self._is_told and await stands_above_policies(connection, LIVE_SCHEMA):
+            self._is_told = True
+            logger.warning("database_role_unbounded")
 
 
 async def _require_partitions(log: KafkaLog, partitions: int) -> None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from projections.grants import access_differences
+from projections.grants import access_differences, stands_above_policies
 from projections.migrate import PROJECTED_VERSION_MAX, migrate
 from projections.queries import Queries
 from projections.roles import TABLES, Role
@@ -236,3 +236,13 @@ async def test_each_process_can_do_its_work_under_its_role(
         action = await Queries(pool).action("acme", x.CHARGE)
         assert action is not None
         assert action.status == "unknown"
+
+
+async def test_who_stands_above_policies_is_known(
+    connection: asyncpg.Connection, database_url: str
+) -> None:
+    """A superuser does, and the owner; no role of a process or a person does."""
+    assert await stands_above_policies(connection, "actionledger")
+    for role in Role:
+        async with pool_as(role, database_url, size=1) as pool, pool.acquire() as one:
+            assert not await stands_above_policies(one, "actionledger")
