@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
+    UserScramCredentialAlteration,
     UserScramCredentialUpsertion,
 )
 
@@ -114,7 +115,7 @@ def scram_of(mechanism: Mechanism) -> ScramMechanism:
     return ScramMechanism.SCRAM_SHA_512
 
 
-def password_of(name: str, password: str, mechanism: Mechanism) -> Any:  # noqa: ANN401 - takes the place of a wider type
+def password_of(name: str, password: str, mechanism: Mechanism) -> UserScramCredentialAlteration:
     """The change that gives a name its password, whether it has one or not."""
     how = ScramCredentialInfo(scram_of(mechanism), SCRAM_ITERATIONS)
     return UserScramCredentialUpsertion(name, how, password.encode())
