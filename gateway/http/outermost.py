@@ -1,9 +1,11 @@
 """The outermost layer of the HTTP door: measures every request and has the last word on faults.
 
 Guarantees that no stack and no exception's text leaves the process: a fault is answered as a
-problem with an incident number, and the log has the rest under that number. Wraps the whole app.
+problem with an incident number, and the log has the rest under that number; a request that a stop
+cuts short is answered as one that may be asked again. Wraps the whole app.
 """
 
+import asyncio
 import logging
 import secrets
 import time
@@ -60,6 +62,12 @@ class Outermost:
                 await self._app(scope, receive, answer)
         except ClientDisconnect:
             logger.debug("caller_left", extra={"route": _route(scope)})
+        except asyncio.CancelledError:
+            # Only the server does that, to what is left when its graceful stop is over; it would
+            # answer 500 itself, which callers take for a fault that will not pass.
+            logger.warning("request_cut_short", extra={"route": _route(scope)})
+            if status == _NO_ANSWER:
+                await No(Code.NOT_DURABLE).response()(scope, receive, answer)
         except Exception:
             incident = secrets.token_hex(8)
             logger.exception("request_failed", extra={"incident": incident, "route": _route(scope)})

@@ -183,6 +183,7 @@ class Agents:
     keys: Mapping[str, str]
     notes: Path
     seed: int
+    answer_seconds_max: float = ANSWER_SECONDS_MAX
     answered: int = 0
     progress: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -242,7 +243,7 @@ class Agents:
 
     async def _ask(self, ledger: Ledger, tenant: str, intent: Intent) -> None:
         """Ask until there is an answer, and note it."""
-        async with asyncio.timeout(ANSWER_SECONDS_MAX):
+        async with asyncio.timeout(self.answer_seconds_max):
             while True:
                 try:
                     result = await ledger.propose(intent, wait_ms=WAIT_MS)
