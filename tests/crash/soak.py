@@ -11,12 +11,14 @@ anything is broken; the report says what was tried and what was found.
 
 import argparse
 import asyncio
+import contextlib
 import itertools
 import random
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncpg
@@ -33,7 +35,10 @@ from tests.crash.quiet import Kept, quiet_time
 from tests.crash.soak_report import Soaked, told
 
 SECONDS = 600
-RATE = 12
+RATE = 8
+ANSWER_SECONDS_MAX = 300.0
+"""How long an agent asks: its door and all behind it may be struck again and again meanwhile."""
+
 WAVES_AT_ONCE_MAX = 60
 """Waves of one second each that may wait for their answers: more than the longest outage."""
 
@@ -50,7 +55,7 @@ async def agents_at_work(on: Machine, seed: int, rate: int, until: float) -> int
 
         async def wave(number: int) -> None:
             door = on.doors[number % len(on.doors)]
-            agents = Agents(door, on.keys, on.clients_file, seed + number)
+            agents = Agents(door, on.keys, on.clients_file, seed + number, ANSWER_SECONDS_MAX)
             await agents.work(wishes(seed + number, rate))
             room.release()
 
@@ -70,7 +75,10 @@ async def soak(
 ) -> Soaked:
     """Work, strike, heal, settle, measure, judge."""
     kafka, guarded = servers.kafka_bootstrap, servers.kafka_guarded
-    async with machine(kafka, servers.admin_url, folder, guarded=guarded) as on:
+    async with (
+        machine(kafka, servers.admin_url, folder, guarded=guarded) as on,
+        kept_words(on),
+    ):
         await on.start(PROVIDER, *PROCESSES)
         for process in PROCESSES:
             await on.start_twin(process)
@@ -128,6 +136,18 @@ async def rebuilds_equal(on: Machine) -> Kept:
             records = rebuilt.record_count
     what = f"{records} records in batches of {' and '.join(map(str, REBUILD_BATCHES))}"
     return Kept("S14", len(digests) == 1, f"{what}: {len(digests)} digest")
+
+
+@contextlib.asynccontextmanager
+async def kept_words(on: Machine) -> AsyncIterator[None]:
+    """Keep what the processes wrote where a soak does not come to its end."""
+    try:
+        yield
+    except BaseException:
+        folder = Path(tempfile.mkdtemp(prefix="actionledger-soak-"))
+        (folder / "logs.txt").write_text(on.last_words(LINES_KEPT), encoding="utf-8")
+        say(f"kept in {folder}")
+        raise
 
 
 def keep_evidence(run: Run, on: Machine) -> None:
