@@ -339,12 +339,14 @@ class SimulatedProducer:
             cut = chance.randint(1, count - 1)
             rest_at += chance.randint(0, faults.delay_ms)
             time.after(lands_at - time.now, partial(self._land, batch, 0, cut))
-        time.after(rest_at - time.now, partial(self._land, batch, cut, count))
         self._lands_after[batch.place] = rest_at
+        heard_at: int | None = rest_at + chance.randint(0, faults.delay_ms)
         if draws.happens("batch_unacknowledged", faults.unacknowledged):
-            return None
-        heard_at = rest_at + chance.randint(0, faults.delay_ms)
-        time.after(heard_at - time.now, lambda: self._hear(batch))
+            heard_at = None
+        land = self._land_and_hear if heard_at == rest_at else self._land
+        time.after(rest_at - time.now, partial(land, batch, cut, count))
+        if heard_at is not None and heard_at > rest_at:
+            time.after(heard_at - time.now, lambda: self._hear(batch))
         return heard_at
 
     def _land(self, batch: _Batch, start: int, end: int) -> None:
@@ -355,6 +357,10 @@ class SimulatedProducer:
         batch.landed += landed
         if not landed:
             self._broken[batch.place] = None
+
+    def _land_and_hear(self, batch: _Batch, start: int, end: int) -> None:
+        self._land(batch, start, end)
+        self._hear(batch)
 
     def _hear(self, batch: _Batch) -> None:
         if len(batch.landed) < len(batch.records):

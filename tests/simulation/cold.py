@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from projections.states import ColdStreams
-from streams.limits import LET_GO_CHECK_MS
 from streams.owner import Owner
 from tests.simulation.readmodel import ReadModel
 
 if TYPE_CHECKING:
     from tests.simulation.processors import Processor, Seat
 
+KEEP_UP_MS = 1_000
 SOON_MS, SLOW_MS = 60, 4_000
 PAGE_MAX = 1
 """Timers are read back one at a time, so that paging happens in small worlds."""
@@ -97,7 +97,7 @@ class Cold:
         """Every so often: load what is due soon or may start, and see how far the projection is."""
         if self.model is None or self.processor.seats.get(seat.owner.partition) is not seat:
             return
-        self.processor.after(LET_GO_CHECK_MS, partial(self.keep_up, seat))
+        self.processor.after(KEEP_UP_MS, partial(self.keep_up, seat))
         owner, now = seat.owner, seat.owner.running_at(self.processor.mono_ms())
         page = owner.timetable.page_wanted(now)
         while page is not None:

@@ -83,7 +83,7 @@ class Executor(Process):
     def _heard(self, partition: int) -> None:
         if not self._reads[partition]:
             self._reads[partition] = True
-            self.after(self.world.soon(15), lambda: self._read(partition))
+            self.after(self.world.soon(30), lambda: self._read(partition))
 
     def _read(self, partition: int) -> None:
         self._reads[partition] = False

@@ -91,7 +91,8 @@ class Provider:
             world.reach("webhook of other money")
             other = entry.money.model_copy(update={"minor": entry.money.minor + 1})
             foreign = self._event(entry, "ef_foreign", exists=True)
-            self._deliver(replace(foreign, money=other), world.chance.randint(0, 3_000))
+            most_ms = world.chance.choice((150, 3_000, 3_000))
+            self._deliver(replace(foreign, money=other), world.chance.randint(0, most_ms))
         if happens("drops_before"):
             world.reach("dropped before commit")
         elif name in self._failed:

@@ -143,7 +143,7 @@ def _takes_the_other_body(draft: Draft, given: i.Propose) -> Decided:
     if request_hash(given.request) == known.request_hash:
         return replayed(known, "replayed")
     others = tuple(one for one in draft.stream.actions if one.key != given.key)
-    draft.stream = Stream(draft.stream.key, others)
+    draft._stream = Stream(draft.stream.key, others)
     intake._record(draft, given, request_hash(given.request), operation)
     return draft.decided()
 
