@@ -24,7 +24,7 @@ from projections.swap import swap
 from projections.views import ALL
 from tests import examples as x
 from tests.ledgers import LedgerBuilder, MemoryLog, history
-from tests.projecting import digest, project, projected, projected_to, running, until
+from tests.projecting import LOOK_SECONDS, digest, project, projected, projected_to, running, until
 
 pytestmark = pytest.mark.servers
 
@@ -242,7 +242,7 @@ async def until_waits(pool: asyncpg.Pool) -> None:
             "select count(*) from pg_stat_activity"
             " where datname = current_database() and wait_event_type = 'Lock'"
         ):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 async def test_a_view_of_somebody_elses_is_not_torn_down(pool: asyncpg.Pool) -> None:
