@@ -101,7 +101,8 @@ async def rows(folder: Path) -> list[tuple[str, bytes]]:
         )
         found = []
         for name in [*(row["name"] for row in tables), "pg_stat_activity"]:
-            for row in await connection.fetch(f"select * from {name}"):  # noqa: S608 - a catalogue's
+            everything_in = f"select * from {name}"  # noqa: S608 - the catalogue's own
+            for row in await connection.fetch(everything_in):
                 parts = [part if isinstance(part, bytes) else str(part).encode() for part in row]
                 found.append((f"a row of {name}", b"\n".join(parts)))
         return found

@@ -140,10 +140,9 @@ async def _insert(
         for column, kind in relation.columns.items()
         if column not in _LEFT_OUT.get(relation.name, ())
     }
-    await connection.execute(
-        f"insert into {relation.place} ({', '.join(map(_quoted, values))})"  # noqa: S608 - names of our own
-        f" values ({', '.join(values.values())})"
-    )
+    columns = ", ".join(map(_quoted, values))
+    statement = f"insert into {relation.place} ({columns}) values"
+    await connection.execute(f"{statement} ({', '.join(values.values())})")
 
 
 def _quoted(column: str) -> str:
@@ -221,12 +220,14 @@ async def _tried(connection: asyncpg.Connection, cell: Cell) -> Seen:
             found = await connection.fetch(f"select * from {place}{where}")  # noqa: S608
             said = f"SELECT {len(found) if where else 'any'}"
         case Right.INSERT if cell.relation.guarded is None:
-            said = await connection.execute(f"insert into {place} select * from {place}")  # noqa: S608
+            itself = f"insert into {place} select * from {place}"  # noqa: S608
+            said = await connection.execute(itself)
         case Right.INSERT:
             await _insert(connection, cell.relation, tenant, number=1)
             said = "INSERT 0 1"
         case Right.UPDATE:
-            said = await connection.execute(f"update {place} set {column} = {column}{where}")  # noqa: S608
+            unchanged = f"update {place} set {column} = {column}{where}"  # noqa: S608
+            said = await connection.execute(unchanged)
         case Right.DELETE:
             said = await connection.execute(f"delete from {place}{where}")  # noqa: S608
         case Right.TRUNCATE:
