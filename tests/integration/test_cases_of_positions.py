@@ -26,7 +26,7 @@ from tests.servers import Addresses
 pytestmark = pytest.mark.servers
 
 LOOK_SECONDS = 0.02
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 MANY = 5_000
 
 

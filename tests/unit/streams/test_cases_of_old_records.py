@@ -3,6 +3,7 @@ log that promises records and gives none.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 
 import pytest
@@ -44,7 +45,9 @@ class Silent:
 
     async def read(self, *, timeout_ms: int, records_max: int = 1) -> list[Record]:
         """Nothing."""
-        await asyncio.sleep(timeout_ms / 1_000)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_ms / 1_000):
+                await asyncio.Event().wait()
         return []
 
     def pause(self, topic: str, partition: int) -> None:
