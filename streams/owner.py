@@ -16,7 +16,7 @@ from ledger.core.errors import LedgerError
 from ledger.core.holds import Holds
 from ledger.core.ids import is_stream_key
 from ledger.core.invariants import BrokenInvariantError, invariant
-from ledger.core.limits import DECISION_BYTES_MAX, TICKS_MAX
+from ledger.core.limits import DECISION_BYTES_MAX
 from ledger.core.offers import Offer
 from ledger.core.records import Adopted, Decision, EpochOpened, LedgerRecord
 from ledger.core.state import Stream
@@ -37,7 +37,8 @@ from streams.deciding import Made, Seat, config_of, make_decision, set_aside
 from streams.limits import STREAMS_HELD_MAX
 from streams.memory import StreamMemory
 from streams.offers import OfferBook
-from streams.timetable import Timetable, Want, next_due_of
+from streams.ticking import Ticking
+from streams.timetable import Timetable
 
 FAULT_PAUSE_MS = 600_000
 
@@ -106,8 +107,7 @@ class Owner:
         self.memory = StreamMemory(held_max)
         self.timetable = Timetable()
         self._config: Config | None = None
-        self._ticking: set[str] = set()
-        self._granted: set[str] = set()
+        self.ticking = Ticking(self.timetable, self.offers)
         self._clock = (0, 0)
         self._opened_at = 0
         if checkpoint is not None:
@@ -207,7 +207,8 @@ class Owner:
 
         def pick_for_new(operation: str) -> Offer | None:
             # Ticks on their way hold their slots: who waits longest is served first.
-            if self._granted and self.offers.slots_left(running_at) <= len(self._granted):
+            promised = self.ticking.slots_promised
+            if promised and self.offers.slots_left(running_at) <= promised:
                 return None
             return self.offers.pick(operation, running_at, frozenset())
 
@@ -332,8 +333,7 @@ class Owner:
         """
         is_tick = read.cause.topic == Topic.INTERNAL
         if is_tick:
-            self._ticking.discard(read.stream)
-            self._granted.discard(read.stream)
+            self.ticking.decided(read.stream)
         if read.facts:
             # A row that was loaded may be ahead of what is being folded here.
             if read.at >= self.memory.folded_to(read.stream):
@@ -398,7 +398,7 @@ class Owner:
         if self._config is None or not self.memory.is_over:
             return
         self.timetable.read_back()
-        for stream in self.memory.let_go(self._ticking):
+        for stream in self.memory.let_go(self.ticking.on_their_way):
             self.timetable.let_go(stream.key, self._config.timing.skew_ms)
 
     # Timers and capacity
@@ -413,51 +413,8 @@ class Owner:
         """
         if self._config is None:
             return []
-        now = self.running_at(mono_ms)
-        due: dict[str, int] = {}
-        while len(due) < TICKS_MAX and (came := self.timetable.take_due(now)) is not None:
-            key, when = came
-            stream = self.memory.get(key)
-            # Of a stream that is not held nothing is known but that its time has come.
-            still = when if stream is None else next_due_of(stream, now, self._config)
-            if still is not None and still <= now:
-                due[key] = when
-            elif stream is not None:
-                self.timetable.schedule(stream, now, self._config)
-        granted = self._awaiting_capacity(now, TICKS_MAX - len(due))
-        self._granted.update(granted)
-        for key in granted:
-            due.setdefault(key, now)
-        fresh = [key for key in due if key not in self._ticking]
-        self._ticking.update(fresh)
-        return [self._tick(key, due[key]) for key in fresh]
-
-    def _awaiting_capacity(self, now: int, keys_max: int) -> list[str]:
-        """Streams that wait for capacity there is: no more than there are slots which no tick on
-        its way may take, because a tick that finds none is a decision for nothing.
-        """
-        room = min(self.offers.slots_left(now) - len(self._ticking), keys_max)
-        if room <= 0:
-            return []
-        found: list[str] = []
-        known: dict[Want, bool] = {}
-        for key, wants in self.timetable.awaiting.items():
-            if key not in self._ticking and self._capacity_for(wants, now, known):
-                found.append(key)
-                if len(found) == room:
-                    break
-        return found
-
-    def _capacity_for(self, wants: Iterable[Want], now: int, known: dict[Want, bool]) -> bool:
-        """Whether an offer fits one of these. `known` remembers what was looked up in the same
-        breath.
-        """
-        for want in wants:
-            if want not in known:
-                known[want] = self.offers.pick(want[0], now, want[1]) is not None
-            if known[want]:
-                return True
-        return False
+        fresh = self.ticking.next(self.running_at(mono_ms), self.memory, self._config)
+        return [self._tick(key, when) for key, when in fresh.items()]
 
     def _tick(self, key: str, due: int) -> Outgoing:
         tick = i.Tick(stream=key, generation=self.generation, due_at=due)
