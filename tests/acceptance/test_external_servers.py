@@ -87,6 +87,14 @@ async def said(environment: dict[str, str], *arguments: str) -> tuple[int, dict[
     return process.returncode, json.loads(out)
 
 
+def last_words(folder: Path, lines: int = 60) -> str:
+    """The ends of all logs, for whoever has to find out what happened."""
+    return "\n".join(
+        f"--- {path.name}\n" + "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+        for path in sorted((folder / "logs").glob("*.log"))
+    )
+
+
 async def test_the_product_runs_on_servers_of_ones_own(
     outside: Elsewhere, folder: Path, environment: dict[str, str]
 ) -> None:
@@ -106,8 +114,8 @@ async def test_the_product_runs_on_servers_of_ones_own(
     code, checked = await said(environment, "acl", "check")
     assert code == 0, checked
     try:
-        code, up = await said(environment, "up", "--port", "gateway=0")
-        assert code == 0, up
+        code, _ = await said(environment, "up", "--port", "gateway=0")
+        assert code == 0, last_words(folder)
         code, status = await said(environment, "status")
         names = {one["name"] for one in status["result"]["processes"]}  # type: ignore[index]
         assert not {"kafka", "postgres", "permissions"} & names
