@@ -13,7 +13,6 @@ from ledger.core.operation import Operation
 from ledger.core.toml_lines import TomlPath
 from reconciler.providers.port import IMPOSSIBLE, Capabilities, Duration, Reliability, Remembered
 
-
 _ENOUGH_FOR: Final[Mapping[str, frozenset[str]]] = {
     "keyed": frozenset({"keyed"}),
     "reference": frozenset({"reference"}),
