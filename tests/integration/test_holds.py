@@ -19,7 +19,7 @@ from ledger.core.holds import HOLD, RELEASE, Order, Scope
 from ledger.core.records import Decision
 from ledger.core.state import Status
 from ledger.log.topics import Topic
-from projections.migrate import migrate
+from projections.cold import ColdStore
 from projections.projector import Projector
 from projections.queries import Queries
 from projections.views import ALL
@@ -32,6 +32,7 @@ from tests.integration.installation import (
     installed,
     settled,
 )
+from tests.integration.reconciling import migrated
 from tests.integration.test_executing import Watched
 from tests.servers import Addresses
 
@@ -195,22 +196,48 @@ async def test_the_read_model_says_by_whom_an_action_is_held(
         await order(settings, HOLD, OPS, timeout_ms=20_000)
         async with LedgerClient(one.log, PARTITIONS) as client:
             proposed = await client.propose(charge("told"), timeout_ms=20_000)
-        connection = await asyncpg.connect(database_url)
-        await migrate(connection)
-        async with asyncpg.create_pool(database_url, min_size=0, max_size=3) as pool:
-            ends = {part: len(await one.records(Topic.LEDGER, part)) for part in range(PARTITIONS)}
-            await Projector(one.log, pool, range(PARTITIONS)).run_until(ends)
+        async with migrated(database_url) as pool:
+            await project(one, pool)
             row = await Queries(pool).action(ALL, charge("told").key)
             offsets = await Queries(pool).offsets()
+            found = await pool.fetch("select * from actionledger_api_v1.holds")
         assert row is not None
         assert row.held is not None
         assert (row.held["by"], row.held["reason"]) == ("ops", "double charges seen")
         assert offsets[proposed.partition].holds[0].scope == OPS.scope
-        found = await connection.fetch("select * from actionledger_api_v1.holds")
         assert [(each["provider"], each["held_by"], each["partitions"]) for each in found] == [
             ("simulated", "ops", PARTITIONS)
         ]
-        await connection.close()
         # With the database it begins where the tables are, and knows what was adopted before.
         again = await order(settings, HOLD, OPS, timeout_ms=20_000)
         assert (again.waiting, again.was_published) == ((), False)
+
+
+async def test_an_owner_that_begins_at_the_projection_heeds_the_holds_of_its_checkpoint(
+    servers: Addresses, database_url: str
+) -> None:
+    """What was adopted before is not read again, and holds all the same; so does the release."""
+    watched = open_watched()
+    async with installed(servers.kafka_bootstrap) as one:
+        await one.processor()
+        settings = settings_of(one, database_url)
+        await order(settings, HOLD, OPS, timeout_ms=20_000)
+        await one.stop()
+        async with migrated(database_url) as pool:
+            await project(one, pool)
+            processor = await one.processor(ColdStore(pool))
+            assert all(owner.memory.cold_floor > 0 for owner in processor._owners.values())
+            await one.executor(watched)
+            async with LedgerClient(one.log, PARTITIONS) as client:
+                key = charge("checkpoint").key
+                await client.propose(charge("checkpoint"), timeout_ms=20_000)
+                await settled(client, key, Status.READY)
+                assert watched.calls == []
+                await order(settings, RELEASE, OPS, timeout_ms=20_000)
+                await settled(client, key, Status.COMPLETED)
+
+
+async def project(one: Installation, pool: asyncpg.Pool) -> None:
+    """Bring the tables to where the ledger ends."""
+    ends = {part: len(await one.records(Topic.LEDGER, part)) for part in range(PARTITIONS)}
+    await Projector(one.log, pool, range(PARTITIONS)).run_until(ends)
