@@ -23,7 +23,8 @@ _VARIABLE: Final = "ACTIONLEDGER_DATABASE"
 def database_trouble(fault: BaseException) -> DatabaseTroubleError | None:
     """The trouble that an error of asyncpg stands for; None where it is none of Postgres."""
     if (asyncpg := sys.modules.get("asyncpg")) is not None and isinstance(
-        fault, asyncpg.PostgresError | asyncpg.InterfaceError
+        fault,
+        asyncpg.PostgresError | asyncpg.InterfaceError | asyncpg.InternalClientError,
     ):
         return _of_the_server(fault, asyncpg)
     return _of_the_connection(fault)

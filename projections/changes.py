@@ -14,6 +14,7 @@ from typing import Final
 import asyncpg
 
 from projections.checksum import offsets_of
+from projections.errors import AWAY
 from projections.limits import DATABASE_WAIT_MS_MAX, DATABASE_WAIT_MS_MIN
 from projections.statements import LIVE_SCHEMA, Connection
 
@@ -87,7 +88,7 @@ async def _listen(pool: asyncpg.Pool, changes: Changes, ready: asyncio.Event) ->
             async with pool.acquire() as connection:
                 await _hear(connection, changes, ready)
                 wait_ms = DATABASE_WAIT_MS_MIN
-        except (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError) as away:
+        except AWAY as away:
             # Before the first time it is the caller's trouble, not something to get over.
             if not ready.is_set():
                 raise

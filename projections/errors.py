@@ -22,7 +22,14 @@ AWAY: Final = (
     asyncpg.TransactionRollbackError,
     asyncpg.InsufficientResourcesError,
     asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    # A standby that has not taken over yet, or a primary that was put aside.
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.PostgresSystemError,
     asyncpg.InterfaceError,
+    # What a pool says of a connection that is lost in the moment in which it is given back.
+    asyncpg.InternalClientError,
     OSError,
     TimeoutError,
 )

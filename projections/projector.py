@@ -8,6 +8,7 @@ of its own and by rebuilds.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from ledger.log.crashpoints import crash_point
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from ledger.log.reading import LogReader, ReadableLog
-from projections.errors import DatabaseUnavailableError, MigrationError, PartitionStoppedError
+from projections.errors import AWAY, DatabaseUnavailableError, MigrationError, PartitionStoppedError
 from projections.fold import (
     Batch,
     Folding,
@@ -48,20 +49,6 @@ logger = logging.getLogger("actionledger")
 
 _REFUSED = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, OverflowError, TypeError)
 """What the database says to a row that it can never take."""
-
-_AWAY = (
-    asyncpg.PostgresConnectionError,
-    asyncpg.IdleInTransactionSessionTimeoutError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.TransactionRollbackError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.QueryCanceledError,
-    asyncpg.InterfaceError,
-    OSError,
-    TimeoutError,
-)
-"""What comes of a database that is away, restarting, full or busy: nothing of the batch is in."""
-
 
 Progress = Callable[[int], None]
 """Hears after each commit how many records this projector has written."""
@@ -190,7 +177,7 @@ class Projector:
                     f"The tables of {self._schema} are not those of this program: {refused}.",
                     hint="Bring the database to this version first; the set-up step does.",
                 ) from refused
-            except _AWAY as away:
+            except AWAY as away:
                 self.counts.database_failures += 1
                 failures += 1
                 logger.warning("projection_database_away", extra={"why": repr(away)[:200]})
@@ -220,7 +207,9 @@ class Projector:
                 finally:
                     await reader.close()
             except BaseException:
-                connection.terminate()
+                # One that was lost is back in the pool already, and cannot be ended by us.
+                with contextlib.suppress(asyncpg.InterfaceError):
+                    connection.terminate()
                 raise
             # It was taught our times: never to be lent to anybody else.
             await connection.close()

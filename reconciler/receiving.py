@@ -65,6 +65,9 @@ def is_trouble(failure: BaseException) -> bool:
             return False
         case LedgerError() | asyncpg.PostgresError() | asyncpg.InterfaceError() | OSError():
             return True
+        case asyncpg.InternalClientError():
+            # A connection was lost in the moment in which it was given back to its pool.
+            return True
         case _:
             return False
 

@@ -50,7 +50,12 @@ however long that takes.
 EXIT_STUCK: Final = 70
 """It had to be ended at a deadline (EX_SOFTWARE of sysexits.h)."""
 
-_SURROUNDINGS: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+_SURROUNDINGS: Final = (
+    OSError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
 """What servers that are away or refuse lead to, where nobody has put it into our words."""
 
 Work = Callable[["Life"], Awaitable[None]]

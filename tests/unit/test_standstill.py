@@ -56,6 +56,7 @@ def test_a_rebalance_begins_the_time_anew() -> None:
         asyncpg.DeadlockDetectedError(),
         asyncpg.UndefinedTableError(),
         asyncpg.InterfaceError("the connection is closed"),
+        asyncpg.InternalClientError("release() called on a free connection holder"),
     ],
 )
 def test_what_may_pass_is_trouble(failure: Exception) -> None:
