@@ -37,6 +37,7 @@ from projections.limits import (
 )
 from projections.migrate import PROJECTED_VERSION_MAX, migrate
 from projections.projector import Projector
+from projections.rows import PROJECTED
 from projections.statements import (
     BESIDE_SCHEMA,
     LIVE_SCHEMA,
@@ -158,6 +159,9 @@ async def rebuild(
                 await projector(ends).run_until(ends)
 
             await _require_same_shape(connection, live, beside)
+            # Nobody shall plan a query on tables of which Postgres knows nothing yet.
+            for table in PROJECTED:
+                await connection.execute(f"analyze {beside}.{table.name}")
             swapped_at = await _take_over(connection, live, beside, catch_up, say)
             await _remove_leftovers(connection, live, beside)
     return Rebuilt(of_live, of_beside, folding.counts.records, seconds, differences, swapped_at)
