@@ -7,7 +7,7 @@ point does nothing unless ACTIONLEDGER_CRASH_AT names it, as `NAME[:NTH][:freeze
 it is passed (the first by default) the process kills itself without a word, as a machine does that
 loses power, or stops itself until somebody sends it SIGCONT, as one does that is suspended.
 
-Not armed, a point is one comparison: 40 ns, and none of them stands in a loop over records.
+Not armed, a point is one comparison, 40 ns, and none is passed more than a few times an action.
 """
 
 import asyncio

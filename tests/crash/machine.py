@@ -47,6 +47,9 @@ PROCESSES = ("processor", "executor", "inquirer", "reconciler", "projector", "ga
 CATALOGUE = Path(__file__).with_name("catalogue.toml")
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 60.0
+REACHED_SECONDS = 180.0
+"""What a process waits for at its point may have to come past others that are struck themselves."""
+
 LOOK_SECONDS = 0.02
 RESTART_SECONDS = 0.2
 """A process that ended is started again after this."""
@@ -274,18 +277,21 @@ class Machine:
         """Wait until a life of a process that was armed with a point has ended there."""
         one = self.supervised[name]
         ending = Ending(-signal.SIGKILL, point)
-        await self.until(lambda: ending in one.endings, f"{name} passing {point}")
+        await self.until(lambda: ending in one.endings, f"{name} passing {point}", REACHED_SECONDS)
 
     async def froze_at(self, name: str, point: str) -> None:
         """Wait until a life of a process that was armed with a point has stopped itself there."""
         one = self.supervised[name]
-        await self.until(lambda: one.has_frozen_at(point), f"{name} passing {point}")
+        passing = f"{name} passing {point}"
+        await self.until(lambda: one.has_frozen_at(point), passing, REACHED_SECONDS)
         one.disarm()
 
-    async def until(self, holds: Callable[[], bool], what: str) -> None:
+    async def until(
+        self, holds: Callable[[], bool], what: str, seconds_max: float = PATIENCE_SECONDS
+    ) -> None:
         """Wait for a condition, within a deadline; a fault of the supervision ends the wait."""
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(seconds_max):
                 while not holds():
                     for task in self.tasks:
                         if task.done():

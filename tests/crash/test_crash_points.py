@@ -24,7 +24,7 @@ from tests.crash.runner import Campaign, installation
 from tests.crash.test_kills import SEED_VARIABLE, seed_of_run
 from tests.servers import Addresses
 
-SECONDS_MAX = 400
+SECONDS_MAX = 600
 
 
 @pytest.mark.timeout(SECONDS_MAX)
