@@ -5,6 +5,7 @@ password is in no `repr`. Holds values only: files are read when a connection is
 `ledger.log.kafka` and `ledger.log.permissions`; built from the settings.
 """
 
+import contextlib
 import ssl
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -53,6 +54,17 @@ class CertificateError(LedgerError):
         self.path = path
 
 
+class _Parting(ssl.SSLObject):
+    """Says that it ends and does not wait to hear the same: a broker may take its time to, and a
+    client that stops would stand there for up to 30 s. Whoever stops has had its answers.
+    """
+
+    def unwrap(self) -> None:
+        """End the encrypted connection, one-sided where the broker says nothing yet."""
+        with contextlib.suppress(ssl.SSLWantReadError):
+            super().unwrap()
+
+
 @dataclass(frozen=True, slots=True)
 class KafkaAccess:
     """What one client is given. Without a CA file those of the machine are believed."""
@@ -75,6 +87,7 @@ class KafkaAccess:
             context = ssl.create_default_context(cafile=self.ca_file)
         except (OSError, ssl.SSLError) as error:
             raise CertificateError(self.ca_file or Path(), _reason(error)) from error
+        context.sslobject_class = _Parting
         if self.certificate_file is not None:
             try:
                 context.load_cert_chain(self.certificate_file, self.key_file)

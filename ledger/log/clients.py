@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
     KafkaError,
@@ -102,7 +103,7 @@ async def _cut_consumer(consumer: AIOKafkaConsumer) -> None:
         task.cancel()
     if running:
         await asyncio.wait(running, timeout=_CUT_TRIES_MAX * _CUT_SECONDS)
-    await consumer._client.close()  # noqa: SLF001 - as above
+    await _close(consumer._client)  # noqa: SLF001 - as above
 
 
 async def _cut_producer(producer: AIOKafkaProducer) -> None:
@@ -125,7 +126,19 @@ async def _cut_producer(producer: AIOKafkaProducer) -> None:
     for batch in batches:
         if batch._drain_waiter.done():  # noqa: SLF001 - an error that nobody else will hear
             batch._drain_waiter.exception()  # noqa: SLF001
-    await producer.client.close()
+    await _close(producer.client)
+
+
+async def _close(client: AIOKafkaClient) -> None:
+    """Close its connections. What was cut before this has cancelled the futures that closing waits
+    for: that is no cancellation of ours.
+    """
+    closing = asyncio.ensure_future(client.close())
+    await asyncio.wait({closing}, timeout=_CUT_SECONDS)
+    closing.cancel()
+    await asyncio.wait({closing}, timeout=_CUT_SECONDS)
+    if closing.done() and not closing.cancelled():
+        closing.exception()
 
 
 def check_fetching(consumer: AIOKafkaConsumer) -> None:

@@ -31,7 +31,7 @@ from ledger.log.librdkafka import (
 )
 
 IN_FORCE_SECONDS_MAX: Final = 20.0
-LOOK_SECONDS: Final = 0.05
+LOOK_SECONDS: Final = 0.1
 
 Report = Callable[[str, int, int], None]
 """Hears of a step, how much of it is done, and of how much."""
@@ -116,17 +116,22 @@ class Permissions:
             ]
             answers(self._admin.alter_user_scram_credentials(changes).values())
         report("permissions", 1, 3)
-        if before.missing:
-            answers(self._admin.create_acls(list(map(binding_of, before.missing))).values())
-        if before.surplus:
-            answers(self._admin.delete_acls(list(map(filter_of, before.surplus))).values())
+        self._mend(before)
         report("permissions", 2, 3)
         self._wait_until_in_force(declared)
         report("permissions", 3, 3)
         return before
 
+    def _mend(self, found: Comparison) -> None:
+        if found.missing:
+            answers(self._admin.create_acls(list(map(binding_of, found.missing))).values())
+        if found.surplus:
+            answers(self._admin.delete_acls(list(map(filter_of, found.surplus))).values())
+
     def _wait_until_in_force(self, declared: Declared) -> None:
-        """The controller has it at once; the broker goes by it a moment later."""
+        """The controller has it at once; the broker goes by it, and tells of it, a moment later. So
+        what was compared may have been what somebody had just changed: it is mended again.
+        """
         deadline_s = time.monotonic() + IN_FORCE_SECONDS_MAX
         while not (now := self._compare(declared)).is_equal:
             if time.monotonic() > deadline_s:
@@ -136,6 +141,7 @@ class Permissions:
                     hint="See whether somebody else changes them: `actionledger acl check`.",
                 )
             time.sleep(LOOK_SECONDS)
+            self._mend(now)
 
     def _compare(self, declared: Declared) -> Comparison:
         wanted = declared.entries
