@@ -6,6 +6,7 @@ Guarantees that the file is sent as it is: the door's strict parser judges it, n
 
 import json
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit
@@ -39,6 +40,11 @@ class UnexpectedAnswerError(LedgerError):
     """Something else than a ledger answers at this address."""
 
 
+def _moves(answer: Mapping[str, Any]) -> bool:
+    """Whether an action goes on by itself within seconds."""
+    return answer.get("status") in MOVING and not answer.get("held")
+
+
 class Proposing:
     """A connection to the door under one API key."""
 
@@ -63,10 +69,12 @@ class Proposing:
         self._http.close()
 
     def propose(self, raw: bytes, *, wait_ms: int) -> tuple[int, dict[str, Any]]:
-        """Send the intent and wait while it moves by itself; status and body of the answer."""
+        """Send the intent and wait while it moves by itself, which a held one does not; status and
+        body of the answer.
+        """
         until_s = time.monotonic() + wait_ms / 1_000
         status, answer = self._ask(raw, min(wait_ms, WAIT_MS_MAX))
-        while answer.get("status") in MOVING and (left_s := until_s - time.monotonic()) > 0:
+        while _moves(answer) and (left_s := until_s - time.monotonic()) > 0:
             params = {
                 "wait_ms": min(round(left_s * 1_000), WAIT_MS_MAX),
                 "after_version": answer.get("version", 0),
