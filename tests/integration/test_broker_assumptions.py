@@ -25,7 +25,6 @@ from aiokafka.errors import (
 )
 
 from ledger.client.client import LedgerClient
-from ledger.log import kafka
 from ledger.log.admin import apply_topics
 from ledger.log.kafka import KafkaAppender, KafkaLog
 from ledger.log.port import AppendUnknownError, Outgoing, Record
@@ -378,12 +377,11 @@ async def fence(appender: KafkaAppender) -> None:
 
 @pytest.mark.parametrize("failure", [OutOfOrderSequenceNumber, ProducerFenced])
 async def test_14_a_producer_that_failed_for_good_is_replaced(
-    log: KafkaLog, failure: type[Exception], monkeypatch: pytest.MonkeyPatch
+    log: KafkaLog, failure: type[Exception]
 ) -> None:
     """14: a batch out of order and an epoch left behind spend the appender, which says so at once
     instead of trying for ever; its replacement appends on.
     """
-    monkeypatch.setattr(kafka, "APPEND_DEADLINE_SECONDS", 3.0)
     made: list[KafkaAppender] = []
 
     async def start() -> KafkaAppender:

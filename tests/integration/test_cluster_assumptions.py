@@ -5,6 +5,7 @@ kept, whichever one of them dies.
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -143,19 +144,19 @@ def two(three: Cluster) -> TwoReplicas:
     return TwoReplicas(KafkaLog(three.bootstrap, prefix=f"t{secrets.token_hex(4)}."))
 
 
-def give_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def giving_up_soon() -> Iterator[None]:
     """Let appends that nobody answers fail within a second, and their producers go."""
-    monkeypatch.setattr(kafka, "APPEND_DEADLINE_SECONDS", 1.0)
-    monkeypatch.setattr(clients, "CLOSE_DEADLINE_SECONDS", 0.3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kafka, "APPEND_DEADLINE_SECONDS", 1.0)
+        patch.setattr(clients, "CLOSE_DEADLINE_SECONDS", 0.3)
+        yield
 
 
-async def test_07_one_replica_of_two_takes_nothing(
-    three: Cluster, two: TwoReplicas, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_07_one_replica_of_two_takes_nothing(three: Cluster, two: TwoReplicas) -> None:
     """7: with fewer replicas in sync than must be, an append is refused by name and nothing of it
     can be read; when the other is back appends go on.
     """
-    give_up_soon(monkeypatch)
     await two.make([2, 3], in_sync_min=2)
     await two.append(0, 5)
     await three.broker(3).kill()
@@ -169,7 +170,7 @@ async def test_07_one_replica_of_two_takes_nothing(
             await producer.send_and_wait(two.log.prefix + TOPIC, b"-1", partition=0)
     finally:
         await producer.stop()
-    with pytest.raises(AppendUnknownError):
+    with giving_up_soon(), pytest.raises(AppendUnknownError):
         await two.append(-2, 1)
     assert await two.numbers() == [0, 1, 2, 3, 4]
     await three.broker(3).start()
@@ -179,12 +180,11 @@ async def test_07_one_replica_of_two_takes_nothing(
 
 
 async def test_08_a_replica_that_lags_is_never_made_leader(
-    three: Cluster, two: TwoReplicas, monkeypatch: pytest.MonkeyPatch
+    three: Cluster, two: TwoReplicas
 ) -> None:
     """8: while the only replica that has everything is away its partition has no leader, rather
     than one that would drop what was acknowledged; with it everything is back.
     """
-    give_up_soon(monkeypatch)
     await two.make([3, 2], in_sync_min=1)
     await two.append(0, 5)
     await three.broker(2).kill()
@@ -194,7 +194,7 @@ async def test_08_a_replica_that_lags_is_never_made_leader(
     await three.broker(2).start()
     await until(lambda: knows(three, {1, 2}))
     await until(lambda: two.is_so(leader=-1, in_sync=[]))
-    with pytest.raises(AppendUnknownError):
+    with giving_up_soon(), pytest.raises(AppendUnknownError):
         await two.append(-1, 1)
     assert await two.is_so(leader=-1, in_sync=[])
     await three.broker(3).start()
