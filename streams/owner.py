@@ -399,7 +399,7 @@ class Owner:
             return
         self.timetable.read_back()
         for stream in self.memory.let_go(self.ticking.on_their_way):
-            self.timetable.let_go(stream.key, self._config.timing.skew_ms)
+            self.timetable.let_go(stream, self._config.timing.skew_ms)
 
     # Timers and capacity
 

@@ -46,6 +46,7 @@ class Timetable:
         self._scheduled: dict[str, int] = {}
         self._awaiting: dict[str, tuple[Want, ...]] = {}
         self._loaded_to = BEGINNING
+        self._let_go_at: tuple[int, str] | None = None
         self._loads = False
         self._may_be_ready_elsewhere = False
 
@@ -123,14 +124,20 @@ class Timetable:
 
     # What is read back
 
-    def let_go(self, key: str, skew_ms: int) -> None:
+    def let_go(self, stream: Stream, skew_ms: int) -> None:
         """The stream is not held any more, and its row is as it is: its timer comes back from
         there, unless that place in the order has been read already.
+
+        A row stays in its place when its time has passed: an action that waits for capacity since
+        its retry was due still stands there, and not where its deadline will be.
         """
-        when = self._scheduled.get(key)
+        when, place = self._scheduled.get(stream.key), _place_of(stream)
         # Rows know no allowance for clocks, so they stand up to this much earlier in the order.
-        if when is not None and when > self._loaded_to[0] + skew_ms:
-            del self._scheduled[key]
+        if when is None or place is None or when <= self._loaded_to[0] + skew_ms:
+            return
+        if place > self._loaded_to:
+            del self._scheduled[stream.key]
+            self._let_go_at = place if self._let_go_at is None else min(self._let_go_at, place)
 
     def page_wanted(self, now: int) -> DuePage | None:
         """What to ask the projection for, or None while enough is known."""
@@ -138,11 +145,17 @@ class Timetable:
         is_far_enough = self._loaded_to[0] >= now + DUE_AHEAD_MS // 2
         if not self._loads or is_far_enough or len(self._scheduled) > DUE_HELD_MAX:
             return None
+        self._let_go_at = None
         return DuePage(self._loaded_to, until)
 
     def page_read(self, page: DuePage, found: list[tuple[int, str]]) -> None:
-        """The streams of a page are held now, and scheduled."""
-        self._loaded_to = found[-1] if len(found) >= page.limit else (page.until, "")
+        """The streams of a page are held now, and scheduled. What was let go since it was asked for
+        may stand in it as it was before: its place is read again.
+        """
+        end = found[-1] if len(found) >= page.limit else (page.until, "")
+        if self._let_go_at is not None and self._let_go_at <= end:
+            end = max(page.behind, (self._let_go_at[0] - 1, ""))
+        self._loaded_to = end
 
     def ready_wanted(self) -> int:
         """How many streams that wait for capacity to ask the projection for; 0 while enough are
@@ -176,3 +189,14 @@ def _due_at(action: Action, now: int, config: Config) -> int | None:
     if turn(action, config, now) is not None:
         return now
     return due_at(action, now, skew_ms=config.timing.skew_ms)
+
+
+def _place_of(stream: Stream) -> tuple[int, str] | None:
+    """Where the stream's row stands in the order of timers, if it stands there."""
+    times = (
+        due_at(action, action.updated_at, skew_ms=0)
+        for action in stream.actions
+        if not action.is_final
+    )
+    first = min((time for time in times if time is not None), default=None)
+    return None if first is None else (first, stream.key)

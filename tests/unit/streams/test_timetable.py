@@ -6,7 +6,7 @@ from ledger.core.state import Stream
 from streams import timetable as module
 from streams.limits import DUE_AHEAD_MS, DUE_PAGE_MAX
 from streams.timetable import Timetable
-from tests.examples import CONFIG, T0, propose
+from tests.examples import CONFIG, T0, not_sent, propose, report
 from tests.ledgers import LedgerBuilder
 
 
@@ -59,9 +59,46 @@ def test_a_stream_that_is_let_go_keeps_a_timer_that_was_read_already() -> None:
     page = soon.page_wanted(deadline)
     assert page is not None
     soon.page_read(page, [])
-    soon.let_go(stream.key, CONFIG.timing.skew_ms)
-    later.let_go(stream.key, CONFIG.timing.skew_ms)
+    soon.let_go(stream, CONFIG.timing.skew_ms)
+    later.let_go(stream, CONFIG.timing.skew_ms)
     assert (soon.next_due_at(), later.next_due_at()) == (deadline, None)
+
+
+def test_a_deadline_behind_a_retry_that_is_due_stays_known() -> None:
+    """The row of an action that waits for capacity stands where its retry was due; that place has
+    been read, so its deadline does not come back from there.
+    """
+    builder = LedgerBuilder()
+    builder.take(propose())
+    builder.take(report(not_sent()))
+    (stream,) = builder.streams.values()
+    action = stream.actions[0]
+    assert action.timer is not None
+    timetable = Timetable()
+    timetable.read_back()
+    page = timetable.page_wanted(T0)
+    assert page is not None
+    assert action.timer.due_at < page.until < action.step_deadline_at
+    timetable.page_read(page, [])
+    timetable.schedule(stream, action.timer.due_at, CONFIG)
+    timetable.let_go(stream, CONFIG.timing.skew_ms)
+    assert timetable.next_due_at() == action.step_deadline_at
+
+
+def test_what_is_let_go_while_a_page_is_on_its_way_is_read_again() -> None:
+    """The page was asked for while the stream was held, and may show it as it was before."""
+    (stream,) = ready_streams(1)
+    deadline = stream.actions[0].step_deadline_at
+    timetable = Timetable()
+    timetable.read_back()
+    timetable.schedule(stream, T0, CONFIG)
+    page = timetable.page_wanted(deadline)
+    timetable.let_go(stream, CONFIG.timing.skew_ms)
+    assert page is not None
+    timetable.page_read(page, [])
+    again = timetable.page_wanted(deadline)
+    assert again is not None
+    assert again.behind < (deadline, stream.key) < (again.until, "")
 
 
 def test_who_waits_for_capacity_waits_on_without_being_held() -> None:
@@ -73,7 +110,7 @@ def test_who_waits_for_capacity_waits_on_without_being_held() -> None:
     assert timetable.ready_wanted() == 0
     (stream,) = ready_streams(1)
     timetable.schedule(stream, T0, CONFIG)
-    timetable.let_go(stream.key, CONFIG.timing.skew_ms)
+    timetable.let_go(stream, CONFIG.timing.skew_ms)
     assert timetable.awaiting == {stream.key: (("charge", frozenset()),)}
 
 
