@@ -273,4 +273,5 @@ def test_a_success_without_a_reference_is_none() -> None:
         "fencing_token": 1,
         "outcome": {"kind": "succeeded", "reference": ""},
     }
-    assert isinstance(read_model(OutcomeBody, value, Code.INVALID_BODY), No)  # type: ignore[arg-type]
+    found = read_model(OutcomeBody, value, Code.INVALID_BODY)  # type: ignore[arg-type]
+    assert isinstance(found, No)
