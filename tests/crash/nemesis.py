@@ -35,6 +35,7 @@ class Nemesis:
     def __post_init__(self) -> None:
         """Draw nothing yet. What concerns a server, or needs it, happens one after another."""
         self._one_server = asyncio.Lock()
+        self._bags: dict[str, list[str]] = {}
         self._chance = random.Random(f"nemesis|{self.seed}")
         self._strikes: list[tuple[int, Strike]] = [
             (8, self._kill),
@@ -64,23 +65,28 @@ class Nemesis:
         self.struck[what] += 1
         tell(what)
 
-    def _victim(self) -> str:
-        return self._chance.choice([name for name in self.machine.supervised if name != PROVIDER])
+    def _victim(self, fault: str) -> str:
+        """A process that this fault has not befallen for longest, about."""
+        bag = self._bags.setdefault(fault, [])
+        if not bag:
+            bag += [name for name in self.machine.supervised if name != PROVIDER]
+            self._chance.shuffle(bag)
+        return bag.pop()
 
     async def _kill(self) -> str:
-        victim = self._victim()
+        victim = self._victim("kill")
         self.machine.supervised[victim].signal(signal.SIGKILL)
         return f"kill {victim}"
 
     async def _freeze(self) -> str:
-        victim = self._victim()
+        victim = self._victim("freeze")
         seconds = self._chance.uniform(FROZEN_SECONDS_MIN, FROZEN_SECONDS_MAX)
         if not self.machine.supervised[victim].is_paused:
             await self.machine.pause(victim, seconds)
         return f"freeze {victim}"
 
     async def _ask_to_stop(self) -> str:
-        victim = self._victim()
+        victim = self._victim("stop")
         self.machine.supervised[victim].signal(signal.SIGTERM)
         return f"stop {victim}"
 

@@ -49,7 +49,7 @@ REBUILD_BATCHES = (50, 500)
 
 async def agents_at_work(on: Machine, seed: int, rate: int, until: float) -> int:
     """Ask for so many actions every second, at both doors in turn; how many were asked for."""
-    asked = 0
+    asked, began = 0, time.monotonic()
     async with asyncio.TaskGroup() as group:
         room = asyncio.Semaphore(WAVES_AT_ONCE_MAX)
 
@@ -66,7 +66,7 @@ async def agents_at_work(on: Machine, seed: int, rate: int, until: float) -> int
             await script(on.provider_url, wishes(seed + number, rate))
             group.create_task(wave(number))
             asked += rate
-            await on.hold(1.0)
+            await on.hold(began + number + 1 - time.monotonic())
     return asked
 
 
@@ -101,7 +101,6 @@ async def soak(
         return Soaked(
             seed=seed,
             seconds=seconds,
-            rate=rate,
             asked=asked,
             took_seconds=round(time.monotonic() - began),
             struck=nemesis.struck,

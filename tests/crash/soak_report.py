@@ -60,7 +60,6 @@ class Soaked:
 
     seed: int
     seconds: int
-    rate: int
     asked: int
     took_seconds: int
     struck: Counter[str]
@@ -79,7 +78,7 @@ def told(soaked: Soaked, commit: str) -> str:
     verdict = "No law was broken." if soaked.is_right else "**Something was broken: see below.**"
     about = (
         f"{verdict} Commit {commit}, seed {soaked.seed}, {soaked.seconds} s of traffic and faults, "
-        f"{soaked.took_seconds} s in all, {soaked.rate} actions a second asked for, "
+        f"{soaked.took_seconds} s in all, {soaked.asked / soaked.seconds:.1f} actions a second, "
         f"Python {platform.python_version()}. Two processes of each kind, one Kafka, one Postgres. "
         f"Repeat with `make soak SEED={soaked.seed} SECONDS={soaked.seconds}`."
     )
@@ -121,7 +120,13 @@ def told(soaked: Soaked, commit: str) -> str:
 def _ends(endings: Mapping[str, Sequence[int]]) -> str:
     """How processes ended, over all of them: killed, at their own wish, or of trouble."""
     codes = Counter(code for own in endings.values() for code in own)
-    words = {-9: "killed", 0: "asked to stop or to make way"}
+    words = {
+        -9: "killed",
+        -15: "asked to stop before it could hear it",
+        0: "asked to stop or to make way",
+        70: "ended at the deadline of its stop",
+        75: "ended because what it needs was away",
+    }
     return ", ".join(
         f"{count} {words.get(code, f'with code {code}')}" for code, count in sorted(codes.items())
     )
