@@ -4,7 +4,7 @@ wait meanwhile, look after timers that lie there, and let go of what is too much
 An answer is as old as the question, and comes after things have moved on; the database may be away.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -100,18 +100,16 @@ class Cold:
         self.processor.after(KEEP_UP_MS, partial(self.keep_up, seat))
         owner, now = seat.owner, seat.owner.running_at(self.processor.mono_ms())
         page = owner.timetable.page_wanted(now)
-        while page is not None:
+        if page is not None:
             page = replace(page, limit=PAGE_MAX)
-            found = self.model.due(owner.partition, page.behind, page.until, page.limit)
-            if not self._hold(owner, {key for _, key in found}):
-                break
-            owner.timetable.page_read(page, found)
-            page = owner.timetable.page_wanted(now) if found else None
+            due = self.model.due(owner.partition, page.behind, page.until, page.limit)
+            keys = {key for _, key in due}
+            self._hold(seat, keys, partial(owner.timetable.page_read, page, due))
         wanted = owner.timetable.ready_wanted()
         if wanted:
             ready = self.model.ready(owner.partition, wanted)
-            if self._hold(owner, set(ready)):
-                owner.timetable.ready_read(wanted, len(ready))
+            keys = set(ready)
+            self._hold(seat, keys, partial(owner.timetable.ready_read, wanted, len(ready)))
         if owner.memory.is_over:
             owner.memory.projected(self.model.live.folds[owner.partition].next_offset)
         if not seat.is_busy:
@@ -119,10 +117,25 @@ class Cold:
         if seat.waiting.places():
             self.processor.wake(seat)
 
-    def _hold(self, owner: Owner, keys: set[str]) -> bool:
+    def _hold(self, seat: "Seat", keys: Collection[str], then: Callable[[], None]) -> None:
+        """Load what is not held of these, at once or a good while later, and go on from there."""
         assert self.model is not None
-        unknown = {key for key in keys if not owner.memory.knows(key)}
+        unknown = {key for key in keys if not seat.owner.memory.knows(key)}
         if not unknown:
-            return True
-        answer = self.model.load(owner.partition, unknown)
-        return self._take_in(owner, unknown, answer)
+            then()
+            return
+        answer = self.model.load(seat.owner.partition, unknown)
+        world = self.processor.world
+        if world.happens("database_slow"):
+            world.reach("database slow")
+            later = partial(self._holds, seat, unknown, answer, then)
+            self.processor.after(world.soon(SLOW_MS), later)
+        else:
+            self._holds(seat, unknown, answer, then)
+
+    def _holds(
+        self, seat: "Seat", asked: Collection[str], answer: ColdStreams, then: Callable[[], None]
+    ) -> None:
+        is_still_ours = self.processor.seats.get(seat.owner.partition) is seat
+        if is_still_ours and self._take_in(seat.owner, asked, answer):
+            then()

@@ -131,6 +131,7 @@ class History:
 
     def _is_projected(self) -> bool:
         """Whether the read model stands at the end of the log."""
+        law(self.model is None or not self.model.has_stopped, "S13", "the projection stopped")
         return self.model is None or all(
             fold.next_offset == self.world.log.end_offset(Topic.LEDGER.value, part)
             for part, fold in self.model.live.folds.items()

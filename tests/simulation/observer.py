@@ -81,4 +81,4 @@ class Observer:
 def _may_start(action: Action) -> bool:
     if action.is_final or action.status is Status.NEEDS_REVIEW:
         return False
-    return not action.attempts or CLASSES[action.request.operation] != "none"
+    return not action.counted_attempts or CLASSES[action.request.operation] != "none"

@@ -325,7 +325,9 @@ class Judge:
     def absence(self, action: PlainAction, attempt: PlainAttempt, fact: Json) -> None:
         """An absence counts if the question was put after everything could be seen."""
         law(attempt.outcome == "unresolved", "S12", "absent while it runs")
-        (said,) = [one for one in action.evidence if one["source_id"] == fact["source_id"]]
+        known = [one for one in action.evidence if one["source_id"] == fact["source_id"]]
+        law(len(known) == 1, "S12", f"{action.key}: absent by {fact}, which is no evidence")
+        (said,) = known
         asked_at = action.lookups[int(said["source_id"].split(":")[-1])]
         over = attempt.start["lease_until"] + SKEW_MS + LAG_MS + SETTLE_MS
         law(asked_at > over, "S12", f"{action.key}: absence was asked {over - asked_at} too early")

@@ -53,6 +53,7 @@ _READ_MODEL: Final = (
     "input waited for its stream",
     "projection behind what is not held",
     "database away",
+    "database slow",
 )
 _LOG: Final = (
     "append without an answer",

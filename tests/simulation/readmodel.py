@@ -85,6 +85,7 @@ class ReadModel:
         self.makes_rows = not world.seed % ROWS_EVERY
         self.live = Tables.empty(world.partitions)
         self.beside: Tables | None = None
+        self.has_stopped = False
 
     # What projectors do
 
@@ -202,14 +203,11 @@ class Projector(Process):
         (read,) = read_batch(tables.folds, records)
         folding = Folding(tables.streams)
         changed = folding.add(read)
-        self.fold_stopped(folding)
-        if not self.may_break("before its commit"):
-            self.go_on(partial(self._commit, tables, read.start.next_offset, folding, changed))
-
-    def fold_stopped(self, folding: Folding) -> None:
-        """A record that counts and cannot be folded stops its partition, for good."""
         if folding.stopped_partitions:
-            self.world.reach("projection stopped")
+            # A record that counts and cannot be folded; none of ours may be so.
+            self.model.has_stopped = True
+        elif not self.may_break("before its commit"):
+            self.go_on(partial(self._commit, tables, read.start.next_offset, folding, changed))
 
     def _commit(
         self, tables: Tables, start: int, folding: Folding, changed: dict[str, Held]

@@ -99,8 +99,14 @@ THEMES: Final[tuple[tuple[Mapping[str, float], Mapping[str, Any]], ...]] = (
     ),
     # A database that answers late, while much goes on.
     (
-        {"database_slow": 0.5, "refuses_for_now": 0.4, "connect_fails": 0.3, "cancels": 0.5},
-        {"held_max": 0, "projection_lag_ms": 10},
+        {
+            "database_slow": 0.5,
+            "processor_cut_off": 0.05,
+            "refuses_for_now": 0.4,
+            "connect_fails": 0.3,
+            "cancels": 0.5,
+        },
+        {"held_max": 0, "projection_lag_ms": 10, "processors": 2},
     ),
     # Nobody who takes it on.
     (
