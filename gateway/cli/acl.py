@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 group = typer.Typer(help="Who may do what on the broker.", no_args_is_help=True)
 
+HEAD_CHARS_MAX = 5
+
 Logins = Annotated[
     bool,
     typer.Option(
@@ -36,12 +38,15 @@ def print_table(as_json: Json = False) -> None:
 
     Example: actionledger acl print
     """
-    from gateway.cli.place import settings
+    from gateway.cli.place import NoInstallationError, own_settings, settings
     from ledger.log.authority import GROUPS, TOPICS, Operation
     from ledger.log.topics import Topic
 
     out = Output("acl print", as_json=as_json)
-    known = settings()
+    try:
+        known = settings()
+    except NoInstallationError:
+        known = own_settings()  # the usual names, for whoever plans an installation
     declared = known.kafka.declared(known.topic_prefix)
     letters = {Operation.READ: "r", Operation.WRITE: "w"}
     cells = {
@@ -61,15 +66,25 @@ def print_table(as_json: Json = False) -> None:
     out.answer(result, lambda console: _show_table(console, cells, declared))
 
 
+def _broken(name: str) -> str:
+    """A name over several short lines: eleven columns have to fit beside each other."""
+    lines = [
+        part[at : at + HEAD_CHARS_MAX]
+        for part in name.split("-")
+        for at in range(0, len(part), HEAD_CHARS_MAX)
+    ]
+    return "\n".join(lines)
+
+
 def _show_table(console: "Console", cells: dict[str, dict[str, str]], declared: "Declared") -> None:
     from rich.table import Table
 
     from ledger.log.authority import Operation, Resource
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("topic")
+    table.add_column("topic", no_wrap=True)
     for principal in declared.names:
-        table.add_column(principal.replace("-", "\n"), justify="center")
+        table.add_column(_broken(principal), justify="center", no_wrap=True)
     for topic, row in cells.items():
         table.add_row(topic, *(cell or "[dim]·[/]" for cell in row.values()))
     console.print(table)
