@@ -46,6 +46,17 @@ class HeldTicks:
         """A record that is no tick was read, and is decided before any tick released after it."""
         self._read_to[record.topic, record.partition] = record.offset + 1
 
+    def passed(self, topic: str, partition: int, position: int) -> None:
+        """Everything below a position was read and none of it waits: behind the last record there
+        may be marks of somebody's transaction, which are never read.
+        """
+        place = topic, partition
+        self._read_to[place] = max(position, self._read_to.get(place, 0))
+
+    def is_holding(self) -> bool:
+        """Whether some tick waits."""
+        return any(self._waiting.values())
+
     def hold(self, partition: int, ticks: Sequence[Record], ends: Mapping[str, int]) -> None:
         """Ticks came; `ends` is where the inboxes of HELD_BACK_BY end now, asked after reading."""
         self._waiting[partition].append(_Held(ticks, ends))

@@ -154,6 +154,20 @@ class GroupMember(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka h
         clients.check_fetching(self._consumer)
         return records_of(fetched, len(self._log.prefix))
 
+    async def read_to(self, places: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Up to where `read` has given everything, offsets without a record included; nothing
+        while a read is under way.
+        """
+        if self._reading is not None:
+            return {}
+        assigned = self._consumer.assignment()
+        found: dict[tuple[str, int], int] = {}
+        for topic, partition in places:
+            place = TopicPartition(self._log.prefix + topic, partition)
+            if place in assigned:
+                found[topic, partition] = await self._consumer.position(place)
+        return found
+
     async def drop(self) -> None:
         """Forget a read that was begun before the partitions changed hands: what it brings may
         begin elsewhere than where one reads on from now.

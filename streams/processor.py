@@ -173,6 +173,11 @@ class Processor:
                 self._held.read(record)
         if ticks:
             await self._hold(ticks)
+        if self._held.is_holding():
+            places = {(topic.value, part) for part in self._owners for topic in HELD_BACK_BY}
+            read_to = await self._inboxes.read_to(places - self._waiting.places())
+            for place, position in read_to.items():
+                self._held.passed(*place, position)
         for partition, released in self._held.release().items():
             again[partition] += released
         for partition, due in again.items():
@@ -183,6 +188,7 @@ class Processor:
         for partition, owner in self._owners.items():
             fresh = self._config.since(owner.position(Topic.CONFIG))
             if fresh:
+                self._check_not_ahead(owner, fresh[-1].timestamp)
                 crash_point("config_read")
                 work[partition] = [*fresh, *work.get(partition, ())]
         return {partition: given for partition, given in work.items() if given}
@@ -203,12 +209,17 @@ class Processor:
             newest[partition] = max(newest.get(partition, 0), record.timestamp)
             kind = ticks if record.topic == Topic.INTERNAL else inputs
             kind.setdefault(partition, []).append(record)
-        now, wall_at = mono_ms(), wall_ms()
         for partition, appended_at in newest.items():
-            # After idle weeks two clocks have drifted apart that nobody compared.
-            running_at = max(self._owners[partition].running_at(now), wall_at)
-            check_not_ahead(appended_at, running_at=running_at, skew_ms=self._skew_ms)
+            self._check_not_ahead(self._owners[partition], appended_at)
         return inputs, ticks
+
+    def _check_not_ahead(self, owner: Owner, appended_at: int) -> None:
+        """Whatever a decision takes its time from must not come from the future: inputs,
+        configuration, offers. Raises ClockSkewError.
+        """
+        # After idle weeks two clocks have drifted apart that nobody compared.
+        running_at = max(owner.running_at(mono_ms()), wall_ms())
+        check_not_ahead(appended_at, running_at=running_at, skew_ms=self._skew_ms)
 
     async def _hold(self, ticks: dict[int, list[Record]]) -> None:
         """Whatever lies in the other inboxes at this moment wins over a lapse."""
@@ -383,6 +394,7 @@ class Processor:
             for record in await self._offers_reader.read(timeout_ms=IDLE_MS):
                 owner = self._owners.get(record.partition)
                 if owner is not None:
+                    self._check_not_ahead(owner, record.timestamp)
                     owner.offered(record)
                     self._offers_came.set()
 
