@@ -116,6 +116,7 @@ class Cold:
             self.let_go(owner)
         if seat.waiting.places():
             self.processor.wake(seat)
+        self.processor.keep_time(seat)
 
     def _hold(self, seat: "Seat", keys: Collection[str], then: Callable[[], None]) -> None:
         """Load what is not held of these, at once or a good while later, and go on from there."""
@@ -139,3 +140,4 @@ class Cold:
         is_still_ours = self.processor.seats.get(seat.owner.partition) is seat
         if is_still_ours and self._take_in(seat.owner, asked, answer):
             then()
+            self.processor.keep_time(seat)

@@ -201,7 +201,7 @@ class Processor(Process):
             return
         self._may_be_cut_off()
         if not self._has_work(seat):
-            self._keep_time(seat)
+            self.keep_time(seat)
             return
         records = self._decidable(seat)
         if self.is_gone:
@@ -209,7 +209,7 @@ class Processor(Process):
         batch = seat.owner.take(records, self.mono_ms())
         if not batch.records:
             self.cold.let_go(seat.owner)
-            self._keep_time(seat)
+            self.keep_time(seat)
             if records:
                 self.wake(seat)
             return
@@ -255,7 +255,7 @@ class Processor(Process):
         if not self.is_gone:
             seat.is_busy = False
             self.cold.let_go(owner)
-            self._keep_time(seat)
+            self.keep_time(seat)
             self.wake(seat)
 
     def _check_clock(self, appended: list[Appended]) -> None:
@@ -400,9 +400,9 @@ class Processor(Process):
             return
         for record in records:
             seat.owner.offered(record)
-        self._keep_time(seat)
+        self.keep_time(seat)
 
-    def _keep_time(self, seat: Seat) -> None:
+    def keep_time(self, seat: Seat) -> None:
         """Append the ticks that are due, and look again when the next one will be."""
         if not seat.is_open or self.seats.get(seat.owner.partition) is not seat:
             return
@@ -417,4 +417,4 @@ class Processor(Process):
         at = self.world.time.now + wait_ms
         if seat.timer_at is None or at < seat.timer_at or seat.timer_at <= self.world.time.now:
             seat.timer_at = at
-            self.after(wait_ms, lambda: self._keep_time(seat))
+            self.after(wait_ms, lambda: self.keep_time(seat))

@@ -234,17 +234,17 @@ def _no_step_deadline(action: Action, operation: Operation, at: int) -> schedule
 DECIDING: Final[dict[str, Saboteur]] = {
     "new_key_on_retry": Saboteur(
         "every attempt has a key of its own",
-        0,
+        3,
         ((schedule, "_provider_key", _new_key_for_every_attempt),),
     ),
     "key_window_not_checked": Saboteur(
         "the provider is trusted to remember a key for ever",
-        0,
+        181,
         ((schedule, "key_window_closes_at", _no_window),),
     ),
     "retry_without_a_key": Saboteur(
         "every class is tried again",
-        0,
+        20,
         (
             (schedule, "bar", _retries_whatever_the_class),
             (ticking, "bar", _retries_whatever_the_class),
@@ -252,7 +252,7 @@ DECIDING: Final[dict[str, Saboteur]] = {
     ),
     "failed_on_first_refusal": Saboteur(
         "one refusal fails the action while another attempt is open",
-        0,
+        317,
         (
             (attempts, "after_no_effect", _fails_on_any_refusal),
             (evolving, "invariant", no_invariants),
@@ -262,27 +262,27 @@ DECIDING: Final[dict[str, Saboteur]] = {
     ),
     "not_found_is_failed": Saboteur(
         "not found is taken for did not happen",
-        0,
+        3,
         ((evidence, "_absent", _believes_absence_at_once),),
     ),
     "no_settle_horizon": Saboteur(
         "a call is believed to be over when its lease is",
-        0,
+        28,
         ((evidence, "_absent", _absence_without_horizon),),
     ),
     "absence_counts_from_its_answer": Saboteur(
         "an absence counts for what was over when it was told, not when it was asked",
-        0,
+        28,
         ((evidence, "_absent", _absence_counts_from_its_answer),),
     ),
     "old_absence_settles_newer_attempt": Saboteur(
         "the answer to an earlier question is taken for that to the open one",
-        0,
+        453,
         ((dispatch, "weigh", _an_old_answer_settles_the_newest),),
     ),
     "timeout_is_failure": Saboteur(
         "a lost answer is taken for a failure",
-        0,
+        1,
         (
             (attempts, "find_out", _a_lapse_is_a_failure),
             (evolving, "invariant", no_invariants),
@@ -292,7 +292,7 @@ DECIDING: Final[dict[str, Saboteur]] = {
     ),
     "final_left_by_late_answer": Saboteur(
         "a late answer overwrites a final status",
-        0,
+        54,
         (
             (attempts, "_late", _late_word_reopens),
             (evolving, "invariant", no_invariants),
@@ -302,23 +302,23 @@ DECIDING: Final[dict[str, Saboteur]] = {
     ),
     "no_fence": Saboteur(
         "a report counts whatever its token and its holder",
-        0,
+        34,
         ((attempts, "_named", _names_any_holder),),
     ),
     "other_body_accepted": Saboteur(
         "a known key stands for whatever was asked last",
-        0,
+        29,
         ((dispatch, "propose", _takes_the_other_body), (evolving, "invariant", no_invariants)),
         "stops",
     ),
     "money_not_compared": Saboteur(
         "a webhook of any amount completes",
-        0,
+        16,
         ((evidence, "_effect", _any_money_will_do),),
     ),
     "foreign_account_believed": Saboteur(
         "evidence counts whichever account it comes from",
-        0,
+        14,
         ((dispatch, "weigh", _any_account_will_do),),
     ),
     "evidence_counted_twice": Saboteur(
@@ -328,12 +328,12 @@ DECIDING: Final[dict[str, Saboteur]] = {
     ),
     "lease_never_lapses": Saboteur(
         "a holder that says nothing is waited for",
-        0,
+        12,
         ((ticking, "_one", _never_lapses),),
     ),
     "lapse_without_allowance": Saboteur(
         "a lease is over at its very end, as if clocks agreed",
-        0,
+        12,
         (
             (ticking, "_one", _lapses_without_allowance),
             (timetable, "due_at", _due_without_allowance),
@@ -341,7 +341,7 @@ DECIDING: Final[dict[str, Saboteur]] = {
     ),
     "step_deadline_ignored": Saboteur(
         "a step is started however late it is",
-        0,
+        25,
         ((schedule, "bar", _no_step_deadline), (ticking, "bar", _no_step_deadline)),
     ),
 }

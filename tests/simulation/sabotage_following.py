@@ -186,22 +186,22 @@ class _Gullible(fold.PartitionFold):
 FOLLOWING: Final[dict[str, Saboteur]] = {
     "no_place_check": Saboteur(
         "a record counts wherever it stands, a late batch of an old producer too",
-        0,
+        15,
         ((fold, "accept", _accepts_any_place),),
     ),
     "equal_epoch_accepted": Saboteur(
         "an epoch may be opened a second time",
-        0,
+        15,
         ((fold, "accept", _accepts_an_epoch_twice),),
     ),
     "own_record_not_checked": Saboteur(
         "what was sent is believed to stand where it was meant to",
-        0,
+        3,
         ((Owner, "_check_place", _checks_no_place),),
     ),
     "inputs_not_read_again": Saboteur(
         "after a loss of continuity the batch is forgotten with its inputs",
-        0,
+        109,
         ((processors.Processor, "_lost", _forgets_the_batch_and_goes_on),),
     ),
     "offset_before_ack": Saboteur(
@@ -211,27 +211,27 @@ FOLLOWING: Final[dict[str, Saboteur]] = {
     ),
     "poison_skipped": Saboteur(
         "a record that cannot be read is passed over in silence",
-        0,
+        10,
         ((deciding, "_quarantined", _skips_poison),),
     ),
     "poison_blocks_its_partition": Saboteur(
         "a record that cannot be read ends whoever reads it",
-        0,
+        10,
         ((processors.Processor, "_put", _poison_ends_the_process),),
     ),
     "one_key_on_two_partitions": Saboteur(
         "a key is decided in whatever partition it comes in",
-        0,
+        207,
         ((deciding, "_decided", _decides_what_lives_elsewhere),),
     ),
     "log_time_of_the_input": Saboteur(
         "log time runs back where a broker's clock does",
-        0,
+        3,
         ((owner, "make_decision", _time_of_the_input),),
     ),
     "time_from_the_future": Saboteur(
         "an input or an offer from the future takes log time with it",
-        0,
+        123,
         ((processors, "check_not_ahead", _any_time_will_do),),
     ),
     "wall_clock_in_the_fold": Saboteur(
@@ -241,42 +241,42 @@ FOLLOWING: Final[dict[str, Saboteur]] = {
     ),
     "lapsed_offer_spent": Saboteur(
         "an offer stands until another one comes, also when it is read again after an outage",
-        0,
+        457,
         ((OfferBook, "pick", _picks_what_has_lapsed),),
     ),
     "offer_spent_twice": Saboteur(
         "what an offer was spent on does not count against it",
-        0,
+        5,
         ((OfferBook, "_left", _all_slots_left),),
     ),
     "tick_not_held_back": Saboteur(
         "a timer fires before an outcome that already lies in the inbox",
-        0,
+        136,
         ((HeldTicks, "_is_read_to", _is_always_read),),
     ),
     "lease_from_reading": Saboteur(
         "the holder counts its lease from when it reads its start",
-        0,
+        25,
         ((executors.Executor, "_begin", _counts_from_reading),),
     ),
     "last_check_before_connecting": Saboteur(
         "nobody looks again once the connection is open",
-        0,
+        44,
         ((executors.Executor, "_connected", _looks_before_connecting),),
     ),
     "any_time_before_the_first_byte": Saboteur(
         "between the last check and the first byte any time may pass",
-        0,
+        267,
         ((executors.Executor, "_first_byte", _waits_on_any_connection),),
     ),
     "lease_is_all_that_counts": Saboteur(
         "deadline and key window are checked where a start is decided, and not before the call",
-        0,
+        58,
         ((executors, "objection", _minds_the_lease_only),),
     ),
     "void_starts_acted_on": Saboteur(
         "an executor acts on a start that does not count",
-        0,
+        3,
         ((hands, "PartitionFold", _Gullible),),
     ),
 }

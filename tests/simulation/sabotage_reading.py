@@ -134,7 +134,7 @@ def _hears_anybody(self: ActionsSeen, record: Record) -> str | None:
 READING: Final[dict[str, Saboteur]] = {
     "cold_state_below_the_floor": Saboteur(
         "a state is loaded that is older than what was let go",
-        0,
+        1035,
         ((StreamMemory, "take_in", _believes_any_answer),),
     ),
     "not_held_is_new": Saboteur(
@@ -144,12 +144,12 @@ READING: Final[dict[str, Saboteur]] = {
     ),
     "row_ahead_is_folded_again": Saboteur(
         "decisions that a loaded row holds are folded a second time",
-        0,
+        3,
         ((StreamMemory, "folded_to", _folded_to_nothing),),
     ),
     "timers_let_go": Saboteur(
         "the timers of streams that are not held are forgotten",
-        0,
+        3,
         ((Timetable, "page_wanted", _asks_for_no_timers),),
     ),
     "checkpoint_beyond_the_fold": Saboteur(
