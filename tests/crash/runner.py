@@ -18,9 +18,9 @@ from pathlib import Path
 from gateway.local import Servers
 from tests.crash.checker import Report
 from tests.crash.load import SETTLED_SOON, Agents, Faults, script, wishes
-from tests.crash.machine import FREEZE_SECONDS, PROCESSES, PROVIDER, Machine, machine
+from tests.crash.machine import FREEZE_SECONDS, PROCESSES, PROVIDER, Machine, machine, twin_of
 from tests.crash.matrix import Cell, Fault
-from tests.crash.provoking import PROVOCATIONS, restart
+from tests.crash.provoking import PROVOCATIONS, let_a_member_join, restart
 from tests.crash.settling import settled
 from tests.servers import Addresses
 
@@ -70,46 +70,48 @@ class Campaign:
         """
         report = None
         for together, faults in _apart(cells):
-            by_process: defaultdict[str, list[Cell]] = defaultdict(list)
-            for cell in together:
-                by_process[cell.process].append(cell)
             async with asyncio.TaskGroup() as group:
-                struck = [group.create_task(self._each(own, told)) for own in by_process.values()]
+                struck = [
+                    group.create_task(self._each(victim, own, told))
+                    for victim, own in _by_victim(together).items()
+                ]
                 group.create_task(self._work(faults, struck))
             await self._machine.ready(*self._machine.supervised)
             report = await settled(self._machine, self._proposed)
         assert report is not None, "nothing to strike"
         return report
 
-    async def _each(self, cells: Iterable[Cell], told: Told) -> None:
+    async def _each(self, victim: str, cells: Iterable[Cell], told: Told) -> None:
         for cell in cells:
             began = time.monotonic()
-            await self._suffer(cell)
+            await self._suffer(victim, cell)
             told(cell, time.monotonic() - began)
 
-    async def _suffer(self, cell: Cell) -> None:
-        """Arm a life of the process and bring it to its point. One that was killed at the point
+    async def _suffer(self, victim: str, cell: Cell) -> None:
+        """Arm a life of the victim and bring it to its point. One that was killed at the point
         before is between two lives: the next is the armed one.
         """
-        victim = self._machine.supervised[cell.process]
-        if cell.fault is Fault.FREEZE and cell.process in SHARE_WORK:
-            await self._machine.start_twin(cell.process)
-        victim.crash_at = cell.crash_at
-        if victim.is_alive:
-            await self._machine.end(cell.process, signal.SIGTERM)
+        on = self._machine
+        is_shared = cell.fault is Fault.FREEZE and cell.process in SHARE_WORK
+        if is_shared or victim != cell.process:
+            await on.start_twin(cell.process)
+        one = on.supervised[victim]
+        one.crash_at = cell.crash_at
+        if one.is_alive:
+            await on.end(victim, signal.SIGTERM)
         async with asyncio.TaskGroup() as group:
-            provoking = group.create_task(self._provoke(cell))
+            provoking = group.create_task(self._provoke(victim, cell))
             if cell.fault is Fault.KILL:
-                await self._machine.died_at(cell.process, cell.crash_at)
+                await on.died_at(victim, cell.crash_at)
             else:
-                await self._machine.froze_at(cell.process, cell.crash_at)
+                await on.froze_at(victim, cell.crash_at)
             provoking.cancel()
         if cell.fault is Fault.FREEZE:
             async with self._replaced(cell.process):
-                await self._machine.hold(FREEZE_SECONDS)
-                victim.signal(signal.SIGCONT)
+                await on.hold(FREEZE_SECONDS)
+                one.signal(signal.SIGCONT)
                 # Time to do what it was about to do, as if it still were what it was.
-                await self._machine.hold(THAWED_SECONDS)
+                await on.hold(THAWED_SECONDS)
 
     @asynccontextmanager
     async def _replaced(self, process: str) -> AsyncIterator[None]:
@@ -121,13 +123,13 @@ class Campaign:
         yield
         await self._machine.end_twin(process)
 
-    async def _provoke(self, cell: Cell) -> None:
+    async def _provoke(self, victim: str, cell: Cell) -> None:
         """Do what takes the process to its point beside traffic, until it is there."""
         provocation = PROVOCATIONS.get(cell.point.name, restart)
         if provocation is restart:
             return
         while True:
-            await self._machine.ready(cell.process)
+            await self._machine.ready(victim)
             await provocation(self._machine)
             await self._machine.hold(1.0)
 
@@ -140,6 +142,21 @@ class Campaign:
             await script(self._machine.provider_url, wanted)
             agents = Agents(self._machine.url, self._machine.keys, self._machine.clients_file, seed)
             await agents.work(wanted)
+
+
+def _by_victim(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """Who is struck by what, one after the other. A processor has as many points as all others
+    together, so its twin takes every other one of several, but for those that the coming and going
+    of the twin brings about.
+    """
+    found: defaultdict[str, list[Cell]] = defaultdict(list)
+    for cell in cells:
+        first, twin = cell.process, twin_of(cell.process)
+        comes_of_twin = PROVOCATIONS.get(cell.point.name) is let_a_member_join
+        has_less = len(found[twin]) < len(found[first])
+        is_twins = first == "processor" and has_less and not comes_of_twin
+        found[twin if is_twins else first].append(cell)
+    return {victim: own for victim, own in found.items() if own}
 
 
 def _apart(cells: Sequence[Cell]) -> Iterator[tuple[list[Cell], Faults]]:
