@@ -154,22 +154,22 @@ READING: Final[dict[str, Saboteur]] = {
     ),
     "checkpoint_beyond_the_fold": Saboteur(
         "an owner begins behind records that were never projected",
-        0,
+        533,
         ((readmodel.ReadModel, "checkpoint", _checkpoint_at_the_end),),
     ),
     "projection_offset_alone": Saboteur(
         "offsets are written apart from their rows",
-        0,
+        25,
         ((readmodel.Projector, "_step", _offsets_before_rows),),
     ),
     "projection_commits_blindly": Saboteur(
         "a projector that stood still writes over what another has written since",
-        0,
+        25,
         ((readmodel.Projector, "_commit", _commits_whatever_stands_there),),
     ),
     "rebuild_swapped_in_early": Saboteur(
         "rebuilt rows replace the live ones before they have caught up",
-        0,
+        25,
         ((readmodel.ReadModel, "has_caught_up", _swaps_at_once),),
     ),
     "unfoldable_record_skipped": Saboteur(
@@ -179,7 +179,7 @@ READING: Final[dict[str, Saboteur]] = {
     ),
     "webhook_answered_before_kept": Saboteur(
         "a webhook is acknowledged before it is kept",
-        0,
+        94,
         ((finders.Door, "_keep", _answers_before_it_keeps),),
     ),
     "told_at_anybodys_word": Saboteur(
