@@ -97,6 +97,16 @@ THEMES: Final[tuple[tuple[Mapping[str, float], Mapping[str, Any]], ...]] = (
         },
         {"operations": ("charge", "payout", "fee")},
     ),
+    # The same once more, with nothing but that.
+    (
+        {
+            "cancels": 0.8,
+            "refuses_for_now": 0.8,
+            "connect_fails": 0.2,
+            "webhook_of_other_money": 0.3,
+        },
+        {"operations": ("charge", "payout", "fee")},
+    ),
     # A database that answers late, while much goes on.
     (
         {
@@ -115,7 +125,7 @@ THEMES: Final[tuple[tuple[Mapping[str, float], Mapping[str, Any]], ...]] = (
     ),
 )
 """What comes together seldom by itself, and has states of its own; the last one half as often."""
-THEMED: Final = 0.35
+THEMED: Final = 0.4
 HALF: Final = 0.5
 COMMON, STORMY = 0.2, 0.6
 """Which part of the faults of a kind there is, then and then."""
