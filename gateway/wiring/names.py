@@ -1,6 +1,9 @@
 """The names of the processes; apart from what runs them, which takes long to load."""
 
 from enum import StrEnum
+from typing import Final
+
+NICENESS_OF_FOLLOWERS: Final = 5
 
 
 class Process(StrEnum):
@@ -20,3 +23,11 @@ class Process(StrEnum):
     def module(self) -> str:
         """The module whose `run(settings, life)` is this process."""
         return f"gateway.wiring.run_{self.value.replace('-', '_')}"
+
+    @property
+    def niceness(self) -> int:
+        """How much it gives way to the others where all share a machine: nobody who asks for an
+        action waits for what follows the ledger.
+        """
+        follows = {Process.INQUIRER, Process.RECONCILER, Process.PROJECTOR}
+        return NICENESS_OF_FOLLOWERS if self in follows else 0

@@ -6,6 +6,7 @@ Guarantees that a process loads only what it needs: its module is imported when 
 Called by `actionledger run NAME`, by the local supervisor and by the containers.
 """
 
+import os
 import sys
 from importlib import import_module
 
@@ -22,6 +23,7 @@ def run(process: Process) -> int:
     settings = Settings.from_environment()
     set_up_logs(settings.log_level, settings.log_format)
     module = import_module(process.module)
+    os.nice(process.niceness)
 
     async def work(life: Life) -> None:
         await module.run(settings, life)
