@@ -160,6 +160,7 @@ class Projector:
         """Sessions, one after another, until the work is done."""
         failures, written = 0, -1
         while self._at_work() and not stop.is_set():
+            _heed_cancellation()
             if self.ready.is_set():
                 self._beat()
             if self.counts.records != written:
@@ -361,6 +362,15 @@ def _below(records: list[Record], ends: Mapping[int, int] | None) -> list[Record
     if ends is None:
         return records
     return [record for record in records if record.offset < ends.get(record.partition, 0)]
+
+
+def _heed_cancellation() -> None:
+    """End where this task was cancelled: a cancellation that meets a statement which is failing
+    anyway comes out as its failure, and nobody would hear of it.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def _pause(stop: asyncio.Event, failures: int) -> None:

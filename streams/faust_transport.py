@@ -9,6 +9,8 @@ it buffered is sent. This one guarantees instead:
   acknowledges the failing event, and the commit at shutdown would pass it;
 * what was acknowledged is committed before a partition is given up, within a deadline, so that a
   rebalance repeats little;
+* a partition of which nothing was ever committed is read from its beginning after every change of
+  hands;
 * an acknowledgement of an earlier assignment counts for nothing in a later one;
 * `flush` waits for everything that was handed over, and raises if one of it failed;
 * the producer is idempotent and waits for all replicas.
@@ -140,6 +142,16 @@ class SafeConsumer(driver.Consumer):
         """Begin the partitions anew: what came of an earlier assignment is read again."""
         self._forget(assigned)
         await super().on_partitions_assigned(assigned, generation_id)
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """Read on from what was committed, and from the beginning where nothing ever was: aiokafka
+        leaves such a partition where it has read to, past what Faust has thrown away since.
+        """
+        committed = await super().seek_to_committed()
+        never = [tp for tp, offset in committed.items() if not offset]
+        if never:
+            await self._thread.seek_to_beginning(*never)
+        return committed
 
     def _forget(self, partitions: set[TP]) -> None:
         for tp in partitions:

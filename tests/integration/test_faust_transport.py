@@ -154,6 +154,26 @@ async def test_a_rebalance_commits_before_it_gives_up(servers: Addresses) -> Non
         assert len(handled) == 404
 
 
+async def test_a_partition_without_a_commit_is_read_from_its_beginning(servers: Addresses) -> None:
+    """When partitions change hands Faust throws its buffers away and seeks to what was committed;
+    where nothing was, it must not go on behind what it has thrown away.
+    """
+    async with workshop(servers.kafka_bootstrap, partitions=2) as shop:
+        handled: list[tuple[int, int]] = []
+
+        async def handle(records: Sequence[Record]) -> None:
+            handled.extend((record.partition, record.offset) for record in records)
+
+        def add(app: SafeApp) -> None:
+            add_agent(app, shop.topic, handle, deadline_ms=5_000)
+
+        only = shop.start(add, commit_interval_ms=60_000)
+        await shop.put(b"a", b"b", partition=0)
+        await until(lambda: len(handled) == 2, "what came is handled and not committed")
+        await only.app.safe_consumer.perform_seek()
+        await until(lambda: handled.count((0, 0)) == 2, "it is read again")
+
+
 def _assigned(app: SafeApp) -> set[object]:
     return set(app.safe_consumer.assignment()) if app.safe_consumer.is_member() else set()
 

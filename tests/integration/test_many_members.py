@@ -156,7 +156,8 @@ async def test_a_member_with_a_name_comes_back_to_its_partitions_and_disturbs_no
         for name in ("processor-1", "processor-2"):
             await run.start_member("processor", name, _named(name))
         stays, comes_back = tmp_path / "processor-1.log", tmp_path / "processor-2.log"
-        await run.until(lambda: _assignments(stays)[-1:] == [3], "three partitions each")
+        for log in (stays, comes_back):
+            await run.until(_has_opened(log, 3), "three partitions each")
         heard, before = _text(stays), await epochs(run)
         for number in (signal.SIGTERM, signal.SIGKILL):
             count = _text(comes_back).count("epoch_opened") + 3
@@ -170,6 +171,16 @@ async def test_a_member_with_a_name_comes_back_to_its_partitions_and_disturbs_no
 def _named(name: str) -> dict[str, str]:
     """What a member with a name of its own is told, and the session that goes with it."""
     return {"ACTIONLEDGER_MEMBER": name, "ACTIONLEDGER_GROUP_SESSION_MS": "45000"}
+
+
+def _has_opened(log: Path, partitions: int) -> Callable[[], bool]:
+    """Whether a processor was given so many partitions last, and has opened each."""
+
+    def has() -> bool:
+        since = _text(log).rpartition("partitions_assigned")[2]
+        return _assignments(log)[-1:] == [partitions] and since.count("epoch_opened") == partitions
+
+    return has
 
 
 def _has_epochs(log: Path, count: int) -> Callable[[], bool]:

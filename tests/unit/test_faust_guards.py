@@ -22,6 +22,7 @@ OVERRIDDEN = [
     (SafeConsumer, base.Consumer, "ack", "(self, message)"),
     (SafeConsumer, base.Consumer, "_new_offset", "(self, tp)"),
     (SafeConsumer, base.Consumer, "_commit_offsets", "(self, offsets, start_new_transaction)"),
+    (SafeConsumer, driver.Consumer, "seek_to_committed", "(self)"),
     (SafeConsumer, base.Consumer, "on_partitions_revoked", "(self, revoked)"),
     (SafeConsumer, base.Consumer, "on_partitions_assigned", "(self, assigned, generation_id)"),
     (SafeProducer, driver.Producer, "send_soon", "(self, fut)"),
