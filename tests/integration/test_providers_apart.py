@@ -110,9 +110,10 @@ async def test_one_slow_provider_does_not_hold_the_actions_of_another(
                     for each in quick:
                         await client.propose(each, timeout_ms=20_000)
                         await settled(client, each.key, "completed")
-                stuck = await client.progress(slow[0].key, after_version=0, timeout_ms=0)
-                assert stuck is not None
-                assert stuck.status == "attempting"
+                stuck = [await client.progress(each.key, timeout_ms=0) for each in slow]
+                statuses = {one.status for one in stuck if one is not None}
+                assert "attempting" in statuses
+                assert statuses <= {"attempting", "ready"}
         finally:
             executing.cancel()
             await asyncio.gather(executing, return_exceptions=True)

@@ -1,5 +1,6 @@
 """Secrets of webhooks: the newest signs, older ones are accepted for a while, none is shown."""
 
+import logging
 import stat
 import time
 from pathlib import Path
@@ -99,7 +100,8 @@ def test_a_running_process_takes_up_what_changed(
         file.write_text(broken, encoding="utf-8")
         clock[0] += LOOK_EVERY_S
         assert secrets.live("simulated", "main", now_ms()) == (new, OLD)
-    assert [record.message for record in caplog.records] == ["webhook_secrets_unusable"] * 2
+    warnings = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warnings == ["webhook_secrets_unusable"] * 2
     for record in caplog.records:
         assert not any(secret in str(vars(record)) for secret in (new, OLD, "whsec_?"))
 
