@@ -1,4 +1,4 @@
-"""Requests of actions whose intent was recorded before an executor began to read, over one reader.
+"""Requests of actions whose intent was recorded before an executor began to read.
 
 Those that are wanted at the same time are read together: actions that waited for capacity stand
 close to each other in the ledger. What is read is never trusted: the hash of the start is checked
@@ -14,8 +14,9 @@ from ledger.log.port import Record
 from ledger.log.topics import Topic
 from ledger.log.trouble import TruncatedLogError
 
-FETCH_BYTES: Final = 256 * 1_024
-RECORDS_AT_ONCE: Final = 500
+FETCH_BYTES: Final = 32 * 1_024
+"""A few dozen records. What is fetched and passed over is garbage that is searched for seldom."""
+RECORDS_AT_ONCE: Final = 100
 READ_MS: Final = 1_000
 PAUSE_SECONDS: Final = 0.05
 READ_SECONDS_MAX: Final = 10.0
@@ -29,7 +30,7 @@ class OlderRequests:
         self._log = log
         self._wanted: dict[int, dict[int, asyncio.Future[Record]]] = {}
         self._came = asyncio.Event()
-        self._reader: KafkaReader | None = None
+        self._readers: dict[int, KafkaReader] = {}
         self._reading: asyncio.Task[None] | None = None
 
     async def read(self, partition: int, offset: int) -> Record:
@@ -84,16 +85,21 @@ class OlderRequests:
         await asyncio.sleep(0 if served else PAUSE_SECONDS)
 
     async def _at(self, partition: int, offset: int) -> KafkaReader:
-        place = (Topic.LEDGER.value, partition)
-        if self._reader is None:
-            self._reader = await self._log.reader({place: offset}, fetch_bytes=FETCH_BYTES)
+        """A reader of the partition at an offset. Each keeps its partition: to assign another one
+        takes longer than to read.
+        """
+        reader = self._readers.get(partition)
+        if reader is None:
+            place = (Topic.LEDGER.value, partition)
+            reader = await self._log.reader({place: offset}, fetch_bytes=FETCH_BYTES)
+            self._readers[partition] = reader
         else:
-            await self._reader.begin({place: offset})
-        return self._reader
+            reader.seek(Topic.LEDGER, partition, offset)
+        return reader
 
     async def _let_go(self) -> None:
-        reader, self._reader = self._reader, None
-        if reader is not None:
+        readers, self._readers = self._readers, {}
+        for reader in readers.values():
             await reader.close()
 
     async def close(self) -> None:

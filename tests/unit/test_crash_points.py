@@ -15,7 +15,7 @@ import asyncio
 from ledger.log.crashpoints import crash_point, crash_when, crash_while
 async def answered():
     print("begun", flush=True)
-    await asyncio.sleep(60)
+    await asyncio.Event().wait()
 async def main():
     for number in range(1, 4):
         print(number, flush=True)
