@@ -18,9 +18,9 @@ from ledger.core.inputs import Propose
 from ledger.log import kafka
 from ledger.log.kafka import KafkaLog
 from ledger.log.topics import INBOXES
-from reconciler.providers import port
 from streams.executor import Executor
 from streams.processor import Processor
+from tests.integration.counting import CountingProvider
 from tests.integration.installation import PARTITIONS, Installation, charge, settled
 
 pytestmark = pytest.mark.servers
@@ -28,34 +28,6 @@ pytestmark = pytest.mark.servers
 LOOK_SECONDS = 0.05
 PATIENCE_SECONDS = 60
 INTENTS = 100
-
-
-class Book:
-    """A provider that knows no keys: it counts every call that it gets, and answers when told."""
-
-    def __init__(self) -> None:
-        self.effects: Counter[str] = Counter()
-        self.may_answer = asyncio.Event()
-
-    async def perform(
-        self,
-        request: port.ProviderRequest,
-        *,
-        provider_key: str,
-        deadlines: port.Deadlines,
-        before_first_byte: Callable[[], None],
-    ) -> port.Outcome:
-        """Have the effect, answer later."""
-        try:
-            before_first_byte()
-        except port.Declined as declined:
-            return port.NotSent(declined.code, port.Retry.LATER)
-        self.effects[request.action_key] += 1
-        await self.may_answer.wait()
-        return port.Succeeded(f"ch_{provider_key}", {})
-
-    async def close(self) -> None:
-        """Nothing is open."""
 
 
 class Program(Protocol):
@@ -138,14 +110,15 @@ async def test_a_killed_broker_costs_no_intent_and_makes_no_second_effect(
     log = KafkaLog(own_servers.kafka_bootstrap, prefix=f"t{secrets.token_hex(4)}.")
     one = Installation(log)
     await one.begin()
-    book, supervisor = Book(), Supervisor()
+    book, supervisor = CountingProvider(), Supervisor()
+    book.may_answer.clear()
     proposals = [charge(f"restart-{number}") for number in range(INTENTS)]
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(supervisor.keep(lambda: Processor(log, PARTITIONS)))
         tasks.create_task(supervisor.keep(lambda: Executor(log, PARTITIONS, {"simulated": book})))
         async with LedgerClient(log, PARTITIONS) as client:
             asking = [tasks.create_task(proposed(client, proposal)) for proposal in proposals]
-            await until(lambda: book.effects.total() > INTENTS // 5)
+            await until(lambda: book.calls.total() > INTENTS // 5)
             await own_servers.kafka.kill()
             book.may_answer.set()
             await asyncio.wait(asking, timeout=2 * min(append_deadline_seconds, 1))
@@ -160,7 +133,7 @@ async def test_a_killed_broker_costs_no_intent_and_makes_no_second_effect(
             while await undecided(one):
                 await asyncio.sleep(LOOK_SECONDS)
         supervisor.stop.set()
-    assert book.effects == Counter({proposal.key: 1 for proposal in proposals})
+    assert book.calls == Counter({proposal.key: 1 for proposal in proposals})
     actions = [fact for decision in await one.decisions() for fact in decision.facts]
     assert Counter(fact.type for fact in actions)["action.completed"] == INTENTS
     if append_deadline_seconds > 1:
