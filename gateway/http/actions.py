@@ -34,6 +34,7 @@ from gateway.http.openapi import answer, header, json_body, optional_json_body, 
 from gateway.http.problems import No
 from gateway.http.timeline import TimelineView, timeline_of
 from gateway.http.views import ActionView
+from gateway.keys import Caller
 from ledger.core.ids import ActionKey
 from ledger.core.inputs import Cancel
 
@@ -211,12 +212,10 @@ async def cancel(http: HttpRequest, key: str) -> Response:
 
 
 async def _cancelled(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
-    caller = proposer_of(http, doors)
-    if isinstance(caller, No):
-        return caller
-    key = own_key(text, caller)
-    if isinstance(key, No):
-        return key
+    asking = _proposer_of(http, doors, text)
+    if isinstance(asking, No):
+        return asking
+    caller, key = asking
     body: CancelBody | No = CancelBody()
     if http.headers.get("content-length", "0") != "0" or "transfer-encoding" in http.headers:
         value = await read_json(http, bytes_max=CANCEL_BYTES_MAX)
@@ -249,12 +248,10 @@ async def report_outcome(http: HttpRequest, key: str) -> Response:
 
 
 async def _heard(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
-    caller = proposer_of(http, doors)
-    if isinstance(caller, No):
-        return caller
-    key = own_key(text, caller)
-    if isinstance(key, No):
-        return key
+    asking = _proposer_of(http, doors, text)
+    if isinstance(asking, No):
+        return asking
+    caller, key = asking
     value = await read_json(http)
     if isinstance(value, No):
         return value
@@ -269,6 +266,15 @@ async def _heard(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
     view = asked if isinstance(asked, No) else await following.decided(doors, given.key, asked)
     doors.metrics.outcome(view.code.value if isinstance(view, No) else given.outcome.kind)
     return view if isinstance(view, No) else _Yes(view, 200)
+
+
+def _proposer_of(http: HttpRequest, doors: Doors, text: str) -> tuple[Caller, ActionKey] | No:
+    """Who asks and the key of a path, for whoever may change the action."""
+    caller = proposer_of(http, doors)
+    if isinstance(caller, No):
+        return caller
+    key = own_key(text, caller)
+    return key if isinstance(key, No) else (caller, key)
 
 
 def _key_of(http: HttpRequest, doors: Doors, text: str) -> ActionKey | No:
