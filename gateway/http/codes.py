@@ -198,6 +198,9 @@ _STATUSES: Final[Mapping[Rejection, int]] = {
     Rejection.ALREADY_FINAL: 409,
     Rejection.ATTEMPT_OPEN: 409,
     Rejection.IN_REVIEW: 409,
+    Rejection.SIGNATURE_INVALID: 403,
+    Rejection.UNKNOWN_SIGNER: 403,
+    Rejection.SIGNER_REVOKED: 403,
     Rejection.INVALID_CONFIGURATION: 400,
 }
 
@@ -230,6 +233,10 @@ _NEXT: Final[Mapping[Rejection, str]] = {
     Rejection.ALREADY_FINAL: "Look at the action: its outcome stands.",
     Rejection.ATTEMPT_OPEN: "Wait for its outcome; it will be found out.",
     Rejection.IN_REVIEW: "Wait for the person who settles it.",
+    Rejection.SIGNATURE_INVALID: "Sign again exactly what is shown, with the key of the person who "
+    "decides.",
+    Rejection.UNKNOWN_SIGNER: "Ask an operator to register the key: `actionledger people key add`.",
+    Rejection.SIGNER_REVOKED: "Sign with a key that is in force, or ask an operator for one.",
     Rejection.INVALID_CONFIGURATION: "Correct the configuration and publish it again.",
 }
 

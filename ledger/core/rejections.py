@@ -37,6 +37,9 @@ class Rejection(StrEnum):
     ALREADY_FINAL = "already_final"
     ATTEMPT_OPEN = "attempt_open"
     IN_REVIEW = "in_review"
+    SIGNATURE_INVALID = "signature_invalid"
+    UNKNOWN_SIGNER = "unknown_signer"
+    SIGNER_REVOKED = "signer_revoked"
     INVALID_CONFIGURATION = "invalid_configuration"
 
 
@@ -111,6 +114,15 @@ MEANINGS: dict[Rejection, Meaning] = {
         retry_can_help=True,
     ),
     Rejection.IN_REVIEW: Meaning("A person has to settle this action first.", retry_can_help=True),
+    Rejection.SIGNATURE_INVALID: Meaning(
+        "The signature does not prove what was sent: nothing was decided.", retry_can_help=False
+    ),
+    Rejection.UNKNOWN_SIGNER: Meaning(
+        "The key belongs to no person who is registered here.", retry_can_help=True
+    ),
+    Rejection.SIGNER_REVOKED: Meaning(
+        "The key or its person was revoked, or the key is past its end.", retry_can_help=False
+    ),
     Rejection.INVALID_CONFIGURATION: Meaning(
         "The configuration is invalid; what was in force stays in force.", retry_can_help=False
     ),

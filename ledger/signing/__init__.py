@@ -1,0 +1,1 @@
+"""Signatures of people: what proves that a person said what the log keeps."""
