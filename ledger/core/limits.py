@@ -98,6 +98,18 @@ HOLDS_MAX = 128
 MISTAKES_MAX = 50
 """Mistakes named at once for one catalogue."""
 
+PEOPLE_BYTES_MAX = 192 * 1_024
+"""The source text of who may decide, in UTF-8; adopted whole like the catalogue."""
+
+PEOPLE_MAX = 512
+"""People of one installation who may decide; a few hundred characters each fill the text."""
+
+PERSON_KEYS_MAX = 16
+"""Keys and passkeys of one person, revoked ones among them."""
+
+PERSON_NAMES_MAX = 256
+"""Groups, tenants or principals of one person."""
+
 SOURCES_KEPT_MAX = 256
 """Evidence sources an action remembers so that each counts once; the oldest are forgotten first."""
 
@@ -162,7 +174,40 @@ GROUP_SESSION_MS_MIN = 1_000
 GROUP_SESSION_MS_MAX = 300_000
 """What may be chosen instead, within what brokers allow by themselves."""
 
+PREVIEWS_MAX = 5
+"""Previews of one action that the provider may fail to give before a person is told."""
+
+PREVIEW_WAIT_MS = 30_000
+"""Between one failed preview and the next."""
+
+OBSERVED_MAX = 32
+"""Volatile facts of one preview."""
+
+CHECKS_MAX = 16
+"""Checks shown with one preview."""
+
+QUORUM_MAX = 16
+"""People that one decision may need; their signatures travel in the start."""
+
+BEHALF_MAX = 8
+"""People and services on whose behalf one intent is made."""
+
 LOOKUPS_UNANSWERED_MAX = 16
 """Lookups of one action beyond its schedule that may come back without an answer, before a person
 looks.
+"""
+
+POLICY_BYTES_MAX = CATALOGUE_BYTES_MAX
+"""The policy's source text in UTF-8, adopted like the catalogue."""
+
+POLICY_ROWS_MAX = 256
+"""Rows of one decision table; a person has to be able to read it from the top."""
+
+GROUPS_MAX = 16
+"""Groups of people that one row names."""
+
+APPROVAL_VALID_MS_MIN = 1_000
+APPROVAL_VALID_MS_MAX = 7 * 24 * 3_600_000
+"""How long a request for approval may stand. What was shown grows old: a week is far too long for
+money, and the most that anybody needs for a planned change.
 """

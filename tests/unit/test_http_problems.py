@@ -14,6 +14,8 @@ from ledger.core.rejections import Detail, Refused, Rejection
 from reconciler.webhooks import WebhookProblem
 
 NAMES = [*Code, *Rejection]
+# What a request names may be made known later; then the same request is in order.
+_MAY_BECOME_KNOWN = {Rejection.UNKNOWN_OPERATION, Rejection.UNKNOWN_SIGNER}
 
 
 def test_every_refusal_of_the_ledger_has_a_status() -> None:
@@ -58,7 +60,7 @@ def test_only_what_may_succeed_unchanged_is_worth_asking_again(name: Code | Reje
     if kind.status == 503 and name is not Code.NOT_READY:
         assert kind.asking_again == "is_safe_with_the_same_request"
         assert No(name).response().headers["retry-after"] == "1"
-    if kind.status in {400, 403, 413, 415, 422} and name is not Rejection.UNKNOWN_OPERATION:
+    if kind.status in {400, 403, 413, 415, 422} and name not in _MAY_BE_MADE_KNOWN:
         assert kind.asking_again == "never_helps"
 
 
