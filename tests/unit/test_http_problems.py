@@ -60,7 +60,7 @@ def test_only_what_may_succeed_unchanged_is_worth_asking_again(name: Code | Reje
     if kind.status == 503 and name is not Code.NOT_READY:
         assert kind.asking_again == "is_safe_with_the_same_request"
         assert No(name).response().headers["retry-after"] == "1"
-    if kind.status in {400, 403, 413, 415, 422} and name not in _MAY_BE_MADE_KNOWN:
+    if kind.status in {400, 403, 413, 415, 422} and name not in _MAY_BECOME_KNOWN:
         assert kind.asking_again == "never_helps"
 
 
