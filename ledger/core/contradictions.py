@@ -33,6 +33,8 @@ def contradictions(operation: Operation) -> Iterator[Contradiction]:
         yield from rule(operation)
     if operation.money == "required" and operation.risk.money_impact == "none":
         yield ("risk", "money_impact"), "cannot be none for an operation that requires money"
+    elif operation.kind == "money" and operation.risk.money_impact == "none":
+        yield ("risk", "money_impact"), "cannot be none for an operation of the kind money"
     for name, parameter in operation.parameters.items():
         for place, sentence in _in_parameter(parameter):
             yield ("parameters", name, *place), sentence
@@ -153,10 +155,24 @@ def _in_attempts(operation: Operation) -> Iterator[Contradiction]:
 
 
 def _in_names(operation: Operation) -> Iterator[Contradiction]:
-    for list_name, names in (("volatile", operation.volatile), ("personal", operation.personal)):
-        for index, name in enumerate(names):
-            if name not in operation.parameters:
-                yield (list_name, index), f"names {name}, which is no parameter of this operation"
+    for index, name in enumerate(operation.personal):
+        if name not in operation.parameters:
+            yield ("personal", index), f"names {name}, which is no parameter of this operation"
+    for index, name in enumerate(operation.volatile):
+        # What a provider observes has names that only its adapter knows.
+        if name not in operation.parameters and operation.preview == "request":
+            yield (
+                ("volatile", index),
+                (
+                    f"names {name}, which is no parameter of this operation; "
+                    'what the provider observes needs preview = "provider"'
+                ),
+            )
+    for name in operation.tolerances:
+        if name not in operation.volatile:
+            yield ("tolerances", name), f"is a tolerance for {name}, which volatile does not name"
+        elif name in operation.parameters and operation.parameters[name].type != "integer":
+            yield ("tolerances", name), "means nothing for a parameter that is no whole number"
     if operation.compensation == operation.name:
         yield ("compensation",), "cannot be the operation itself"
 

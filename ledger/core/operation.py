@@ -20,6 +20,7 @@ from ledger.core.limits import (
     CHOICES_MAX,
     DIFFERENCES_MAX,
     DURATION_MS_MAX,
+    INTEGER_MAX,
     LOOKUPS_MAX,
     OPERATION_VERSION_MAX,
     PARAMETERS_MAX,
@@ -40,6 +41,16 @@ whichever of them the first proposal says.
 
 Level = Literal["none", "low", "medium", "high"]
 
+Kind = Literal["read", "message", "money", "delete", "permission", "deploy", "other"]
+"""What sort of effect an operation has; a policy that asks for it takes the strictest row where an
+operation does not say.
+"""
+
+PreviewSource = Literal["request", "provider"]
+"""Where a dry run comes from: drawn from the request alone, or completed by what the provider
+foresees.
+"""
+
 Duration = Annotated[int, Field(ge=0, le=DURATION_MS_MAX)]
 PositiveDuration = Annotated[int, Field(ge=1, le=DURATION_MS_MAX)]
 
@@ -47,6 +58,9 @@ LOOKUPS_DEFAULT: Final = (30_000, 120_000, 600_000, 3_600_000, 21_600_000)
 """30 s, 2 min, 10 min, 1 h, 6 h after the outcome became unknown."""
 
 KEY_MARGIN_MS_DEFAULT: Final = 600_000
+
+PEOPLE_MS_DEFAULT: Final = 259_200_000
+"""Three days: a weekend with a day before it."""
 
 
 def _identifier(check: Callable[[str, str], str]) -> AfterValidator:
@@ -71,6 +85,7 @@ def _target_prefix(text: str, field: str) -> str:
 OperationName = Annotated[str, _identifier(check_operation)]
 Component = Annotated[str, _identifier(check_component)]
 Names = Annotated[tuple[Text, ...], Field(strict=False, max_length=CHOICES_MAX)]
+Tolerance = Annotated[int, Field(ge=0, le=INTEGER_MAX)]
 
 
 class Target(Wire):
@@ -92,11 +107,15 @@ class Risk(Wire):
 
 
 class Deadlines(Wire):
-    """How long a connection, an answer, and the whole step with waits and retries may take."""
+    """How long a connection, an answer, and the whole step with waits and retries may take.
+
+    `people_ms`: how long an action may wait for people before its step begins.
+    """
 
     connect_ms: PositiveDuration
     response_ms: PositiveDuration
     step_ms: PositiveDuration
+    people_ms: PositiveDuration = PEOPLE_MS_DEFAULT
 
 
 class Retries(Wire):
@@ -119,6 +138,9 @@ def _lookups_of(declared: dict[str, Any]) -> tuple[int, ...]:
 class Operation(Wire):
     """One version of an operation.
 
+    `kind`: what sort of effect it has. `preview`: who says what would happen. `volatile`: what is
+    read again just before acting: parameters, or names that the provider observes. `tolerances`:
+    how far a volatile whole number may move meanwhile.
     `key_window_ms`: how long the provider remembers a key; less `key_margin_ms`, how long we use
     it. `settle_horizon_ms`: how long after its last byte a call can still take effect.
     `search_lag_ms`: how far the provider's lookup runs behind its book. `lookups`: delays after
@@ -130,6 +152,7 @@ class Operation(Wire):
     name: OperationName
     version: Annotated[int, Field(ge=1, le=OPERATION_VERSION_MAX)]
     description: Text | None = None
+    kind: Kind | None = None
     provider: Component
     account: Component
     reliability: Reliability
@@ -138,7 +161,11 @@ class Operation(Wire):
     parameters: Annotated[dict[Component, Parameter], Field(max_length=PARAMETERS_MAX)] = Field(
         default_factory=dict
     )
+    preview: PreviewSource = "request"
     volatile: Names = ()
+    tolerances: Annotated[dict[Text, Tolerance], Field(max_length=CHOICES_MAX)] = Field(
+        default_factory=dict
+    )
     personal: Names = ()
     principals: Annotated[
         tuple[Text, ...], Field(strict=False, min_length=1, max_length=CHOICES_MAX)

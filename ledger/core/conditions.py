@@ -1,0 +1,411 @@
+"""What a row of the decision table asks of an action, and how each question is answered.
+
+Guarantees three answers: it holds, it does not, or a fact is missing, which is named. A fact is
+missing when the action could have it and it is not there, or cannot be compared; what the catalogue
+rules out (a target for an operation that acts on none) is not missing: it does not hold. Must never
+guess. Called by the policy only.
+"""
+
+import unicodedata
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from ledger.core.limits import CHOICES_MAX, INTEGER_MAX, INTENT_BYTES_MAX, PARAMETERS_MAX
+from ledger.core.money import Money, exponent, format_money
+from ledger.core.operation import Kind, Level, Operation, Reliability
+from ledger.core.patterns import Pattern, matcher
+from ledger.core.request import TOKEN_KEY, RecordedRequest
+from ledger.core.wire import Text, Wire
+
+Answer = bool | str
+"""Whether a condition holds, or the name of the fact that is missing."""
+
+Check = Callable[[RecordedRequest, str], Answer]
+"""What is left to ask when the operation is known: of a request and its tenant."""
+
+LEVELS: Final[dict[Level, int]] = {"none": 0, "low": 1, "medium": 2, "high": 3}
+RISKS: Final = ("irreversibility", "blast_radius", "ambiguity", "money_impact", "security_impact")
+
+
+def _currency(code: str) -> str:
+    try:
+        exponent(code)
+    except ValueError:
+        raise ValueError(
+            "is not a currency with minor units; use a code of ISO 4217 such as EUR"
+        ) from None
+    return code
+
+
+Currency = Annotated[str, AfterValidator(_currency)]
+Amounts = Annotated[
+    dict[Currency, Annotated[int, Field(ge=0, le=INTEGER_MAX)]],
+    Field(min_length=1, max_length=CHOICES_MAX),
+]
+"""Minor units by currency: `{ EUR = 50_00 }` is fifty euro."""
+Patterns = Annotated[tuple[Pattern, ...], Field(strict=False, min_length=1, max_length=CHOICES_MAX)]
+Whole = Annotated[int, Field(ge=-INTEGER_MAX, le=INTEGER_MAX)]
+Size = Annotated[int, Field(ge=0, le=INTENT_BYTES_MAX)]
+
+
+class LevelBounds(Wire):
+    """Levels of one risk fact, bounds included."""
+
+    at_least: Level | None = None
+    at_most: Level | None = None
+
+
+class RiskBounds(Wire):
+    """Bounds on the operation's declared risk; all of them have to hold."""
+
+    irreversibility: LevelBounds | None = None
+    blast_radius: LevelBounds | None = None
+    ambiguity: LevelBounds | None = None
+    money_impact: LevelBounds | None = None
+    security_impact: LevelBounds | None = None
+
+
+class AmountBounds(Wire):
+    """Amounts beyond `above` and up to and including `at_most`, by currency. A currency that is not
+    named cannot be compared: the amount is missing.
+    """
+
+    above: Amounts | None = None
+    at_most: Amounts | None = None
+
+
+class ParameterBounds(Wire):
+    """What the value of one parameter has to be. Of a list every item has to be `one_of`, or match;
+    lengths count characters, items or members.
+    """
+
+    one_of: (
+        Annotated[
+            tuple[Text | bool | Whole, ...],
+            Field(strict=False, min_length=1, max_length=CHOICES_MAX),
+        ]
+        | None
+    ) = None
+    matches: Patterns | None = None
+    above: Whole | None = None
+    at_most: Whole | None = None
+    length_above: Size | None = None
+    length_at_most: Size | None = None
+
+
+class When(Wire):
+    """The conditions of one row; all have to hold, and none at all is a row for everything. A list
+    holds when one of its entries does.
+    """
+
+    operation: Patterns | None = None
+    kind: (
+        Annotated[tuple[Kind, ...], Field(strict=False, min_length=1, max_length=CHOICES_MAX)]
+        | None
+    ) = None
+    provider: Patterns | None = None
+    account: Patterns | None = None
+    reliability: (
+        Annotated[
+            tuple[Reliability, ...], Field(strict=False, min_length=1, max_length=CHOICES_MAX)
+        ]
+        | None
+    ) = None
+    tenant: Patterns | None = None
+    principal: Patterns | None = None
+    environment: Patterns | None = None
+    target: Patterns | None = None
+    currency: (
+        Annotated[tuple[Currency, ...], Field(strict=False, min_length=1, max_length=CHOICES_MAX)]
+        | None
+    ) = None
+    amount: AmountBounds | None = None
+    risk: RiskBounds | None = None
+    parameters: (
+        Annotated[dict[Text, ParameterBounds], Field(min_length=1, max_length=PARAMETERS_MAX)]
+        | None
+    ) = None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One question of a row. `wanted` and `found` put it and its answer in words; `bind` answers it
+    for an operation as far as it can be, None for one that is not declared.
+    """
+
+    name: str
+    wanted: str
+    bind: Callable[[Operation | None], Answer | Check]
+    found: Callable[[Operation | None, RecordedRequest, str], str | None]
+
+
+def conditions(when: When) -> tuple[Condition, ...]:
+    """The questions of a row, those about the operation first."""
+    return tuple(_conditions(when))
+
+
+def _conditions(when: When) -> Iterator[Condition]:
+    yield from _of_operation(when)
+    if when.risk is not None:
+        for fact in RISKS:
+            bounds: LevelBounds | None = getattr(when.risk, fact)
+            if bounds is not None:
+                yield _risk(fact, bounds)
+    yield from _of_request(when)
+    if when.currency is not None:
+        yield _currencies(when.currency)
+    if when.amount is not None:
+        yield _amount(when.amount)
+    for name, asked in (when.parameters or {}).items():
+        yield _parameter(name, asked)
+
+
+def _of_operation(when: When) -> Iterator[Condition]:
+    if when.operation is not None:
+        holds = matcher(when.operation)
+
+        def bind(declared: Operation | None) -> Answer | Check:
+            # Of an operation that nobody declared the request still says the name.
+            return holds(declared.name) if declared else lambda asked, _: holds(asked.operation)
+
+        yield Condition(
+            "operation", _either(when.operation), bind, lambda _, asked, __: asked.operation
+        )
+    if when.kind is not None:
+        yield _declared("kind", when.kind, frozenset(when.kind).__contains__)
+    if when.provider is not None:
+        yield _declared("provider", when.provider, matcher(when.provider))
+    if when.account is not None:
+        yield _declared("account", when.account, matcher(when.account))
+    if when.reliability is not None:
+        yield _declared("reliability", when.reliability, frozenset(when.reliability).__contains__)
+
+
+def _declared(field: str, wanted: tuple[str, ...], holds: Callable[[str], bool]) -> Condition:
+    def value(declared: Operation | None) -> str | None:
+        return None if declared is None else getattr(declared, field)
+
+    def bind(declared: Operation | None) -> Answer:
+        given = value(declared)
+        return field if given is None else holds(given)
+
+    return Condition(field, _either(wanted), bind, lambda declared, _, __: value(declared))
+
+
+def _risk(fact: str, bounds: LevelBounds) -> Condition:
+    least, most = LEVELS[bounds.at_least or "none"], LEVELS[bounds.at_most or "high"]
+
+    def bind(declared: Operation | None) -> Answer:
+        return f"risk.{fact}" if declared is None else least <= LEVELS[level(declared)] <= most
+
+    def level(declared: Operation) -> Level:
+        given: Level = getattr(declared.risk, fact)
+        return given
+
+    return Condition(
+        f"risk.{fact}",
+        _between(above=None, least=bounds.at_least, most=bounds.at_most),
+        bind,
+        lambda declared, _, __: None if declared is None else level(declared),
+    )
+
+
+def _of_request(when: When) -> Iterator[Condition]:
+    if when.tenant is not None:
+        of_tenant = matcher(when.tenant)
+        yield Condition(
+            "tenant",
+            _either(when.tenant),
+            lambda _: lambda _, tenant: of_tenant(tenant),
+            lambda _, __, tenant: tenant,
+        )
+    if when.principal is not None:
+        of_principal = matcher(when.principal)
+        yield Condition(
+            "principal",
+            _either(when.principal),
+            lambda _: lambda asked, _: of_principal(asked.principal),
+            lambda _, asked, __: asked.principal,
+        )
+    if when.environment is not None:
+        of_environment = matcher(when.environment)
+        yield Condition(
+            "environment",
+            _either(when.environment),
+            lambda _: lambda asked, _: of_environment(asked.environment),
+            lambda _, asked, __: asked.environment,
+        )
+    if when.target is not None:
+        yield _target(when.target)
+
+
+def _target(patterns: tuple[str, ...]) -> Condition:
+    holds = matcher(patterns)
+
+    def check(asked: RecordedRequest, _: str) -> Answer:
+        return "target" if asked.target is None else holds(asked.target)
+
+    def bind(declared: Operation | None) -> Answer | Check:
+        return False if declared is not None and declared.target is None else check
+
+    return Condition("target", _either(patterns), bind, lambda _, asked, __: asked.target)
+
+
+def _moves_no_money(declared: Operation | None) -> bool:
+    """Whether the catalogue rules an amount out; one that hides in a parameter has its impact."""
+    return (
+        declared is not None
+        and declared.money == "forbidden"
+        and declared.risk.money_impact == "none"
+    )
+
+
+def _currencies(codes: tuple[str, ...]) -> Condition:
+    known = frozenset(codes)
+
+    def check(asked: RecordedRequest, _: str) -> Answer:
+        return "currency" if asked.money is None else asked.money.currency in known
+
+    return Condition(
+        "currency",
+        _either(codes),
+        lambda declared: False if _moves_no_money(declared) else check,
+        lambda _, asked, __: None if asked.money is None else asked.money.currency,
+    )
+
+
+def _amount(bounds: AmountBounds) -> Condition:
+    above, most = bounds.above or {}, bounds.at_most or {}
+    known = {code: (above.get(code, -1), most.get(code, INTEGER_MAX)) for code in above | most}
+
+    def check(asked: RecordedRequest, _: str) -> Answer:
+        money = asked.money
+        if money is None:
+            return "amount"
+        limits = known.get(money.currency)
+        if limits is None:
+            return f"amount in {money.currency}"
+        return limits[0] < money.minor <= limits[1]
+
+    def shown(code: str, amounts: dict[str, int]) -> str | None:
+        minor = amounts.get(code)
+        return None if minor is None else format_money(Money(minor=minor, currency=code))
+
+    return Condition(
+        "amount",
+        " or ".join(
+            _between(above=shown(code, above), least=None, most=shown(code, most)) for code in known
+        ),
+        lambda declared: False if _moves_no_money(declared) else check,
+        lambda _, asked, __: None if asked.money is None else format_money(asked.money),
+    )
+
+
+def _parameter(name: str, bounds: ParameterBounds) -> Condition:
+    fact = f"parameters.{name}"
+    tests = tuple(_tests(bounds))
+
+    def check(asked: RecordedRequest, _: str) -> Answer:
+        if name not in asked.params:
+            return fact
+        value = _normal(asked.params[name])
+        answers = [test(value) for test in tests]
+        if False in answers:
+            return False
+        return fact if None in answers else True
+
+    def bind(declared: Operation | None) -> Answer | Check:
+        return False if declared is not None and name not in declared.parameters else check
+
+    return Condition(
+        fact,
+        " and ".join(_parameter_words(bounds)),
+        bind,
+        lambda _, asked, __: repr(asked.params[name]) if name in asked.params else None,
+    )
+
+
+_Test = Callable[[Any], bool | None]
+"""Whether a value passes; None where it cannot be compared."""
+
+
+def _tests(bounds: ParameterBounds) -> Iterator[_Test]:
+    if bounds.one_of is not None:
+        # True equals 1 in Python and means something else in JSON.
+        choices = frozenset((type(choice), _normal(choice)) for choice in bounds.one_of)
+        yield _of_each({str, int, bool}, lambda item: (type(item), item) in choices)
+    if bounds.matches is not None:
+        yield _of_each({str}, matcher(bounds.matches))
+    above, most = bounds.above, bounds.at_most
+    if above is not None or most is not None:
+        yield _within(above, most, lambda value: value if type(value) is int else None)
+    above, most = bounds.length_above, bounds.length_at_most
+    if above is not None or most is not None:
+        yield _within(above, most, _length)
+
+
+def _of_each(kinds: set[type], holds: Callable[[Any], bool]) -> _Test:
+    def test(value: JsonValue) -> bool | None:
+        items = value if isinstance(value, list) else [value]
+        answers = [holds(item) if type(item) in kinds else None for item in items]
+        if False in answers:
+            return False
+        # Of no item nothing can be said: an empty list of recipients is not "all of them inside".
+        return None if None in answers or not answers else True
+
+    return test
+
+
+def _within(above: int | None, most: int | None, measure: Callable[[Any], int | None]) -> _Test:
+    def test(value: JsonValue) -> bool | None:
+        size = measure(value)
+        if size is None:
+            return None
+        return (above is None or size > above) and (most is None or size <= most)
+
+    return test
+
+
+def _length(value: JsonValue) -> int | None:
+    # A token stands for a value of any length.
+    if isinstance(value, dict):
+        return None if TOKEN_KEY in value else len(value)
+    return len(value) if isinstance(value, str | list) else None
+
+
+def _normal(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Texts as they are hashed and sent: another spelling does not slip past."""
+    match value:
+        case str():
+            return value if value.isascii() else unicodedata.normalize("NFC", value)
+        case list():
+            return [_normal(item) for item in value]
+        case _:
+            return value
+
+
+def _either(names: tuple[str, ...]) -> str:
+    return " or ".join(names)
+
+
+def _between(*, above: str | None, least: str | None, most: str | None) -> str:
+    said = (("above", above), ("at least", least), ("at most", most))
+    return " and ".join(f"{words} {bound}" for words, bound in said if bound is not None)
+
+
+def _parameter_words(bounds: ParameterBounds) -> Iterator[str]:
+    if bounds.one_of is not None:
+        yield f"one of {', '.join(map(repr, bounds.one_of))}"
+    if bounds.matches is not None:
+        yield f"like {_either(bounds.matches)}"
+    for words, bound in (
+        ("above", bounds.above),
+        ("at most", bounds.at_most),
+        ("longer than", bounds.length_above),
+        ("at most as long as", bounds.length_at_most),
+    ):
+        if bound is not None:
+            yield f"{words} {bound}"

@@ -1,0 +1,347 @@
+"""The decision table: who may let an action go ahead, read from TOML; the first row that matches
+decides.
+
+Rows are tried from the top. A row *matches* when all its conditions hold, and *might match* when
+none fails but a fact is missing for one or more. The one rule:
+
+    The ruling is the strictest of the first row that matches, every row above it that might match,
+    and, as soon as one might match, the default: one person.
+
+So no missing fact can make an outcome laxer, and where one is missing nothing goes ahead by itself:
+an unknown currency never becomes automatic. Stricter is first the outcome (automatic, confirmation,
+people, deny), then the larger quorum, then named groups before anybody, then the earlier row. Where
+no row matches, the default rules.
+
+Must never depend on anything but its text and its arguments. Called by `decide`, by executors and
+by whoever explains a ruling.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+from pydantic import Field, ValidationError
+
+from ledger.core.conditions import Answer, Check, Condition, When, conditions
+from ledger.core.limits import (
+    APPROVAL_VALID_MS_MAX,
+    APPROVAL_VALID_MS_MIN,
+    CATALOGUE_OPERATIONS_MAX,
+    GROUPS_MAX,
+    POLICY_BYTES_MAX,
+    POLICY_ROWS_MAX,
+    QUORUM_MAX,
+)
+from ledger.core.mistakes import Document, Found, Mistake, complaints, read_toml
+from ledger.core.operation import Component, Operation
+from ledger.core.policy_contradictions import DEFAULT_ROW, contradictions
+from ledger.core.request import RecordedRequest
+from ledger.core.wire import Milliseconds, Text, Wire
+
+__all__ = [
+    "AUTOMATIC",
+    "AUTOMATIC_POLICY",
+    "AUTOMATIC_POLICY_HASH",
+    "Asks",
+    "Mistake",
+    "Outcome",
+    "Policy",
+    "Row",
+    "RowTried",
+    "Ruling",
+    "When",
+    "parse_policy",
+    "policy_hash",
+]
+
+_HASH_DOMAIN: Final = "actionledger.policy.v1\n"
+_TABLES: Final = "row"
+APPROVAL_VALID_MS_DEFAULT: Final = 600_000
+
+Quorum = Annotated[int, Field(ge=1, le=QUORUM_MAX)]
+Groups = Annotated[tuple[Component, ...], Field(strict=False, max_length=GROUPS_MAX)]
+Valid = Annotated[int, Field(ge=APPROVAL_VALID_MS_MIN, le=APPROVAL_VALID_MS_MAX)]
+
+
+class Outcome(StrEnum):
+    """What becomes of an action, from the laxest to the strictest."""
+
+    AUTOMATIC = "automatic"
+    CONFIRMATION = "confirmation"
+    PEOPLE = "people"
+    DENY = "deny"
+
+    @property
+    def strictness(self) -> int:
+        """0 for the laxest. The texts themselves have no order."""
+        return _STRICTNESS[self]
+
+    @property
+    def asks_people(self) -> bool:
+        """Whether an action waits for somebody's signature."""
+        return self is Outcome.CONFIRMATION or self is Outcome.PEOPLE
+
+
+_STRICTNESS: Final = {outcome: place for place, outcome in enumerate(Outcome)}
+
+
+class Asks(Wire):
+    """Whose signatures an action waits for: `quorum` people of the groups, of anybody who is
+    registered for the tenant where none is named. After `escalate_after_ms` the groups of
+    `escalate_to` may decide as well.
+    """
+
+    quorum: Annotated[int, Field(ge=1)] = 1
+    groups: tuple[Text, ...] = ()
+    valid_ms: Milliseconds = APPROVAL_VALID_MS_DEFAULT
+    escalate_after_ms: Milliseconds | None = None
+    escalate_to: tuple[Text, ...] = ()
+
+
+class Row(Wire):
+    """One row: when it matches, what becomes of the action, and in a sentence why."""
+
+    name: Component
+    when: When = When()
+    outcome: Annotated[Outcome, Field(strict=False)]
+    quorum: Quorum | None = None
+    groups: Groups = ()
+    valid_ms: Valid | None = None
+    escalate_after_ms: Valid | None = None
+    escalate_to: Groups = ()
+    reason: Annotated[Text, Field(min_length=1)]
+
+    @property
+    def asks(self) -> Asks | None:
+        """Whose signatures the row wants; None where it asks nobody."""
+        if not self.outcome.asks_people:
+            return None
+        return Asks(
+            quorum=self.quorum or 1,
+            groups=self.groups,
+            valid_ms=self.valid_ms or APPROVAL_VALID_MS_DEFAULT,
+            escalate_after_ms=self.escalate_after_ms,
+            escalate_to=self.escalate_to,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a table says about an action: by which row, and which facts were missing when it is a
+    stricter one than they might have led to. `asks` is None iff nobody is asked.
+    """
+
+    row: str
+    outcome: Outcome
+    asks: Asks | None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def strictness(self) -> tuple[int, int, int]:
+        """Outcome, quorum, whether groups are named: a larger tuple is stricter."""
+        asks = self.asks
+        if asks is None:
+            return (self.outcome.strictness, 0, 0)
+        return (self.outcome.strictness, asks.quorum, 1 if asks.groups else 0)
+
+
+DEFAULT: Final = Ruling(DEFAULT_ROW, Outcome.PEOPLE, Asks())
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One condition of a row held against an action: what the row wants, what the action has, and
+    whether it holds; None where a fact is missing.
+    """
+
+    name: str
+    wanted: str
+    found: str | None
+    holds: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowTried:
+    """One row held against an action. `matches` is None where it might."""
+
+    row: Row
+    matches: bool | None
+    conditions: tuple[Tried, ...]
+
+
+_Bound = tuple[Ruling, tuple[str, ...], tuple[Check, ...]]
+"""A row as far as it can be answered for one operation: its ruling, the facts that the operation
+lacks, and what is left to ask of a request.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The rows of one policy text, in its order, and the hash of that text."""
+
+    rows: tuple[Row, ...]
+    content_hash: str
+    _compiled: tuple[tuple[Ruling, tuple[Condition, ...]], ...] = field(
+        init=False, repr=False, compare=False
+    )
+    # By identity, beside the operation itself, so that an identity is never taken for another's.
+    _bound: dict[int, tuple[Operation | None, tuple[_Bound, ...]]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        compiled = tuple(
+            (Ruling(row.name, row.outcome, row.asks), conditions(row.when)) for row in self.rows
+        )
+        object.__setattr__(self, "_compiled", compiled)
+
+    def rule(self, operation: Operation | None, request: RecordedRequest, tenant: str) -> Ruling:
+        """What the table says. An operation of None is one that nobody declared: every fact that
+        the catalogue would have told is missing.
+        """
+        kept = self._bound.get(id(operation))
+        if kept is None or kept[0] is not operation:
+            kept = self._bind(operation)
+        possible: list[Ruling] = []
+        missing: list[str] = []
+        for ruling, gaps, checks in kept[1]:
+            unanswered: list[str] = []
+            for check in checks:
+                answer = check(request, tenant)
+                if answer is False:
+                    break
+                if answer is not True:
+                    unanswered.append(answer)
+            else:
+                if not unanswered and not gaps:
+                    if not possible:
+                        return ruling
+                    possible.append(ruling)
+                    break
+                possible.append(ruling)
+                missing += (*gaps, *unanswered)
+        if not possible:
+            return DEFAULT
+        strictest = max((*possible, DEFAULT), key=lambda one: one.strictness)
+        return replace(strictest, missing=tuple(dict.fromkeys(missing)))
+
+    def try_rows(
+        self, operation: Operation | None, request: RecordedRequest, tenant: str
+    ) -> tuple[RowTried, ...]:
+        """Every row held against an action with every condition, for people; `rule` stops at the
+        first that matches.
+        """
+        return tuple(
+            _tried(row, asked, operation, request, tenant)
+            for row, (_, asked) in zip(self.rows, self._compiled, strict=True)
+        )
+
+    def row(self, name: str) -> Row | None:
+        """The row of a name, or None: for `default` too."""
+        return next((row for row in self.rows if row.name == name), None)
+
+    def _bind(self, operation: Operation | None) -> tuple[Operation | None, tuple[_Bound, ...]]:
+        if len(self._bound) >= CATALOGUE_OPERATIONS_MAX:
+            self._bound.clear()
+        kept = (operation, tuple(self._rows_for(operation)))
+        self._bound[id(operation)] = kept
+        return kept
+
+    def _rows_for(self, operation: Operation | None) -> Iterator[_Bound]:
+        """The rows that can match at all for an operation, up to one that always does."""
+        for ruling, asked in self._compiled:
+            gaps: list[str] = []
+            checks: list[Check] = []
+            for condition in asked:
+                answer = condition.bind(operation)
+                if answer is False:
+                    break
+                if callable(answer):
+                    checks.append(answer)
+                elif answer is not True:
+                    gaps.append(answer)
+            else:
+                yield ruling, tuple(gaps), tuple(checks)
+                if not gaps and not checks:
+                    return
+
+
+def _tried(
+    row: Row,
+    asked: tuple[Condition, ...],
+    operation: Operation | None,
+    request: RecordedRequest,
+    tenant: str,
+) -> RowTried:
+    tried = tuple(_condition_tried(one, operation, request, tenant) for one in asked)
+    answers = [one.holds for one in tried]
+    matches = False if False in answers else (None if None in answers else True)
+    return RowTried(row, matches, tried)
+
+
+def _condition_tried(
+    condition: Condition, operation: Operation | None, request: RecordedRequest, tenant: str
+) -> Tried:
+    bound = condition.bind(operation)
+    answer: Answer = bound(request, tenant) if callable(bound) else bound
+    found = condition.found(operation, request, tenant)
+    return Tried(
+        condition.name, condition.wanted, found, answer if isinstance(answer, bool) else None
+    )
+
+
+def policy_hash(text: str) -> str:
+    """`sha256:` and the hex digest of the domain and the policy's text, comments included."""
+    return f"sha256:{hashlib.sha256((_HASH_DOMAIN + text).encode()).hexdigest()}"
+
+
+AUTOMATIC_POLICY: Final = "automatic"
+AUTOMATIC_POLICY_HASH: Final = policy_hash("automatic: every declared operation")
+
+AUTOMATIC: Final = Policy(
+    (
+        Row(
+            name=AUTOMATIC_POLICY,
+            outcome=Outcome.AUTOMATIC,
+            reason="No policy has been adopted yet: every declared operation goes ahead by itself.",
+        ),
+    ),
+    AUTOMATIC_POLICY_HASH,
+)
+"""What holds before the first policy is adopted, for trials and tests."""
+
+
+def parse_policy(text: str) -> Policy | tuple[Mistake, ...]:
+    """The table of a TOML text, or its mistakes in the order of their lines, at most
+    MISTAKES_MAX.
+    """
+    document = read_toml(text, "policy", bytes_max=POLICY_BYTES_MAX)
+    if not isinstance(document, Document):
+        return document
+    rows, found = _rows(document.content)
+    if found:
+        return document.mistakes(found)
+    return Policy(rows, policy_hash(text))
+
+
+def _rows(document: dict[str, Any]) -> tuple[tuple[Row, ...], list[Found]]:
+    found: list[Found] = [
+        ((name,), f"is not a known key here; write [[{_TABLES}]] for each row")
+        for name in document
+        if name != _TABLES
+    ]
+    tables = document.get(_TABLES)
+    if not isinstance(tables, list) or not tables:
+        return (), [*found, ((_TABLES,), f"must be given: one [[{_TABLES}]] or more")]
+    if len(tables) > POLICY_ROWS_MAX:
+        return (), [*found, ((_TABLES,), f"has more than {POLICY_ROWS_MAX} entries")]
+    rows: list[tuple[int, Row]] = []
+    for index, table in enumerate(tables):
+        try:
+            rows.append((index, Row.model_validate(table)))
+        except ValidationError as refused:
+            found += complaints(refused, Row, at=(_TABLES, index))
+    found += [((_TABLES, index, *path), said) for index, path, said in contradictions(rows)]
+    return tuple(row for _, row in rows), found
