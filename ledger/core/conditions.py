@@ -9,125 +9,22 @@ guess. Called by the policy only.
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Any
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import JsonValue
 
-from ledger.core.limits import CHOICES_MAX, INTEGER_MAX, INTENT_BYTES_MAX, PARAMETERS_MAX
-from ledger.core.money import Money, exponent, format_money
-from ledger.core.operation import Kind, Level, Operation, Reliability
-from ledger.core.patterns import Pattern, matcher
-from ledger.core.request import TOKEN_KEY, RecordedRequest
-from ledger.core.wire import Text, Wire
+from ledger.core.limits import INTEGER_MAX
+from ledger.core.money import Money, format_money
+from ledger.core.operation import Level, Operation
+from ledger.core.patterns import matcher
+from ledger.core.request import RecordedRequest
+from ledger.core.when import LEVELS, RISKS, AmountBounds, LevelBounds, ParameterBounds, When
 
 Answer = bool | str
 """Whether a condition holds, or the name of the fact that is missing."""
 
 Check = Callable[[RecordedRequest, str], Answer]
 """What is left to ask when the operation is known: of a request and its tenant."""
-
-LEVELS: Final[dict[Level, int]] = {"none": 0, "low": 1, "medium": 2, "high": 3}
-RISKS: Final = ("irreversibility", "blast_radius", "ambiguity", "money_impact", "security_impact")
-
-
-def _currency(code: str) -> str:
-    try:
-        exponent(code)
-    except ValueError:
-        raise ValueError(
-            "is not a currency with minor units; use a code of ISO 4217 such as EUR"
-        ) from None
-    return code
-
-
-Currency = Annotated[str, AfterValidator(_currency)]
-Amounts = Annotated[
-    dict[Currency, Annotated[int, Field(ge=0, le=INTEGER_MAX)]],
-    Field(min_length=1, max_length=CHOICES_MAX),
-]
-"""Minor units by currency: `{ EUR = 50_00 }` is fifty euro."""
-Patterns = Annotated[tuple[Pattern, ...], Field(strict=False, min_length=1, max_length=CHOICES_MAX)]
-Whole = Annotated[int, Field(ge=-INTEGER_MAX, le=INTEGER_MAX)]
-Size = Annotated[int, Field(ge=0, le=INTENT_BYTES_MAX)]
-
-
-class LevelBounds(Wire):
-    """Levels of one risk fact, bounds included."""
-
-    at_least: Level | None = None
-    at_most: Level | None = None
-
-
-class RiskBounds(Wire):
-    """Bounds on the operation's declared risk; all of them have to hold."""
-
-    irreversibility: LevelBounds | None = None
-    blast_radius: LevelBounds | None = None
-    ambiguity: LevelBounds | None = None
-    money_impact: LevelBounds | None = None
-    security_impact: LevelBounds | None = None
-
-
-class AmountBounds(Wire):
-    """Amounts beyond `above` and up to and including `at_most`, by currency. A currency that is not
-    named cannot be compared: the amount is missing.
-    """
-
-    above: Amounts | None = None
-    at_most: Amounts | None = None
-
-
-class ParameterBounds(Wire):
-    """What the value of one parameter has to be. Of a list every item has to be `one_of`, or match;
-    lengths count characters, items or members.
-    """
-
-    one_of: (
-        Annotated[
-            tuple[Text | bool | Whole, ...],
-            Field(strict=False, min_length=1, max_length=CHOICES_MAX),
-        ]
-        | None
-    ) = None
-    matches: Patterns | None = None
-    above: Whole | None = None
-    at_most: Whole | None = None
-    length_above: Size | None = None
-    length_at_most: Size | None = None
-
-
-class When(Wire):
-    """The conditions of one row; all have to hold, and none at all is a row for everything. A list
-    holds when one of its entries does.
-    """
-
-    operation: Patterns | None = None
-    kind: (
-        Annotated[tuple[Kind, ...], Field(strict=False, min_length=1, max_length=CHOICES_MAX)]
-        | None
-    ) = None
-    provider: Patterns | None = None
-    account: Patterns | None = None
-    reliability: (
-        Annotated[
-            tuple[Reliability, ...], Field(strict=False, min_length=1, max_length=CHOICES_MAX)
-        ]
-        | None
-    ) = None
-    tenant: Patterns | None = None
-    principal: Patterns | None = None
-    environment: Patterns | None = None
-    target: Patterns | None = None
-    currency: (
-        Annotated[tuple[Currency, ...], Field(strict=False, min_length=1, max_length=CHOICES_MAX)]
-        | None
-    ) = None
-    amount: AmountBounds | None = None
-    risk: RiskBounds | None = None
-    parameters: (
-        Annotated[dict[Text, ParameterBounds], Field(min_length=1, max_length=PARAMETERS_MAX)]
-        | None
-    ) = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +79,8 @@ def _of_operation(when: When) -> Iterator[Condition]:
         yield _declared("account", when.account, matcher(when.account))
     if when.reliability is not None:
         yield _declared("reliability", when.reliability, frozenset(when.reliability).__contains__)
+    if when.preview is not None:
+        yield _declared("preview", when.preview, frozenset(when.preview).__contains__)
 
 
 def _declared(field: str, wanted: tuple[str, ...], holds: Callable[[str], bool]) -> Condition:
@@ -344,7 +243,10 @@ def _tests(bounds: ParameterBounds) -> Iterator[_Test]:
         yield _within(above, most, lambda value: value if type(value) is int else None)
     above, most = bounds.length_above, bounds.length_at_most
     if above is not None or most is not None:
-        yield _within(above, most, _length)
+        yield _within(above, most, lambda value: len(value) if isinstance(value, str) else None)
+    above, most = bounds.items_above, bounds.items_at_most
+    if above is not None or most is not None:
+        yield _within(above, most, _items)
 
 
 def _of_each(kinds: set[type], holds: Callable[[Any], bool]) -> _Test:
@@ -369,11 +271,11 @@ def _within(above: int | None, most: int | None, measure: Callable[[Any], int | 
     return test
 
 
-def _length(value: JsonValue) -> int | None:
-    # A token stands for a value of any length.
+def _items(value: JsonValue) -> int | None:
+    # A token, or another object, may stand for a list.
     if isinstance(value, dict):
-        return None if TOKEN_KEY in value else len(value)
-    return len(value) if isinstance(value, str | list) else None
+        return None
+    return len(value) if isinstance(value, list) else 1
 
 
 def _normal(value: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -405,7 +307,9 @@ def _parameter_words(bounds: ParameterBounds) -> Iterator[str]:
         ("above", bounds.above),
         ("at most", bounds.at_most),
         ("longer than", bounds.length_above),
-        ("at most as long as", bounds.length_at_most),
+        ("of a length of at most", bounds.length_at_most),
+        ("with more items than", bounds.items_above),
+        ("with items at most", bounds.items_at_most),
     ):
         if bound is not None:
             yield f"{words} {bound}"

@@ -9,8 +9,8 @@ none fails but a fact is missing for one or more. The one rule:
 
 So no missing fact can make an outcome laxer, and where one is missing nothing goes ahead by itself:
 an unknown currency never becomes automatic. Stricter is first the outcome (automatic, confirmation,
-people, deny), then the larger quorum, then named groups before anybody, then the earlier row. Where
-no row matches, the default rules.
+people, deny), then the larger quorum, then named groups before anybody; between equals the row that
+matches comes first, then those that might, from the top. Where no row matches, the default rules.
 
 Must never depend on anything but its text and its arguments. Called by `decide`, by executors and
 by whoever explains a ruling.
@@ -24,7 +24,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError
 
-from ledger.core.conditions import Answer, Check, Condition, When, conditions
+from ledger.core.conditions import Check, Condition, conditions
 from ledger.core.limits import (
     APPROVAL_VALID_MS_MAX,
     APPROVAL_VALID_MS_MIN,
@@ -38,6 +38,7 @@ from ledger.core.mistakes import Document, Found, Mistake, complaints, read_toml
 from ledger.core.operation import Component, Operation
 from ledger.core.policy_contradictions import DEFAULT_ROW, contradictions
 from ledger.core.request import RecordedRequest
+from ledger.core.when import When
 from ledger.core.wire import Milliseconds, Text, Wire
 
 __all__ = [
@@ -49,7 +50,6 @@ __all__ = [
     "Outcome",
     "Policy",
     "Row",
-    "RowTried",
     "Ruling",
     "When",
     "parse_policy",
@@ -150,27 +150,6 @@ class Ruling:
 DEFAULT: Final = Ruling(DEFAULT_ROW, Outcome.PEOPLE, Asks())
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """One condition of a row held against an action: what the row wants, what the action has, and
-    whether it holds; None where a fact is missing.
-    """
-
-    name: str
-    wanted: str
-    found: str | None
-    holds: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class RowTried:
-    """One row held against an action. `matches` is None where it might."""
-
-    row: Row
-    matches: bool | None
-    conditions: tuple[Tried, ...]
-
-
 _Bound = tuple[Ruling, tuple[str, ...], tuple[Check, ...]]
 """A row as far as it can be answered for one operation: its ruling, the facts that the operation
 lacks, and what is left to ask of a request.
@@ -215,28 +194,14 @@ class Policy:
                 if answer is not True:
                     unanswered.append(answer)
             else:
-                if not unanswered and not gaps:
-                    if not possible:
-                        return ruling
+                if gaps or unanswered:
                     possible.append(ruling)
-                    break
-                possible.append(ruling)
-                missing += (*gaps, *unanswered)
-        if not possible:
-            return DEFAULT
-        strictest = max((*possible, DEFAULT), key=lambda one: one.strictness)
-        return replace(strictest, missing=tuple(dict.fromkeys(missing)))
-
-    def try_rows(
-        self, operation: Operation | None, request: RecordedRequest, tenant: str
-    ) -> tuple[RowTried, ...]:
-        """Every row held against an action with every condition, for people; `rule` stops at the
-        first that matches.
-        """
-        return tuple(
-            _tried(row, asked, operation, request, tenant)
-            for row, (_, asked) in zip(self.rows, self._compiled, strict=True)
-        )
+                    missing += (*gaps, *unanswered)
+                elif possible:
+                    return _strictest((ruling, *possible, DEFAULT), missing)
+                else:
+                    return ruling
+        return _strictest((*possible, DEFAULT), missing) if possible else DEFAULT
 
     def row(self, name: str) -> Row | None:
         """The row of a name, or None: for `default` too."""
@@ -268,28 +233,9 @@ class Policy:
                     return
 
 
-def _tried(
-    row: Row,
-    asked: tuple[Condition, ...],
-    operation: Operation | None,
-    request: RecordedRequest,
-    tenant: str,
-) -> RowTried:
-    tried = tuple(_condition_tried(one, operation, request, tenant) for one in asked)
-    answers = [one.holds for one in tried]
-    matches = False if False in answers else (None if None in answers else True)
-    return RowTried(row, matches, tried)
-
-
-def _condition_tried(
-    condition: Condition, operation: Operation | None, request: RecordedRequest, tenant: str
-) -> Tried:
-    bound = condition.bind(operation)
-    answer: Answer = bound(request, tenant) if callable(bound) else bound
-    found = condition.found(operation, request, tenant)
-    return Tried(
-        condition.name, condition.wanted, found, answer if isinstance(answer, bool) else None
-    )
+def _strictest(candidates: tuple[Ruling, ...], missing: list[str]) -> Ruling:
+    strictest = max(candidates, key=lambda one: one.strictness)
+    return replace(strictest, missing=tuple(dict.fromkeys(missing)))
 
 
 def policy_hash(text: str) -> str:

@@ -7,9 +7,9 @@ Called by `parse_policy` only.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ledger.core.conditions import LEVELS, RISKS, AmountBounds, LevelBounds, ParameterBounds, When
 from ledger.core.patterns import covers
 from ledger.core.toml_lines import TomlPath
+from ledger.core.when import LEVELS, RISKS, AmountBounds, LevelBounds, ParameterBounds, When
 
 if TYPE_CHECKING:
     from ledger.core.policy import Row
@@ -19,7 +19,7 @@ DEFAULT_ROW = "default"
 
 _ALWAYS_THERE = ("operation", "tenant", "principal", "environment")
 _NAMES = ("operation", "provider", "account", "tenant", "principal", "environment", "target")
-_CHOICES = ("kind", "reliability", "currency")
+_CHOICES = ("kind", "reliability", "preview", "currency")
 
 
 def contradictions(rows: "Sequence[tuple[int, Row]]") -> Iterator[tuple[int, TomlPath, str]]:
@@ -138,7 +138,11 @@ def _in_amount(when: When, amount: AmountBounds) -> Iterator[tuple[TomlPath, str
 def _in_parameter(path: TomlPath, asked: ParameterBounds) -> Iterator[tuple[TomlPath, str]]:
     if not asked.model_fields_set:
         yield path, "must have a bound, such as one_of or at_most"
-    for low, high in (("above", "at_most"), ("length_above", "length_at_most")):
+    for low, high in (
+        ("above", "at_most"),
+        ("length_above", "length_at_most"),
+        ("items_above", "items_at_most"),
+    ):
         over, most = getattr(asked, low), getattr(asked, high)
         if over is not None and most is not None and over >= most:
             yield (*path, low), f"must be less than {high} ({most}): nothing lies between"

@@ -1,0 +1,63 @@
+"""A decision table held against one action row by row, for people who ask why.
+
+Guarantees the same answers that the ruling rests on. Decides nothing. Called by the command line
+and the approval pages.
+"""
+
+from dataclasses import dataclass
+
+from ledger.core.conditions import Answer, Condition, conditions
+from ledger.core.operation import Operation
+from ledger.core.policy import Policy, Row
+from ledger.core.request import RecordedRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One condition of a row held against an action: what the row wants, what the action has, and
+    whether it holds; None where a fact is missing.
+    """
+
+    name: str
+    wanted: str
+    found: str | None
+    holds: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowTried:
+    """One row held against an action. `matches` is None where it might."""
+
+    row: Row
+    matches: bool | None
+    conditions: tuple[Tried, ...]
+
+
+def try_rows(
+    policy: Policy, operation: Operation | None, request: RecordedRequest, tenant: str
+) -> tuple[RowTried, ...]:
+    """Every row with every condition, also those that a ruling needs not look at."""
+    return tuple(_tried(row, operation, request, tenant) for row in policy.rows)
+
+
+def _tried(
+    row: Row,
+    operation: Operation | None,
+    request: RecordedRequest,
+    tenant: str,
+) -> RowTried:
+    tried = tuple(_condition_tried(one, operation, request, tenant) for one in conditions(row.when))
+    answers = [one.holds for one in tried]
+    matches = False if False in answers else (None if None in answers else True)
+    return RowTried(row, matches, tried)
+
+
+def _condition_tried(
+    condition: Condition, operation: Operation | None, request: RecordedRequest, tenant: str
+) -> Tried:
+    bound = condition.bind(operation)
+    answer: Answer = bound(request, tenant) if callable(bound) else bound
+    found = condition.found(operation, request, tenant)
+    return Tried(
+        condition.name, condition.wanted, found, answer if isinstance(answer, bool) else None
+    )
