@@ -16,7 +16,9 @@ select
     adopted_hash,
     adopted_offset,
     adopted_content,
-    holds
+    holds,
+    policy,
+    people
 from actionledger.projection_offsets
 where partition = any ($1::integer[])
 

@@ -44,7 +44,9 @@ select
     adopted_hash,
     adopted_offset,
     adopted_content,
-    holds
+    holds,
+    policy,
+    people
 from actionledger.projection_offsets
 where partition = any ($1::integer[])
 
@@ -68,21 +70,24 @@ set
     adopted_offset  = moved.adopted_offset,
     -- The text can be long and changes rarely: it is sent only when it does.
     adopted_content = coalesce(moved.adopted_content, stored.adopted_content),
-    holds           = moved.holds::json
+    holds           = moved.holds::json,
+    policy          = coalesce(moved.policy::json, stored.policy),
+    people          = coalesce(moved.people::json, stored.people)
 from unnest(
     $1::integer[], $2::bigint[], $3::bigint[], $4::bigint[], $5::timestamptz[], $6::text[],
     $7::bigint[], $8::text[], $9::bigint[], $10::text[], $11::text[], $12::text[], $13::bigint[],
-    $14::text[], $15::text[]
+    $14::text[], $15::text[], $16::text[], $17::text[]
 ) as moved (
     partition, was_offset, next_offset, epoch, decided_at, positions, void_count, generation,
-    partitions, cluster, adopted_kind, adopted_hash, adopted_offset, adopted_content, holds
+    partitions, cluster, adopted_kind, adopted_hash, adopted_offset, adopted_content, holds,
+    policy, people
 )
 where stored.partition = moved.partition and stored.next_offset = moved.was_offset
 returning stored.partition, stored.next_offset
 )
 select
     partition,
-    case when $16 then pg_notify('actionledger_changed', partition || ':' || next_offset) end
+    case when $18 then pg_notify('actionledger_changed', partition || ':' || next_offset) end
 from claimed
 
 -- name: merge

@@ -44,7 +44,7 @@ def _table(name: str, columns: str, key: str) -> Table:
 OFFSETS: Final = _table(
     "projection_offsets",
     "partition next_offset epoch decided_at positions void_count generation partitions cluster "
-    "adopted_kind adopted_hash adopted_offset adopted_content holds",
+    "adopted_kind adopted_hash adopted_offset adopted_content holds policy people",
     "partition",
 )
 STREAMS: Final = _table(
@@ -120,6 +120,8 @@ def offsets_row(fold: PartitionFold, cluster: str | None) -> Row:
         adopted and adopted.offset,
         adopted and adopted.content,
         holds_text(fold.holds),
+        fold.policy and fold.policy.model_dump_json(),
+        fold.people and fold.people.model_dump_json(),
     )
 
 
@@ -269,7 +271,7 @@ def _answer(decision: Decision) -> tuple[str, str, str | None, str]:
         details = quarantined.model_dump_json(exclude_none=True)
         return "quarantined", quarantined.reason, None, details
     if (adopted := decision.adopted) is not None:
-        unsaid = {"content"} if adopted.kind == "catalogue" else None
+        unsaid = None if adopted.kind in {"hold", "release"} else {"content"}
         details = adopted.model_dump_json(exclude=unsaid)
         return "adopted", adopted.kind, None, details
     return "unchanged", "nothing", None, "{}"

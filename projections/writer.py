@@ -6,6 +6,7 @@ it to take times as the log's milliseconds. Called by the projector and nobody e
 """
 
 from enum import Enum
+from operator import attrgetter
 from typing import Final
 
 import asyncpg
@@ -112,11 +113,12 @@ class BatchWriter:
             for partition, fold in batch.folds.items()
         ]
         was, *columns = (list(column) for column in zip(*rows, strict=True))
-        content = OFFSETS.columns.index("adopted_content")
-        columns[content] = [
-            None if fold.adopted is batch.starts[partition].adopted else columns[content][place]
-            for place, (partition, fold) in enumerate(batch.folds.items())
-        ]
+        # Texts can be long and change rarely: they are sent only when they do.
+        for name, of in _TEXTS:
+            column = columns[OFFSETS.columns.index(name)]
+            for place, (partition, fold) in enumerate(batch.folds.items()):
+                if of(fold) is of(batch.starts[partition]):
+                    column[place] = None
         claimed = await self._connection.fetch(
             self._sql["claim"],
             columns[0],
@@ -161,9 +163,22 @@ def fold_of(row: asyncpg.Record) -> PartitionFold:
         decided_at=row["decided_at"],
         adopted=adopted,
         holds=read_holds(row["holds"]),
+        policy=_adopted(row["policy"]),
+        people=_adopted(row["people"]),
         positions=from_json(row["positions"]),
         void_count=row["void_count"],
     )
+
+
+def _adopted(text: str | None) -> Adopted | None:
+    return None if text is None else Adopted.model_validate_json(text)
+
+
+_TEXTS: Final = (
+    ("adopted_content", attrgetter("adopted")),
+    ("policy", attrgetter("policy")),
+    ("people", attrgetter("people")),
+)
 
 
 def _to_postgres(at: int) -> tuple[int]:

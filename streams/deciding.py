@@ -5,7 +5,7 @@ here, so that every input has exactly one decision and nothing behind it waits.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, assert_never
 
@@ -13,21 +13,25 @@ from ledger.core import inputs as i
 from ledger.core.catalogue import Catalogue, Mistake, parse_catalogue
 from ledger.core.config import Config
 from ledger.core.decide import Decided, decide
-from ledger.core.decide.schedule import awaits_offer
+from ledger.core.decide.schedule import may_take_offer
 from ledger.core.evolve import Place
-from ledger.core.holds import Holds, NotOrderable, objection_to, order_hash, parse_order
+from ledger.core.holds import NotOrderable, objection_to, order_hash, parse_order
 from ledger.core.ids import MalformedId, is_stream_key, stream_key_of
 from ledger.core.invariants import BrokenInvariantError
 from ledger.core.offers import Offer, offer_of_caller
+from ledger.core.people import NOBODY, People, objection_to_people, parse_people
+from ledger.core.policy import AUTOMATIC, Policy, parse_policy
 from ledger.core.records import Adopted, Cause, Decision, Quarantined
 from ledger.core.rejections import Detail, Refused, Rejection, Unchanged
 from ledger.core.state import Action, AttemptStatus, Stream
 from ledger.log.envelope import Unreadable, read_input
+from ledger.log.fold import InForce
 from ledger.log.port import Record
 from ledger.log.quarantine import sha256_of
 from ledger.log.topics import Topic, partition_of
+from ledger.signing.reading import read_signed
 
-CATALOGUES_REMEMBERED = 4
+TEXTS_REMEMBERED = 16
 
 PickOffer = Callable[[str, frozenset[str]], Offer | None]
 """Capacity for an operation, from nobody who gave this action back."""
@@ -48,7 +52,7 @@ class Seat:
     running_at: int
     """Log time as it runs on: what lies in an inbox for long must not be taken for fresh."""
     config: Config | None
-    holds: Holds
+    in_force: InForce
     stream_of: Callable[[str], Stream]
     pick: PickOffer
     pick_for_new: Callable[[str], Offer | None]
@@ -69,8 +73,20 @@ def make_decision(record: Record, seat: Seat) -> Made | None:
     cause = Cause(topic=Topic(record.topic).value, partition=record.partition, offset=record.offset)
     given = read_input(record)
     match given:
-        case i.Propose() | i.Cancel() | i.Report() | i.CallerReport() | i.Decline() | i.Evidence():
+        case (
+            i.Propose()
+            | i.Cancel()
+            | i.AskAgain()
+            | i.PreviewRead()
+            | i.Report()
+            | i.CallerReport()
+            | i.Decline()
+            | i.Evidence()
+        ):
             return _decided(record, given, cause, seat, _stream_of_action(given.key))
+        case i.Judge():
+            judged = _judged(given, record.timestamp, seat)
+            return _decided(record, judged, cause, seat, _stream_of_action(given.key))
         case i.Tick() if given.generation != seat.generation:
             why = Unreadable("foreign_generation", f"a tick of generation {given.generation}")
             return _quarantined(record, cause, seat, why)
@@ -90,6 +106,16 @@ def make_decision(record: Record, seat: Seat) -> Made | None:
             return None
 
 
+def _judged(given: i.Judge, appended_at: int, seat: Seat) -> i.Judged:
+    """A person's decision once its signature was looked at, against the people in force."""
+    people = NOBODY if seat.config is None else seat.config.people
+    read = read_signed(given.signed, people)
+    judged = i.Judged(given.key, given.signed, appended_at, seat.generation)
+    if isinstance(read, Rejection):
+        return replace(judged, refusal=read)
+    return replace(judged, statement=read.statement, key_id=read.key_id)
+
+
 def _stream_of_action(key: str) -> str | None:
     try:
         return stream_key_of(key)
@@ -98,7 +124,7 @@ def _stream_of_action(key: str) -> str | None:
 
 
 def _decided(
-    record: Record, given: i.Input, cause: Cause, seat: Seat, stream_key: str | None
+    record: Record, given: i.Decidable, cause: Cause, seat: Seat, stream_key: str | None
 ) -> Made:
     """Decide an input for the stream it names, if that stream lives here."""
     if stream_key is None:
@@ -124,7 +150,7 @@ def _decided(
 
 
 def _with_capacity(
-    given: i.Input, appended_at: int, stream: Stream, config: Config, seat: Seat
+    given: i.Decidable, appended_at: int, stream: Stream, config: Config, seat: Seat
 ) -> tuple[Decided, int]:
     """Decide with an offer where one may be spent, and without it where it was not; and the log
     time of the decision, which for a start is never before its offer was appended.
@@ -140,7 +166,7 @@ def _with_capacity(
 
 
 def _offer_for(
-    given: i.Input, appended_at: int, stream: Stream, config: Config, seat: Seat
+    given: i.Decidable, appended_at: int, stream: Stream, config: Config, seat: Seat
 ) -> Offer | None:
     """Capacity for the start that this input may lead to, or None where it leads to none."""
     match given:
@@ -151,9 +177,12 @@ def _offer_for(
             if stream.action(key) is not None:
                 return None
             return seat.pick_for_new(request.operation)
+        case i.Judged(key=key):
+            action = stream.action(key)
+            return None if action is None else seat.pick_for_new(action.request.operation)
         case i.Tick():
             for action in stream.actions:
-                if awaits_offer(action, seat.decided_at) and not config.hold_on(action):
+                if may_take_offer(action, seat.decided_at, config):
                     declined = holders_that_declined(action)
                     offer = seat.pick(action.request.operation, declined)
                     if offer is not None:
@@ -220,26 +249,38 @@ def _quarantined(
     return Made(decision, unreadable=why)
 
 
-@lru_cache(maxsize=CATALOGUES_REMEMBERED)
-def _parsed(content: str) -> Catalogue | tuple[Mistake, ...]:
+@lru_cache(maxsize=TEXTS_REMEMBERED)
+def _parsed(kind: str, content: str) -> Catalogue | Policy | People | tuple[Mistake, ...]:
     """Every owner of a partition reads the same few texts, and each takes milliseconds."""
-    return parse_catalogue(content)
+    match kind:
+        case "policy":
+            return parse_policy(content)
+        case "people":
+            return parse_people(content)
+        case _:
+            return parse_catalogue(content)
 
 
 def _published(given: i.Publish, cause: Cause, seat: Seat) -> Decision:
     """Adopt a configuration that is valid; refuse any other, and keep what holds."""
-    if given.kind != "catalogue":
+    if given.kind in {"hold", "release"}:
         return _ordered(given, cause, seat)
-    parsed = _parsed(given.content)
-    if isinstance(parsed, Catalogue) and parsed.content_hash == given.content_hash:
-        return _adopted(given, cause, seat)
-    mistakes = () if isinstance(parsed, Catalogue) else parsed
-    details = tuple(
-        Detail(path=mistake.path, code=f"line_{mistake.line}", message=mistake.message)
-        for mistake in mistakes
-    )
-    refused = Refused(code=Rejection.INVALID_CONFIGURATION, details=details)
-    return _decision(cause, seat, "", Decided(refused=refused))
+    parsed = _parsed(given.kind, given.content)
+    if isinstance(parsed, tuple) or parsed.content_hash != given.content_hash:
+        mistakes = parsed if isinstance(parsed, tuple) else ()
+        details = tuple(
+            Detail(path=mistake.path, code=f"line_{mistake.line}", message=mistake.message)
+            for mistake in mistakes
+        )
+        refused = Refused(code=Rejection.INVALID_CONFIGURATION, details=details)
+        return _decision(cause, seat, "", Decided(refused=refused))
+    if isinstance(parsed, People):
+        objection = objection_to_people(parsed, people_of(seat.in_force))
+        if objection is not None:
+            detail = Detail(path="replaces", code=objection.value, message=parsed.content_hash)
+            refused = Refused(code=Rejection.INVALID_CONFIGURATION, details=(detail,))
+            return _decision(cause, seat, "", Decided(refused=refused))
+    return _adopted(given, cause, seat)
 
 
 def _ordered(given: i.Publish, cause: Cause, seat: Seat) -> Decision:
@@ -247,7 +288,7 @@ def _ordered(given: i.Publish, cause: Cause, seat: Seat) -> Decision:
     order = parse_order(given.content)
     if order is None or order_hash(given.content) != given.content_hash:
         return _decision(cause, seat, "", Decided(refused=_INVALID_ORDER))
-    objection = objection_to(given.kind, order, seat.holds)
+    objection = objection_to(given.kind, order, seat.in_force.holds)
     match objection:
         case None:
             return _adopted(given, cause, seat)
@@ -288,15 +329,43 @@ def is_adoptable_catalogue(given: i.Publish) -> bool:
     """Whether an owner would adopt this version, and then can decide."""
     if given.kind != "catalogue":
         return False
-    parsed = _parsed(given.content)
+    parsed = _parsed(given.kind, given.content)
     return isinstance(parsed, Catalogue) and parsed.content_hash == given.content_hash
 
 
-def config_of(adopted: Adopted, holds: Holds = ()) -> Config:
-    """The configuration that a catalogue's adopted record and the holds beside it make; it was
-    valid when it was adopted.
+def people_of(in_force: InForce) -> People:
+    """Who may decide, by the document that was adopted; nobody before there is one."""
+    if in_force.people is None:
+        return NOBODY
+    parsed = _parsed("people", in_force.people.content)
+    if not isinstance(parsed, People):
+        raise BrokenInvariantError("an adopted document of people no longer parses")
+    return parsed
+
+
+def policy_of(in_force: InForce) -> Policy:
+    """The decision table that was adopted; before there is one, the built-in one."""
+    if in_force.policy is None:
+        return AUTOMATIC
+    parsed = _parsed("policy", in_force.policy.content)
+    if not isinstance(parsed, Policy):
+        raise BrokenInvariantError("an adopted policy no longer parses")
+    return parsed
+
+
+def config_of(in_force: InForce) -> Config | None:
+    """The configuration that what was adopted makes; it was valid when it was adopted. None before
+    there is a catalogue.
     """
-    parsed = _parsed(adopted.content)
+    if in_force.catalogue is None:
+        return None
+    parsed = _parsed("catalogue", in_force.catalogue.content)
     if not isinstance(parsed, Catalogue):
         raise BrokenInvariantError("an adopted catalogue no longer parses")
-    return Config(parsed, adopted.content_hash, holds)
+    return Config(
+        parsed,
+        in_force.catalogue.content_hash,
+        in_force.holds,
+        policy_of(in_force),
+        people_of(in_force),
+    )

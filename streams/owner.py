@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from ledger.core import inputs as i
 from ledger.core.config import Config
 from ledger.core.errors import LedgerError
-from ledger.core.holds import Holds
 from ledger.core.ids import is_stream_key
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.limits import DECISION_BYTES_MAX
 from ledger.core.offers import Offer
-from ledger.core.records import Adopted, Decision, EpochOpened, LedgerRecord
+from ledger.core.records import Decision, EpochOpened, LedgerRecord
 from ledger.core.state import Stream
 from ledger.log.envelope import (
     Unreadable,
@@ -28,7 +27,7 @@ from ledger.log.envelope import (
     read_input,
     read_ledger,
 )
-from ledger.log.fold import PartitionFold, fold_decision, holds_after
+from ledger.log.fold import InForce, PartitionFold, fold_decision
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.quarantine import quarantined
 from ledger.log.topics import Topic
@@ -69,8 +68,7 @@ class Batch:
     first_at: int
     taken_mono_ms: int
     decided_at: int
-    adopted: Adopted | None
-    holds: Holds
+    in_force: InForce
     config: Config | None
     records: list[Outgoing] = field(default_factory=list)
     read: list[Decision] = field(default_factory=list)
@@ -107,6 +105,7 @@ class Owner:
         self.memory = StreamMemory(held_max)
         self.timetable = Timetable()
         self._config: Config | None = None
+        self._in_force = InForce()
         self.ticking = Ticking(self.timetable, self.offers)
         self._clock = (0, 0)
         self._opened_at = 0
@@ -137,6 +136,8 @@ class Owner:
             nonce=self.nonce,
             adopted=self.fold.adopted,
             holds=self.fold.holds or None,
+            policy=self.fold.policy,
+            people=self.fold.people,
         )
         value = encode_ledger(opened, generation=self.generation, partition=self.partition)
         return Outgoing(b"epoch", value, ledger_headers(opened))
@@ -192,8 +193,7 @@ class Owner:
             first_at=self.fold.next_offset,
             taken_mono_ms=mono_ms,
             decided_at=max(self.fold.decided_at, self._opened_at),
-            adopted=self.fold.adopted,
-            holds=self.fold.holds,
+            in_force=self.fold.in_force,
             config=self._config,
         )
         running_at = self.running_at(mono_ms)
@@ -221,7 +221,7 @@ class Owner:
             decided_at=batch.decided_at,
             running_at=running_at,
             config=batch.config,
-            holds=batch.holds,
+            in_force=batch.in_force,
             stream_of=stream_of,
             pick=pick,
             pick_for_new=pick_for_new,
@@ -235,7 +235,7 @@ class Owner:
             next_offsets[record.topic] = record.offset + 1
             seat.at = batch.first_at + len(batch.records)
             seat.decided_at = max(batch.decided_at, record.timestamp)
-            seat.config, seat.holds = batch.config, batch.holds
+            seat.config, seat.in_force = batch.config, batch.in_force
             made = make_decision(record, seat)
             if made is not None:
                 self._write(batch, record, made)
@@ -259,12 +259,8 @@ class Owner:
         if after is not None:
             batch.streams[read.stream] = after
         if read.adopted is not None:
-            if read.adopted.kind == "catalogue":
-                batch.adopted = read.adopted
-            else:
-                batch.holds = holds_after(batch.holds, read.adopted, read.decided_at)
-            if batch.adopted is not None:
-                batch.config = config_of(batch.adopted, batch.holds)
+            batch.in_force = batch.in_force.after(read.adopted, read.decided_at)
+            batch.config = config_of(batch.in_force)
         if made.offer_spent is not None:
             self.offers.reserve(made.offer_spent)
         if made.unreadable is not None:
@@ -348,11 +344,12 @@ class Owner:
 
     def _adopt(self) -> None:
         """Take over the configuration that the fold has come to, and look at what waits again."""
-        adopted, holds, known = self.fold.adopted, self.fold.holds, self._config
-        if adopted is None:
+        in_force = self.fold.in_force
+        if in_force == self._in_force:
             return
-        if known is None or (known.content_hash, known.holds) != (adopted.content_hash, holds):
-            config = self._config = config_of(adopted, holds)
+        self._in_force, config = in_force, config_of(in_force)
+        if config is not None:
+            self._config = config
             for stream in self.memory:
                 self.timetable.schedule(
                     stream, self.fold.decided_at, config, spread_ms=ADOPTION_SPREAD_MS

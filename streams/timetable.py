@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from ledger.core.config import Config
-from ledger.core.decide.schedule import awaits_offer, due_at, turn
+from ledger.core.decide.approvals import lapse
+from ledger.core.decide.ruling import MAY_BE_RULED_ANEW, needs_ruling
+from ledger.core.decide.schedule import due_at, may_take_offer, turn
 from ledger.core.state import Action, Status, Stream
 from streams.deciding import holders_that_declined
 from streams.limits import (
@@ -70,7 +72,7 @@ class Timetable:
         wants = tuple(
             (action.request.operation, holders_that_declined(action))
             for action in stream.actions
-            if may_start(action, now, config)
+            if may_take_offer(action, now, config)
         )
         self._await(stream.key, wants)
         when = next_due_of(stream, now, config)
@@ -171,11 +173,6 @@ class Timetable:
             self._may_be_ready_elsewhere = False
 
 
-def may_start(action: Action, now: int, config: Config) -> bool:
-    """Whether only an executor's capacity is missing for the next start."""
-    return awaits_offer(action, now) and config.hold_on(action) is None
-
-
 def next_due_of(stream: Stream, now: int, config: Config) -> int | None:
     """When time alone next changes the stream, in log time."""
     times = (_due_at(action, now, config) for action in stream.actions if not action.is_final)
@@ -184,8 +181,13 @@ def next_due_of(stream: Stream, now: int, config: Config) -> int | None:
 
 def _due_at(action: Action, now: int, config: Config) -> int | None:
     asked = action.request.operation, action.request.version
-    if action.status is Status.READY and config.operation(*asked) is None:
-        return now  # nobody will ever offer what is not in the catalogue any more
+    if action.status in MAY_BE_RULED_ANEW:
+        if config.operation(*asked) is None:
+            return now  # nobody will ever offer what is not in the catalogue any more
+        if needs_ruling(action, config):
+            return now
+        if action.status is Status.READY and lapse(action, config, now) is not None:
+            return now
     if turn(action, config, now) is not None:
         return now
     return due_at(action, now, skew_ms=config.timing.skew_ms)

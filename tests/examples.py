@@ -10,10 +10,11 @@ from typing import Final
 from ledger.core import facts as f
 from ledger.core import inputs as i
 from ledger.core.catalogue import Catalogue, parse_catalogue
-from ledger.core.config import AUTOMATIC_POLICY, AUTOMATIC_POLICY_HASH, Config
+from ledger.core.config import Config
 from ledger.core.money import Money
 from ledger.core.offers import Offer
 from ledger.core.operation import Operation
+from ledger.core.policy import AUTOMATIC_POLICY, AUTOMATIC_POLICY_HASH
 from ledger.core.request import Request, request_hash
 from ledger.core.request import recorded as as_recorded
 

@@ -1,33 +1,39 @@
 """The configuration that a decision may depend on: only what has been adopted in the partition's
 own log.
 
-`Config` is immutable and built once a version. `AUTOMATIC` is the named bootstrap policy: every
-declared operation goes ahead by itself.
+`Config` is immutable and built once a version. Before a decision table is adopted the named
+bootstrap policy `AUTOMATIC` holds: every declared operation goes ahead by itself. The set-up step
+publishes a table before the first catalogue, so only trials and tests know that time.
 """
 
-import hashlib
 from dataclasses import dataclass
 from typing import Final
 
 from ledger.core.catalogue import Catalogue, Operation, Timing
 from ledger.core.holds import Hold, Holds, holding
 from ledger.core.ids import ActionKey
+from ledger.core.people import NOBODY, People
+from ledger.core.policy import AUTOMATIC, Policy
 from ledger.core.state import Action, Status
 
-AUTOMATIC_POLICY = "automatic"
-AUTOMATIC_POLICY_HASH = (
-    "sha256:"
-    + hashlib.sha256(b"actionledger.policy.v1\nautomatic: every declared operation").hexdigest()
-)
+__all__ = [
+    "MAY_BE_HELD",
+    "Config",
+    "hold_on",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The operation catalogue in force, the hash of its source text, and the holds in force."""
+    """The operation catalogue in force and the hash of its source text; and the holds, the decision
+    table and the people in force.
+    """
 
     catalogue: Catalogue
     content_hash: str
     holds: Holds = ()
+    policy: Policy = AUTOMATIC
+    people: People = NOBODY
 
     @property
     def timing(self) -> Timing:

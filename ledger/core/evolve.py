@@ -6,7 +6,7 @@ of turn is a broken invariant. It reads no clock: the time of a fact is its deci
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, make_dataclass
+from dataclasses import dataclass, fields, make_dataclass, replace
 from operator import attrgetter
 from typing import Final, TypeVar, assert_never
 
@@ -14,7 +14,19 @@ from ledger.core import facts as f
 from ledger.core.inputs import Meaning
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.limits import SOURCES_KEPT_MAX
-from ledger.core.state import OPEN, Action, Attempt, AttemptStatus, Lookup, Status, Stream, Timer
+from ledger.core.state import (
+    OPEN,
+    Action,
+    Approval,
+    Attempt,
+    AttemptStatus,
+    Dry,
+    Grant,
+    Lookup,
+    Status,
+    Stream,
+    Timer,
+)
 from ledger.core.table import ACCEPTED
 
 
@@ -63,6 +75,7 @@ def _recorded(fact: f.IntentRecorded, place: Place) -> Action:
         updated_at=place.decided_at,
         step_deadline_at=fact.step_deadline_at,
         performer=fact.performer,
+        behalf=fact.behalf,
     )
 
 
@@ -107,7 +120,7 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
     """
     match fact:
         case f.PolicyDecided():
-            return {"status": Status.READY, "policy_row": fact.row}
+            return _ruled(action, fact)
         case f.AttemptStarted():
             return _started(action, fact, now)
         case f.AttemptSucceeded():
@@ -127,6 +140,21 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
             return _ended(action, fact.attempt, AttemptStatus.UNRESOLVED, fact.code, now)
         case f.AttemptAbsent():
             return _ended(action, fact.attempt, AttemptStatus.ABSENT, "absent", now)
+        case f.PreviewStarted():
+            return {"timer": None, "dry": Dry(fact.preview, answer_by=fact.answer_by)}
+        case f.PreviewFailed():
+            return {"dry": Dry(fact.preview, code=fact.code)}
+        case f.PreviewRecorded():
+            dry = Dry(fact.preview, content=fact.content, content_hash=fact.preview_hash)
+            return {"timer": None, "dry": dry}
+        case f.ApprovalRequested():
+            return {"approval": _asked(fact, now)}
+        case (
+            f.ApprovalEscalated() | f.ApprovalGranted() | f.ApprovalWithdrawn() | f.ApprovalEnded()
+        ):
+            return _moved_on(action, fact, now)
+        case f.ActionDenied():
+            return _closed(action, Status.DENIED, fact.by)
         case f.TimerSet():
             return {"timer": Timer(fact.purpose, fact.due_at)}
         case f.LookupStarted():
@@ -148,6 +176,87 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
             return {}
         case _:
             assert_never(fact)
+
+
+_RULED: Final = {
+    "automatic": Status.READY,
+    "confirmation": Status.AWAITING_APPROVAL,
+    "people": Status.AWAITING_APPROVAL,
+    # The denial is a fact of its own; until it comes the action waits, and cannot start.
+    "deny": Status.AWAITING_APPROVAL,
+}
+
+
+def _ruled(action: Action, fact: f.PolicyDecided) -> dict[str, object]:
+    """What the table says, for the first time or anew. What people have granted stays where the
+    same is asked of them.
+    """
+    invariant(not action.is_open, "policy decides about what has not begun")
+    changes: dict[str, object] = {
+        "status": _RULED[fact.outcome],
+        "policy_row": fact.row,
+        "policy_hash": fact.policy_hash,
+        "asks": fact.asks,
+    }
+    if fact.step_deadline_at is not None:
+        changes["step_deadline_at"] = fact.step_deadline_at
+    if fact.asks is not None and action.approval is not None and action.approval.is_met:
+        changes["status"] = action.status
+    return changes
+
+
+def _asked(fact: f.ApprovalRequested, now: int) -> Approval:
+    return Approval(
+        round=fact.round,
+        nonce=fact.nonce,
+        requested_at=now,
+        expires_at=fact.expires_at,
+        policy_hash=fact.policy_hash,
+        row=fact.row,
+        preview_hash=fact.preview_hash,
+        quorum=fact.quorum,
+        groups=fact.groups,
+        escalate_at=fact.escalate_at,
+        escalate_to=fact.escalate_to,
+    )
+
+
+def _moved_on(
+    action: Action,
+    fact: f.ApprovalEscalated | f.ApprovalGranted | f.ApprovalWithdrawn | f.ApprovalEnded,
+    now: int,
+) -> dict[str, object]:
+    """What was asked of people, after one more step; with enough of them the action is ready."""
+    asked = action.approval
+    invariant(asked is not None and asked.ended is None, "nobody is asked")
+    assert asked is not None  # noqa: S101 - for the type checker; the line above survives -O
+    changes: dict[str, object] = {}
+    match fact:
+        case f.ApprovalEscalated():
+            asked = replace(asked, groups=(*asked.groups, *fact.groups), escalate_at=None)
+        case f.ApprovalGranted():
+            invariant(fact.nonce == asked.nonce, "a grant under another nonce")
+            invariant(
+                all(grant.person != fact.person for grant in asked.grants), "a person counts once"
+            )
+            grant = Grant(fact.person, fact.key_id, now, fact.expires_at, fact.signed)
+            asked = replace(asked, grants=(*asked.grants, grant))
+            if fact.step_deadline_at is not None:
+                changes["step_deadline_at"] = fact.step_deadline_at
+        case f.ApprovalWithdrawn():
+            kept = tuple(grant for grant in asked.grants if grant.person != fact.person)
+            invariant(len(kept) < len(asked.grants), "a person takes back what was granted")
+            asked = replace(asked, grants=kept)
+        case f.ApprovalEnded():
+            invariant(fact.nonce == asked.nonce, "another nonce ends")
+            asked = replace(asked, ended=fact.reason)
+            changes["timer"] = None
+            if fact.reason == "volatile_changed" and action.dry is not None:
+                changes["dry"] = Dry(action.dry.number, code=fact.reason)
+        case _:
+            assert_never(fact)
+    status = Status.READY if asked.is_met else Status.AWAITING_APPROVAL
+    return {**changes, "approval": asked, "status": status}
 
 
 def _started(action: Action, fact: f.AttemptStarted, now: int) -> dict[str, object]:

@@ -11,8 +11,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ledger.core.inputs import EvidenceKind, Meaning, Retry
+from ledger.core.limits import BEHALF_MAX, OBSERVED_MAX, QUORUM_MAX
 from ledger.core.money import Money
+from ledger.core.policy import Asks
+from ledger.core.preview import Change, Observed, Preview
 from ledger.core.request import RecordedRequest
+from ledger.core.statement import Signed
 from ledger.core.wire import Count, Json, Milliseconds, Text, Wire
 
 ReviewReason = Literal[
@@ -28,7 +32,11 @@ ReviewReason = Literal[
     "second_effect",
     "partly_succeeded",
     "operation_withdrawn",
+    "preview_failed",
 ]
+
+ApprovalEnd = Literal["expired", "volatile_changed", "policy_changed", "signer_revoked"]
+"""Why what a person was asked, or has granted, counts no more."""
 
 
 class IntentRecorded(Wire):
@@ -47,17 +55,149 @@ class IntentRecorded(Wire):
     reliability: Literal["keyed", "reference", "lookup", "none"]
     step_deadline_at: Milliseconds
     performer: Literal["caller"] | None = None
+    behalf: Annotated[tuple[Text, ...], Field(max_length=BEHALF_MAX)] | None = None
 
 
 class PolicyDecided(Wire):
-    """The row of the decision table that applies, and what it asks for."""
+    """The row of the decision table that applies, and what it asks for. `missing` names the facts
+    for want of which it is the strictest row that could apply.
+
+    An action that has not started is decided again under every table that is adopted later.
+    `step_deadline_at` is set where a person is asked: their time is not the step's.
+    """
 
     type: Literal["policy.decided"] = "policy.decided"
     action: Text
     version: Count
     policy_hash: Text
     row: Text
-    outcome: Literal["automatic"]
+    outcome: Literal["automatic", "confirmation", "people", "deny"]
+    asks: Asks | None = None
+    missing: tuple[Text, ...] | None = None
+    step_deadline_at: Milliseconds | None = None
+
+
+class PreviewStarted(Wire):
+    """The provider is to say what would happen, until `answer_by`. It is asked, and told nothing
+    that could cause anything.
+    """
+
+    type: Literal["preview.started"] = "preview.started"
+    action: Text
+    version: Count
+    preview: Count
+    provider: Text
+    account: Text
+    intent_offset: Count
+    answer_by: Milliseconds
+
+
+class PreviewFailed(Wire):
+    """The provider did not say what would happen; it is asked again, and not for ever."""
+
+    type: Literal["preview.failed"] = "preview.failed"
+    action: Text
+    version: Count
+    preview: Count
+    code: Text
+
+
+class PreviewRecorded(Wire):
+    """The dry run, as a person will see it. `preview_hash` is what they sign."""
+
+    type: Literal["preview.recorded"] = "preview.recorded"
+    action: Text
+    version: Count
+    preview: Count
+    content: Preview
+    preview_hash: Text
+
+
+class ApprovalRequested(Wire):
+    """People are asked, once more with every `round`. A decision has to name this `nonce`, in time.
+
+    `groups` may decide (none named: anybody who may for the tenant), `quorum` of them must.
+    """
+
+    type: Literal["approval.requested"] = "approval.requested"
+    action: Text
+    version: Count
+    round: Count
+    nonce: Text
+    expires_at: Milliseconds
+    policy_hash: Text
+    row: Text
+    preview_hash: Text
+    quorum: Count
+    groups: tuple[Text, ...] = ()
+    escalate_at: Milliseconds | None = None
+    escalate_to: tuple[Text, ...] = ()
+
+
+class ApprovalEscalated(Wire):
+    """Nobody decided in time: further groups may."""
+
+    type: Literal["approval.escalated"] = "approval.escalated"
+    action: Text
+    version: Count
+    groups: tuple[Text, ...]
+
+
+class ApprovalGranted(Wire):
+    """A person agreed. `signed` is their statement with its proof, as it was given.
+
+    With enough people the action may go ahead: then `step_deadline_at` begins to count.
+    """
+
+    type: Literal["approval.granted"] = "approval.granted"
+    action: Text
+    version: Count
+    person: Text
+    key_id: Text
+    nonce: Text
+    expires_at: Milliseconds
+    signed: Signed
+    comment: Text | None = None
+    step_deadline_at: Milliseconds | None = None
+
+
+class ApprovalWithdrawn(Wire):
+    """A person took back what they had granted, before anything began."""
+
+    type: Literal["approval.withdrawn"] = "approval.withdrawn"
+    action: Text
+    version: Count
+    person: Text
+    signed: Signed
+
+
+class ApprovalEnded(Wire):
+    """The nonce is dead, whatever was granted under it. Expired is never a denial: the action waits
+    to be asked about again.
+    """
+
+    type: Literal["approval.ended"] = "approval.ended"
+    action: Text
+    version: Count
+    nonce: Text
+    reason: ApprovalEnd
+    changes: tuple[Change, ...] | None = None
+
+
+class StartApproval(Wire):
+    """What a start rests on where people had to agree: everything an executor needs to check it
+    again. `observed` are the volatile facts that must still hold; None where nothing is read again.
+    """
+
+    nonce: Text
+    policy_hash: Text
+    row: Text
+    preview_hash: Text
+    quorum: Count
+    groups: tuple[Text, ...] = ()
+    expires_at: Milliseconds
+    observed: Annotated[Observed, Field(max_length=OBSERVED_MAX)] | None = None
+    signed: Annotated[tuple[Signed, ...], Field(max_length=QUORUM_MAX)]
 
 
 class AttemptStarted(Wire):
@@ -87,6 +227,7 @@ class AttemptStarted(Wire):
     key_expires_at: Milliseconds | None = None
     intent_offset: Count
     request_hash: Text
+    approval: StartApproval | None = None
 
 
 class AttemptDeclined(Wire):
@@ -162,7 +303,7 @@ class TimerSet(Wire):
     type: Literal["timer.set"] = "timer.set"
     action: Text
     version: Count
-    purpose: Literal["retry", "lookup"]
+    purpose: Literal["retry", "lookup", "preview"]
     due_at: Milliseconds
 
 
@@ -230,6 +371,19 @@ class ActionCancelled(Wire):
     reason: Text | None = None
 
 
+class ActionDenied(Wire):
+    """Policy, or a person by their signature, said no: it never starts."""
+
+    type: Literal["action.denied"] = "action.denied"
+    action: Text
+    version: Count
+    by: Literal["policy", "person"]
+    person: Text | None = None
+    key_id: Text | None = None
+    signed: Signed | None = None
+    comment: Text | None = None
+
+
 class ActionExpired(Wire):
     """The intent's own deadline passed before any start."""
 
@@ -250,6 +404,14 @@ class ReviewOpened(Wire):
 AnyFact = (
     IntentRecorded
     | PolicyDecided
+    | PreviewStarted
+    | PreviewFailed
+    | PreviewRecorded
+    | ApprovalRequested
+    | ApprovalEscalated
+    | ApprovalGranted
+    | ApprovalWithdrawn
+    | ApprovalEnded
     | AttemptStarted
     | AttemptDeclined
     | AttemptSucceeded
@@ -262,6 +424,7 @@ AnyFact = (
     | EvidenceRecorded
     | ActionCompleted
     | ActionFailed
+    | ActionDenied
     | ActionCancelled
     | ActionExpired
     | ReviewOpened

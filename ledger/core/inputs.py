@@ -5,13 +5,18 @@ An input may be refused; it is never edited. Every input gets exactly one decisi
 doors, executors, reconciler and the processors themselves; read by `decide` only.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ledger.core.limits import BEHALF_MAX, OBSERVED_MAX
 from ledger.core.money import Money
+from ledger.core.preview import Change, Foreseen
+from ledger.core.rejections import Rejection
 from ledger.core.request import Request
+from ledger.core.statement import Signed, SignedByKey, SignedByPasskey, Statement
 from ledger.core.wire import Count, Json, Milliseconds, Text, Wire
 
 
@@ -39,7 +44,8 @@ class Propose(Wire):
 
     `request_hash`, when given, must be the hash of `request`. `step_ms` shortens the operation's
     own deadline for the whole step. `caller` is an offer for this one action; the same proposal
-    again with another one offers again.
+    again with another one offers again. `behalf` names for whom the principal acts: none of them
+    may decide about it.
     """
 
     key: Text
@@ -48,6 +54,7 @@ class Propose(Wire):
     step_ms: Milliseconds | None = None
     revises: Text | None = None
     caller: CallerOffer | None = None
+    behalf: Annotated[tuple[Text, ...], Field(max_length=BEHALF_MAX)] | None = None
 
 
 class Cancel(Wire):
@@ -56,6 +63,46 @@ class Cancel(Wire):
     key: Text
     principal: Text
     reason: Text | None = None
+
+
+class AskAgain(Wire):
+    """Somebody is to be asked once more, after the last request for approval came to nothing."""
+
+    key: Text
+    principal: Text
+
+
+class Judge(Wire):
+    """A person's signed decision about one action. Who they are follows from the signature."""
+
+    key: Text
+    signed: Signed
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A decision whose signature was looked at: the statement, and by which key it was signed; or
+    why it counts for nothing. `appended_at` is when it was durable: its timeliness.
+    """
+
+    key: str
+    signed: SignedByKey | SignedByPasskey
+    appended_at: int
+    ledger: str
+    statement: Statement | None = None
+    key_id: str = ""
+    refusal: Rejection | None = None
+
+
+class PreviewRead(Wire):
+    """What the provider said of a preview that the ledger asked for, or why it said nothing."""
+
+    key: Text
+    preview: Count
+    provider: Text
+    account: Text
+    foreseen: Foreseen | None = None
+    code: Text | None = None
 
 
 class Success(Wire):
@@ -131,13 +178,17 @@ class CallerReport(Wire):
 
 
 class Decline(Wire):
-    """The holder will not act on a start: definitely not sent, and not counted as an attempt."""
+    """The holder will not act on a start: definitely not sent, and not counted as an attempt.
+
+    `changes` says which volatile facts moved since a person agreed.
+    """
 
     key: Text
     attempt: Count
     fencing_token: Count
     holder: Text
     code: Text
+    changes: Annotated[tuple[Change, ...], Field(max_length=OBSERVED_MAX)] | None = None
 
 
 class Meaning(StrEnum):
@@ -193,13 +244,38 @@ class Publish(Wire):
     partition.
     """
 
-    kind: Literal["catalogue", "hold", "release"]
+    kind: Literal["catalogue", "hold", "release", "policy", "people"]
     content: Annotated[str, Field(max_length=262_144)]
     content_hash: Text
 
 
-Input = Propose | Cancel | Report | CallerReport | Decline | Evidence | Tick
-"""The inputs that concern one stream."""
+Input = (
+    Propose
+    | Cancel
+    | AskAgain
+    | Judge
+    | PreviewRead
+    | Report
+    | CallerReport
+    | Decline
+    | Evidence
+    | Tick
+)
+"""The inputs that concern one stream, as they are on the wire."""
+
+Decidable = (
+    Propose
+    | Cancel
+    | AskAgain
+    | Judged
+    | PreviewRead
+    | Report
+    | CallerReport
+    | Decline
+    | Evidence
+    | Tick
+)
+"""The inputs as `decide` takes them: a signature has been looked at."""
 
 
 class Offered(Wire):

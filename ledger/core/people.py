@@ -136,6 +136,15 @@ class People:
         """Whose key this is, revoked or not, or None."""
         return self._by_key.get(key_id)
 
+    def signer(self, key_id: str, at: int) -> Person | None:
+        """Whose key this is, where it proves something at a time; or None."""
+        known = self._by_key.get(key_id)
+        if known is None:
+            return None
+        person, key = known
+        is_over = key.not_after is not None and at >= key.not_after
+        return None if person.revoked or key.revoked or is_over else person
+
     def person(self, name: str) -> Person | None:
         """The person of this name, revoked or not, or None."""
         return self._by_name.get(name)

@@ -28,7 +28,7 @@ class Adopted(Wire):
     a release, the order itself.
     """
 
-    kind: Literal["catalogue", "hold", "release"]
+    kind: Literal["catalogue", "hold", "release", "policy", "people"]
     content: str
     content_hash: Text
     offset: Count
@@ -44,6 +44,8 @@ class EpochOpened(Wire):
     nonce: Text
     adopted: Adopted | None = None
     holds: Holds | None = None
+    policy: Adopted | None = None
+    people: Adopted | None = None
 
 
 class Cause(Wire):

@@ -40,6 +40,24 @@ class Rejection(StrEnum):
     SIGNATURE_INVALID = "signature_invalid"
     UNKNOWN_SIGNER = "unknown_signer"
     SIGNER_REVOKED = "signer_revoked"
+    OTHER_LEDGER = "other_ledger"
+    OTHER_ACTION = "other_action"
+    OTHER_TENANT = "other_tenant"
+    OTHER_ENVIRONMENT = "other_environment"
+    OTHER_REQUEST = "other_request"
+    OTHER_PERSON = "other_person"
+    NOT_FOR_TENANT = "not_for_tenant"
+    REQUESTER_DECIDES = "requester_decides"
+    NOTHING_ASKED = "nothing_asked"
+    APPROVAL_SPENT = "approval_spent"
+    NONCE_DEAD = "nonce_dead"
+    OTHER_POLICY = "other_policy"
+    OTHER_PREVIEW = "other_preview"
+    APPROVAL_EXPIRED = "approval_expired"
+    EXPIRY_BEYOND_REQUEST = "expiry_beyond_request"
+    ISSUED_IN_FUTURE = "issued_in_future"
+    NOT_IN_GROUP = "not_in_group"
+    NOTHING_TO_WITHDRAW = "nothing_to_withdraw"
     INVALID_CONFIGURATION = "invalid_configuration"
 
 
@@ -122,6 +140,52 @@ MEANINGS: dict[Rejection, Meaning] = {
     ),
     Rejection.SIGNER_REVOKED: Meaning(
         "The key or its person was revoked, or the key is past its end.", retry_can_help=False
+    ),
+    Rejection.OTHER_LEDGER: Meaning("It was signed for another ledger.", retry_can_help=False),
+    Rejection.OTHER_ACTION: Meaning("It was signed for another action.", retry_can_help=False),
+    Rejection.OTHER_TENANT: Meaning("It was signed for another tenant.", retry_can_help=False),
+    Rejection.OTHER_ENVIRONMENT: Meaning(
+        "It was signed for another environment.", retry_can_help=False
+    ),
+    Rejection.OTHER_REQUEST: Meaning("It was signed for another payload.", retry_can_help=False),
+    Rejection.OTHER_PERSON: Meaning(
+        "The statement names another person than the one whose key signed it.", retry_can_help=False
+    ),
+    Rejection.NOT_FOR_TENANT: Meaning(
+        "This person decides nothing for this tenant.", retry_can_help=False
+    ),
+    Rejection.REQUESTER_DECIDES: Meaning(
+        "Who asks for an action, or for whom it is asked, does not decide about it.",
+        retry_can_help=False,
+    ),
+    Rejection.NOTHING_ASKED: Meaning(
+        "No person was asked about this action.", retry_can_help=False
+    ),
+    Rejection.APPROVAL_SPENT: Meaning(
+        "An attempt has begun: the decision was spent on it.", retry_can_help=False
+    ),
+    Rejection.NONCE_DEAD: Meaning(
+        "It answers a request for approval that is over or never was.", retry_can_help=False
+    ),
+    Rejection.OTHER_POLICY: Meaning(
+        "It was signed under another policy or row.", retry_can_help=False
+    ),
+    Rejection.OTHER_PREVIEW: Meaning("It was signed for another preview.", retry_can_help=False),
+    Rejection.APPROVAL_EXPIRED: Meaning(
+        "It came too late: what was asked, or the statement itself, is over. That is no denial.",
+        retry_can_help=False,
+    ),
+    Rejection.EXPIRY_BEYOND_REQUEST: Meaning(
+        "The statement would hold longer than the request for it.", retry_can_help=False
+    ),
+    Rejection.ISSUED_IN_FUTURE: Meaning(
+        "The statement was issued in the future.", retry_can_help=False
+    ),
+    Rejection.NOT_IN_GROUP: Meaning(
+        "This person is in none of the groups that may decide.", retry_can_help=False
+    ),
+    Rejection.NOTHING_TO_WITHDRAW: Meaning(
+        "This person has granted nothing that could be taken back.", retry_can_help=False
     ),
     Rejection.INVALID_CONFIGURATION: Meaning(
         "The configuration is invalid; what was in force stays in force.", retry_can_help=False

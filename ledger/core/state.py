@@ -11,7 +11,10 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from ledger.core.policy import Asks
+from ledger.core.preview import Preview
 from ledger.core.request import RecordedRequest
+from ledger.core.statement import Signed
 
 
 class Status(StrEnum):
@@ -83,7 +86,7 @@ class Attempt:
 class Timer:
     """What the action will do by itself when `due_at` comes."""
 
-    purpose: Literal["retry", "lookup"]
+    purpose: Literal["retry", "lookup", "preview"]
     due_at: int
 
 
@@ -97,6 +100,58 @@ class Lookup:
     attempts_upto: int
     asked_at: int
     answer_by: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dry:
+    """The dry run of an action: asked for until `answer_by`, failed under `code`, or there."""
+
+    number: int
+    answer_by: int | None = None
+    code: str | None = None
+    content: Preview | None = None
+    content_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One person's yes, with its proof."""
+
+    person: str
+    key_id: str
+    granted_at: int
+    expires_at: int
+    signed: Signed
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What people were asked last, and what they said. `ended` says why its nonce is dead."""
+
+    round: int
+    nonce: str
+    requested_at: int
+    expires_at: int
+    policy_hash: str
+    row: str
+    preview_hash: str
+    quorum: int
+    groups: tuple[str, ...] = ()
+    escalate_at: int | None = None
+    escalate_to: tuple[str, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    ended: str | None = None
+
+    @property
+    def is_met(self) -> bool:
+        """Whether as many people agreed as had to, while it was asked."""
+        people = {grant.person for grant in self.grants}
+        return self.ended is None and len(people) >= self.quorum
+
+    @property
+    def valid_until(self) -> int:
+        """When the first thing it rests on is over."""
+        return min([self.expires_at, *(grant.expires_at for grant in self.grants)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +173,11 @@ class Action:
     updated_at: int
     step_deadline_at: int
     policy_row: str | None = None
+    policy_hash: str | None = None
+    asks: Asks | None = None
+    dry: Dry | None = None
+    approval: Approval | None = None
+    behalf: tuple[str, ...] | None = None
     attempts: tuple[Attempt, ...] = ()
     timer: Timer | None = None
     lookup: Lookup | None = None
@@ -157,6 +217,11 @@ class Action:
     def declines(self) -> int:
         """Starts that their holders gave back."""
         return sum(attempt.status is AttemptStatus.DECLINED for attempt in self.attempts)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether some start was acted on, so that what was granted is spent."""
+        return self.running is not None or self.counted_attempts > 0
 
     @property
     def first_started_at(self) -> int | None:

@@ -29,7 +29,15 @@ _COLUMNS = (
 
 _ROWS = """
                      pr aa bl re  at un nr  co fa de ex ca su
-policy.decided       A  .  .  .   .  .  .   .  .  .  .  .  .
+policy.decided       A  A  .  A   .  .  .   .  .  .  .  .  .
+preview.started      .  A  .  .   .  .  .   .  .  .  .  .  .
+preview.failed       .  A  .  .   .  .  .   .  .  .  .  .  .
+preview.recorded     .  A  .  .   .  .  .   .  .  .  .  .  .
+approval.requested   .  A  .  .   .  .  .   .  .  .  .  .  .
+approval.escalated   .  A  .  .   .  .  .   .  .  .  .  .  .
+approval.granted     .  A  .  .   .  .  .   .  .  .  .  .  .
+approval.withdrawn   .  A  .  A   .  .  .   .  .  .  .  .  .
+approval.ended       .  A  .  A   .  .  .   .  .  .  .  .  .
 attempt.started      .  .  .  A   .  A  .   .  .  .  .  .  .
 attempt.declined     .  .  .  .   A  A  A   .  .  .  .  .  .
 attempt.succeeded    .  .  .  .   A  A  A   .  .  .  .  .  .
@@ -37,11 +45,12 @@ attempt.refused      .  .  .  .   A  A  A   .  .  .  .  .  .
 attempt.not_sent     .  .  .  .   A  A  A   .  .  .  .  .  .
 attempt.unresolved   .  .  .  .   A  .  A   .  .  .  .  .  .
 attempt.absent       .  .  .  .   .  A  A   .  .  .  .  .  .
-timer.set            .  .  .  A   .  A  .   .  .  .  .  .  .
+timer.set            .  A  .  A   .  A  .   .  .  .  .  .  .
 lookup.started       .  .  .  .   .  A  A   .  .  .  .  .  .
 evidence.recorded    A  A  A  A   A  A  A   A  A  A  A  A  A
 action.completed     .  .  .  .   A  A  A   .  .  .  .  .  .
 action.failed        .  .  .  A   .  .  .   .  .  .  .  .  .
+action.denied        A  A  A  A   .  .  .   .  .  .  .  .  .
 action.cancelled     A  A  A  A   .  .  .   .  .  .  .  .  .
 action.expired       A  A  A  A   .  .  .   .  .  .  .  .  .
 review.opened        A  A  A  A   A  A  A   A  A  A  A  A  A

@@ -14,7 +14,16 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from ledger.core import inputs as i
-from ledger.core.facts import AttemptStarted, AttemptUnresolved, LookupStarted, ReviewOpened
+from ledger.core.facts import (
+    AnyFact,
+    ApprovalEscalated,
+    ApprovalRequested,
+    AttemptStarted,
+    AttemptUnresolved,
+    LookupStarted,
+    PreviewStarted,
+    ReviewOpened,
+)
 from ledger.core.limits import RECORD_BYTES_MAX
 from ledger.core.records import Decision, EpochOpened, Genesis, LedgerRecord
 from ledger.core.strict import MalformedJson, parse
@@ -62,6 +71,21 @@ class _Propose(_Envelope):
 class _Cancel(_Envelope):
     type: Literal["actionledger.action.cancel.v1"]
     data: i.Cancel
+
+
+class _AskAgain(_Envelope):
+    type: Literal["actionledger.approval.ask.v1"]
+    data: i.AskAgain
+
+
+class _Judge(_Envelope):
+    type: Literal["actionledger.approval.decide.v1"]
+    data: i.Judge
+
+
+class _PreviewRead(_Envelope):
+    type: Literal["actionledger.preview.report.v1"]
+    data: i.PreviewRead
 
 
 class _CallerReport(_Envelope):
@@ -120,11 +144,15 @@ def _adapter(union: Any) -> TypeAdapter[_Envelope]:  # noqa: ANN401 - a union is
 
 _READERS: dict[Topic, TypeAdapter[_Envelope]] = {
     Topic.INTENTS: _adapter(
-        Annotated[_Propose | _Cancel | _CallerReport | _Genesis, Field(discriminator="type")]
+        Annotated[
+            _Propose | _Cancel | _AskAgain | _CallerReport | _Genesis, Field(discriminator="type")
+        ]
     ),
     Topic.ATTEMPTS: _adapter(Annotated[_Report | _Decline | _Genesis, Field(discriminator="type")]),
-    Topic.EVIDENCE: _adapter(Annotated[_Evidence | _Genesis, Field(discriminator="type")]),
-    Topic.APPROVALS: _adapter(_Genesis),
+    Topic.EVIDENCE: _adapter(
+        Annotated[_Evidence | _PreviewRead | _Genesis, Field(discriminator="type")]
+    ),
+    Topic.APPROVALS: _adapter(Annotated[_Judge | _Genesis, Field(discriminator="type")]),
     Topic.INTERNAL: _adapter(_Tick),
     Topic.CONFIG: _adapter(_Publish),
     Topic.OFFERS: _adapter(_Offered),
@@ -141,6 +169,9 @@ _TYPES: dict[Any, str] = {
     for kind in (
         _Propose,
         _Cancel,
+        _AskAgain,
+        _Judge,
+        _PreviewRead,
         _CallerReport,
         _Report,
         _Decline,
@@ -267,7 +298,7 @@ def ledger_headers(record: LedgerRecord) -> Headers:
     """The marks by which executors and the inquirer find the few records that concern them."""
     match record:
         case Decision():
-            marks = [_mark(fact) for fact in record.facts if isinstance(fact, _MARKED)]
+            marks = [_mark(fact) for fact in record.facts if type(fact) in _MARKED]
             if record.cause.topic == Topic.CONFIG:
                 marks = [MARK_CONFIG]
             return (CONTENT_TYPE, (MARKS, b" ".join(marks)))
@@ -275,17 +306,20 @@ def ledger_headers(record: LedgerRecord) -> Headers:
             return (CONTENT_TYPE, (MARKS, MARK_EPOCH))
 
 
-_MARKED = (AttemptStarted, AttemptUnresolved, LookupStarted, ReviewOpened)
+_MARKED: dict[type, bytes] = {
+    AttemptStarted: MARK_START,
+    LookupStarted: MARK_LOOKUP,
+    PreviewStarted: MARK_LOOKUP,
+    AttemptUnresolved: MARK_ATTENTION,
+    ReviewOpened: MARK_ATTENTION,
+    ApprovalRequested: MARK_ATTENTION,
+    ApprovalEscalated: MARK_ATTENTION,
+}
 
 
-def _mark(fact: AttemptStarted | AttemptUnresolved | LookupStarted | ReviewOpened) -> bytes:
-    match fact:
-        case AttemptStarted(holder=holder):
-            return MARK_START + holder.encode()
-        case LookupStarted():
-            return MARK_LOOKUP
-        case AttemptUnresolved() | ReviewOpened():
-            return MARK_ATTENTION
+def _mark(fact: AnyFact) -> bytes:
+    mark = _MARKED[type(fact)]
+    return mark + fact.holder.encode() if isinstance(fact, AttemptStarted) else mark
 
 
 def marks_of(record: Record) -> bytes | None:

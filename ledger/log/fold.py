@@ -7,7 +7,7 @@ never skipped.
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Self, assert_never
 
 from ledger.core.evolve import Place, evolve
 from ledger.core.holds import Holds, after_order, parse_order
@@ -34,12 +34,36 @@ class Begin(NamedTuple):
     holds: Holds = ()
 
 
+class InForce(NamedTuple):
+    """What a partition has adopted, by kind of configuration."""
+
+    catalogue: Adopted | None = None
+    holds: Holds = ()
+    policy: Adopted | None = None
+    people: Adopted | None = None
+
+    def after(self, adopted: Adopted, decided_at: int) -> Self:
+        """What is in force once a version was adopted at a log time."""
+        match adopted.kind:
+            case "catalogue":
+                return self._replace(catalogue=adopted)
+            case "policy":
+                return self._replace(policy=adopted)
+            case "people":
+                return self._replace(people=adopted)
+            case "hold" | "release":
+                return self._replace(holds=holds_after(self.holds, adopted, decided_at))
+            case _:
+                assert_never(adopted.kind)
+
+
 @dataclass(slots=True)
 class PartitionFold:
     """Where a reader stands in one partition: all that decides whether the next record counts.
 
     `positions` holds, by inbox topic, the offset of the next input to decide; `decided_at` is the
-    last log time; `adopted` is the catalogue in force.
+    last log time; `adopted` is the catalogue in force, `policy` and `people` are what was adopted
+    beside it.
     """
 
     partition: int
@@ -50,6 +74,8 @@ class PartitionFold:
     decided_at: int = 0
     adopted: Adopted | None = None
     holds: Holds = ()
+    policy: Adopted | None = None
+    people: Adopted | None = None
     positions: dict[str, int] = field(default_factory=dict)
     void_count: int = 0
 
@@ -94,6 +120,8 @@ class PartitionFold:
                 self.epoch = read.epoch
                 self.adopted = read.adopted or self.adopted
                 self.holds = self.holds if read.holds is None else read.holds
+                self.policy = read.policy or self.policy
+                self.people = read.people or self.people
             case Decision():
                 invariant(read.decided_at >= self.decided_at, "log time does not run back")
                 self.decided_at = read.decided_at
@@ -101,10 +129,17 @@ class PartitionFold:
                 expected = self.positions.get(cause.topic, 0)
                 invariant(cause.offset >= expected, "an input is decided once")
                 self.positions[cause.topic] = cause.offset + 1
-                if read.adopted is not None and read.adopted.kind == "catalogue":
-                    self.adopted = read.adopted
-                elif read.adopted is not None:
-                    self.holds = holds_after(self.holds, read.adopted, read.decided_at)
+                if read.adopted is not None:
+                    self._adopt(read.adopted, read.decided_at)
+
+    @property
+    def in_force(self) -> InForce:
+        """What was adopted of each kind of configuration."""
+        return InForce(self.adopted, self.holds, self.policy, self.people)
+
+    def _adopt(self, adopted: Adopted, decided_at: int) -> None:
+        after = self.in_force.after(adopted, decided_at)
+        self.adopted, self.holds, self.policy, self.people = after
 
 
 def holds_after(holds: Holds, adopted: Adopted, decided_at: int) -> Holds:

@@ -8,6 +8,7 @@ denies, which is a person's case.
 from typing import Final, assert_never
 
 from ledger.core import inputs as i
+from ledger.core.decide.approvals import ask, end
 from ledger.core.decide.draft import Decided, Draft, replayed
 from ledger.core.decide.schedule import (
     SETTLED_BY_PERSON,
@@ -157,6 +158,12 @@ def decline(draft: Draft, given: i.Decline) -> Decided:
             code=given.code,
         )
     )
+    operation = draft.operation(action)
+    approval = draft.action(action.key).approval
+    if given.changes and operation is not None and approval is not None and not action.is_open:
+        end(draft, action.key, "volatile_changed", given.changes)
+        ask(draft, action.key, operation)
+        return draft.decided()
     after_decline(draft, action.key)
     return draft.decided()
 

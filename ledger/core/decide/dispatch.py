@@ -4,18 +4,32 @@ from typing import assert_never
 
 from ledger.core import inputs as i
 from ledger.core.config import Config
+from ledger.core.decide.approvals import ask_again, judge, preview_read
 from ledger.core.decide.attempts import decline, report, report_of_caller
 from ledger.core.decide.draft import Decided, Draft
 from ledger.core.decide.evidence import weigh
 from ledger.core.decide.intake import cancel, propose
+from ledger.core.decide.schedule import start
 from ledger.core.decide.time import tick
 from ledger.core.evolve import Place
 from ledger.core.offers import Offer
-from ledger.core.state import Stream
+from ledger.core.state import Status, Stream
+
+
+def judged(draft: Draft, given: i.Judged) -> Decided:
+    """Count a person's decision and, where capacity is at hand, start in the same decision."""
+    decided = judge(draft, given)
+    action = draft.stream.action(given.key)
+    if draft.facts and action is not None and action.status is Status.READY:
+        operation = draft.operation(action)
+        if operation is not None:
+            start(draft, given.key, operation)
+        return draft.decided()
+    return decided
 
 
 def decide(
-    stream: Stream, config: Config, given: i.Input, place: Place, offer: Offer | None = None
+    stream: Stream, config: Config, given: i.Decidable, place: Place, offer: Offer | None = None
 ) -> Decided:
     """Decide one input with all actions of its stream in view; `offer` is capacity that a start may
     spend.
@@ -31,6 +45,12 @@ def decide(
             return cancel(draft, given)
         case i.Report():
             return report(draft, given)
+        case i.Judged():
+            return judged(draft, given)
+        case i.AskAgain():
+            return ask_again(draft, given)
+        case i.PreviewRead():
+            return preview_read(draft, given)
         case i.CallerReport():
             return report_of_caller(draft, given)
         case i.Decline():

@@ -5,10 +5,10 @@ else is looked at, so that a repeated proposal gets the same answer under every 
 """
 
 from ledger.core.catalogue import Operation
-from ledger.core.config import AUTOMATIC_POLICY, AUTOMATIC_POLICY_HASH
 from ledger.core.decide.draft import Decided, Draft, replayed
+from ledger.core.decide.ruling import rule
 from ledger.core.decide.schedule import awaits_caller, start
-from ledger.core.facts import ActionCancelled, IntentRecorded, PolicyDecided
+from ledger.core.facts import ActionCancelled, IntentRecorded
 from ledger.core.ids import ActionKey, MalformedId
 from ledger.core.inputs import Cancel, Propose
 from ledger.core.limits import DIFFERENCES_MAX, STREAM_ACTIONS_ORDINARY_MAX
@@ -38,7 +38,7 @@ def propose(draft: Draft, given: Propose) -> Decided:
     if refused is not None:
         return refused
     assert operation is not None  # noqa: S101 - refused above
-    _record(draft, given, digest, operation)
+    _record(draft, key, given, digest, operation)
     if draft.offer is not None:
         start(draft, given.key, operation)
     return draft.decided()
@@ -85,32 +85,30 @@ def _refusal_of_new(
     return None
 
 
-def _record(draft: Draft, given: Propose, digest: str, operation: Operation) -> None:
+def _record(
+    draft: Draft, key: ActionKey, given: Propose, digest: str, operation: Operation
+) -> None:
     step_ms = operation.deadlines.step_ms
+    people_until: int | None = draft.now + operation.deadlines.people_ms
     if given.step_ms is not None:
-        step_ms = min(step_ms, given.step_ms)
+        # The caller's own deadline holds for people too.
+        step_ms, people_until = min(step_ms, given.step_ms), None
+    request = recorded(given.request)
     draft.add(
         IntentRecorded(
             action=given.key,
             version=draft.version(given.key),
-            request=recorded(given.request),
+            request=request,
             request_hash=digest,
             provider=operation.provider,
             account=operation.account,
             reliability=operation.reliability,
             step_deadline_at=draft.now + step_ms,
             performer=None if given.caller is None else "caller",
+            behalf=given.behalf or None,
         )
     )
-    draft.add(
-        PolicyDecided(
-            action=given.key,
-            version=draft.version(given.key),
-            policy_hash=AUTOMATIC_POLICY_HASH,
-            row=AUTOMATIC_POLICY,
-            outcome="automatic",
-        )
-    )
+    rule(draft, key, request, operation, people_until)
 
 
 def cancel(draft: Draft, given: Cancel) -> Decided:

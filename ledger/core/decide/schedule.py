@@ -10,7 +10,9 @@ from typing import assert_never
 
 from ledger.core.catalogue import Operation
 from ledger.core.config import Config
+from ledger.core.decide.approvals import ask, end, lapse, start_approval
 from ledger.core.decide.draft import Draft
+from ledger.core.decide.ruling import needs_ruling
 from ledger.core.facts import (
     ActionExpired,
     ActionFailed,
@@ -46,6 +48,7 @@ class Bar(StrEnum):
     ATTEMPTS = "attempts_exhausted"
     KEY_WINDOW = "key_window_closed"
     DECLINES = "declines_exhausted"
+    APPROVAL = "approval_over"
 
 
 class Turn(StrEnum):
@@ -55,12 +58,14 @@ class Turn(StrEnum):
     TRY = "try"
 
 
-def bar(action: Action, operation: Operation, at: int) -> Bar | None:
+def bar(action: Action, operation: Operation, at: int, config: Config) -> Bar | None:
     """What keeps the action from starting an attempt at a time, or None."""
     if at >= action.step_deadline_at:
         return Bar.STEP_DEADLINE
     if action.declines >= DECLINES_MAX:
         return Bar.DECLINES
+    if action.asks is not None and lapse(action, config, at) is not None:
+        return Bar.APPROVAL
     counted = action.counted_attempts
     if counted == 0:
         return None
@@ -100,7 +105,9 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
         return
     if draft.now > offer.until_at or draft.now < offer.appended_at:
         return
-    if action.running is not None or bar(action, operation, draft.now) is not None:
+    if needs_ruling(action, draft.config):
+        return
+    if action.running is not None or bar(action, operation, draft.now, draft.config) is not None:
         return
     if any(
         attempt.status is AttemptStatus.DECLINED and attempt.holder == offer.incarnation
@@ -128,6 +135,7 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
             key_expires_at=_key_expires_at(action, operation, draft.now),
             intent_offset=action.intent_offset,
             request_hash=action.request_hash,
+            approval=start_approval(action),
         )
     )
     draft.offer, draft.offer_spent = None, offer
@@ -186,8 +194,10 @@ def after_decline(draft: Draft, key: str) -> None:
 def try_again(draft: Draft, key: str, operation: Operation, wait_ms: int) -> None:
     """Set the retry timer; where a bar will stand by then, go on finding out or ask a person."""
     due_at = draft.now + wait_ms
-    stopped = bar(draft.action(key), operation, due_at)
-    if stopped is None:
+    action = draft.action(key)
+    stopped = bar(action, operation, due_at, draft.config)
+    # What people granted may be over by then: they are asked again when it is, not before.
+    if stopped is None or (stopped is Bar.APPROVAL and not action.is_open):
         timer = TimerSet(action=key, version=draft.version(key), purpose="retry", due_at=due_at)
         draft.add(timer)
     else:
@@ -203,6 +213,8 @@ def stop(draft: Draft, key: str, operation: Operation, stopped: Bar) -> None:
         ask_later_or_review(draft, key, operation)
     elif stopped is Bar.STEP_DEADLINE and action.counted_attempts == 0:
         draft.add(ActionExpired(action=key, version=draft.version(key)))
+    elif stopped is Bar.APPROVAL:
+        ask_anew(draft, key, operation)
     else:
         reason: ReviewReason = "attempts_exhausted"
         match stopped:
@@ -212,9 +224,21 @@ def stop(draft: Draft, key: str, operation: Operation, stopped: Bar) -> None:
                 reason = "one_attempt_only"
             case Bar.DECLINES:
                 reason = "declines_exhausted"
-            case Bar.ATTEMPTS | Bar.KEY_WINDOW:
+            case Bar.ATTEMPTS | Bar.KEY_WINDOW | Bar.APPROVAL:
                 reason = "attempts_exhausted"
         review(draft, key, reason)
+
+
+def ask_anew(draft: Draft, key: str, operation: Operation) -> None:
+    """What people granted is over before anything is open. Expired waits until somebody asks again;
+    anything else is asked anew at once, because nobody else knows of it.
+    """
+    over = lapse(draft.action(key), draft.config, draft.now)
+    if over is None or over == "not_met":
+        return
+    end(draft, key, over)
+    if over != "expired":
+        ask(draft, key, operation)
 
 
 def find_out(draft: Draft, key: str) -> None:
@@ -239,7 +263,7 @@ def find_out(draft: Draft, key: str) -> None:
     is_held = draft.config.hold_on(action) is not None
     if is_next and not (is_held and _has_lookups_left(action, operation)):
         due_at = draft.now + _backoff_ms(action, operation, action.counted_attempts)
-        if bar(action, operation, due_at) is None:
+        if bar(action, operation, due_at, draft.config) is None:
             timer = TimerSet(action=key, version=draft.version(key), purpose="retry", due_at=due_at)
             draft.add(timer)
             return
@@ -290,7 +314,7 @@ def turn(action: Action, config: Config, now: int) -> Turn | None:
     if is_held or not _asked_since_attempt(action):
         return None
     due_at = now + _backoff_ms(action, operation, action.counted_attempts)
-    return Turn.TRY if bar(action, operation, due_at) is None else None
+    return Turn.TRY if bar(action, operation, due_at, config) is None else None
 
 
 def take_turn(draft: Draft, key: str, operation: Operation, turned: Turn) -> None:
@@ -306,7 +330,7 @@ def take_turn(draft: Draft, key: str, operation: Operation, turned: Turn) -> Non
             assert_never(turned)
 
 
-def ask(draft: Draft, key: str) -> None:
+def ask_provider(draft: Draft, key: str) -> None:
     """Put the question now, about every attempt so far."""
     action = draft.action(key)
     draft.add(
@@ -349,13 +373,32 @@ def due_at(action: Action, now: int, *, skew_ms: int) -> int | None:
         return action.running.lease_until + skew_ms
     if action.lookup is not None:
         return action.lookup.answer_by
+    if action.status is Status.AWAITING_APPROVAL:
+        return _people_due_at(action)
     timer = action.timer
     if timer is not None and (timer.purpose == "lookup" or timer.due_at > now):
         may_start = action.status is Status.READY
         return min(timer.due_at, action.step_deadline_at) if may_start else timer.due_at
     if action.status is Status.READY or timer is not None:
+        if action.asks is not None and action.approval is not None and not action.is_open:
+            return min(action.step_deadline_at, action.approval.valid_until)
         return action.step_deadline_at
     return None
+
+
+def _people_due_at(action: Action) -> int:
+    """When time next changes an action that waits for people: the end of what it waits for."""
+    times = [action.step_deadline_at]
+    if action.dry is not None and action.dry.answer_by is not None:
+        times.append(action.dry.answer_by)
+    if action.timer is not None:
+        times.append(action.timer.due_at)
+    approval = action.approval
+    if approval is not None and approval.ended is None:
+        times.append(approval.expires_at)
+        if approval.escalate_at is not None:
+            times.append(approval.escalate_at)
+    return min(times)
 
 
 def awaits_offer(action: Action, now: int) -> bool:
@@ -370,6 +413,11 @@ def awaits_offer(action: Action, now: int) -> bool:
     if action.status is not Status.UNKNOWN or timer is None:
         return False
     return timer.purpose == "retry" and timer.due_at <= now
+
+
+def may_take_offer(action: Action, now: int, config: Config) -> bool:
+    """Whether an executor's capacity is all that the next start waits for."""
+    return awaits_offer(action, now) and config.hold_on(action) is None
 
 
 def awaits_caller(action: Action, now: int) -> bool:

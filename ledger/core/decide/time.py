@@ -1,8 +1,12 @@
 """Time: what is due in a stream when its tick comes. Time alone makes nothing failed."""
 
+from ledger.core.catalogue import Operation
+from ledger.core.decide.approvals import end, escalate, start_preview
 from ledger.core.decide.draft import Decided, Draft
+from ledger.core.decide.ruling import MAY_BE_RULED_ANEW, needs_ruling, rule_anew
 from ledger.core.decide.schedule import (
-    ask,
+    Bar,
+    ask_provider,
     awaits_offer,
     bar,
     find_out,
@@ -13,6 +17,7 @@ from ledger.core.decide.schedule import (
     turn,
 )
 from ledger.core.facts import AttemptUnresolved
+from ledger.core.limits import PREVIEWS_MAX
 from ledger.core.state import Status
 
 
@@ -42,24 +47,52 @@ def _one(draft: Draft, key: str) -> None:
         return
     if action.lookup is not None:
         if action.lookup.answer_by <= draft.now:
-            ask(draft, key)
+            ask_provider(draft, key)
         return
     operation = draft.operation(action)
     timer_due = action.timer is not None and action.timer.due_at <= draft.now
     if operation is None:
-        if timer_due or action.status is Status.READY:
+        if timer_due or action.status in MAY_BE_RULED_ANEW:
             review(draft, key, "operation_withdrawn")
+    elif needs_ruling(action, draft.config) and draft.now < action.step_deadline_at:
+        rule_anew(draft, key, operation)
+        if draft.action(key).status is Status.READY:
+            start(draft, key, operation)
+    elif action.status is Status.AWAITING_APPROVAL:
+        _people(draft, key, operation)
     elif action.timer is not None and action.timer.purpose == "lookup":
         turned = turn(action, draft.config, draft.now)
         if timer_due:
-            ask(draft, key)
+            ask_provider(draft, key)
         elif turned is not None:
             take_turn(draft, key, operation, turned)
     elif action.status in (Status.READY, Status.UNKNOWN):
-        stopped = bar(action, operation, draft.now)
+        stopped = bar(action, operation, draft.now, draft.config)
         if stopped is not None and (timer_due or action.status is Status.READY):
             stop(draft, key, operation, stopped)
         elif (turned := turn(action, draft.config, draft.now)) is not None:
             take_turn(draft, key, operation, turned)
         elif awaits_offer(action, draft.now):
             start(draft, key, operation)
+
+
+def _people(draft: Draft, key: str, operation: Operation) -> None:
+    """What is due of an action that waits for people. Their silence is never a decision."""
+    action, now = draft.action(key), draft.now
+    dry, timer, approval = action.dry, action.timer, action.approval
+    if now >= action.step_deadline_at:
+        stop(draft, key, operation, Bar.STEP_DEADLINE)
+        return
+    lapsed = dry is not None and dry.answer_by is not None and dry.answer_by <= now
+    if dry is not None and (lapsed or (timer is not None and timer.due_at <= now)):
+        if dry.number >= PREVIEWS_MAX:
+            review(draft, key, "preview_failed")
+        else:
+            start_preview(draft, key)
+        return
+    if approval is None or approval.ended is not None:
+        return
+    if now >= approval.expires_at:
+        end(draft, key, "expired")
+    elif approval.escalate_at is not None and approval.escalate_at <= now:
+        escalate(draft, key, approval)

@@ -18,6 +18,7 @@ from ledger.core.rejections import MEANINGS, Rejection
 from ledger.core.state import Status, Stream
 from ledger.core.wire import Wire
 from ledger.log.envelope import encode, outgoing
+from ledger.log.fold import InForce
 from ledger.log.port import Record
 from ledger.log.topics import partition_of
 from streams.deciding import Made, Seat, config_of, is_adoptable_catalogue, make_decision
@@ -85,7 +86,7 @@ def seat(
         decided_at=T0,
         running_at=T0,
         config=config,
-        holds=() if config is None else config.holds,
+        in_force=InForce() if config is None else InForce(holds=config.holds),
         stream_of=stream_of,
         pick=pick,
         pick_for_new=lambda operation: pick(operation, frozenset()),
@@ -390,7 +391,9 @@ def test_a_valid_catalogue_is_adopted_with_its_text() -> None:
     decision = made(record(publish(CATALOGUE_TEXT), topic="config"), seat()).decision
     assert isinstance(decision.adopted, Adopted)
     assert decision.adopted.offset == 3
-    assert config_of(decision.adopted).catalogue.operation("charge", 1) is not None
+    config = config_of(InForce(decision.adopted))
+    assert config is not None
+    assert config.operation("charge", 1) is not None
     assert is_adoptable_catalogue(publish(CATALOGUE_TEXT))
 
 

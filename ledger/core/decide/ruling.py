@@ -1,0 +1,83 @@
+"""Policy: which row of the decision table applies to an action, and what follows from it.
+
+An action that has not begun is ruled anew under every table that is adopted: what people were asked
+stays where the same is asked of them, and ends where it is not. What has begun goes on under the
+row that it began with.
+"""
+
+from ledger.core.catalogue import Operation
+from ledger.core.config import Config
+from ledger.core.decide.approvals import ask, end
+from ledger.core.decide.draft import Draft
+from ledger.core.facts import ActionDenied, PolicyDecided
+from ledger.core.ids import ActionKey
+from ledger.core.policy import Outcome, Ruling
+from ledger.core.request import RecordedRequest
+from ledger.core.state import Action, Status
+
+MAY_BE_RULED_ANEW = frozenset({Status.AWAITING_APPROVAL, Status.READY})
+
+
+def rule(
+    draft: Draft,
+    key: ActionKey,
+    request: RecordedRequest,
+    operation: Operation,
+    people_until: int | None,
+) -> None:
+    """Rule for the first time. Where people are asked the action may wait until `people_until`, and
+    where that is None no longer than its own deadline.
+    """
+    ruling = draft.config.policy.rule(operation, request, key.tenant)
+    _decide(draft, str(key), ruling, None if ruling.asks is None else people_until)
+    _follow(draft, str(key), operation, ruling)
+
+
+def needs_ruling(action: Action, config: Config) -> bool:
+    """Whether another table was adopted since the action was ruled, and it has not begun."""
+    return (
+        action.policy_hash != config.policy.content_hash
+        and action.status in MAY_BE_RULED_ANEW
+        and not action.has_begun
+    )
+
+
+def rule_anew(draft: Draft, key: str, operation: Operation) -> None:
+    """Rule under the table in force."""
+    action = draft.action(key)
+    tenant = ActionKey.parse(key).tenant
+    ruling = draft.config.policy.rule(operation, action.request, tenant)
+    is_same = (ruling.row, ruling.asks) == (action.policy_row, action.asks)
+    if is_same and ruling.outcome is not Outcome.DENY:
+        _decide(draft, key, ruling, None)
+        return
+    end(draft, key, "policy_changed")
+    deadline_at = None
+    if ruling.asks is not None and action.asks is None:
+        deadline_at = max(action.step_deadline_at, draft.now + operation.deadlines.people_ms)
+    elif ruling.asks is None and action.asks is not None:
+        deadline_at = min(action.step_deadline_at, draft.now + operation.deadlines.step_ms)
+    _decide(draft, key, ruling, deadline_at)
+    _follow(draft, key, operation, ruling)
+
+
+def _decide(draft: Draft, key: str, ruling: Ruling, deadline_at: int | None) -> None:
+    draft.add(
+        PolicyDecided(
+            action=key,
+            version=draft.version(key),
+            policy_hash=draft.config.policy.content_hash,
+            row=ruling.row,
+            outcome=ruling.outcome.value,
+            asks=ruling.asks,
+            missing=ruling.missing or None,
+            step_deadline_at=deadline_at,
+        )
+    )
+
+
+def _follow(draft: Draft, key: str, operation: Operation, ruling: Ruling) -> None:
+    if ruling.outcome is Outcome.DENY:
+        draft.add(ActionDenied(action=key, version=draft.version(key), by="policy"))
+    elif ruling.asks is not None:
+        ask(draft, key, operation)
