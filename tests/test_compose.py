@@ -12,6 +12,7 @@ import yaml
 
 from gateway.credentials import PRINCIPALS_OF, read_credentials
 from gateway.settings import Settings
+from projections.roles import Role
 from reconciler.webhooks import is_usable_secret
 from tests.tree import ROOT
 
@@ -21,6 +22,19 @@ SERVERS = {"kafka": "apache/kafka:4.4.0", "postgres": "postgres:18"}
 PROCESSES = ("processor", "executor", "inquirer", "reconciler", "projector", "gateway")
 STEPS = ("permissions", "setup")
 OURS = (*STEPS, *PROCESSES, "simulated-provider")
+DATABASE = (
+    "postgresql://actionledger:${ACTIONLEDGER_DATABASE_PASSWORD:-actionledger}"
+    "@postgres:5432/actionledger"
+)
+# Only the set-up step logs in as the owner; everybody else has the rights of one role.
+LOGINS = {
+    "processor": Role.PROCESSOR,
+    "executor": Role.EXECUTOR,
+    "inquirer": Role.RECONCILER,
+    "reconciler": Role.RECONCILER,
+    "projector": Role.PROJECTOR,
+    "gateway": Role.GATEWAY,
+}
 LISTENERS = ("INSIDE", "OUTSIDE", "ADMIN", "CONTROLLER")
 
 
@@ -39,6 +53,14 @@ def compose() -> Any:  # noqa: ANN401 - as free as YAML is; the schema judges it
 def test_the_compose_file_is_valid() -> None:
     """Compose accepts the file as it is."""
     assert [error.message for error in validator().iter_errors(compose())] == []
+
+
+def test_every_role_of_the_database_gets_a_login() -> None:
+    """The script that the database runs once names every role that is declared, and no other."""
+    script = (ROOT / "examples/database_logins.sh").read_text(encoding="utf-8")
+    named = re.search(r"for role in (.+); do", script)
+    assert named is not None
+    assert {f"actionledger_{name}" for name in named[1].split()} == {str(role) for role in Role}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +122,9 @@ def test_processes_know_their_servers(name: str) -> None:
     environment = compose()["services"][name]["environment"]
     port = 9_095 if name == "permissions" else 9_092
     assert environment["ACTIONLEDGER_KAFKA"] == f"kafka:{port}"
-    assert "@postgres:5432/actionledger" in environment["ACTIONLEDGER_DATABASE"]
+    assert environment.get("ACTIONLEDGER_DATABASE", DATABASE) == DATABASE.replace(
+        "//actionledger:", f"//{LOGINS.get(name, 'actionledger')}:"
+    )
     assert all(key.startswith("ACTIONLEDGER_") for key in environment)
 
 
