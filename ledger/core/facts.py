@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ledger.core.inputs import EvidenceKind, Meaning, Retry
-from ledger.core.limits import BEHALF_MAX, OBSERVED_MAX, QUORUM_MAX
+from ledger.core.limits import BEHALF_MAX, QUORUM_MAX
 from ledger.core.money import Money
 from ledger.core.policy import Asks
 from ledger.core.preview import Change, Observed, Preview
@@ -186,7 +186,8 @@ class ApprovalEnded(Wire):
 
 class StartApproval(Wire):
     """What a start rests on where people had to agree: everything an executor needs to check it
-    again. `observed` are the volatile facts that must still hold; None where nothing is read again.
+    again. `preview` is what they were shown; None once an attempt has begun, and nothing of it has
+    to hold any more.
     """
 
     nonce: Text
@@ -196,8 +197,14 @@ class StartApproval(Wire):
     quorum: Count
     groups: tuple[Text, ...] = ()
     expires_at: Milliseconds
-    observed: Annotated[Observed, Field(max_length=OBSERVED_MAX)] | None = None
+    preview: Preview | None = None
     signed: Annotated[tuple[Signed, ...], Field(max_length=QUORUM_MAX)]
+
+    @property
+    def observed(self) -> Observed | None:
+        """The volatile facts that must still hold; None where nothing is read again."""
+        foreseen = None if self.preview is None else self.preview.foreseen
+        return foreseen.observed or None if foreseen is not None else None
 
 
 class AttemptStarted(Wire):

@@ -1,16 +1,20 @@
-"""What the config topic says, as it was published: the newest catalogue, and what is held.
+"""What the config topic says, as it was published: the newest catalogue, decision table and people,
+and what is held.
 
 Guarantees to read as the owners of partitions do: what they would refuse changes nothing here. It
 is never what a partition has adopted: that stands in its own ledger. Without I/O but for
 `read_published`; called by processes at their start, by executors all the time, and by commands.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import assert_never
 
 from ledger.core.catalogue import Catalogue, parse_catalogue
 from ledger.core.holds import Holds, after_order, objection_to, order_hash, parse_order
 from ledger.core.inputs import Publish
 from ledger.core.invariants import invariant
+from ledger.core.people import NOBODY, People, objection_to_people, parse_people
+from ledger.core.policy import AUTOMATIC, Policy, parse_policy
 from ledger.log.envelope import read_input
 from ledger.log.kafka import KafkaLog
 from ledger.log.port import Record
@@ -22,12 +26,17 @@ CONFIG_PLACE = (Topic.CONFIG.value, 0)
 
 @dataclass(slots=True)
 class Published:
-    """The config topic up to an offset. `since` of a hold is when it was published."""
+    """The config topic up to an offset. `since` of a hold is when it was published; `policies` are
+    the hashes of every decision table that was ever published.
+    """
 
     next_offset: int = 0
     catalogue: Catalogue | None = None
     catalogue_offset: int | None = None
     holds: Holds = ()
+    policy: Policy = AUTOMATIC
+    people: People = NOBODY
+    policies: set[str] = field(default_factory=lambda: {AUTOMATIC.content_hash})
 
     def feed(self, record: Record) -> None:
         """Read the next record; what is no configuration is passed over."""
@@ -36,11 +45,31 @@ class Published:
         given = read_input(record)
         if not isinstance(given, Publish):
             return
-        if given.kind == "catalogue":
-            parsed = parse_catalogue(given.content)
-            if isinstance(parsed, Catalogue) and parsed.content_hash == given.content_hash:
-                self.catalogue, self.catalogue_offset = parsed, record.offset
+        match given.kind:
+            case "catalogue":
+                parsed = parse_catalogue(given.content)
+                if isinstance(parsed, Catalogue) and parsed.content_hash == given.content_hash:
+                    self.catalogue, self.catalogue_offset = parsed, record.offset
+            case "policy":
+                policy = parse_policy(given.content)
+                if isinstance(policy, Policy) and policy.content_hash == given.content_hash:
+                    self.policy = policy
+                    self.policies.add(policy.content_hash)
+            case "people":
+                self._feed_people(given)
+            case "hold" | "release":
+                self._feed_order(given, record)
+            case _:
+                assert_never(given.kind)
+
+    def _feed_people(self, given: Publish) -> None:
+        people = parse_people(given.content)
+        if not isinstance(people, People) or people.content_hash != given.content_hash:
             return
+        if objection_to_people(people, self.people) is None:
+            self.people = people
+
+    def _feed_order(self, given: Publish, record: Record) -> None:
         order = parse_order(given.content)
         if order is None or order_hash(given.content) != given.content_hash:
             return

@@ -1,8 +1,8 @@
 """People: what they are asked, what counts as their answer, and how long it holds.
 
-An approval binds one person's decision to one payload: nothing of it can be carried over to another
-action, request, tenant, preview, policy or time. It is spent by the action's first start. Expired is
-never a denial: the action waits until it is asked about again.
+An approval binds one person's decision to one payload: nothing of it can be carried over to
+another action, request, tenant, preview, policy or time. It is spent by the action's first start.
+Expired is never a denial: the action waits until it is asked about again.
 """
 
 import hashlib
@@ -393,8 +393,7 @@ def start_approval(action: Action) -> StartApproval | None:
     if action.asks is None or approval is None:
         return None
     # Once an attempt may have had its effect the same request is only asked about again.
-    is_first = not action.has_begun and dry is not None and dry.content is not None
-    foreseen = dry.content.foreseen if is_first and dry and dry.content else None
+    shown = None if action.has_begun or dry is None else dry.content
     return StartApproval(
         nonce=approval.nonce,
         policy_hash=approval.policy_hash,
@@ -403,7 +402,7 @@ def start_approval(action: Action) -> StartApproval | None:
         quorum=approval.quorum,
         groups=approval.groups,
         expires_at=approval.valid_until,
-        observed=foreseen.observed if foreseen and foreseen.observed else None,
+        preview=shown,
         signed=tuple(grant.signed for grant in approval.grants),
     )
 
