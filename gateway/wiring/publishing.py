@@ -1,35 +1,94 @@
-"""Configuration onto the log: a catalogue is checked, then published, then adopted by its owners.
+"""Configuration onto the log: a document is checked, then published, then adopted by its owners.
 
-Guarantees that a text with a mistake is never published, and that publishing what is in force
-changes nothing. Called by the set-up step and by the command line.
+Guarantees that a text with a mistake is never published, that publishing what is in force changes
+nothing, and that nobody is told of a document that another one overtook. Called by the set-up step
+and by the command line.
 """
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
+from typing import Final, Literal, assert_never
 
 from ledger.core.catalogue import Catalogue, Mistake, parse_catalogue
 from ledger.core.errors import LedgerError
 from ledger.core.inputs import Publish
+from ledger.core.people import People, objection_to_people, parse_people
+from ledger.core.policy import Policy, parse_policy
 from ledger.log.envelope import outgoing
 from ledger.log.kafka import KafkaLog
-from ledger.log.published import read_published
+from ledger.log.published import Published, read_published
 from ledger.log.topics import Topic
 
+Kind = Literal["catalogue", "policy", "people"]
+Document = Catalogue | Policy | People
 
-class CatalogueRefusedError(LedgerError):
-    """The text is no catalogue; `mistakes` has each with its line."""
 
-    def __init__(self, mistakes: tuple[Mistake, ...]) -> None:
+class DocumentRefusedError(LedgerError):
+    """The text is no such document; `kind` says which, `mistakes` has each with its line."""
+
+    def __init__(self, kind: Kind, mistakes: tuple[Mistake, ...]) -> None:
         lines = "\n".join(f"  line {one.line}: {one.message}" for one in mistakes)
         super().__init__(
-            f"The catalogue has {len(mistakes)} mistake(s):\n{lines}",
-            hint="Correct them; `actionledger catalogue check FILE` tells the same.",
+            f"The {_CALLED[kind]} has {len(mistakes)} mistake(s):\n{lines}",
+            hint=f"Correct them; `actionledger {kind} check FILE` tells the same.",
         )
+        self.kind = kind
         self.mistakes = mistakes
+
+
+class CatalogueRefusedError(DocumentRefusedError):
+    """The text is no catalogue."""
+
+    def __init__(self, mistakes: tuple[Mistake, ...]) -> None:
+        super().__init__("catalogue", mistakes)
+
+
+class OvertakenDocumentError(LedgerError):
+    """The document was made from an older one than is in force: somebody else was faster."""
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__(
+            f"Somebody else changed the {_CALLED[kind]} in between. Nothing was changed.",
+            hint="Begin again with what is in force now.",
+        )
+        self.kind = kind
+
+
+_CALLED: Final[Mapping[Kind, str]] = {
+    "catalogue": "catalogue",
+    "policy": "policy",
+    "people": "document of people",
+}
+_PARSERS: Final[Mapping[Kind, Callable[[str], Document | tuple[Mistake, ...]]]] = {
+    "catalogue": parse_catalogue,
+    "policy": parse_policy,
+    "people": parse_people,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """The hash of a document that was published last, and where it stands on the config topic."""
+
+    content_hash: str
+    offset: int
 
 
 def default_catalogue() -> str:
     """Charge, refund, email and ticket on the simulated provider: published where there is none."""
-    return files("ledger").joinpath("catalogue.toml").read_text(encoding="utf-8")
+    return _shipped("catalogue.toml")
+
+
+def default_policy() -> str:
+    """Small payments and routine messages go ahead by themselves, people are asked about the rest:
+    published where there is none.
+    """
+    return _shipped("policy.toml")
+
+
+def _shipped(name: str) -> str:
+    return files("ledger").joinpath(name).read_text(encoding="utf-8")
 
 
 def checked_catalogue(text: str) -> Catalogue:
@@ -40,22 +99,40 @@ def checked_catalogue(text: str) -> Catalogue:
     raise CatalogueRefusedError(parsed)
 
 
+def checked_document(kind: Kind, text: str) -> Document:
+    """The document of a text. Raises DocumentRefusedError."""
+    if kind == "catalogue":
+        return checked_catalogue(text)
+    parsed = _PARSERS[kind](text)
+    if isinstance(parsed, tuple):
+        raise DocumentRefusedError(kind, parsed)
+    return parsed
+
+
 async def publish_catalogue(log: KafkaLog, text: str) -> tuple[int, bool]:
+    """See `publish_document`."""
+    return await publish_document(log, "catalogue", text)
+
+
+async def publish_document(log: KafkaLog, kind: Kind, text: str) -> tuple[int, bool]:
     """Publish a text unless it is the newest already; its offset on the config topic, and whether
     it was published now.
 
-    Raises CatalogueRefusedError, AppendUnknownError, LogUnreachableError.
+    Raises DocumentRefusedError, OvertakenDocumentError where a document of people does not replace
+    the one in force, AppendUnknownError, LogUnreachableError.
     """
-    catalogue = checked_catalogue(text)
+    document = checked_document(kind, text)
     published = await read_published(log)
-    newest, offset = published.catalogue, published.catalogue_offset
-    if newest is not None and offset is not None and newest.content_hash == catalogue.content_hash:
-        return offset, False
+    known = in_force(published, kind)
+    if known is not None and known.content_hash == document.content_hash:
+        return known.offset, False
+    if isinstance(document, People) and objection_to_people(document, published.people) is not None:
+        raise OvertakenDocumentError(kind)
     record = outgoing(
-        Publish(kind="catalogue", content=text, content_hash=catalogue.content_hash),
-        stream="catalogue",
+        Publish(kind=kind, content=text, content_hash=document.content_hash),
+        stream=kind,
         subject=None,
-        event_id=catalogue.content_hash,
+        event_id=document.content_hash,
         source="/actionledger/operator",
     )
     appender = await log.appender()
@@ -63,4 +140,30 @@ async def publish_catalogue(log: KafkaLog, text: str) -> tuple[int, bool]:
         (appended,) = await appender.append(Topic.CONFIG, 0, [record])
     finally:
         await appender.close()
+    if isinstance(document, People):
+        await _refuse_if_overtaken(log, appended.offset)
     return appended.offset, True
+
+
+async def _refuse_if_overtaken(log: KafkaLog, offset: int) -> None:
+    """Of two that replace the same document at the same moment, the log says which came first."""
+    after = in_force(await read_published(log, end=offset + 1), "people")
+    if after is None or after.offset != offset:
+        raise OvertakenDocumentError("people")
+
+
+def in_force(published: Published, kind: Kind) -> InForce | None:
+    """The newest document of a kind that owners adopt, or None where there was none."""
+    document: Document | None
+    match kind:
+        case "catalogue":
+            document, offset = published.catalogue, published.catalogue_offset
+        case "policy":
+            document, offset = published.policy, published.policy_offset
+        case "people":
+            document, offset = published.people, published.people_offset
+        case _:
+            assert_never(kind)
+    if document is None or offset is None:
+        return None
+    return InForce(document.content_hash, offset)

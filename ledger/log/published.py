@@ -26,8 +26,8 @@ CONFIG_PLACE = (Topic.CONFIG.value, 0)
 
 @dataclass(slots=True)
 class Published:
-    """The config topic up to an offset. `since` of a hold is when it was published; `policies` are
-    the hashes of every decision table that was ever published.
+    """The config topic up to an offset. `since` of a hold is when it was published; `policies` has
+    every decision table that was ever published, by its hash.
     """
 
     next_offset: int = 0
@@ -35,8 +35,12 @@ class Published:
     catalogue_offset: int | None = None
     holds: Holds = ()
     policy: Policy = AUTOMATIC
+    policy_offset: int | None = None
     people: People = NOBODY
-    policies: set[str] = field(default_factory=lambda: {AUTOMATIC.content_hash})
+    people_offset: int | None = None
+    policies: dict[str, Policy] = field(
+        default_factory=lambda: {AUTOMATIC.content_hash: AUTOMATIC}
+    )
 
     def feed(self, record: Record) -> None:
         """Read the next record; what is no configuration is passed over."""
@@ -53,21 +57,21 @@ class Published:
             case "policy":
                 policy = parse_policy(given.content)
                 if isinstance(policy, Policy) and policy.content_hash == given.content_hash:
-                    self.policy = policy
-                    self.policies.add(policy.content_hash)
+                    self.policy, self.policy_offset = policy, record.offset
+                    self.policies[policy.content_hash] = policy
             case "people":
-                self._feed_people(given)
+                self._feed_people(given, record.offset)
             case "hold" | "release":
                 self._feed_order(given, record)
             case _:
                 assert_never(given.kind)
 
-    def _feed_people(self, given: Publish) -> None:
+    def _feed_people(self, given: Publish, offset: int) -> None:
         people = parse_people(given.content)
         if not isinstance(people, People) or people.content_hash != given.content_hash:
             return
         if objection_to_people(people, self.people) is None:
-            self.people = people
+            self.people, self.people_offset = people, offset
 
     def _feed_order(self, given: Publish, record: Record) -> None:
         order = parse_order(given.content)
@@ -79,15 +83,16 @@ class Published:
             )
 
 
-async def read_published(log: KafkaLog) -> Published:
-    """The config topic to its end. Raises what a reader raises."""
+async def read_published(log: KafkaLog, *, end: int | None = None) -> Published:
+    """The config topic to its end, or to an earlier offset. Raises what a reader raises."""
     published = Published()
     reader = await log.reader({CONFIG_PLACE: 0})
     try:
-        ends = await reader.end_offsets([CONFIG_PLACE])
+        ends = await reader.end_offsets([CONFIG_PLACE]) if end is None else {CONFIG_PLACE: end}
         async for records in read_up_to(reader, {CONFIG_PLACE: 0}, ends):
             for record in records:
-                published.feed(record)
+                if record.offset < ends[CONFIG_PLACE]:
+                    published.feed(record)
     finally:
         await reader.close()
     return published
