@@ -125,10 +125,12 @@ class Settings:
     cache_dir: Path
     heartbeat: Path | None
     api_keys_file: Path
+    signing_key_file: Path
     webhook_secrets: Mapping[tuple[str, str], tuple[str, ...]] = field(repr=False)
     webhook_secrets_file: Path | None
     provider_urls: Mapping[str, str]
     provider_files: Mapping[str, Path]
+    policy_file: Path | None
     webhooks_url: str | None
     log_level: LogLevel
     log_format: LogFormat
@@ -168,10 +170,14 @@ class Settings:
             cache_dir=reader.take("CACHE", _absolute_path, _default_cache_dir(given)),
             heartbeat=reader.take("HEARTBEAT", _absolute_path, None),
             api_keys_file=reader.take("API_KEYS_FILE", _absolute_path, state_dir / "api_keys.toml"),
+            signing_key_file=reader.take(
+                "SIGNING_KEY_FILE", _absolute_path, _default_signing_key_file(given)
+            ),
             webhook_secrets=reader.take("WEBHOOK_SECRETS_FILE", _secrets_file, _NO_SECRETS),
             webhook_secrets_file=reader.take("WEBHOOK_SECRETS_FILE", Path, None),
             provider_urls=reader.take("PROVIDER_URLS", _provider_urls, _NO_URLS),
             provider_files=reader.take("PROVIDER_FILES", _provider_files, _NO_FILES),
+            policy_file=reader.take("POLICY_FILE", _readable_file, None),
             webhooks_url=reader.take("WEBHOOKS_URL", _http_url, None),
             log_level=reader.take("LOG_LEVEL", _choice(LogLevel), LogLevel.INFO),
             log_format=reader.take("LOG_FORMAT", _choice(LogFormat), LogFormat.JSON),
@@ -267,6 +273,11 @@ def _default_state_dir(environment: Mapping[str, str]) -> Path:
 def _default_cache_dir(environment: Mapping[str, str]) -> Path:
     """Where it keeps what can be fetched again."""
     return _xdg(environment, "XDG_CACHE_HOME", Path(".cache"))
+
+
+def _default_signing_key_file(environment: Mapping[str, str]) -> Path:
+    """Where whoever runs a command keeps their own key, apart from any installation."""
+    return _xdg(environment, "XDG_CONFIG_HOME", Path(".config")) / "signing-key.pem"
 
 
 def _xdg(environment: Mapping[str, str], variable: str, below_home: Path) -> Path:

@@ -24,6 +24,7 @@ WRONG = [
     ("ACTIONLEDGER_HTTP_HOST", "http://here", "127.0.0.1"),
     ("ACTIONLEDGER_STATE", "relative/folder", "from /"),
     ("ACTIONLEDGER_API_KEYS_FILE", "keys.toml", "from /"),
+    ("ACTIONLEDGER_SIGNING_KEY_FILE", "key.pem", "from /"),
     ("ACTIONLEDGER_WEBHOOK_SECRETS_FILE", "/does/not/exist.toml", "No such file"),
     ("ACTIONLEDGER_PROVIDER_URLS", "simulated", "name=https://host"),
     ("ACTIONLEDGER_PROVIDER_URLS", "a=http://x,a=http://y", "each name once"),
@@ -48,6 +49,8 @@ def test_an_empty_environment_is_enough() -> None:
     assert (settings.partitions, settings.http_host, settings.http_port) == (6, "127.0.0.1", 8788)
     assert settings.state_dir == Path("/home-of-somebody/.local/state/actionledger")
     assert settings.api_keys_file == settings.state_dir / "api_keys.toml"
+    own_key = Path("/home-of-somebody/.config/actionledger/signing-key.pem")
+    assert settings.signing_key_file == own_key
     assert (settings.log_level, settings.log_format) == (LogLevel.INFO, LogFormat.JSON)
     assert settings.url == "http://127.0.0.1:8788"
     assert not settings.webhook_secrets
