@@ -238,6 +238,8 @@ def _tests(bounds: ParameterBounds) -> Iterator[_Test]:
         yield _of_each({str, int, bool}, lambda item: (type(item), item) in choices)
     if bounds.matches is not None:
         yield _of_each({str}, matcher(bounds.matches))
+    if bounds.some_match is not None:
+        yield _of_some(matcher(bounds.some_match))
     above, most = bounds.above, bounds.at_most
     if above is not None or most is not None:
         yield _within(above, most, lambda value: value if type(value) is int else None)
@@ -257,6 +259,17 @@ def _of_each(kinds: set[type], holds: Callable[[Any], bool]) -> _Test:
             return False
         # Of no item nothing can be said: an empty list of recipients is not "all of them inside".
         return None if None in answers or not answers else True
+
+    return test
+
+
+def _of_some(holds: Callable[[str], bool]) -> _Test:
+    def test(value: JsonValue) -> bool | None:
+        items = value if isinstance(value, list) else [value]
+        answers = [holds(item) if isinstance(item, str) else None for item in items]
+        if True in answers:
+            return True
+        return None if None in answers else False
 
     return test
 
@@ -303,6 +316,8 @@ def _parameter_words(bounds: ParameterBounds) -> Iterator[str]:
         yield f"one of {', '.join(map(repr, bounds.one_of))}"
     if bounds.matches is not None:
         yield f"like {_either(bounds.matches)}"
+    if bounds.some_match is not None:
+        yield f"some like {_either(bounds.some_match)}"
     for words, bound in (
         ("above", bounds.above),
         ("at most", bounds.at_most),

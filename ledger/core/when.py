@@ -66,8 +66,9 @@ class AmountBounds(Wire):
 
 
 class ParameterBounds(Wire):
-    """What the value of one parameter has to be. Of a list every item has to be `one_of`, or match.
-    Lengths are characters of a text; of items a list has as many as it holds, any other value one.
+    """What the value of one parameter has to be. Of a list every item has to be `one_of`, or match;
+    `some_match` holds when one item or more does. Lengths are characters of a text; of items a list
+    has as many as it holds, any other value one.
     """
 
     one_of: (
@@ -78,6 +79,7 @@ class ParameterBounds(Wire):
         | None
     ) = None
     matches: Patterns | None = None
+    some_match: Patterns | None = None
     above: Whole | None = None
     at_most: Whole | None = None
     length_above: Size | None = None

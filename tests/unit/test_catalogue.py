@@ -183,6 +183,23 @@ def test_principals_are_matched_by_pattern() -> None:
         ),
         ("lookups =", 'personal = ["to"]\nlookups =', 12, "personal[0]", "no parameter"),
         ("lookups =", 'volatile = ["to"]\nlookups =', 12, "volatile[0]", "no parameter"),
+        ("lookups =", 'kind = "payment"\nlookups =', 12, "kind", "'read', 'message', 'money'"),
+        ("lookups =", 'preview = "adapter"\nlookups =', 12, "preview", "'request' or 'provider'"),
+        ("lookups =", "tolerances = { b = 1 }\nlookups =", 12, "tolerances.b", "does not name"),
+        (
+            "lookups =",
+            'volatile = ["note"]\ntolerances = { note = 1 }\nlookups =',
+            13,
+            "tolerances.note",
+            "no whole number",
+        ),
+        (
+            "lookups =",
+            'preview = "provider"\nvolatile = ["b"]\ntolerances = { b = -1 }\nlookups =',
+            14,
+            "tolerances.b",
+            "at least 0",
+        ),
         ("lookups =", 'compensation = "undo"\nlookups =', 12, "compensation", "does not declare"),
         ("lookups =", 'compensation = "charge"\nlookups =', 12, "compensation", "itself"),
         ("length_max = 10", "minimum = 1", 20, "parameters.note.minimum", "the type string"),
@@ -203,6 +220,29 @@ def test_a_mistake_is_named_on_its_line(
     assert (mistake.line, mistake.path) == (line, f"operation[0].{path}"), mistake
     assert said in mistake.message
     assert str(mistake).startswith(f"line {line}: ")
+
+
+def test_what_a_provider_observes_may_be_volatile() -> None:
+    """Names that only the adapter knows need a dry run by the provider; they may have bounds."""
+    more = 'kind = "money"\nvolatile = ["balance"]\ntolerances = { balance = 100 }\n'
+    (mistake,) = mistakes(changed(("lookups =", f"{more}lookups =")))
+    assert (mistake.line, mistake.path) == (13, "operation[0].volatile[0]")
+    assert 'needs preview = "provider"' in mistake.message
+    more += 'preview = "provider"\n'
+    (operation,) = catalogue(changed(("lookups =", f"{more}lookups ="))).operations
+    assert (operation.kind, operation.preview) == ("money", "provider")
+    assert operation.tolerances == {"balance": 100}
+    (plain,) = catalogue(SMALL).operations
+    assert (plain.kind, plain.preview, plain.tolerances) == (None, "request", {})
+
+
+def test_what_moves_money_has_an_impact() -> None:
+    """The kind of an operation and its declared risk cannot contradict each other."""
+    no_money = (('"required"', '"forbidden"'), ('money_impact = "high"', 'money_impact = "none"'))
+    (mistake,) = mistakes(changed(*no_money, ("lookups =", 'kind = "money"\nlookups =')))
+    assert (mistake.line, mistake.path) == (27, "operation[0].risk.money_impact")
+    assert "of the kind money" in mistake.message
+    catalogue(changed(*no_money))
 
 
 KEYED_ONLY = (
