@@ -18,6 +18,7 @@ from gateway.cli import (
     keys,
     local,
     log,
+    people,
     process,
     providers,
     quarantine,
@@ -41,6 +42,9 @@ Every command takes --json. Exit codes: 0 all is well, 1 trouble, 2 wrong usage,
 found differences, 4 refused.
 """
 
+WORDS_MAX = 3
+"""Words of a command's name: `people key add`."""
+
 app = typer.Typer(
     name="actionledger",
     help=HELP,
@@ -62,6 +66,7 @@ for group in (
     catalogue,
     providers,
     holds,
+    people,
     quarantine,
     keys,
     secrets,
@@ -105,18 +110,20 @@ def _code_of(trouble: LedgerError) -> Exit:
 
 
 def _words(arguments: Sequence[str]) -> list[str]:
-    """The name of the command: what comes before the first option, at most two words."""
+    """The name of the command: what comes before the first option, at most three words."""
     names = {name for group in (app, *_groups()) for name in _names(group)}
     words: list[str] = []
-    for argument in arguments[:2]:
+    for argument in arguments[:WORDS_MAX]:
         if argument not in names:
             break
         words.append(argument)
     return words
 
 
-def _groups() -> list[typer.Typer]:
-    return [info.typer_instance for info in app.registered_groups if info.typer_instance]
+def _groups(parent: typer.Typer = app) -> list[typer.Typer]:
+    """The groups of commands, and the groups in them."""
+    own = [info.typer_instance for info in parent.registered_groups if info.typer_instance]
+    return [*own, *(inner for group in own for inner in _groups(group))]
 
 
 def _names(group: typer.Typer) -> list[str]:

@@ -33,6 +33,7 @@ from ledger.core.statement import SignedByKey, Statement, statement_bytes
 from ledger.signing import jws
 
 PASSPHRASE_CHARS_MIN: Final = 12
+_DRAWS_MAX: Final = 64
 _SCRYPT_N: Final = 2**17
 _SCRYPT_R: Final = 8
 _BLOCK_BITS: Final = 128
@@ -86,8 +87,18 @@ def new_key(passphrase: str) -> tuple[bytes, SigningKey]:
             "The passphrase is too short.",
             hint=f"Use at least {PASSPHRASE_CHARS_MIN} characters; a few words are good.",
         )
-    private = Ed25519PrivateKey.generate()
+    private = _drawn()
     return _encrypted(private, passphrase), SigningKey.of(private)
+
+
+def _drawn() -> Ed25519PrivateKey:
+    """A key at random, whose public half and name no command line takes for an option."""
+    for _ in range(_DRAWS_MAX):
+        private = Ed25519PrivateKey.generate()
+        key = SigningKey.of(private)
+        if not key.public.startswith("-") and not key.id.startswith("-"):
+            return private
+    raise UnusableKeyError("No key was drawn.", hint="Run the command again.")
 
 
 def load_key(pem: bytes, passphrase: str) -> SigningKey:

@@ -53,6 +53,8 @@ def test_every_command_is_known() -> None:
         *("log tail", "replay", "rebuild", "restore", "topics apply", "topics check"),
         *("catalogue check", "catalogue publish", "doctor", "version"),
         *("keys create", "keys list", "keys rotate", "keys revoke"),
+        *("people list", "people add", "people remove", "people revoke"),
+        *("people check", "people publish", "people key new", "people key add"),
         *("secrets list", "secrets rotate", "secrets revoke"),
         *("hold", "release", "holds", "provider check", "provider show"),
         *("quarantine list", "quarantine show", "quarantine redrive"),
