@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pydantic_core import from_json
 
 from ledger.core.evolve import Place, evolve
-from ledger.core.facts import AnyFact
+from ledger.core.facts import AnyFact, PreviewRecorded
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.records import Decision
 from ledger.core.state import FINAL, Action, Attempt, Stream
@@ -23,17 +23,23 @@ from ledger.log.port import Record
 from projections.errors import PartitionStoppedError
 from projections.rows import (
     ACTIONS,
+    APPROVAL_DECISIONS,
+    APPROVALS,
     ATTEMPTS,
     DECISIONS,
     EVENTS,
+    PREVIEWS,
     REFERENCES,
     REVIEW_CASES,
     STREAMS,
     Row,
     action_row,
+    approval_decision_row,
+    approval_row,
     attempt_row,
     decision_row,
     event_rows,
+    preview_row,
     reference_row,
     review_row,
     stream_row,
@@ -44,6 +50,18 @@ KEY_PARTS = 4
 """Operation, version, tenant, action id."""
 _NAMING = frozenset({"attempt.succeeded", "evidence.recorded", "action.completed"})
 """Facts that may bring a provider's name for the action to light."""
+_ASKING = frozenset(
+    {
+        "preview.recorded",
+        "approval.requested",
+        "approval.escalated",
+        "approval.granted",
+        "approval.withdrawn",
+        "approval.ended",
+        "action.denied",
+    }
+)
+"""Facts about what people are asked and say."""
 
 
 class Held(NamedTuple):
@@ -152,9 +170,12 @@ class Folding:
         self._batch = Batch()
         self._touched: dict[str, _Touched] = {}
         self._references: dict[Row, Row] = {}
+        self._approvals: dict[Row, Row] = {}
         self._events: list[Row] = self._rows(EVENTS.name)
         self._decisions: list[Row] = self._rows(DECISIONS.name)
         self._reviews: list[Row] = self._rows(REVIEW_CASES.name)
+        self._previews: list[Row] = self._rows(PREVIEWS.name)
+        self._signed: list[Row] = self._rows(APPROVAL_DECISIONS.name)
 
     @property
     def record_count(self) -> int:
@@ -216,6 +237,7 @@ class Folding:
                 for attempt in _changed_tries(before, action):
                     attempts.append(attempt_row(action, attempt, tenant))
         self._rows(REFERENCES.name).extend(self._references.values())
+        self._rows(APPROVALS.name).extend(self._approvals.values())
         return self._batch
 
     def _rows(self, table: str) -> list[Row]:
@@ -238,6 +260,7 @@ class Folding:
         tenant = key.partition("/")[0]
         reviews: list[Row] = []
         references: list[Row] = []
+        asking: list[tuple[AnyFact, Action]] = []
         for fact in decision.facts:
             stream = evolve(stream, fact, place)
             kind = fact.type
@@ -247,10 +270,14 @@ class Folding:
                     references.append(row)
             elif kind == "intent.recorded":
                 _check_identity(stream, fact)
+            elif kind in _ASKING:
+                asking.append((fact, _of(stream, fact)))
             elif kind == "review.opened":
                 reviews.append(review_row(decision, fact, _of(stream, fact), partition))
         self._events += event_rows(decision, fact_texts(value, decision), tenant, partition)
         self._reviews += reviews
+        for fact, after in asking:
+            self._ask(decision, fact, after, partition)
         for row in references:
             # The first time counts, in this batch as in the table.
             self._references.setdefault(row[: len(REFERENCES.key)], row)
@@ -260,6 +287,18 @@ class Folding:
         for fact in decision.facts:
             touched.places[fact.action] = stand
         changed[key] = Held(stream, touched.next_offset)
+
+    def _ask(self, decision: Decision, fact: AnyFact, after: Action, partition: int) -> None:
+        """The rows of a fact about what people are asked and say."""
+        if isinstance(fact, PreviewRecorded):
+            self._previews.append(preview_row(decision, fact, partition))
+            return
+        row = approval_row(decision, fact, after, partition)
+        if row is not None:
+            self._approvals[row[: len(APPROVALS.key)]] = row
+        said = approval_decision_row(decision, fact, after, partition)
+        if said is not None:
+            self._signed.append(said)
 
 
 def fold_batch(reads: Iterable[PartitionRead], streams: Mapping[str, Held]) -> Batch:

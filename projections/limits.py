@@ -44,6 +44,9 @@ or its claims would keep every other projector from beginning for as long as it 
 ROWS_READ_MAX = 1_000
 """Rows in one answer of a query for a list."""
 
+ACTION_FACTS_MAX = 10_000
+"""Facts of which one action is folded for whoever looks at it whole: more than any can have."""
+
 STREAMS_ASKED_MAX = 50_000
 """Keys in one query for cold states: those of one batch of any size that is used."""
 

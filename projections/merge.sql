@@ -11,6 +11,12 @@ create temporary table if not exists stage_decisions
     (like actionledger.decisions) on commit delete rows;
 create temporary table if not exists stage_review_cases
     (like actionledger.review_cases) on commit delete rows;
+create temporary table if not exists stage_previews
+    (like actionledger.previews) on commit delete rows;
+create temporary table if not exists stage_approval_decisions
+    (like actionledger.approval_decisions) on commit delete rows;
+create temporary table if not exists stage_approvals
+    (like actionledger.approvals) on commit delete rows;
 create temporary table if not exists stage_streams
     (like actionledger.streams) on commit delete rows;
 create temporary table if not exists stage_actions
@@ -91,7 +97,7 @@ select
 from claimed
 
 -- name: merge
--- Every stage at once. Rows of the first three tables are new, because their offsets are.
+-- Every stage at once. Rows of the first five tables are new, because their offsets are.
 with
 action_events_merged as (
     insert into actionledger.action_events
@@ -105,6 +111,26 @@ review_cases_merged as (
     insert into actionledger.review_cases
     select * from stage_review_cases
 ),
+previews_merged as (
+    insert into actionledger.previews
+    select * from stage_previews
+),
+approval_decisions_merged as (
+    insert into actionledger.approval_decisions
+    select * from stage_approval_decisions
+),
+approvals_merged as (
+    insert into actionledger.approvals as stored
+    select * from stage_approvals
+    on conflict (action_key, round) do update
+    set
+        groups        = excluded.groups,
+        escalate_at   = excluded.escalate_at,
+        granted       = excluded.granted,
+        ended         = excluded.ended,
+        ended_at      = excluded.ended_at,
+        ledger_offset = excluded.ledger_offset
+),
 streams_merged as (
     insert into actionledger.streams as stored
     select * from stage_streams
@@ -115,7 +141,8 @@ streams_merged as (
         action_keys  = excluded.action_keys,
         state        = excluded.state
 ),
--- What an intent says never changes, so only the rest is set. Another key under the same tenant,
+-- What an intent says never changes, so only the rest is set; the deadline of the step is put off
+-- while people are asked. Another key under the same tenant,
 -- action id and operation is not merged: it breaks actions_identity, and the batch with it.
 actions_merged as (
     insert into actionledger.actions as stored
@@ -129,6 +156,7 @@ actions_merged as (
         holder             = excluded.holder,
         lease_until        = excluded.lease_until,
         next_due_at        = excluded.next_due_at,
+        step_deadline_at   = excluded.step_deadline_at,
         provider_reference = excluded.provider_reference,
         result             = excluded.result,
         proof              = excluded.proof,

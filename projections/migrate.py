@@ -2,13 +2,14 @@
 
 Guarantees that every file is applied in one transaction together with its entry, that two processes
 never apply at once, and that a file which was applied is never changed: its SHA-256 is kept. Files
-are in dbmate's format (`-- migrate:up`, `-- migrate:down`); numbers 0001 to 0009 are the
-projector's tables, later ones belong to other parts. Called when processes start, and by rebuilds.
+are in dbmate's format (`-- migrate:up`, `-- migrate:down`). Most make the projector's tables; those
+of `NOT_PROJECTED` belong to other parts. Called when processes start, and by rebuilds.
 """
 
 import asyncio
 import hashlib
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,8 +22,8 @@ from projections.limits import MIGRATION_LOCK_MS_MAX
 from projections.statements import LIVE_SCHEMA, Connection, check_schema, render
 
 FOLDER: Final = Path(__file__).parent / "schema"
-PROJECTED_VERSION_MAX: Final = 9
-"""Migrations up to this number make what a rebuild makes anew."""
+NOT_PROJECTED: Final = frozenset({"0010"})
+"""Migrations whose tables no rebuild makes anew: they are other parts' own."""
 
 _FILE: Final = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 _UP: Final = re.compile(
@@ -80,19 +81,18 @@ async def migrate(
     *,
     schema: str = LIVE_SCHEMA,
     folder: Path = FOLDER,
-    version_max: int | None = None,
+    without: Collection[str] = (),
 ) -> list[str]:
     """Apply what is missing and return the names of its files; again is safe, and does nothing.
 
-    Then brings in roles and rights as `projections.roles` declares them. Raises MigrationError
-    where an applied file was changed, where the database is ahead of this program, where SQL fails
-    (its transaction is undone), or where the lock is not to be had.
+    `without` names versions that are left out. Then brings in roles and rights as
+    `projections.roles` declares them. Raises MigrationError where an applied file was changed,
+    where the database is ahead of this program, where SQL fails (its transaction is undone), or
+    where the lock is not to be had.
     """
     check_schema(schema)
     wanted = [
-        migration
-        for migration in read_migrations(folder)
-        if version_max is None or int(migration.version) <= version_max
+        migration for migration in read_migrations(folder) if migration.version not in without
     ]
     await _lock(connection, schema)
     try:

@@ -10,12 +10,14 @@ from typing import TypeVar
 import asyncpg
 from pydantic_core import from_json
 
+from ledger.core.evolve import Place, evolve
+from ledger.core.state import Action, Stream
 from projections.fold import Held
-from projections.limits import ROWS_READ_MAX
-from projections.roles import TENANT_SETTING
+from projections.limits import ACTION_FACTS_MAX, ROWS_READ_MAX
+from projections.roles import EVERY_TENANT, TENANT_SETTING
 from projections.rows import read_holds
 from projections.statements import LIVE_SCHEMA, statements
-from projections.states import ColdStreams, load_cold_streams, load_streams
+from projections.states import FACT, ColdStreams, load_cold_streams, load_streams
 from projections.views import (
     ActionView,
     AllTenants,
@@ -26,8 +28,11 @@ from projections.views import (
     EventView,
     OffsetView,
     ReviewView,
+    SignedView,
     TenantScope,
+    TenantsScope,
     UnknownView,
+    WaitingView,
 )
 
 _View = TypeVar("_View")
@@ -44,7 +49,36 @@ class Queries:
     async def action(self, tenant: TenantScope, action_key: str) -> ActionView | None:
         """An action as it stands in the projections, or None."""
         rows = await self._rows(tenant, "action", action_key)
-        return None if not rows else _view(ActionView, rows[0], "result", "held")
+        return None if not rows else _view(ActionView, rows[0], "result", "held", "approval")
+
+    async def waiting(
+        self, tenants: TenantsScope, *, limit: int = ROWS_READ_MAX
+    ) -> tuple[WaitingView, ...]:
+        """Actions that people are asked about, whoever was asked longest ago first: with what they
+        are shown, and how far they are. `*` among the tenants is all of them, for a person who may
+        decide for all.
+        """
+        rows = await self._rows(tenants, "waiting", _bounded(limit))
+        return tuple(_waiting(row) for row in rows)
+
+    async def recorded(self, tenant: TenantScope, action_key: str) -> Action | None:
+        """An action whole, folded from everything that was recorded of it; or None. Raises
+        BrokenInvariantError, ValueError where its stored facts lie.
+        """
+        rows = await self._rows(tenant, "action_facts", action_key, ACTION_FACTS_MAX)
+        stream: Stream | None = None
+        for row in rows:
+            place = Place(offset=row["ledger_offset"], decided_at=row["decided_at"])
+            begun = Stream(row["stream_key"]) if stream is None else stream
+            stream = evolve(begun, FACT.validate_json(row["data"]), place)
+        return None if stream is None else stream.action(action_key)
+
+    async def signed(
+        self, tenant: TenantScope, action_key: str, *, limit: int = ROWS_READ_MAX
+    ) -> tuple[SignedView, ...]:
+        """What people have signed about an action and what counted, in order."""
+        rows = await self._rows(tenant, "signed", action_key, _bounded(limit))
+        return tuple(_view(SignedView, row) for row in rows)
 
     async def timeline(
         self,
@@ -131,18 +165,26 @@ class Queries:
         return tuple(row["action_key"] for row in rows)
 
     async def _rows(
-        self, tenant: TenantScope, statement: str, *arguments: object
+        self, scope: TenantScope | TenantsScope, statement: str, *arguments: object
     ) -> list[asyncpg.Record]:
-        """The rows of a statement whose first argument is the tenant.
+        """The rows of a statement whose first argument is the tenant, or are the tenants.
 
-        A tenant is named to the database too, for as long as the transaction: a statement that
-        forgot to ask for it finds no other's rows, and the next one of the connection none at all.
+        Whose rows are meant is told to the database too, for as long as the transaction: a
+        statement that forgot to ask for it finds no other's rows, and the next one of the
+        connection none at all.
         """
-        if isinstance(tenant, AllTenants):
+        if isinstance(scope, AllTenants):
             return await self._pool.fetch(self._sql[statement], None, *arguments)
+        asked: object
+        if isinstance(scope, str):
+            asked, told = scope, scope
+        elif EVERY_TENANT in scope:
+            asked, told = None, EVERY_TENANT
+        else:
+            asked, told = list(scope), ",".join(scope)
         async with self._pool.acquire() as connection, connection.transaction(readonly=True):
-            await connection.execute("select set_config($1, $2, true)", TENANT_SETTING, tenant)
-            return await connection.fetch(self._sql[statement], tenant, *arguments)
+            await connection.execute("select set_config($1, $2, true)", TENANT_SETTING, told)
+            return await connection.fetch(self._sql[statement], asked, *arguments)
 
 
 def lag(offsets: Mapping[int, OffsetView], ends: Mapping[int, int]) -> dict[int, int]:
@@ -164,6 +206,12 @@ def _view(view: Callable[..., _View], row: asyncpg.Record, *json: str) -> _View:
         if fields[name] is not None:
             fields[name] = from_json(fields[name])
     return view(**fields)
+
+
+def _waiting(row: asyncpg.Record) -> WaitingView:
+    people = {name: tuple(row[name]) for name in ("groups", "granted_by")}
+    preview = None if row["preview"] is None else from_json(row["preview"])
+    return WaitingView(**{**row, **people, "preview": preview})
 
 
 _CAUSE = {

@@ -105,7 +105,22 @@ select
           and coalesce(hold -> 'scope' ->> 'operation', actions.operation) = actions.operation
         order by place
         limit 1
-    ) as held
+    ) as held,
+    (
+        -- What people were asked last, where they are asked at all.
+        select json_build_object(
+            'round', round,
+            'expires_at', (extract(epoch from expires_at) * 1000)::bigint,
+            'quorum', quorum,
+            'granted', granted,
+            'groups', groups,
+            'ended', ended
+        )
+        from actionledger.approvals as asked
+        where asked.action_key = actions.action_key
+        order by round desc
+        limit 1
+    ) as approval
 from actionledger.actions
 where action_key = $2 and ($1::text is null or tenant_id = $1)
 
@@ -276,4 +291,93 @@ select action_key
 from actionledger.provider_references
 where account = $1 and reference = $2
 order by action_key
+limit $3
+
+-- name: waiting
+-- Who was asked longest ago comes first; served by actions_waiting. $1 are tenants, or null.
+select
+    actions.tenant_id,
+    actions.action_key,
+    actions.operation,
+    actions.target,
+    actions.amount_minor,
+    actions.currency,
+    actions.principal,
+    actions.environment,
+    actions.provider,
+    actions.account,
+    actions.version,
+    actions.policy_row,
+    asked.policy_hash,
+    asked.round,
+    asked.nonce,
+    (extract(epoch from asked.requested_at) * 1000)::bigint as requested_at,
+    (extract(epoch from asked.expires_at) * 1000)::bigint as expires_at,
+    asked.quorum,
+    coalesce(asked.groups, '{}') as groups,
+    coalesce(asked.granted, 0) as granted,
+    coalesce(agreed.people, '{}') as granted_by,
+    asked.ended,
+    shown.content as preview,
+    asked.preview_hash,
+    (extract(epoch from actions.step_deadline_at) * 1000)::bigint as step_deadline_at,
+    (extract(epoch from actions.created_at) * 1000)::bigint as created_at,
+    (extract(epoch from actions.updated_at) * 1000)::bigint as updated_at
+from actionledger.actions
+left join lateral (
+    select *
+    from actionledger.approvals
+    where approvals.action_key = actions.action_key
+    order by round desc
+    limit 1
+) as asked on true
+left join lateral (
+    select content
+    from actionledger.previews
+    where previews.action_key = actions.action_key and previews.preview_hash = asked.preview_hash
+    order by version desc
+    limit 1
+) as shown on true
+left join lateral (
+    -- Each person's newest word in this round; a yes that was taken back is none.
+    select array_agg(said.person order by said.version) as people
+    from (
+        select distinct on (person) person, decision, version
+        from actionledger.approval_decisions
+        where approval_decisions.action_key = actions.action_key
+          and approval_decisions.round = asked.round
+        order by person, version desc
+    ) as said
+    where said.decision = 'approve'
+) as agreed on true
+where actions.status = 'awaiting_approval'
+  and ($1::text[] is null or actions.tenant_id = any ($1))
+order by coalesce(asked.requested_at, actions.created_at), actions.action_key
+limit $2
+
+-- name: action_facts
+-- All facts of one action, in order: what it is folded from.
+select
+    actions.stream_key,
+    action_events.ledger_offset,
+    (extract(epoch from action_events.decided_at) * 1000)::bigint as decided_at,
+    action_events.data
+from actionledger.action_events
+join actionledger.actions using (action_key)
+where action_key = $2 and ($1::text is null or actions.tenant_id = $1)
+order by action_events.version
+limit $3
+
+-- name: signed
+select
+    version,
+    round,
+    decision,
+    person,
+    key_id,
+    comment,
+    (extract(epoch from decided_at) * 1000)::bigint as decided_at
+from actionledger.approval_decisions
+where action_key = $2 and ($1::text is null or tenant_id = $1)
+order by version
 limit $3

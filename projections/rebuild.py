@@ -35,7 +35,7 @@ from projections.limits import (
     SWAP_PAUSE_MS,
     SWAP_TRIES_MAX,
 )
-from projections.migrate import PROJECTED_VERSION_MAX, migrate
+from projections.migrate import NOT_PROJECTED, migrate
 from projections.projector import Projector
 from projections.rows import PROJECTED
 from projections.statements import (
@@ -128,7 +128,7 @@ async def rebuild(
         of_live = await checksum(connection, schema=live)
         cluster = await cluster_of(connection, live)
         await _remove_leftovers(connection, live, beside)
-        await migrate(connection, schema=beside, version_max=PROJECTED_VERSION_MAX)
+        await migrate(connection, schema=beside, without=NOT_PROJECTED)
 
         def projector(partitions: Mapping[int, int]) -> Projector:
             return Projector(
@@ -201,9 +201,9 @@ async def _remove_leftovers(connection: Connection, live: str, beside: str) -> N
 
 async def _require_same_shape(connection: Connection, live: str, beside: str) -> None:
     """Only tables of the same migrations may change places: the list of them stays where it is."""
-    files = "select version, sha256 from actionledger.schema_migrations where version::int <= $1"
+    files = "select version, sha256 from actionledger.schema_migrations where version <> all ($1)"
     found = [
-        {tuple(row) for row in await connection.fetch(render(files, name), PROJECTED_VERSION_MAX)}
+        {tuple(row) for row in await connection.fetch(render(files, name), list(NOT_PROJECTED))}
         for name in (live, beside)
     ]
     if found[0] != found[1]:

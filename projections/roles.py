@@ -16,7 +16,11 @@ ACCESS_SCHEMA: Final = "actionledger_access"
 """Holds which analyst reads which tenant. One for all schemas: a rebuild does not make it anew."""
 
 TENANT_SETTING: Final = "actionledger.tenant"
-"""Names the tenant of a transaction. Set with `set_config(…, true)`, so that it ends with it."""
+"""Names the tenant of a transaction, or several with commas between them. Set with
+`set_config(…, true)`, so that it ends with it."""
+
+EVERY_TENANT: Final = "*"
+"""What that setting says where all tenants are meant: no tenant can have this name."""
 
 
 class Role(StrEnum):
@@ -36,7 +40,7 @@ class Reach(StrEnum):
 
     ALL_TENANTS = "all_tenants"
     SET_TENANT = "set_tenant"
-    """Those of the tenant that the transaction was told; none where it was told none."""
+    """Those of the tenants that the transaction was told; none where it was told none."""
     GRANTED_TENANTS = "granted_tenants"
     """Those of the tenants that `analyst_tenants` gives the login; nothing a session can set."""
     OWN_NAME = "own_name"
@@ -70,7 +74,11 @@ CONDITIONS: Final[Mapping[Reach, str]] = MappingProxyType(
         Reach.ALL_TENANTS: "true",
         # In a subquery, so that it is looked up once a statement, not once a row. Unset it is null
         # or empty, which no tenant is.
-        Reach.SET_TENANT: f"tenant_id = (select current_setting('{TENANT_SETTING}', true))",
+        Reach.SET_TENANT: (
+            f"tenant_id = any ((select string_to_array(current_setting('{TENANT_SETTING}', true),"
+            f" ','))::text[])"
+            f" or (select current_setting('{TENANT_SETTING}', true) = '{EVERY_TENANT}')"
+        ),
         Reach.GRANTED_TENANTS: (
             "tenant_id = any (array(select tenant_id from actionledger_access.analyst_tenants"
             " where role_name = current_user))"
@@ -138,6 +146,11 @@ TABLES: Final[Mapping[str, Guarded]] = MappingProxyType(
             rights={**_READERS, Role.PROJECTOR: _APPEND, Role.RECONCILER: _READ},
         ),
         "review_cases": Guarded(has_tenant=True, rights={**_READERS, Role.PROJECTOR: _APPEND}),
+        "previews": Guarded(has_tenant=True, rights={**_READERS, Role.PROJECTOR: _APPEND}),
+        "approvals": Guarded(has_tenant=True, rights={**_READERS, Role.PROJECTOR: _CHANGE}),
+        "approval_decisions": Guarded(
+            has_tenant=True, rights={**_READERS, Role.PROJECTOR: _APPEND}
+        ),
         # Webhooks belong to an account at a provider; whose they are is found out later.
         "webhooks": Guarded(
             has_tenant=False, rights={Role.RECONCILER: _CHANGE, Role.OPERATOR: _READ}

@@ -15,9 +15,14 @@ from pydantic_core import to_json
 from ledger.core.decide.schedule import due_at
 from ledger.core.facts import (
     ActionCompleted,
+    ActionDenied,
     AnyFact,
+    ApprovalEnded,
+    ApprovalGranted,
+    ApprovalWithdrawn,
     AttemptSucceeded,
     EvidenceRecorded,
+    PreviewRecorded,
 )
 from ledger.core.holds import Hold, Holds
 from ledger.core.records import Cause, Decision
@@ -89,6 +94,23 @@ REVIEW_CASES: Final = _table(
     "action_key version tenant_id kind reason opened_at partition ledger_offset",
     "action_key version",
 )
+PREVIEWS: Final = _table(
+    "previews",
+    "action_key version tenant_id preview_hash content recorded_at partition ledger_offset",
+    "action_key version",
+)
+APPROVALS: Final = _table(
+    "approvals",
+    "action_key round tenant_id nonce requested_at expires_at policy_hash policy_row preview_hash "
+    "quorum groups escalate_at granted ended ended_at partition ledger_offset",
+    "action_key round",
+)
+APPROVAL_DECISIONS: Final = _table(
+    "approval_decisions",
+    "action_key version tenant_id round nonce decision person key_id comment signed decided_at "
+    "partition ledger_offset",
+    "action_key version",
+)
 PROJECTED: Final = (
     OFFSETS,
     STREAMS,
@@ -98,6 +120,9 @@ PROJECTED: Final = (
     ATTEMPTS,
     REFERENCES,
     REVIEW_CASES,
+    PREVIEWS,
+    APPROVALS,
+    APPROVAL_DECISIONS,
 )
 """Every table that a rebuild makes anew and a checksum covers."""
 
@@ -308,6 +333,89 @@ def reference_row(decision: Decision, fact: AnyFact, after: Action, partition: i
         decision.stream.partition("/")[0],
         decision.stream,
         after.provider,
+        decision.decided_at,
+        partition,
+        decision.at,
+    )
+
+
+def preview_row(decision: Decision, fact: PreviewRecorded, partition: int) -> Row:
+    """A dry run that people may be shown."""
+    return (
+        fact.action,
+        fact.version,
+        decision.stream.partition("/")[0],
+        fact.preview_hash,
+        fact.content.model_dump_json(exclude_none=True),
+        decision.decided_at,
+        partition,
+        decision.at,
+    )
+
+
+def approval_row(decision: Decision, fact: AnyFact, after: Action, partition: int) -> Row | None:
+    """How a round of asking people stands after a fact of it; None for a denial by the table."""
+    asked = after.approval
+    if asked is None:
+        return None
+    match fact:
+        case ApprovalEnded(reason=reason):
+            ended: str | None = reason
+        case ActionDenied(by="person"):
+            ended = "denied"
+        case ActionDenied():
+            return None
+        case _:
+            ended = None
+    return (
+        after.key,
+        asked.round,
+        decision.stream.partition("/")[0],
+        asked.nonce,
+        asked.requested_at,
+        asked.expires_at,
+        asked.policy_hash,
+        asked.row,
+        asked.preview_hash,
+        asked.quorum,
+        list(asked.groups),
+        asked.escalate_at,
+        len(asked.grants),
+        ended,
+        None if ended is None else decision.decided_at,
+        partition,
+        decision.at,
+    )
+
+
+def approval_decision_row(
+    decision: Decision, fact: AnyFact, after: Action, partition: int
+) -> Row | None:
+    """What a person has signed and what counted, or None for a fact that nobody signed."""
+    asked = after.approval
+    key_id, comment = None, None
+    match fact:
+        case ApprovalGranted():
+            said, key_id, comment = "approve", fact.key_id, fact.comment
+        case ApprovalWithdrawn():
+            said = "withdraw"
+        case ActionDenied():
+            said, key_id, comment = "deny", fact.key_id, fact.comment
+        case _:
+            return None
+    if asked is None or fact.signed is None or fact.person is None:
+        return None
+    return (
+        fact.action,
+        fact.version,
+        decision.stream.partition("/")[0],
+        asked.round,
+        asked.nonce,
+        said,
+        fact.person,
+        key_id,
+        comment,
+        fact.signed.model_dump_json(),
         decision.decided_at,
         partition,
         decision.at,

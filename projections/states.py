@@ -22,7 +22,8 @@ from projections.limits import DATABASE_CALL_MS_MAX, STREAMS_ASKED_MAX
 from projections.statements import LIVE_SCHEMA, Connection, statements
 
 logger = logging.getLogger("actionledger.projections")
-_FACT: TypeAdapter[AnyFact] = TypeAdapter(Fact)
+FACT: TypeAdapter[AnyFact] = TypeAdapter(Fact)
+"""Reads a stored fact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ async def _fold_again(connection: Connection, row: asyncpg.Record, schema: str) 
     facts = await connection.fetch(statements("queries.sql", schema)["facts"], row["action_keys"])
     for stored in facts:
         place = Place(offset=stored["ledger_offset"], decided_at=stored["decided_at"])
-        stream = evolve(stream, _FACT.validate_json(stored["data"]), place)
+        stream = evolve(stream, FACT.validate_json(stored["data"]), place)
     invariant(
         bool(facts) and facts[-1]["ledger_offset"] + 1 == row["next_offset"],
         f"the stored facts of {row['stream_key']} end elsewhere than its state",

@@ -3,6 +3,7 @@
 Made by `queries`, read by the doors, the inquirer and the command line.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -22,6 +23,8 @@ class AllTenants(Enum):
 ALL = AllTenants.ALL
 TenantScope = str | AllTenants
 """A tenant, or by name all of them: forgetting it is a type error."""
+TenantsScope = Collection[str] | AllTenants
+"""Some tenants, `*` for whoever may see all of them; or by name all, for operators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,56 @@ class ActionView:
     created_at: int
     updated_at: int
     held: Json | None = None
+    approval: Json | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingView:
+    """An action that people are asked about: what it is, what they were shown and asked last, and
+    how far they are. `ended` says why that request is dead; `nonce` is None before anybody was
+    asked, while the provider is to say what it foresees.
+    """
+
+    tenant_id: str
+    action_key: str
+    operation: str
+    target: str | None
+    amount_minor: int | None
+    currency: str | None
+    principal: str
+    environment: str
+    provider: str
+    account: str
+    version: int
+    policy_row: str | None
+    policy_hash: str | None
+    round: int | None
+    nonce: str | None
+    requested_at: int | None
+    expires_at: int | None
+    quorum: int | None
+    groups: tuple[str, ...]
+    granted: int
+    granted_by: tuple[str, ...]
+    ended: str | None
+    preview: Json | None
+    preview_hash: str | None
+    step_deadline_at: int
+    created_at: int
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class SignedView:
+    """What a person signed about an action, and in which round of asking."""
+
+    version: int
+    round: int
+    decision: str
+    person: str
+    key_id: str | None
+    comment: str | None
+    decided_at: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,13 @@ from projections.fold import Batch
 from projections.limits import DATABASE_CALL_MS_MAX, WRITER_FROZEN_MS_MAX
 from projections.rows import (
     ACTIONS,
+    APPROVAL_DECISIONS,
+    APPROVALS,
     ATTEMPTS,
     DECISIONS,
     EVENTS,
     OFFSETS,
+    PREVIEWS,
     REFERENCES,
     REVIEW_CASES,
     STREAMS,
@@ -33,8 +36,19 @@ from projections.rows import (
 )
 from projections.statements import LIVE_SCHEMA, Connection, statements
 
-_WRITTEN: Final = (EVENTS, DECISIONS, REVIEW_CASES, STREAMS, ACTIONS, ATTEMPTS, REFERENCES)
-"""Tables of a batch. Rows of the first three are always new, because the offsets that go with them
+_WRITTEN: Final = (
+    EVENTS,
+    DECISIONS,
+    REVIEW_CASES,
+    PREVIEWS,
+    APPROVAL_DECISIONS,
+    STREAMS,
+    ACTIONS,
+    ATTEMPTS,
+    APPROVALS,
+    REFERENCES,
+)
+"""Tables of a batch. Rows of the first five are always new, because the offsets that go with them
 are; those of the others may be there already. All are staged: see decision 0012."""
 
 # Postgres counts microseconds from 2000-01-01.

@@ -10,8 +10,10 @@ import contextlib
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from ledger.core import inputs as i
+from ledger.core.config import Config
 from ledger.core.decide import decide
 from ledger.core.decide.schedule import awaits_offer
 from ledger.core.evolve import Place
@@ -26,26 +28,30 @@ from ledger.core.records import (
     LedgerRecord,
     Quarantined,
 )
-from ledger.core.state import AttemptStatus, Stream
+from ledger.core.state import Action, AttemptStatus, Stream
+from ledger.core.statement import Say
 from ledger.log.envelope import encode_ledger, ledger_headers
 from ledger.log.fold import fold_decision
 from ledger.log.port import Record
 from ledger.log.reading import Place as LogPlace
 from ledger.log.topics import Topic, partition_of
+from tests import asking
 from tests import examples as x
 
 GENERATION = "generation-1"
 LEDGER = Topic.LEDGER.value
 
 
-def topic_of(given: i.Input) -> str:
+def topic_of(given: i.Decidable) -> str:
     """The inbox that an input arrives on."""
     match given:
-        case i.Propose() | i.Cancel() | i.CallerReport():
+        case i.Propose() | i.Cancel() | i.CallerReport() | i.AskAgain():
             return "intents"
+        case i.Judged():
+            return "approvals"
         case i.Report() | i.Decline():
             return "attempts"
-        case i.Evidence():
+        case i.Evidence() | i.PreviewRead():
             return "evidence"
         case i.Tick():
             return "internal"
@@ -64,9 +70,12 @@ class _Partition:
 class LedgerBuilder:
     """Writes the ledger topic of a small installation, decision by decision."""
 
-    def __init__(self, partitions: int = 1, generation: str = GENERATION) -> None:
+    def __init__(
+        self, partitions: int = 1, generation: str = GENERATION, config: Config | None = None
+    ) -> None:
         self.generation = generation
         self.count = partitions
+        self.config = x.CONFIG if config is None else config
         self.streams: dict[str, Stream] = {}
         self._partitions = [_Partition() for _ in range(partitions)]
         self._sequence = 0
@@ -96,6 +105,10 @@ class LedgerBuilder:
         """Where a stream lives."""
         return partition_of(stream_key, self.count)
 
+    def decided_at(self, stream_key: str) -> int:
+        """Log time where a stream lives."""
+        return self._partitions[self.partition(stream_key)].decided_at
+
     # What it can write
 
     def open_epoch(self, partition: int = 0) -> None:
@@ -118,7 +131,7 @@ class LedgerBuilder:
         self._decide(partition, cause, adopted=adopted)
 
     def take(
-        self, given: i.Input, *, later_ms: int = 0, executor: str | None = x.HOLDER
+        self, given: i.Decidable, *, later_ms: int = 0, executor: str | None = x.HOLDER
     ) -> Decision:
         """Decide an input `later_ms` after the last decision; `executor` has capacity at hand."""
         key = given.stream if isinstance(given, i.Tick) else stream_key_of(given.key)
@@ -132,7 +145,7 @@ class LedgerBuilder:
         if executor is not None and acts is not None:
             offer = self._offer(executor, acts, own.decided_at)
         place = Place(len(own.records), own.decided_at)
-        decided = decide(stream, x.CONFIG, given, place, offer)
+        decided = decide(stream, self.config, given, place, offer)
         cause = self._cause(partition, topic_of(given))
         if isinstance(given, i.Tick):
             cause = cause.model_copy(update={"copied": f"tick due {given.due_at}"})
@@ -228,10 +241,22 @@ class LedgerBuilder:
         )
 
 
+ASKED: Final = replace(
+    x.CONFIG,
+    policy=asking.policy(
+        asking.asked("note", quorum=2, valid_ms=30_000)
+        + asking.asked("payout", valid_ms=30_000)
+        + asking.EVERYTHING_GOES_AHEAD
+    ),
+    people=asking.people(asking.people_text()),
+)
+"""Two operations of the small world for which people are asked."""
+
+
 def history(seed: int, *, steps: int = 200, partitions: int = 1, events: int = 5) -> LedgerBuilder:
     """A ledger of `steps` inputs about a few business events, with everything that can happen."""
     chance = random.Random(seed)
-    builder = LedgerBuilder(partitions)
+    builder = LedgerBuilder(partitions, config=ASKED)
     for _ in range(steps):
         event = f"renewal-{chance.randrange(events)}"
         tenant = chance.choice(("acme", "globex"))
@@ -253,7 +278,7 @@ def history(seed: int, *, steps: int = 200, partitions: int = 1, events: int = 5
     return builder
 
 
-def _input(chance: random.Random, builder: LedgerBuilder, key: str) -> i.Input:
+def _input(chance: random.Random, builder: LedgerBuilder, key: str) -> i.Decidable:
     """Something that may be said about an action as it stands, fitting or not."""
     stream = builder.streams.get(stream_key_of(key)) or Stream(stream_key_of(key))
     action = stream.action(key)
@@ -265,6 +290,8 @@ def _input(chance: random.Random, builder: LedgerBuilder, key: str) -> i.Input:
     if chance.random() < 0.02:
         return x.cancel(key)
     tried = action.attempts and action.attempts[-1]
+    if action.approval is not None and chance.random() < (0.1 if tried else 0.8):
+        return _said(chance, builder, action)
     if not tried:
         is_early = chance.random() < 0.1
         return _evidence(chance, key, 0) if is_early else x.tick(stream.key)
@@ -283,6 +310,19 @@ def _input(chance: random.Random, builder: LedgerBuilder, key: str) -> i.Input:
         )
     )
     return x.report(outcome, key=key, attempt=number, token=token, holder=holder)
+
+
+def _said(chance: random.Random, builder: LedgerBuilder, action: Action) -> i.Decidable:
+    """What somebody says about an action of which people were asked, fitting or not."""
+    if chance.random() < 0.2:
+        return i.AskAgain(key=action.key, principal="agent:billing")
+    at = builder.decided_at(stream_key_of(action.key))
+    say = chance.choice((*[Say.APPROVE] * 6, Say.WITHDRAW, Say.DENY))
+    who = chance.choice(list(asking.KEYS))
+    said = asking.statement(action, who, say, ledger=builder.generation, at=at)
+    return asking.judged(
+        asking.judge(said), builder.config.people, at=at, ledger=builder.generation
+    )
 
 
 def _evidence(chance: random.Random, key: str, lookups_asked: int) -> i.Evidence:

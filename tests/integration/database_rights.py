@@ -156,6 +156,7 @@ def _value(column: str, kind: str, tenant: str, number: int) -> str:
     """Some value as SQL that is fit for the column, another one for another tenant or number."""
     named = {
         "tenant_id": f"'{tenant}'",
+        "decision": "'approve'",
         "action_key": f"'charge:v1:{tenant}:e{number}'",
         "role_name": f"'{Role.ANALYST.value if tenant == OWN else 'another_analyst'}'",
         "status": "'unknown'",

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from projections.grants import access_differences, stands_above_policies
-from projections.migrate import PROJECTED_VERSION_MAX, migrate
+from projections.migrate import NOT_PROJECTED, migrate
 from projections.queries import Queries
 from projections.roles import TABLES, Role
 from projections.views import ALL
@@ -73,7 +73,7 @@ async def test_every_role_has_what_is_declared_on_every_table_and_nothing_else(
 async def test_the_catalogue_is_as_declared_in_every_schema(connection: asyncpg.Connection) -> None:
     """Roles are no superusers, tenants' tables are forced, views ask with their reader's rights."""
     assert await access_differences(connection, "actionledger") == ()
-    await migrate(connection, schema="beside", version_max=PROJECTED_VERSION_MAX)
+    await migrate(connection, schema="beside", without=NOT_PROJECTED)
     assert await access_differences(connection, "beside") == ()
 
 
@@ -246,3 +246,24 @@ async def test_who_stands_above_policies_is_known(
     for role in Role:
         async with pool_as(role, database_url, size=1) as pool, pool.acquire() as one:
             assert not await stands_above_policies(one, "actionledger")
+
+
+async def test_a_person_sees_what_waits_for_the_own_tenants(
+    database_url: str, filled: list[Relation], connection: asyncpg.Connection
+) -> None:
+    """The gateway's login finds what waits for the tenants that it was told, for all where that is
+    meant, and for none where nobody said.
+    """
+    assert filled
+    await connection.execute("update actionledger.actions set status = 'awaiting_approval'")
+    async with pool_as(Role.GATEWAY, database_url, size=2) as pool:
+        queries = Queries(pool)
+        for tenants, seen in (
+            ([OWN], {OWN}),
+            ([OWN, OTHER], {OWN, OTHER}),
+            (["*"], {OWN, OTHER}),
+            ([], set()),
+            (["nobody"], set()),
+            (ALL, set()),
+        ):
+            assert {one.tenant_id for one in await queries.waiting(tenants)} == seen, tenants

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from gateway import local
-from projections.migrate import migrate
+from projections.migrate import NOT_PROJECTED, migrate
 from projections.projector import Projector
 from tests.integration.test_projector import held_up, waiting_backend, written
 from tests.ledgers import MemoryLog, history
@@ -56,7 +56,7 @@ async def pool(database_url: str) -> AsyncIterator[asyncpg.Pool]:
 async def alone(pool: asyncpg.Pool, log: MemoryLog, ends: dict[int, int]) -> str:
     """The digest that a projector without any trouble leaves."""
     async with pool.acquire() as connection:
-        await migrate(connection, schema="alone", version_max=9)
+        await migrate(connection, schema="alone", without=NOT_PROJECTED)
     await Projector(log, pool, list(ends), schema="alone").run_until(ends)
     return await digest(pool, "alone")
 

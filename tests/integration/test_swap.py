@@ -15,7 +15,7 @@ from ledger.core import inputs as i
 from projections.checksum import offsets_of
 from projections.errors import RebuildBehindError, RebuildRunningError, SwapBlockedError
 from projections.grants import access_differences
-from projections.migrate import PROJECTED_VERSION_MAX, migrate
+from projections.migrate import NOT_PROJECTED, migrate
 from projections.projector import Projector
 from projections.queries import Queries
 from projections.rebuild import Afterwards, rebuild
@@ -165,7 +165,7 @@ async def test_tables_that_are_behind_never_take_over(pool: asyncpg.Pool) -> Non
         return
 
     async with pool.acquire() as connection:
-        await migrate(connection, schema=BESIDE_SCHEMA, version_max=PROJECTED_VERSION_MAX)
+        await migrate(connection, schema=BESIDE_SCHEMA, without=NOT_PROJECTED)
         beside = Projector(log, pool, [0, 1], schema=BESIDE_SCHEMA)
         await beside.run_until({0: ends[0], 1: ends[1] - 1})
         with pytest.raises(RebuildBehindError, match=r"partitions \[1\]"):
