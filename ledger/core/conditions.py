@@ -106,7 +106,7 @@ def _risk(fact: str, bounds: LevelBounds) -> Condition:
 
     return Condition(
         f"risk.{fact}",
-        _between(above=None, least=bounds.at_least, most=bounds.at_most),
+        _between(bounds),
         bind,
         lambda declared, _, __: None if declared is None else level(declared),
     )
@@ -189,18 +189,27 @@ def _amount(bounds: AmountBounds) -> Condition:
             return f"amount in {money.currency}"
         return limits[0] < money.minor <= limits[1]
 
-    def shown(code: str, amounts: dict[str, int]) -> str | None:
-        minor = amounts.get(code)
-        return None if minor is None else format_money(Money(minor=minor, currency=code))
-
     return Condition(
         "amount",
-        " or ".join(
-            _between(above=shown(code, above), least=None, most=shown(code, most)) for code in known
-        ),
+        _amounts(above, most),
         lambda declared: False if _moves_no_money(declared) else check,
         lambda _, asked, __: None if asked.money is None else format_money(asked.money),
     )
+
+
+def _amounts(above: dict[str, int], most: dict[str, int]) -> str:
+    if above and most:
+        ranges = (
+            f"above {_amount_of(code, above)} and at most {_amount_of(code, most)}"
+            for code in above
+        )
+        return ", or ".join(ranges)
+    words, amounts = ("above", above) if above else ("at most", most)
+    return f"{words} {_either(tuple(_amount_of(code, amounts) for code in amounts))}"
+
+
+def _amount_of(code: str, amounts: dict[str, int]) -> str:
+    return format_money(Money(minor=amounts[code], currency=code))
 
 
 def _parameter(name: str, bounds: ParameterBounds) -> Condition:
@@ -303,28 +312,31 @@ def _normal(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _either(names: tuple[str, ...]) -> str:
-    return " or ".join(names)
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
 
 
-def _between(*, above: str | None, least: str | None, most: str | None) -> str:
-    said = (("above", above), ("at least", least), ("at most", most))
+def _between(bounds: LevelBounds) -> str:
+    if bounds.at_most == "none":
+        return "none"
+    said = (("at least", bounds.at_least), ("at most", bounds.at_most))
     return " and ".join(f"{words} {bound}" for words, bound in said if bound is not None)
 
 
 def _parameter_words(bounds: ParameterBounds) -> Iterator[str]:
     if bounds.one_of is not None:
-        yield f"one of {', '.join(map(repr, bounds.one_of))}"
+        yield _either(tuple(map(repr, bounds.one_of)))
     if bounds.matches is not None:
         yield f"like {_either(bounds.matches)}"
     if bounds.some_match is not None:
-        yield f"some like {_either(bounds.some_match)}"
-    for words, bound in (
-        ("above", bounds.above),
-        ("at most", bounds.at_most),
-        ("longer than", bounds.length_above),
-        ("of a length of at most", bounds.length_at_most),
-        ("with more items than", bounds.items_above),
-        ("with items at most", bounds.items_at_most),
+        yield f"in part like {_either(bounds.some_match)}"
+    for words, bound, unit in (
+        ("above", bounds.above, ""),
+        ("at most", bounds.at_most, ""),
+        ("more than", bounds.length_above, " characters"),
+        ("at most", bounds.length_at_most, " characters"),
+        ("more than", bounds.items_above, " items"),
+        ("at most", bounds.items_at_most, " items"),
     ):
         if bound is not None:
-            yield f"{words} {bound}"
+            yield f"{words} {bound}{unit}"

@@ -56,6 +56,7 @@ def test_every_command_is_known() -> None:
         *("people list", "people add", "people remove", "people revoke"),
         *("people check", "people publish", "people key new", "people key add"),
         *("secrets list", "secrets rotate", "secrets revoke"),
+        *("policy check", "policy show", "policy publish", "policy explain", "policy whatif"),
         *("hold", "release", "holds", "provider check", "provider show"),
         *("quarantine list", "quarantine show", "quarantine redrive"),
         *("acl print", "acl check", "acl apply", "acl logins"),

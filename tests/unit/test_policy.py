@@ -269,7 +269,7 @@ def test_every_row_can_be_tried_in_words() -> None:
     assert (small.matches, middle.matches, large.matches) == (False, True, True)
     kind, amount = small.conditions
     assert (kind.name, kind.wanted, kind.found, kind.holds) == ("kind", "money", "money", True)
-    assert amount.wanted == "at most 50.00 EUR or at most 60.00 USD"
+    assert amount.wanted == "at most 50.00 EUR or 60.00 USD"
     assert (amount.found, amount.holds) == ("60.00 EUR", False)
     assert middle.conditions[1].wanted == "above 50.00 EUR and at most 500.00 EUR"
     tried = try_rows(policy(TABLE), None, request(), TENANT)

@@ -1,0 +1,223 @@
+"""How a decision table, an explanation and a comparison look: as JSON, and for a person.
+
+Called by `policy`.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ledger.core.conditions import conditions
+from ledger.core.policy import AUTOMATIC, Asks, Outcome
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gateway.wiring.policy_desk import Explained
+    from ledger.audit.whatif import Move, Said, WhatIf
+    from ledger.core.policy import Policy, Row
+    from ledger.core.policy_tried import RowTried, Tried
+
+_COLOURS: Final = {
+    Outcome.AUTOMATIC: "green",
+    Outcome.CONFIRMATION: "yellow",
+    Outcome.PEOPLE: "magenta",
+    Outcome.DENY: "red",
+}
+_MARKS: Final = {True: "[green]✓[/]", False: "[red]✗[/]", None: "[yellow]?[/]"}
+_DEFAULT_REASON: Final = "No row matches: one person is asked."
+
+
+def row_result(row: "Row") -> dict[str, Any]:
+    """A row as JSON has it: conditions in words, so that they read as they are shown."""
+    return {
+        "name": row.name,
+        "when": {one.name: one.wanted for one in conditions(row.when)},
+        "outcome": row.outcome,
+        "asks": row.asks,
+        "reason": row.reason,
+    }
+
+
+def show_rows(console: "Console", policy: "Policy") -> None:
+    """Every row in order, with what it asks for."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("row", "when", "outcome"):
+        table.add_column(name, overflow="fold")
+    for row in policy.rows:
+        when = "\n".join(f"{one.name}: {one.wanted}" for one in conditions(row.when))
+        table.add_row(escape(row.name), escape(when or "always"), _outcome(row.outcome, row.asks))
+    console.print(table)
+    if policy.content_hash == AUTOMATIC.content_hash:
+        console.print("[dim]No policy has been published.[/]")
+    console.print(f"[dim]{policy.content_hash}[/]")
+
+
+def _outcome(outcome: Outcome, asks: Asks | None) -> str:
+    from rich.markup import escape
+
+    said = f"[{_COLOURS[outcome]}]{outcome}[/]"
+    return said if asks is None else f"{said}: {escape(asked(asks))}"
+
+
+def asked(asks: Asks) -> str:
+    """Whose signatures an action waits for, in words."""
+    whom = " or ".join(asks.groups)
+    who = f"{asks.quorum} of {whom}" if whom else f"{asks.quorum} of anybody registered"
+    minutes = asks.valid_ms / 60_000
+    later = ""
+    if asks.escalate_after_ms is not None:
+        after = asks.escalate_after_ms / 60_000
+        later = f", after {after:g} min {' or '.join(asks.escalate_to)} too"
+    return f"{who}, within {minutes:g} min{later}"
+
+
+def explained_result(found: "Explained") -> dict[str, Any]:
+    """An explanation as JSON."""
+    action, ruling = found.action, found.ruling
+    decides = found.policy.row(ruling.row)
+    return {
+        "key": action.key,
+        "policy_hash": found.policy.content_hash,
+        "in_force": found.in_force,
+        "row": ruling.row,
+        "outcome": ruling.outcome,
+        "asks": ruling.asks,
+        "missing": ruling.missing,
+        "reason": _DEFAULT_REASON if decides is None else decides.reason,
+        "recorded": {
+            "policy_hash": action.policy_hash,
+            "row": action.policy_row,
+            "asks": action.asks,
+            "status": action.status.value,
+        },
+        "rows": [
+            {
+                "name": one.row.name,
+                "outcome": one.row.outcome,
+                "matches": one.matches,
+                "conditions": one.conditions,
+            }
+            for one in found.rows
+        ],
+    }
+
+
+def show_explained(console: "Console", found: "Explained") -> None:
+    """The ruling first, then row by row why."""
+    from rich.markup import escape
+
+    action, ruling = found.action, found.ruling
+    decides = found.policy.row(ruling.row)
+    reason = _DEFAULT_REASON if decides is None else decides.reason
+    console.print(f"[bold]{escape(action.key)}[/]", soft_wrap=True)
+    console.print(f"  {_outcome(ruling.outcome, ruling.asks)}", soft_wrap=True)
+    console.print(f"  by the row {ruling.row}: {reason}", markup=False, soft_wrap=True)
+    if ruling.missing:
+        console.print(
+            f"  missing: {', '.join(ruling.missing)}; so the strictest row that could apply rules",
+            style="yellow",
+            markup=False,
+            soft_wrap=True,
+        )
+    table = "the policy in force" if found.in_force else "an earlier policy"
+    console.print(f"  [dim]{table}, {found.policy.content_hash}[/]", soft_wrap=True)
+    if action.policy_hash != found.policy.content_hash or action.policy_row != ruling.row:
+        console.print(
+            f"  recorded: the row {action.policy_row} of {action.policy_hash}",
+            markup=False,
+            soft_wrap=True,
+        )
+    console.print()
+    for one in found.rows:
+        _show_row(console, one, is_ruling=one.row.name == ruling.row)
+        if one.matches:
+            break
+    left = len(found.rows) - 1 - found.rows.index(one)
+    if left:
+        console.print(f"[dim]{left} more rows are not reached.[/]")
+
+
+def _show_row(console: "Console", tried: "RowTried", *, is_ruling: bool) -> None:
+    from rich.markup import escape
+
+    said = {True: "matches", False: "does not match", None: "might match"}[tried.matches]
+    rules = ", and rules" if is_ruling else ""
+    console.print(
+        f"{_MARKS[tried.matches]} [bold]{escape(tried.row.name)}[/] {said}{rules} "
+        f"[dim]({tried.row.outcome})[/]",
+        soft_wrap=True,
+    )
+    for one in tried.conditions:
+        console.print(f"    {_MARKS[one.holds]} {escape(_said(one))}", soft_wrap=True)
+
+
+def _said(tried: "Tried") -> str:
+    found = "missing" if tried.found is None else tried.found
+    if tried.holds is None and tried.found is not None:
+        found = f"{found}, which cannot be compared"
+    if tried.holds is False and tried.found is None:
+        found = "none, as its operation is declared"
+    return f"{tried.name}: {tried.wanted}; it is {found}"
+
+
+def whatif_result(found: "WhatIf") -> dict[str, Any]:
+    """A comparison as JSON."""
+    return {
+        "policy_hash": found.policy.content_hash,
+        "catalogue_hash": found.catalogue.content_hash,
+        "since": found.since,
+        "intents": found.intent_count,
+        "differences": found.difference_count,
+        "missing": dict(found.missing.most_common()),
+        "moves": [
+            {
+                "was": _said_result(one.was),
+                "would_be": _said_result(one.would_be),
+                "differs": one.is_difference,
+                "count": one.count,
+                "keys": one.keys,
+            }
+            for one in found.moves
+        ],
+    }
+
+
+def _said_result(said: "Said") -> dict[str, Any]:
+    return {"row": said.row, "outcome": said.outcome, "asks": said.asks}
+
+
+def show_whatif(console: "Console", found: "WhatIf") -> None:
+    """Counts from row to row, differences first, each with some of its actions."""
+    from rich.table import Table
+
+    console.print(
+        f"Intents: {found.intent_count:,}; otherwise would have gone {found.difference_count:,}."
+    )
+    if not found.moves:
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("count", justify="right")
+    for name in ("was", "would be", "such as"):
+        table.add_column(name, overflow="fold")
+    for one in found.moves:
+        table.add_row(f"{one.count:,}", *_move(one), style="" if one.is_difference else "dim")
+    console.print(table)
+    if found.missing:
+        told = ", ".join(f"{name} ({count:,})" for name, count in found.missing.most_common(10))
+        console.print(f"Facts that were missing: {told}", markup=False, soft_wrap=True)
+
+
+def _move(one: "Move") -> tuple[str, str, str]:
+    from rich.markup import escape
+
+    return _place(one.was), _place(one.would_be), escape(one.keys[0] if one.is_difference else "")
+
+
+def _place(said: "Said") -> str:
+    from rich.markup import escape
+
+    outcome = Outcome(said.outcome)
+    quorum = f" of {said.asks.quorum}" if said.asks is not None and said.asks.quorum > 1 else ""
+    return f"[{_COLOURS[outcome]}]{outcome}[/]{quorum} ({escape(said.row)})"

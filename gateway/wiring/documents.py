@@ -1,0 +1,74 @@
+"""Documents that are adopted as a whole, for commands: as they were published last, and published
+anew until every partition has adopted them.
+
+Guarantees what `publishing` does, and that a command tells apart what stands in the log and who has
+heard of it. Called by the command line.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gateway.settings import Settings
+from gateway.wiring.installation import folds_at, open_log
+from gateway.wiring.publishing import Kind, in_force, publish_document
+from ledger.core.inputs import Publish
+from ledger.core.invariants import invariant
+from ledger.log.adoption import await_adopted
+from ledger.log.envelope import read_input
+from ledger.log.published import CONFIG_PLACE, Published, read_published
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedEverywhere:
+    """A document in the log. `was_published` is False where it was in force before; `waiting` are
+    the partitions that have not adopted it yet.
+    """
+
+    offset: int
+    was_published: bool
+    partitions: int
+    waiting: tuple[int, ...]
+
+
+async def published_now(settings: Settings) -> Published:
+    """What the config topic says. Raises what reading the log raises."""
+    return await read_published(open_log(settings, "cli"))
+
+
+async def source_in_force(settings: Settings, kind: Kind) -> str | None:
+    """The text of the document of a kind that was published last, comments included; or None."""
+    log = open_log(settings, "cli")
+    known = in_force(await read_published(log), kind)
+    if known is None:
+        return None
+    topic, partition = CONFIG_PLACE
+    given = read_input(await log.read_one(topic, partition, known.offset))
+    invariant(isinstance(given, Publish), "what is in force was published")
+    assert isinstance(given, Publish)  # noqa: S101 - for the type checker; the line above survives -O
+    return given.content
+
+
+async def publish_everywhere(
+    settings: Settings,
+    kind: Kind,
+    text: str,
+    *,
+    timeout_ms: int,
+    progress: Callable[[int, int], None] = lambda _done, _of: None,
+) -> PublishedEverywhere:
+    """Publish a text unless it is in force, and wait until every partition has adopted it.
+
+    `progress` hears how many partitions have, and of how many. Raises what `publish_document`
+    raises, and what reading the log raises.
+    """
+    log = open_log(settings, "operator")
+    offset, was_published = await publish_document(log, kind, text)
+    folds = await folds_at(settings, log)
+    waiting = await await_adopted(
+        log,
+        folds,
+        offset,
+        timeout_ms=timeout_ms,
+        progress=lambda done: progress(done, len(folds)),
+    )
+    return PublishedEverywhere(offset, was_published, len(folds), waiting)

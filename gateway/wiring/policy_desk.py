@@ -1,0 +1,113 @@
+"""Why an action is ruled as it is, and how recorded intents would be ruled by another table.
+
+Guarantees to rule with the code that decides, and to change nothing. Called by the command line.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from gateway.settings import Settings
+from gateway.wiring.installation import open_log, open_pool
+from ledger.audit.whatif import WhatIf, what_if
+from ledger.core.catalogue import Catalogue
+from ledger.core.errors import LedgerError
+from ledger.core.ids import ActionKey
+from ledger.core.policy import Policy, Ruling
+from ledger.core.policy_tried import RowTried, try_rows
+from ledger.core.state import Action
+from ledger.log.follow import genesis_of
+from ledger.log.published import read_published
+from projections.queries import Queries
+from projections.views import ALL
+
+
+class NoCatalogueError(LedgerError):
+    """No catalogue was ever published, so nothing is known of any operation."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "No catalogue has been published.",
+            hint="Publish one: `actionledger catalogue publish FILE`.",
+        )
+
+
+class UnknownPolicyError(LedgerError):
+    """A decision names a table that the config topic does not have."""
+
+    def __init__(self, content_hash: str | None) -> None:
+        super().__init__(
+            f"The config topic has no policy {content_hash}.",
+            hint="Leave --as-decided out to explain the action by the policy in force.",
+        )
+
+
+class Table(Enum):
+    """Which table explains an action."""
+
+    IN_FORCE = "in force"
+    AS_DECIDED = "as decided"
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An action under a table: what it says, row by row. `action` has what was recorded, which may
+    be of an earlier table.
+    """
+
+    action: Action
+    policy: Policy
+    in_force: bool
+    ruling: Ruling
+    rows: tuple[RowTried, ...]
+
+
+async def explain(settings: Settings, key: str, table: Table) -> Explained | None:
+    """An action by the table in force, or by the one that ruled it last; None where the read model
+    does not have the action.
+
+    Raises UnknownPolicyError, NoCatalogueError, and what log and database raise.
+    """
+    async with await open_pool(settings) as pool:
+        action = await Queries(pool).recorded(ALL, key)
+    if action is None:
+        return None
+    published = await read_published(open_log(settings, "cli"))
+    if published.catalogue is None:
+        raise NoCatalogueError
+    policy = published.policy
+    if table is Table.AS_DECIDED:
+        decided = published.policies.get(action.policy_hash or "")
+        if decided is None:
+            raise UnknownPolicyError(action.policy_hash)
+        policy = decided
+    request, tenant = action.request, ActionKey.parse(key).tenant
+    operation = published.catalogue.operation(request.operation, request.version)
+    return Explained(
+        action=action,
+        policy=policy,
+        in_force=policy.content_hash == published.policy.content_hash,
+        ruling=policy.rule(operation, request, tenant),
+        rows=try_rows(policy, operation, request, tenant),
+    )
+
+
+async def compare_policies(
+    settings: Settings,
+    policy: Policy,
+    *,
+    catalogue: Catalogue | None = None,
+    since: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> WhatIf:
+    """Every intent since a log time under a table, and under a catalogue: by itself that in force.
+
+    Raises NoCatalogueError and what reading the log raises.
+    """
+    log = open_log(settings, "cli")
+    if catalogue is None:
+        catalogue = (await read_published(log)).catalogue
+    if catalogue is None:
+        raise NoCatalogueError
+    partitions = range((await genesis_of(log)).partitions)
+    return await what_if(log, partitions, policy, catalogue, since=since, progress=progress)

@@ -1,0 +1,152 @@
+"""Recorded intents under another decision table: what would have been ruled otherwise.
+
+Guarantees that it only reads, that only intents that count are counted, and that what was ruled is
+taken from the log, not ruled again. Facts of an operation are those of the catalogue that is given:
+what it says today, not what it said then. Called by `actionledger policy whatif` and by auditors;
+`WhatIf` alone is pure, `what_if` reads a log.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from ledger.audit.replay import LEDGER, READ_RECORDS_MAX, READ_WAIT_MS
+from ledger.core.catalogue import Catalogue
+from ledger.core.facts import IntentRecorded, PolicyDecided
+from ledger.core.ids import ActionKey
+from ledger.core.policy import Asks, Policy
+from ledger.core.records import Decision
+from ledger.log.envelope import MARK_EPOCH, marks_of
+from ledger.log.fold import PartitionFold
+from ledger.log.port import Record
+from ledger.log.reading import ReadableLog
+
+KEYS_SHOWN_MAX: Final = 5
+"""Actions named for one kind of difference."""
+
+_INTENT: Final = b'"type":"intent.recorded"'
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a table said of an action."""
+
+    row: str
+    outcome: str
+    asks: Asks | None = None
+
+    @property
+    def effect(self) -> tuple[str, Asks | None]:
+        """What it means for the action, whatever the row is called."""
+        return self.outcome, self.asks
+
+
+@dataclass(slots=True)
+class Move:
+    """Intents that one table ruled one way and the other rules another way, or the same."""
+
+    was: Said
+    would_be: Said
+    count: int = 0
+    keys: list[str] = field(default_factory=list)
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether something would have gone otherwise; another row of the same effect would not."""
+        return self.was.effect != self.would_be.effect
+
+
+@dataclass(slots=True)
+class WhatIf:
+    """Intents so far, by what was ruled and what would be. Feed it records of each partition in
+    order, from the first on; decisions before `since`, in log time, are not counted.
+    """
+
+    policy: Policy
+    catalogue: Catalogue
+    since: int = 0
+    intent_count: int = 0
+    missing: Counter[str] = field(default_factory=Counter)
+    folds: dict[int, PartitionFold] = field(default_factory=dict)
+    _moves: dict[tuple[Said, Said], Move] = field(default_factory=dict)
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """Differences first, the most frequent of them first."""
+        found = self._moves.values()
+        return tuple(sorted(found, key=lambda one: (not one.is_difference, -one.count)))
+
+    @property
+    def difference_count(self) -> int:
+        """Intents that would have gone otherwise."""
+        return sum(move.count for move in self._moves.values() if move.is_difference)
+
+    def feed(self, record: Record) -> None:
+        """Take the next record. Raises what `PartitionFold.feed` raises."""
+        fold = self.folds.setdefault(record.partition, PartitionFold(record.partition))
+        marks = marks_of(record)
+        if marks is not None and MARK_EPOCH not in marks and _INTENT not in record.value:
+            fold.skip(record)
+            return
+        read = fold.feed(record)
+        if isinstance(read, Decision) and read.decided_at >= self.since:
+            self._count(read)
+
+    def _count(self, decision: Decision) -> None:
+        ruled = {fact.action: fact for fact in decision.facts if isinstance(fact, PolicyDecided)}
+        for fact in decision.facts:
+            if isinstance(fact, IntentRecorded) and fact.action in ruled:
+                self._compare(fact, ruled[fact.action])
+
+    def _compare(self, intent: IntentRecorded, ruled: PolicyDecided) -> None:
+        request = intent.request
+        operation = self.catalogue.operation(request.operation, request.version)
+        ruling = self.policy.rule(operation, request, ActionKey.parse(intent.action).tenant)
+        was = Said(ruled.row, ruled.outcome, ruled.asks)
+        would_be = Said(ruling.row, ruling.outcome.value, ruling.asks)
+        move = self._moves.setdefault((was, would_be), Move(was, would_be))
+        move.count += 1
+        if len(move.keys) < KEYS_SHOWN_MAX:
+            move.keys.append(intent.action)
+        self.intent_count += 1
+        self.missing.update(ruling.missing)
+
+
+async def what_if(
+    log: ReadableLog,
+    partitions: Iterable[int],
+    policy: Policy,
+    catalogue: Catalogue,
+    *,
+    since: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> WhatIf:
+    """Every intent of these partitions that was recorded at or after a log time, up to where they
+    end now.
+
+    `progress` hears of records read and of how many there are. Raises BrokenInvariantError and what
+    the log raises.
+    """
+    compared = WhatIf(policy, catalogue, since)
+    places = {(LEDGER, partition): 0 for partition in partitions}
+    reader = await log.reader(places)
+    try:
+        ends = {place[1]: end for place, end in (await reader.end_offsets(places)).items()}
+        done, total = dict.fromkeys(ends, 0), sum(ends.values())
+        for partition, end in ends.items():
+            if end == 0:
+                reader.pause(LEDGER, partition)
+        while any(done[partition] < end for partition, end in ends.items()):
+            records = await reader.read(timeout_ms=READ_WAIT_MS, records_max=READ_RECORDS_MAX)
+            for record in records:
+                if record.offset < ends[record.partition]:
+                    compared.feed(record)
+                    done[record.partition] = record.offset + 1
+                if record.offset + 1 >= ends[record.partition]:
+                    reader.pause(LEDGER, record.partition)
+            if progress is not None and records:
+                progress(sum(done.values()), total)
+    finally:
+        await reader.close()
+    return compared

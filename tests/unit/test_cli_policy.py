@@ -1,0 +1,99 @@
+"""`policy` without a server: checked, shown, and what cannot be meant."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.cli.app import run
+from tests.tree import ROOT
+
+SHIPPED = ROOT / "ledger" / "policy.toml"
+PAYMENTS = ROOT / "examples" / "policies" / "payments.toml"
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An environment in which nothing is configured and nothing runs."""
+    monkeypatch.setenv("ACTIONLEDGER_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
+    """The exit code of a command, and the JSON document that it printed."""
+    code = run([*arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_a_policy_is_checked_line_by_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The shipped one is right; a mistake is refused with its line, its path and a sentence."""
+    code, told = answer(capsys, "policy", "check", str(SHIPPED))
+    assert code == 0
+    assert "small-payment" in [one["name"] for one in told["result"]["rows"]]
+    broken = tmp_path / "broken.toml"
+    broken.write_text(SHIPPED.read_text().replace("when.kind =", "when.kin =", 1))
+    code, told = answer(capsys, "policy", "check", str(broken))
+    assert code == 4
+    (mistake,) = told["result"]["mistakes"]
+    assert "did you mean kind?" in mistake["message"]
+    assert run(["policy", "check", str(broken)]) == 4
+    said = capsys.readouterr().out
+    assert f"{broken}:{mistake['line']}: row[0].when.kin is not a known key here" in said
+
+
+def test_a_policy_is_shown_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows in their order, with what they ask for, for a person and as JSON."""
+    assert run(["policy", "show", "--file", str(PAYMENTS)]) == 0
+    said = capsys.readouterr().out
+    assert said.index("sandbox") < said.index("goodwill") < said.index("support-leads")
+    assert "confirmation: 1 of support-leads" in said
+    code, told = answer(capsys, "policy", "show", "--file", str(PAYMENTS))
+    assert code == 0
+    refund = next(one for one in told["result"]["rows"] if one["name"] == "refund")
+    assert refund["when"]["operation"] == "refund"
+    assert refund["asks"]["groups"] == ["support-leads"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("policy", "show", "--source", "--file", str(PAYMENTS)),
+        ("policy", "whatif", "--policy", str(PAYMENTS), "--since", "yesterday"),
+        ("policy", "whatif", "--policy", str(PAYMENTS), "--since", "7w"),
+        ("policy", "check", "nowhere.toml"),
+    ],
+)
+def test_what_cannot_be_meant_is_wrong_usage(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a message and a hint."""
+    code, told = answer(capsys, *arguments)
+    assert code == 2
+    assert told["error"]["message"]
+
+
+def test_a_policy_with_mistakes_is_tried_and_published_nowhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every command that takes one names the mistakes, and needs no server for it."""
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[[row]]\n")
+    for arguments in (("publish", str(broken)), ("whatif", "--policy", str(broken))):
+        code, told = answer(capsys, "policy", *arguments)
+        assert code == 4
+        assert len(told["result"]["mistakes"]) == 3
+
+
+def test_a_text_that_is_not_utf_8_is_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is said in a sentence."""
+    latin = tmp_path / "latin.toml"
+    latin.write_bytes(b"# \xe9\n")
+    code, told = answer(capsys, "policy", "check", str(latin))
+    assert code == 2
+    assert "UTF-8" in told["error"]["message"]
