@@ -10,7 +10,7 @@ from gateway.cli.output import Exit, Json, Output, UsageError
 from gateway.cli.passphrase import PassphraseFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from rich.console import Console
 
@@ -130,11 +130,16 @@ def revoke(
     """
     from ledger.core.people_text import NotChanged, with_revoked
 
+    revoked: dict[str, Any] = {}
+
     def change(people: "People") -> "str | NotChanged":
         done = with_revoked(people, name_or_key)
-        return done if isinstance(done, NotChanged) else done.text
+        if isinstance(done, NotChanged):
+            return done
+        revoked.update(person=done.person, key=done.key_id)
+        return done.text
 
-    _change("revoke", change, timeout, as_json=as_json)
+    _change("revoke", change, timeout, also=revoked, as_json=as_json)
 
 
 @group.command("check")
@@ -297,8 +302,10 @@ def _change(
     change: "Callable[[People], str | NotChanged]",
     timeout_s: int,
     *,
+    also: "Mapping[str, Any] | None" = None,
     as_json: bool,
 ) -> NoReturn:
+    """Make a change and tell what came of it, with what it wants to be told beside that."""
     from gateway.cli.place import settings
     from gateway.cli.progress import progress
     from gateway.local.progress import Progress
@@ -317,6 +324,7 @@ def _change(
     if isinstance(changed, NotChanged):
         _refuse(out, changed)
     result: dict[str, Any] = {
+        **(also or {}),
         "content_hash": changed.content_hash,
         "published": changed.was_published,
         "config_offset": changed.offset,
@@ -377,25 +385,27 @@ def _show_changed(console: "Console", changed: "Changed") -> None:
 
 
 def _show_people(console: "Console", people: "People") -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
     if not people.people:
         console.print("Nobody may decide. Register somebody: `actionledger people add --help`.")
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("person", "groups", "tenants", "key", "kind", "state"):
-        table.add_column(name, overflow="fold")
+    width = max(len(person.name) for person in people.people)
     for person in people.people:
-        told = (person.name, ", ".join(person.groups), ", ".join(person.tenants))
-        state = "revoked" if person.revoked else ""
+        told = [f"tenants {', '.join(person.tenants)}"]
+        if person.groups:
+            told.append(f"groups {', '.join(person.groups)}")
+        if person.principals:
+            told.append(f"asks as {', '.join(person.principals)}")
+        if person.revoked:
+            told.append("revoked")
+        line = f"{person.name.ljust(width)}  {'; '.join(told)}"
+        console.print(line, soft_wrap=True, markup=False)
+        # A line for each key, so that its name can be copied whole at any width.
+        for key in person.keys:
+            said = f"{' ' * width}  {key.id}  {key.kind}, {_state(key)}"
+            console.print(said, soft_wrap=True, markup=False)
         if not person.keys:
-            table.add_row(*map(escape, told), "-", "-", state or "no key yet")
-        for index, key in enumerate(person.keys):
-            shown = told if index == 0 else ("", "", "")
-            table.add_row(*map(escape, shown), key.id, key.kind, state or _state(key))
-    console.print(table)
-    console.print(f"[dim]{people.content_hash}[/]")
+            console.print(f"{' ' * width}  no key yet", markup=False)
+    console.print(people.content_hash, style="dim", soft_wrap=True, markup=False)
 
 
 def _state(key: "PersonKey") -> str:

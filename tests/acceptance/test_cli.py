@@ -228,6 +228,38 @@ def test_the_emergency_stop_holds_an_action_until_its_release(here: Installation
     assert here.json("holds").result == {"holds": []}
 
 
+def test_the_first_person_is_registered_in_two_commands_and_revoked_in_one(
+    here: Installation, tmp_path: Path
+) -> None:
+    """A person makes a key and an operator registers it with the person; what is listed says so,
+    and a revocation is in force when its command returns. Nobody is overwritten from a file.
+    """
+    passphrase = tmp_path / "passphrase"
+    passphrase.write_text("four fair words here\n", encoding="utf-8")
+    own = ("--file", str(tmp_path / "ada.pem"), "--passphrase-file", str(passphrase))
+    key = here.json("people", "key", "new", *own).result
+    named = ("--group", "finance", "--tenant", "acme", "--principal", "user:ada")
+    added = here.json("people", "add", "ada", *named, "--key", key["public"])
+    assert (added.code, added.result["published"], added.result["not_adopted"]) == (0, True, [])
+    shown = here.run("people", "list").out
+    assert "ada  tenants acme; groups finance; asks as user:ada" in shown
+    assert f"{key['id']}  ed25519, in force" in shown
+    again = here.json("people", "add", "ada", "--tenant", "acme")
+    assert (again.code, again.result["refused"]["code"]) == (4, "person_known")
+    revoked = here.json("people", "revoke", key["id"])
+    assert (revoked.code, revoked.result["person"], revoked.result["key"]) == (0, "ada", key["id"])
+    assert "ed25519, revoked" in here.run("people", "list").out
+    listed = here.json("people", "list").result
+    assert listed["content_hash"] == revoked.result["content_hash"]
+    file = tmp_path / "people.toml"
+    file.write_text(f'replaces = "{added.result["content_hash"]}"\n', encoding="utf-8")
+    stale = here.json("people", "publish", str(file))
+    assert (stale.code, stale.document["error"]["code"]) == (1, "overtaken_document")
+    file.write_text(f'replaces = "{listed["content_hash"]}"\n', encoding="utf-8")
+    assert here.json("people", "publish", str(file)).code == 0
+    assert here.json("people", "list").result["people"] == []
+
+
 def test_a_crash_heals_and_shows(here: Installation) -> None:
     """A process that is killed is started again, and `status` counts it; the door goes on."""
     before = process(here, "gateway")
