@@ -45,8 +45,8 @@ async def change_people(
     """Publish what a change makes of the people in force, and wait until every partition has
     adopted it; or why the change is none.
 
-    Raises DocumentRefusedError, OvertakenDocumentError, AppendUnknownError, and what reading the
-    log raises.
+    Raises DocumentRefusedError, OvertakenDocumentError, RevokedComesBackError, AppendUnknownError,
+    and what reading the log raises.
     """
     log = open_log(settings, "operator")
     people = (await read_published(log)).people

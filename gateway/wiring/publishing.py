@@ -13,7 +13,13 @@ from typing import Final, Literal, assert_never
 from ledger.core.catalogue import Catalogue, Mistake, parse_catalogue
 from ledger.core.errors import LedgerError
 from ledger.core.inputs import Publish
-from ledger.core.people import People, objection_to_people, parse_people
+from ledger.core.people import (
+    NotReplacing,
+    People,
+    back_from_revocation,
+    objection_to_people,
+    parse_people,
+)
 from ledger.core.policy import Policy, parse_policy
 from ledger.log.envelope import outgoing
 from ledger.log.kafka import KafkaLog
@@ -53,6 +59,18 @@ class OvertakenDocumentError(LedgerError):
             hint="Begin again with what is in force now.",
         )
         self.kind = kind
+
+
+class RevokedComesBackError(LedgerError):
+    """A document of people in which a revoked person or key, `name`, would be in force again."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name} was revoked and would be in force again. Nothing was changed.",
+            hint="Write `revoked = true` there too, or leave it out; who comes back gets another "
+            "key.",
+        )
+        self.name = name
 
 
 _CALLED: Final[Mapping[Kind, str]] = {
@@ -118,16 +136,16 @@ async def publish_document(log: KafkaLog, kind: Kind, text: str) -> tuple[int, b
     """Publish a text unless it is the newest already; its offset on the config topic, and whether
     it was published now.
 
-    Raises DocumentRefusedError, OvertakenDocumentError where a document of people does not replace
-    the one in force, AppendUnknownError, LogUnreachableError.
+    Raises DocumentRefusedError, OvertakenDocumentError and RevokedComesBackError where a document
+    of people would undo what was changed, AppendUnknownError, LogUnreachableError.
     """
     document = checked_document(kind, text)
     published = await read_published(log)
     known = in_force(published, kind)
     if known is not None and known.content_hash == document.content_hash:
         return known.offset, False
-    if isinstance(document, People) and objection_to_people(document, published.people) is not None:
-        raise OvertakenDocumentError(kind)
+    if isinstance(document, People):
+        _check_replaces(document, published.people)
     record = outgoing(
         Publish(kind=kind, content=text, content_hash=document.content_hash),
         stream=kind,
@@ -143,6 +161,16 @@ async def publish_document(log: KafkaLog, kind: Kind, text: str) -> tuple[int, b
     if isinstance(document, People):
         await _refuse_if_overtaken(log, appended.offset)
     return appended.offset, True
+
+
+def _check_replaces(new: People, known: People) -> None:
+    match objection_to_people(new, known):
+        case None:
+            return
+        case NotReplacing.REVOKED_COMES_BACK:
+            raise RevokedComesBackError(back_from_revocation(new, known) or "")
+        case NotReplacing.REPLACES_NOTHING | NotReplacing.REPLACES_ANOTHER:
+            raise OvertakenDocumentError("people")
 
 
 async def _refuse_if_overtaken(log: KafkaLog, offset: int) -> None:

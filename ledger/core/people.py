@@ -35,6 +35,7 @@ __all__ = [
     "People",
     "Person",
     "PersonKey",
+    "back_from_revocation",
     "objection_to_people",
     "parse_people",
     "people_hash",
@@ -164,20 +165,37 @@ class NotReplacing(StrEnum):
 
     REPLACES_NOTHING = "replaces_nothing"
     REPLACES_ANOTHER = "replaces_another"
+    REVOKED_COMES_BACK = "revoked_comes_back"
 
 
 def objection_to_people(new: People, in_force: People) -> NotReplacing | None:
     """Why a document would undo what somebody else changed, or None.
 
     Each says which text it was made from. Only the first may say nothing; the one in force again is
-    no change.
+    no change. A revocation stays as long as who or what was revoked is in the document: a copy that
+    was kept elsewhere does not know of it.
     """
     if new.content_hash == in_force.content_hash:
         return None
     if new.replaces is None:
         is_first = in_force.content_hash == NOBODY.content_hash
         return None if is_first else NotReplacing.REPLACES_NOTHING
-    return None if new.replaces == in_force.content_hash else NotReplacing.REPLACES_ANOTHER
+    if new.replaces != in_force.content_hash:
+        return NotReplacing.REPLACES_ANOTHER
+    return None if back_from_revocation(new, in_force) is None else NotReplacing.REVOKED_COMES_BACK
+
+
+def back_from_revocation(new: People, in_force: People) -> str | None:
+    """The first person or key that is revoked in force and would not be in a new document."""
+    for person in in_force.people:
+        again = new.person(person.name)
+        if person.revoked and again is not None and not again.revoked:
+            return person.name
+        for key in person.keys:
+            found = new.person_of(key.id)
+            if key.revoked and found is not None and not found[1].revoked:
+                return key.id
+    return None
 
 
 def parse_people(text: str) -> People | tuple[Mistake, ...]:

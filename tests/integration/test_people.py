@@ -9,6 +9,7 @@ from gateway.wiring.people_desk import Changed, change_people, people_in_force
 from gateway.wiring.publishing import (
     DocumentRefusedError,
     OvertakenDocumentError,
+    RevokedComesBackError,
     publish_document,
 )
 from ledger.core.people import NOBODY, People, Person, parse_people
@@ -104,6 +105,19 @@ async def test_two_operators_do_not_overwrite_each_other(servers: Addresses) -> 
             await publish_document(one.log, "people", late)
         people = await people_in_force(settings_of(one))
         assert [person.name for person in people.people] == ["ada", "ben"]
+
+
+async def test_a_revocation_is_not_undone_by_an_older_copy(servers: Addresses) -> None:
+    """A document from a file in which somebody is not revoked changes nothing."""
+    async with installed(servers.kafka_bootstrap) as one:
+        await one.processor()
+        await changed(one, lambda people: with_person(people, ADA))
+        before = await people_in_force(settings_of(one))
+        await changed(one, lambda people: without(people, "ada"))
+        now = await people_in_force(settings_of(one))
+        with pytest.raises(RevokedComesBackError, match="ada was revoked"):
+            await publish_document(one.log, "people", written(now, before.people))
+        assert await people_in_force(settings_of(one)) == now
 
 
 async def test_of_two_at_the_same_moment_one_is_told(servers: Addresses) -> None:

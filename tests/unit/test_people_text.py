@@ -10,6 +10,7 @@ from ledger.core.people import (
     People,
     Person,
     PersonKey,
+    back_from_revocation,
     objection_to_people,
     parse_people,
 )
@@ -90,6 +91,24 @@ def test_a_key_or_a_person_is_revoked() -> None:
     assert [person.revoked for person in without_ada.people] == [True, False]
     assert with_revoked(without_ada, "ada") is NotChanged.REVOKED_ALREADY
     assert with_revoked(two, "nobody") is NotChanged.NAME_OR_KEY_UNKNOWN
+
+
+def test_what_was_revoked_does_not_come_back_with_an_older_copy() -> None:
+    """A copy that was kept elsewhere and brought up to date by its first line alone still knows
+    nothing of a revocation; leaving out who was revoked is no return.
+    """
+    for name in ("ada", ADA_KEY.id):
+        now = revoked(BOTH, name)
+        copy = read(written(now, BOTH.people))
+        assert copy.replaces == now.content_hash
+        assert back_from_revocation(copy, now) == name
+        assert objection_to_people(copy, now) is NotReplacing.REVOKED_COMES_BACK
+        assert objection_to_people(read(written(now, now.people)), now) is None
+        assert objection_to_people(read(written(now, (BEN,))), now) is None
+    other = Person(name="cy", tenants=("*",), keys=ADA.keys)
+    now = revoked(BOTH, ADA_KEY.id)
+    moved = read(written(now, (BEN, other)))
+    assert objection_to_people(moved, now) is NotReplacing.REVOKED_COMES_BACK
 
 
 def test_what_could_mean_two_things_revokes_neither() -> None:
