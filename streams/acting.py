@@ -1,5 +1,5 @@
-"""One call for one start: the last check between the open connection and the first byte, a hard
-end, and what is known of it afterwards.
+"""One call for one start: what people saw is read again, then the last check between the open
+connection and the first byte, a hard end, and what is known of it afterwards.
 
 Guarantees that nothing is said that is not known: without the last check's consent nothing was
 sent, after it only the provider's answer proves anything; whatever an adapter does (raises, asks
@@ -11,13 +11,15 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Final, assert_never
 
 from pydantic import JsonValue
 from pydantic_core import to_json
 
 from ledger.core import inputs as i
 from ledger.core.facts import AttemptStarted
+from ledger.core.limits import TEXT_CHARS_MAX
+from ledger.core.preview import moved
 from ledger.core.request import RecordedRequest, canonical_form
 from ledger.core.strict import MalformedJson, parse
 from ledger.log.crashpoints import crash_point
@@ -31,6 +33,12 @@ logger = logging.getLogger("actionledger")
 HARD_STOP_GRACE_MS = 250
 """How far a call may run over its own deadlines before it is cut off and counted as unresolved."""
 
+RECHECK_FAILED = "recheck_failed:"
+"""Before the code of what kept the volatile facts from being read again."""
+
+_EXACTLY: Final[Mapping[str, int]] = {}
+"""No fact may move at all."""
+
 
 @dataclass(slots=True)
 class _LastCheck:
@@ -39,7 +47,7 @@ class _LastCheck:
     assignment: Assignment
     request: RecordedRequest
     margin_ms: int
-    is_held: Callable[[AttemptStarted], bool]
+    refuses: Callable[[], str | None]
     has_passed: bool = False
     was_asked_again: bool = False
 
@@ -55,11 +63,12 @@ class _LastCheck:
         self.has_passed = True
 
     def objection(self) -> str | None:
-        """Why not, or None. A hold counts from when it is published: the ledger has not adopted it
-        yet, or it would not have started this.
+        """Why not, or None. What is published counts from then on: where the ledger had adopted it,
+        it would not have started this.
         """
-        if self.is_held(self.assignment.start):
-            return "held"
+        refused = self.refuses()
+        if refused is not None:
+            return refused
         return objection(self.assignment, self.request, mono_ms(), margin_ms=self.margin_ms)
 
 
@@ -69,16 +78,22 @@ async def act(
     performer: port.Performer,
     *,
     margin_ms: int,
-    is_held: Callable[[AttemptStarted], bool],
+    refuses: Callable[[], str | None],
+    previewer: port.Previewer | None = None,
+    tolerances: Mapping[str, int] = _EXACTLY,
 ) -> i.Report | i.Decline:
-    """Make the one call that a start allows, unless `is_held` tells that an operator holds it.
-    Raises nothing but cancellation.
+    """Make the one call that a start allows, unless `refuses` says by which rule it is not to be,
+    or what people saw has moved by more than its tolerance. Raises nothing but cancellation.
     """
-    check = _LastCheck(assignment, request, margin_ms, is_held)
+    check = _LastCheck(assignment, request, margin_ms, refuses)
     try:
         early = check.objection()
         if early is not None:
             return assignment.decline(early)
+        if assignment.start.approval is not None:
+            changed = await _changed(assignment, request, previewer, tolerances)
+            if changed is not None:
+                return changed
         async with asyncio.timeout(_limit_ms(assignment, margin_ms) / 1_000):
             outcome = await performer.perform(
                 provider_request(assignment.start, request),
@@ -98,6 +113,34 @@ async def act(
             return assignment.decline("fault_in_adapter")
         outcome = port.Unresolved("fault_in_adapter")
     return _said(assignment, outcome, check)
+
+
+async def _changed(
+    assignment: Assignment,
+    request: RecordedRequest,
+    previewer: port.Previewer | None,
+    tolerances: Mapping[str, int],
+) -> i.Decline | None:
+    """Why the start is given back by what its provider says now of the volatile facts that people
+    agreed to, or None where they hold. What cannot be read again does not hold.
+    """
+    start = assignment.start
+    shown = None if start.approval is None else start.approval.observed
+    if shown is None:
+        return None
+    if previewer is None:
+        return assignment.decline("no_previewer_here")
+    left_ms = assignment.until(start.deadline_at) - mono_ms()
+    timeout_ms = min(start.connect_ms + start.response_ms, left_ms)
+    try:
+        async with asyncio.timeout(timeout_ms / 1_000):
+            read = await previewer.recheck(provider_request(start, request), timeout_ms=timeout_ms)
+    except TimeoutError:
+        return assignment.decline(f"{RECHECK_FAILED}timed_out")
+    if isinstance(read, port.Unforeseen):
+        return assignment.decline(f"{RECHECK_FAILED}{read.code}"[:TEXT_CHARS_MAX])
+    changes = moved(shown, read, tolerances)
+    return assignment.decline("volatile_changed", changes) if changes else None
 
 
 def _said(assignment: Assignment, outcome: port.Outcome, check: _LastCheck) -> i.Report | i.Decline:

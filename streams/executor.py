@@ -1,8 +1,9 @@
 """The executor: offers capacity, acts on the starts that name it, reports what became of them. It
 never improvises.
 
-One call for one start, at most once, with the key the ledger recorded; see `streams.acting`. What
-a call has learned is told until it is durable, also while the broker is away. Trouble that ends the
+One call for one start, at most once, with the key the ledger recorded; see `streams.acting`. That a
+start is allowed it finds out on its own, from what is published; see `streams.allowing`. What a
+call has learned is told until it is durable, also while the broker is away. Trouble that ends the
 process ends the offers first, and lets the calls at work finish: starts that it had not acted on
 are declined, or lapse, which the ledger knows.
 """
@@ -16,12 +17,12 @@ from contextlib import AsyncExitStack
 
 from ledger.core import inputs as i
 from ledger.core.errors import LedgerError
-from ledger.core.facts import AttemptStarted
-from ledger.core.holds import holding
-from ledger.core.ids import ActionKey
+from ledger.core.facts import IntentRecorded
+from ledger.core.operation import Operation
 from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.envelope import outgoing
 from ledger.log.fold import Begin
+from ledger.log.follow import genesis_of
 from ledger.log.kafka import KafkaLog
 from ledger.log.port import AppendUnknownError
 from ledger.log.published import CONFIG_PLACE, Published
@@ -32,8 +33,9 @@ from ledger.log.trouble import LogUnreachableError
 from reconciler.providers import port
 from reconciler.providers.limits import CONNECTIONS_MAX
 from streams.acting import act
+from streams.allowing import Grounds, Permit
 from streams.clock import SKEW_MS_DEFAULT, check_skew, mono_ms, wall_ms
-from streams.hands import Assignment, Hands, request_in
+from streams.hands import Assignment, Hands, intent_in
 from streams.older_requests import OlderRequests
 
 logger = logging.getLogger("actionledger")
@@ -63,29 +65,36 @@ TELL_MS_MAX = 600_000
 
 TELL_AGAIN_SECONDS = 0.5
 
+CONFIG_READ_SECONDS_MAX = 2.0
+"""How long a start waits, that what was read so far does not allow, until the configuration has
+been read to its end: owners may have adopted what is not read here yet.
+"""
+
 __all__ = ["MARGIN_MS_DEFAULT", "SKEW_MS_DEFAULT", "SLOTS_DEFAULT", "Executor"]
 
 
 class Executor:
     """One incarnation: a random name, drawn when it begins to run."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what one incarnation is made of; most of it has a default
         self,
         log: KafkaLog,
         partitions: int,
         performers: Mapping[str, port.Performer],
         *,
+        previewers: Mapping[str, port.Previewer] | None = None,
         slots: int = SLOTS_DEFAULT,
         margin_ms: int = MARGIN_MS_DEFAULT,
         skew_ms: int = SKEW_MS_DEFAULT,
         begin_at: Mapping[int, Begin] | None = None,
     ) -> None:
         """`begin_at` gives, by partition, a ledger offset and what is known there; without it the
-        ledger is read from its beginning.
+        ledger is read from its beginning. `previewers` read again what people saw, by provider.
         """
         self._log = log
         self._partitions = partitions
         self._performers = performers
+        self._previewers = previewers or {}
         self._slots = {part: max(1, slots // partitions) for part in range(partitions)}
         self._margin_ms = margin_ms
         self._skew_ms = skew_ms
@@ -94,6 +103,7 @@ class Executor:
         self._calls = {name: asyncio.Semaphore(CONNECTIONS_MAX) for name in performers}
         self._waiting = 0
         self._spent_at: int | None = None
+        self._config_heard = asyncio.Condition()
         self.incarnation = secrets.token_hex(8)
         self.ready = asyncio.Event()
         self.acted_count = 0
@@ -139,28 +149,48 @@ class Executor:
         """Read what is published to its end; the operations that run on the providers here."""
         reader = await self._log.reader({CONFIG_PLACE: 0})
         opened.push_async_callback(reader.close)
+        genesis = await genesis_of(self._log)
         self._config_reader, self._published = reader, Published()
+        self._grounds = Grounds(self._published, genesis.generation)
         ends = await reader.end_offsets([CONFIG_PLACE])
         async for records in read_up_to(reader, {CONFIG_PLACE: 0}, ends):
             for record in records:
                 self._published.feed(record)
         catalogue = self._published.catalogue
         operations = () if catalogue is None else catalogue.operations
-        return tuple(sorted({one.name for one in operations if one.provider in self._performers}))
+        own = [one for one in operations if one.provider in self._performers]
+        unseen = {one.name for one in own if self._lacks_preview(one)}
+        for name in sorted(unseen):
+            logger.error("preview_not_offered", extra={"operation": name})
+        return tuple(sorted({one.name for one in own} - unseen))
+
+    def _lacks_preview(self, operation: Operation) -> bool:
+        """Whether what people see of an operation could not be read again just before it."""
+        return operation.preview == "provider" and operation.provider not in self._previewers
 
     async def _follow_config(self, stop: asyncio.Event) -> None:
-        """Hear of holds as they are published: before the ledger adopts them, and until it does."""
+        """Hear of what is published: before the ledger adopts it, and whatever it adopts."""
         while not stop.is_set():
             for record in await self._config_reader.read(timeout_ms=READ_MS):
                 self._published.feed(record)
+            async with self._config_heard:
+                self._config_heard.notify_all()
 
-    def _is_held(self, start: AttemptStarted) -> bool:
-        """Whether an operator has published that this start is not to be."""
-        holds = self._published.holds
-        if not holds:
-            return False
-        key = ActionKey.parse(start.action)
-        return holding(holds, start.provider, key.tenant, key.operation) is not None
+    async def _refusal(self, permit: Permit) -> str | None:
+        """Why a start must not be acted on by all that is published now, or None. Where something
+        speaks against it, what speaks for it may only be not read here yet.
+        """
+        if permit.objection() is None:
+            return None
+        published = self._published
+        with contextlib.suppress(TimeoutError, LedgerError):
+            async with asyncio.timeout(CONFIG_READ_SECONDS_MAX):
+                ends = await self._config_reader.end_offsets([CONFIG_PLACE])
+                async with self._config_heard:
+                    await self._config_heard.wait_for(
+                        lambda: published.next_offset >= ends[CONFIG_PLACE]
+                    )
+        return permit.objection()
 
     def _positions(self) -> dict[tuple[str, int], int]:
         return {
@@ -271,31 +301,43 @@ class Executor:
         if performer is None:
             await self._give_back(assignment, "no_such_provider_here")
             return
-        request = assignment.request
-        if request is None:
-            try:
-                record = await self._older.read(assignment.partition, start.intent_offset)
-                request = request_in(record.value, start.action)
-            except LedgerError as trouble:
-                logger.warning(
-                    "request_not_read", extra={"action": start.action, "reason": str(trouble)}
-                )
-        if request is None:
+        intent = assignment.intent or await self._intent_of(assignment)
+        if intent is None:
             await self._give_back(assignment, "request_not_readable")
+            return
+        permit = Permit(self._grounds, start, intent)
+        refused = await self._refusal(permit)
+        if refused is not None:
+            await self._give_back(assignment, refused)
             return
         self._waiting += 1
         async with self._calls[start.provider]:
             self._waiting -= 1
+            operation = self._grounds.operation(intent.request)
             answer = await act(
                 assignment,
-                request,
+                intent.request,
                 performer,
                 margin_ms=self._margin_ms,
-                is_held=self._is_held,
+                refuses=permit.objection,
+                previewer=self._previewers.get(start.provider),
+                tolerances={} if operation is None else operation.tolerances,
             )
         crash_point("answer_read")
         await self._tell(assignment, answer)
         self.acted_count += 1
+
+    async def _intent_of(self, assignment: Assignment) -> IntentRecorded | None:
+        """The intent of a start that points to a record which is not at hand any more."""
+        start = assignment.start
+        try:
+            record = await self._older.read(assignment.partition, start.intent_offset)
+        except LedgerError as trouble:
+            logger.warning(
+                "request_not_read", extra={"action": start.action, "reason": str(trouble)}
+            )
+            return None
+        return intent_in(record.value, start.action)
 
     async def _give_back(self, assignment: Assignment, code: str) -> None:
         await self._tell(assignment, assignment.decline(code))
@@ -307,6 +349,7 @@ class Executor:
         kind = "report" if isinstance(answer, i.Report) else "decline"
         if isinstance(answer, i.Decline):
             crash_point("start_declined")
+            logger.warning("start_given_back", extra={"action": answer.key, "code": answer.code})
             if self._spent_at is None:
                 self._spent_at = mono_ms() + DECLINED_MS
         record = outgoing(

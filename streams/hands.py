@@ -19,6 +19,7 @@ from ledger.core.limits import (
     RECORDS_KEPT_MAX,
     STARTS_REMEMBERED_MAX,
 )
+from ledger.core.preview import Change
 from ledger.core.records import Decision
 from ledger.core.request import RecordedRequest, request_hash
 from ledger.log.envelope import MARK_EPOCH, MARK_START, marks_of, read_ledger
@@ -31,7 +32,7 @@ LAPSED_MONO_MS = -(2**62)
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A start that names this incarnation. `request` is None where its intent has to be read at
+    """A start that names this incarnation. `intent` is None where it has to be read at
     `start.intent_offset`.
 
     `offered_mono_ms` is when the offer it spends was sent, on the holder's clock.
@@ -40,7 +41,7 @@ class Assignment:
     start: AttemptStarted
     stream: str
     partition: int
-    request: RecordedRequest | None
+    intent: IntentRecorded | None
     offered_mono_ms: int
 
     def until(self, log_time: int) -> int:
@@ -58,8 +59,10 @@ class Assignment:
             outcome=outcome,
         )
 
-    def decline(self, code: str) -> Decline:
-        """That nothing was sent and nothing will be."""
+    def decline(self, code: str, changes: tuple[Change, ...] | None = None) -> Decline:
+        """That nothing was sent and nothing will be; `changes` are the volatile facts that moved
+        since people agreed.
+        """
         start = self.start
         return Decline(
             key=start.action,
@@ -67,6 +70,7 @@ class Assignment:
             fencing_token=start.fencing_token,
             holder=start.holder,
             code=code,
+            changes=changes,
         )
 
 
@@ -85,25 +89,27 @@ def objection(
         return "deadline_over"
     if start.key_expires_at is not None and mono_ms >= assignment.until(start.key_expires_at):
         return "key_window_closed"
+    if start.approval is not None and mono_ms >= assignment.until(start.approval.expires_at):
+        return "approval_expired"
     return None
 
 
-def request_in(value: bytes, action: str) -> RecordedRequest | None:
-    """The request of an action in the bytes of the ledger record that recorded its intent; None
-    where they hold none.
+def intent_in(value: bytes, action: str) -> IntentRecorded | None:
+    """The intent of an action in the bytes of the ledger record that recorded it; None where they
+    hold none.
     """
     try:
         read = read_ledger(value)
     except ValueError:
         return None
-    return request_among(read.facts, action) if isinstance(read, Decision) else None
+    return intent_among(read.facts, action) if isinstance(read, Decision) else None
 
 
-def request_among(facts: Iterable[AnyFact], action: str) -> RecordedRequest | None:
-    """The request that was recorded for an action among the facts of one decision."""
+def intent_among(facts: Iterable[AnyFact], action: str) -> IntentRecorded | None:
+    """The intent that was recorded for an action among the facts of one decision."""
     for fact in facts:
         if isinstance(fact, IntentRecorded) and fact.action == action:
-            return fact.request
+            return fact
     return None
 
 
@@ -201,16 +207,16 @@ class Hands:
             self._acted.popitem(last=False)
         # Of an offer too old to be remembered the lease is over: it is declined like any other.
         sent_mono_ms = place.sent.get(start.offer_sequence, LAPSED_MONO_MS)
-        request = self._request_of(place, read, start)
-        return Assignment(start, read.stream, place.fold.partition, request, sent_mono_ms)
+        intent = self._intent_of(place, read, start)
+        return Assignment(start, read.stream, place.fold.partition, intent, sent_mono_ms)
 
-    def _request_of(
+    def _intent_of(
         self, place: _Place, read: Decision, start: AttemptStarted
-    ) -> RecordedRequest | None:
+    ) -> IntentRecorded | None:
         if start.intent_offset == read.at:
-            return request_among(read.facts, start.action)
+            return intent_among(read.facts, start.action)
         value = self._kept.values.get((place.fold.partition, start.intent_offset))
-        return None if value is None else request_in(value, start.action)
+        return None if value is None else intent_in(value, start.action)
 
     def ended(self, assignment: Assignment) -> None:
         """The report or decline of an assignment is durable: its slot is free again."""

@@ -8,11 +8,13 @@ import typer
 from gateway.cli.output import Exit, Json, Output
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.console import Console
 
     from ledger.core.catalogue import Mistake
+    from ledger.core.operation import Operation
+    from ledger.core.toml_lines import TomlPath
     from reconciler.providers.http.description import Description
     from reconciler.providers.promises import Promise
 
@@ -180,10 +182,22 @@ def _beyond(name: str, description: "Description", file: Path) -> "tuple[Mistake
         if description.perform(operation.name) is None and operation.performer != "caller":
             said = f"{operation.name} is not described in {name}.toml"
             found.append(Mistake(line_of(lines, table), dotted((*table, "name")), said))
-        for path, said in beyond(operation, description.capabilities):
+        for path, said in (
+            *_unforeseen(name, operation, description),
+            *beyond(operation, description.capabilities),
+        ):
             place = (*table, *path)
             found.append(Mistake(line_of(lines, place), dotted(place), f"{dotted(place)} {said}"))
     return tuple(sorted(found, key=lambda mistake: mistake.line))
+
+
+def _unforeseen(
+    name: str, operation: "Operation", description: "Description"
+) -> "Iterator[tuple[TomlPath, str]]":
+    """That previews are described, and not the one that an operation asks for."""
+    is_asked = operation.preview == "provider" and bool(description.previews)
+    if is_asked and description.preview(operation.name) is None:
+        yield ("preview",), f"is provider, and {name}.toml has no [preview] for {operation.name}"
 
 
 def _show_mistakes(console: "Console", file: Path, mistakes: "Sequence[Mistake]") -> None:

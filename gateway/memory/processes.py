@@ -10,15 +10,17 @@ from typing import Final
 
 from gateway.memory.clock import HandClock
 from ledger.core import inputs as i
-from ledger.core.request import RecordedRequest
+from ledger.core.facts import IntentRecorded
 from ledger.log.envelope import outgoing
 from ledger.log.port import Appended, Outgoing, Record
+from ledger.log.published import Published
 from ledger.log.simulated import SimulatedLog
 from ledger.log.topics import INBOXES, Topic
 from reconciler.evidence import lookup_evidence, lookup_record
 from reconciler.providers import port
 from streams.acting import provider_request, reported
-from streams.hands import Assignment, Hands, objection, request_in
+from streams.allowing import Grounds, Permit
+from streams.hands import Assignment, Hands, intent_in, objection
 from streams.inquiring import Asked, Inquiring
 from streams.owner import Owner
 
@@ -117,6 +119,7 @@ class Executor:
         self.performer: port.Performer | None = None
         self._log = log
         self._clock = clock
+        self._grounds = Grounds(Published(), log.generation)
         self._offered_at = -OFFER_VALID_MS
 
     def offer(self, owner: Owner) -> None:
@@ -159,12 +162,16 @@ class Executor:
         self.hands.ended(assignment)
 
     async def _called(self, assignment: Assignment) -> i.Report | i.Decline:
-        start, request = assignment.start, self._request_of(assignment)
-        if self.performer is None or request is None:
+        start, intent = assignment.start, self._intent_of(assignment)
+        if self.performer is None or intent is None:
             return assignment.decline("request_not_readable")
+        request, permit = intent.request, Permit(self._grounds, start, intent)
 
         def check() -> None:
-            code = objection(assignment, request, self._clock.now, margin_ms=MARGIN_MS)
+            self._read_config()
+            code = permit.objection()
+            if code is None:
+                code = objection(assignment, request, self._clock.now, margin_ms=MARGIN_MS)
             if code is not None:
                 raise port.Declined(code)
 
@@ -180,12 +187,17 @@ class Executor:
             return assignment.decline(declined.code)
         return assignment.report(reported(outcome))
 
-    def _request_of(self, assignment: Assignment) -> RecordedRequest | None:
-        if assignment.request is not None:
-            return assignment.request
+    def _read_config(self) -> None:
+        published = self._grounds.published
+        for record in self._log.read(Topic.CONFIG.value, PARTITION, published.next_offset):
+            published.feed(record)
+
+    def _intent_of(self, assignment: Assignment) -> IntentRecorded | None:
+        if assignment.intent is not None:
+            return assignment.intent
         start = assignment.start
         (record, *_) = self._log.read(Topic.LEDGER.value, PARTITION, start.intent_offset)
-        return request_in(record.value, start.action)
+        return intent_in(record.value, start.action)
 
 
 class Inquirer:

@@ -18,6 +18,7 @@ from reconciler.providers.simulated.answers import written
 from reconciler.providers.simulated.api import (
     API_KEY_PREFIX,
     KEY_HEADER,
+    PREVIEWS_PATH,
     Effect,
     EffectRequest,
     Event,
@@ -38,6 +39,7 @@ from reconciler.providers.simulated.faults import (
     Script,
     WebhookStep,
 )
+from reconciler.providers.simulated.foresight import Foresight
 
 TRAVEL_MS: Final = 5
 """A request on its way, and an answer back."""
@@ -65,6 +67,7 @@ class MemoryProvider:
         self._clock = clock
         self._book = Book(folder)
         self._faults = Faults(seed)
+        self.foresight = Foresight()
         self._desk = Desk(self._book, Clock(lambda: clock.now, clock.sleep))
         self._events = 0
 
@@ -95,7 +98,31 @@ class MemoryProvider:
         if message.method == "GET":
             return self._search(account, dict(parse_qsl(url.query)))
         operation = unquote(url.path.rpartition("/")[2])
+        if url.path.startswith(PREVIEWS_PATH):
+            return await self._foreseen(account, operation, message, deadlines.response_ms)
         return await self._create(account, operation, message, deadlines.response_ms)
+
+    async def _foreseen(
+        self, account: str, operation: str, message: Message, response_ms: int
+    ) -> Exchanged:
+        """What a request would do. Nothing of it gets near the book."""
+        body = EffectRequest.model_validate_json(message.body)
+        fault, seen = self.foresight.see(Asked(account, operation, body.metadata.action_key), body)
+        delay_ms = TRAVEL_MS if fault is None else fault.delay_ms + TRAVEL_MS
+        await self._clock.sleep(min(delay_ms, response_ms))
+        if delay_ms > response_ms:
+            return Broken(Trouble.ANSWER_TIMED_OUT)
+        match None if fault is None else fault.kind:
+            case "down":
+                return _problem(503, "previews_unavailable")
+            case "refuse":
+                return _problem(422, "" if fault is None else fault.code)
+            case "garbage":
+                return Answered(200, (), b'{"effect": "On')
+            case "drop":
+                return Broken(Trouble.CONNECTION_LOST)
+            case _:
+                return Answered(200, (), seen.model_dump_json().encode())
 
     async def _create(
         self, account: str, operation: str, message: Message, response_ms: int

@@ -31,6 +31,7 @@ CAPABILITIES = Capabilities(
     finds_by_reference=IMPOSSIBLE,
     finds_by_marker=IMPOSSIBLE,
     lists_effects=IMPOSSIBLE,
+    previews=IMPOSSIBLE,
     key_window_ms=IMPOSSIBLE,
     key_chars_max=IMPOSSIBLE,
     settle_horizon_ms=IMPOSSIBLE,

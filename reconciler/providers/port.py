@@ -6,10 +6,10 @@ means that nothing was sent; an answer that does not prove its case is `Unresolv
 refusal; nothing but cancellation (and a fault inside the guard itself) is raised.
 
 Must never: retry on its own, follow a redirect, choose a key, an address or a credential by what a
-request holds, or hide an effect that it saw. `Finder` has no way to perform.
+request holds, or hide an effect that it saw. `Finder` and `Previewer` have no way to perform.
 
-Called by the executor (`Performer`), the inquirer (`Finder`) and the webhook agent
-(`WebhookMapping`).
+Called by the executor (`Performer`, `Previewer`), the inquirer (`Finder`, `Previewer`) and the
+webhook agent (`WebhookMapping`).
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -21,6 +21,7 @@ from pydantic import JsonValue
 
 from ledger.core.errors import LedgerError
 from ledger.core.money import Money
+from ledger.core.preview import Foreseen
 
 # --- what is asked -----------------------------------------------------------------------------
 
@@ -141,6 +142,39 @@ class Performer(Protocol):
         The same `request` under the same `provider_key` is the same bytes on the wire. Never
         raises for trouble of the network or the provider; a cancelled call may have had its effect.
         """
+        ...
+
+    async def close(self) -> None:
+        """Close all connections; idempotent."""
+        ...
+
+
+# --- what a call would do ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Unforeseen:
+    """The provider did not say what would happen; `code` says why. Ask again, or decide without."""
+
+    code: str
+
+
+class Previewer(Protocol):
+    """Finds out what a request would do. It knows no provider key and has no `perform`: nothing it
+    sends can cause anything. Held by the inquirer, and by executors for the look just before they
+    act.
+    """
+
+    async def preview(self, request: ProviderRequest, *, timeout_ms: int) -> Foreseen | Unforeseen:
+        """Say what exactly would be acted on and what would happen, with the volatile facts that
+        this holds for, within `timeout_ms` in all. Never raises for trouble.
+        """
+        ...
+
+    async def recheck(
+        self, request: ProviderRequest, *, timeout_ms: int
+    ) -> Mapping[str, JsonValue] | Unforeseen:
+        """Read the volatile facts again, by the same names. Never raises for trouble."""
         ...
 
     async def close(self) -> None:
@@ -292,8 +326,8 @@ class Capabilities:
     `search_lag_ms`: how long a committed effect may stay invisible to searches.
     `settle_horizon_ms`: how long after its last possible byte a request may still take effect;
     IMPOSSIBLE means that absence can never be proven. `replay_proven`: a second call under the same
-    key has been shown by test to return the first effect. Raises ValueError when answers contradict
-    each other.
+    key has been shown by test to return the first effect. `previews`: the provider says what a
+    request would do, without doing it. Raises ValueError when answers contradict each other.
     """
 
     reliability: Reliability
@@ -301,6 +335,7 @@ class Capabilities:
     finds_by_reference: Answer
     finds_by_marker: Answer
     lists_effects: Answer
+    previews: Answer
     key_window_ms: Duration
     key_chars_max: Duration
     settle_horizon_ms: Duration

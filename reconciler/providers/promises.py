@@ -45,6 +45,13 @@ def promises(can: Capabilities) -> tuple[Promise, ...]:
             if can.lists_effects
             else "Effects that no action asked for cannot be found: there is no list.",
         ),
+        Promise(
+            "previews",
+            bool(can.previews),
+            "It says what a request would do, without doing it."
+            if can.previews
+            else "It says nothing before it acts: a dry run shows the request alone.",
+        ),
         _webhooks(can),
         _remembering(can),
     )
@@ -125,6 +132,8 @@ def beyond(operation: Operation, can: Capabilities) -> Iterator[tuple[TomlPath, 
     `settle_horizon_ms` and `search_lag_ms` count where the operation is ever looked up.
     """
     yield from _class_beyond(operation, can)
+    if operation.preview == "provider" and not can.previews:
+        yield ("preview",), "is provider, and the provider does not say what a request would do"
     window = can.key_window_ms
     if operation.reliability == "keyed" and operation.key_window_ms is not None:
         if window is not IMPOSSIBLE and operation.key_window_ms > window:

@@ -1,4 +1,5 @@
-"""Builds clients of providers from settings: performers for executors, finders for inquirers.
+"""Builds clients of providers from settings: performers for executors, finders for inquirers,
+previewers for both.
 
 Guarantees that addresses and credentials come from the settings it is given and from the files they
 name, never from the environment or an intent, and that who asks for finders gets nothing that can
@@ -19,13 +20,21 @@ from reconciler.providers.http.finder import HttpFinder
 from reconciler.providers.http.mapping import HttpMapping
 from reconciler.providers.http.parsing import read_description
 from reconciler.providers.http.performer import HttpPerformer
-from reconciler.providers.port import Capabilities, Finder, Performer, WebhookMapping
+from reconciler.providers.http.previewer import HttpPreviewer
+from reconciler.providers.port import (
+    Capabilities,
+    Finder,
+    Performer,
+    Previewer,
+    WebhookMapping,
+)
 from reconciler.providers.simulated.adapter import SimulatedFinder, SimulatedPerformer
 from reconciler.providers.simulated.capabilities import CAPABILITIES
 from reconciler.providers.simulated.mapping import SimulatedMapping
+from reconciler.providers.simulated.previewer import SimulatedPreviewer
 
 _Built = TypeVar("_Built")
-_Client = TypeVar("_Client", Performer, Finder)
+_Client = TypeVar("_Client", Performer, Finder, Previewer)
 
 
 class UnusableProvider(LedgerError):
@@ -70,6 +79,10 @@ class _Adapter(Protocol):
         """A client that can only look; raises UnusableProvider."""
         ...
 
+    def previewer(self) -> Previewer | None:
+        """A client that can only foresee, or None where it cannot; raises UnusableProvider."""
+        ...
+
     def mapping(self) -> WebhookMapping:
         """What reads its webhooks."""
         ...
@@ -83,6 +96,14 @@ def performers(settings: Sequence[ProviderSettings]) -> dict[str, Performer]:
 def finders(settings: Sequence[ProviderSettings]) -> dict[str, Finder]:
     """A finder for every provider, by name; raises UnusableProvider. Close each."""
     return _each(settings, lambda adapter: adapter.finder())
+
+
+def previewers(settings: Sequence[ProviderSettings]) -> dict[str, Previewer]:
+    """A previewer for every provider that can say what a request would do, by name; raises
+    UnusableProvider. Close each.
+    """
+    built = _each(settings, lambda adapter: adapter.previewer())
+    return {name: one for name, one in built.items() if one is not None}
 
 
 def webhook_mappings(settings: Sequence[ProviderSettings]) -> dict[str, WebhookMapping]:
@@ -131,6 +152,9 @@ class _Simulated:
     def finder(self) -> Finder:
         return _client(self.settings, None, self.settings.api_keys, SimulatedFinder)
 
+    def previewer(self) -> Previewer | None:
+        return _client(self.settings, None, self.settings.api_keys, SimulatedPreviewer)
+
     def mapping(self) -> WebhookMapping:
         return SimulatedMapping()
 
@@ -162,6 +186,17 @@ class _Described:
             lambda url, keys: HttpFinder(described, url, keys),
         )
 
+    def previewer(self) -> Previewer | None:
+        described = self.description
+        if not described.previews:
+            return None
+        return _client(
+            self.settings,
+            described.base_url,
+            self._api_keys(),
+            lambda url, keys: HttpPreviewer(described, url, keys),
+        )
+
     def mapping(self) -> WebhookMapping:
         return HttpMapping(self.description.webhook)
 
@@ -188,6 +223,9 @@ class _Null:
 
     def finder(self) -> Finder:
         return null.NullFinder()
+
+    def previewer(self) -> Previewer | None:
+        return None
 
     def mapping(self) -> WebhookMapping:
         return null.NullMapping()

@@ -8,13 +8,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from ledger.core.money import Money
+from ledger.core.preview import Foreseen
 from reconciler.providers.port import (
     Deadlines,
     Finder,
     Lookup,
     Outcome,
     Performer,
+    Previewer,
     ProviderRequest,
+    Unforeseen,
 )
 from tests.contract.stage import Behaviour, Entry, Stage
 
@@ -81,6 +84,12 @@ class Call:
             before_first_byte=guard,
         )
 
+    async def preview(
+        self, previewer: Previewer, *, timeout_ms: int = 3_000
+    ) -> Foreseen | Unforeseen:
+        """Ask what it would do."""
+        return await previewer.preview(self.request, timeout_ms=timeout_ms)
+
     async def find(self, finder: Finder, *, reference: str | None = None) -> Lookup:
         """Look the action up."""
         return await finder.find(
@@ -110,6 +119,16 @@ async def finding(stage: Stage) -> AsyncIterator[Finder]:
         yield finder
     finally:
         await finder.close()
+
+
+@asynccontextmanager
+async def previewing(stage: Stage) -> AsyncIterator[Previewer]:
+    """A previewer, closed at the end."""
+    previewer = stage.previewer()
+    try:
+        yield previewer
+    finally:
+        await previewer.close()
 
 
 def now_ms() -> int:

@@ -23,8 +23,8 @@ import httpx
 
 from reconciler.providers.http.description import Description
 from reconciler.providers.http.parsing import parse_description
-from reconciler.providers.port import Capabilities, Finder, Performer
-from reconciler.providers.registry import ProviderSettings, finders, performers
+from reconciler.providers.port import Capabilities, Finder, Performer, Previewer
+from reconciler.providers.registry import ProviderSettings, finders, performers, previewers
 from reconciler.providers.simulated.api import API_KEY_PREFIX
 from reconciler.providers.simulated.capabilities import capabilities_of
 from reconciler.providers.simulated.faults import Personality
@@ -79,6 +79,20 @@ class Stage(Protocol):
 
     def finder(self) -> Finder:
         """Build a finder for every account of this stage."""
+        ...
+
+    def previewer(self) -> Previewer:
+        """Build a previewer for every account of this stage."""
+        ...
+
+    def observe(self, account: str, **facts: int | str) -> None:
+        """Let previews of an account tell these volatile facts from now on."""
+        ...
+
+    def script_preview(
+        self, action_key: str, kind: str | None, times: int = 1, **facts: int | str
+    ) -> None:
+        """Let the next previews of an action meet a fault, or tell other facts."""
         ...
 
     def script(self, action_key: str, kind: str, **parameters: int | str) -> None:
@@ -175,6 +189,27 @@ class SimulatedStage:
     def finder(self) -> Finder:
         """Build a finder for every account of this stage."""
         return finders([self.settings()])["simulated"]
+
+    def previewer(self) -> Previewer:
+        """Build a previewer for every account of this stage."""
+        return previewers([self.settings()])["simulated"]
+
+    def observe(self, account: str, **facts: int | str) -> None:
+        """Let previews of an account tell these volatile facts from now on."""
+        self.process.control("observed", {"match": {"account": account}, "observed": facts})
+
+    def script_preview(
+        self, action_key: str, kind: str | None, times: int = 1, **facts: int | str
+    ) -> None:
+        """Let the next previews of an action meet a fault, or tell other facts."""
+        fault = None if kind is None else {"kind": kind, "delay_ms": facts.pop("delay_ms", 0)}
+        script = {
+            "match": {"action_key": action_key},
+            "times": times,
+            "fault": fault,
+            "observed": facts,
+        }
+        self.process.control("previews", {"scripts": [script]})
 
     def script(self, action_key: str, kind: str, **parameters: int | str) -> None:
         """Let the next request for this action meet a fault."""

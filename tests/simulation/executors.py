@@ -102,7 +102,8 @@ class Executor(Process):
         """Look once, open the connection, look again, and send."""
         if self.may_break("with its start read"):
             return
-        request = assignment.request or self._request_of(assignment)
+        intent = assignment.intent
+        request = self._request_of(assignment) if intent is None else intent.request
         early = self._objection(assignment, request)
         if early is None and self.world.happens("executor_declines"):
             early = "shutting_down"

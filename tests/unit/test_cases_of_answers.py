@@ -39,6 +39,7 @@ finds_by_key = "impossible"
 finds_by_reference = "impossible"
 finds_by_marker = "impossible"
 lists_effects = "impossible"
+previews = "impossible"
 key_window_ms = "impossible"
 key_chars_max = "impossible"
 settle_horizon_ms = 0

@@ -292,6 +292,29 @@ def test_a_catalogue_that_relies_on_more_than_a_provider_keeps_is_refused(
     ]
 
 
+def test_a_preview_that_a_provider_does_not_give_is_refused(
+    nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An operation that wants one is told on its line, by what the description says."""
+    text = (ROOT / "examples" / "agent" / "catalogue.toml").read_text(encoding="utf-8")
+    catalogue = nowhere / "catalogue.toml"
+    wanted = text.replace("reliability = ", 'preview = "provider"\nreliability = ', 1)
+    catalogue.write_text(wanted, encoding="utf-8")
+    file = bank(nowhere)
+    for described, said in (
+        ("", "does not say what a request would do"),
+        ('\n[preview.other]\npath = "/quote"\neffect = "text"\n', "has no [preview] for charge"),
+    ):
+        kept = file.read_text(encoding="utf-8") + described
+        if described:
+            kept = kept.replace('previews = "impossible"', 'previews = "possible"')
+        file.write_text(kept, encoding="utf-8")
+        code, told = answer(capsys, "provider", "check", str(file), "--catalogue", str(catalogue))
+        found = [one for one in told["result"]["beyond"] if one["path"] == "operation[0].preview"]
+        assert code == 4
+        assert said in found[0]["message"]
+
+
 def test_the_providers_that_are_configured_are_shown(
     nowhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

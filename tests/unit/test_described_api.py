@@ -55,6 +55,7 @@ finds_by_key = "possible"
 finds_by_reference = "impossible"
 finds_by_marker = "impossible"
 lists_effects = "possible"
+previews = "impossible"
 key_window_ms = 1_000
 key_chars_max = "impossible"
 settle_horizon_ms = 0

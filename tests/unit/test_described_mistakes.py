@@ -27,6 +27,8 @@ class Edit:
 ROW = 'verdict = "unresolved"'
 PATH = 'path = "/v1/effects/{operation}"'
 KEY_HEADER = 'headers = { Idempotency-Key = "{provider_key}" }'
+PREVIEW = 'path = "/v1/previews/{operation}"'
+PREVIEW_METHOD = 'method = "POST"\npath = "/v1/previews'
 EDITS = [
     # What the forms say.
     Edit("format = 1", "format = 2", "must be 1"),
@@ -70,6 +72,15 @@ EDITS = [
     Edit(KEY_HEADER, 'headers = { X = "a\\r\\nHost: b" }', "one line of printable ASCII"),
     Edit('query = { key = "{provider_key}" }', 'query = { key = "{target}" }', "is not known here"),
     Edit('target = "{target}"', f"{'a.' * 3_000}a = 1", "levels deep"),
+    # A preview cannot do what it shows.
+    Edit(PREVIEW, 'path = "/v1/effects/{operation}"', "where * is performed"),
+    Edit(PREVIEW, 'path = "/v1/effects/refund"', "an address of its own"),
+    Edit(PREVIEW, PREVIEW + '\nquery = { key = "{provider_key}" }', "is not known here"),
+    Edit(PREVIEW, PREVIEW + '\nheaders = { Key = "{provider_key}" }', "is not known here"),
+    Edit(PREVIEW_METHOD, 'method = "GET"\npath = "/v1/previews', "belongs to the method POST"),
+    Edit(PREVIEW_METHOD, 'method = "PUT"\npath = "/v1/previews', "must be 'GET'"),
+    Edit("statuses = [200]    ", "statuses = [409]    ", "must be 200 to 299"),
+    Edit('scope = "scope"', 'scope = "a..b"\nsort = 1', "is not a known key"),
     # What a search may say.
     Edit("absent_statuses = [404]", "absent_statuses = [500]", "must be 204, 404 or 410"),
     Edit('answers = "list"', 'answers = "one"\nabsent_statuses = [404]', "needs absent_codes"),
@@ -96,7 +107,8 @@ def test_a_mistake_is_told_on_its_line(edit: Edit) -> None:
     told = [one for one in mistakes if edit.said in one.message]
     assert told, mistakes
     if edit.new:
-        assert first <= told[0].line <= last or "listing" in told[0].path
+        elsewhere = told[0].path in {"listing", "preview.*.body"}
+        assert first <= told[0].line <= last or elsewhere
 
 
 QUESTIONS = [
@@ -105,6 +117,7 @@ QUESTIONS = [
     "finds_by_reference",
     "finds_by_marker",
     "lists_effects",
+    "previews",
     "key_window_ms",
     "key_chars_max",
     "settle_horizon_ms",
@@ -144,6 +157,7 @@ def without(heading: str) -> str:
         ("[[find]]", ["finds_by_key", "finds_by_reference", "finds_by_marker"]),
         ("[listing]", ["lists_effects"]),
         ("[webhook", ["sends_webhooks"]),
+        ("[preview", ["previews"]),
     ],
 )
 def test_what_is_promised_has_to_be_described(heading: str, paths: list[str]) -> None:
@@ -151,6 +165,24 @@ def test_what_is_promised_has_to_be_described(heading: str, paths: list[str]) ->
     mistakes = parse_description(without(heading))
     assert isinstance(mistakes, tuple)
     assert [one.path for one in mistakes] == [f"capabilities.{path}" for path in paths]
+
+
+def test_what_is_described_has_to_be_promised() -> None:
+    """A preview that nobody is told of is a mistake at the answer that denies it."""
+    mistakes = parse_description(TEXT.replace('previews = "possible"', 'previews = "impossible"'))
+    assert isinstance(mistakes, tuple)
+    assert [one.path for one in mistakes] == ["capabilities.previews"]
+
+
+def test_a_preview_reads_something() -> None:
+    """One of which nothing is shown and nothing read again is none."""
+    read = ('effect = "effect"', 'target = "target"', 'scope = "scope"', "observed = {")
+    lines = [line for line in TEXT.splitlines() if not line.startswith(read)]
+    mistakes = parse_description("\n".join(lines))
+    assert isinstance(mistakes, tuple)
+    assert [one.message for one in mistakes] == [
+        "reads nothing of the answer: effect, target, scope or observed"
+    ]
 
 
 def test_contradicting_capabilities_are_a_mistake() -> None:

@@ -21,6 +21,7 @@ NOTHING = Capabilities(
     finds_by_reference=IMPOSSIBLE,
     finds_by_marker=IMPOSSIBLE,
     lists_effects=IMPOSSIBLE,
+    previews=IMPOSSIBLE,
     key_window_ms=IMPOSSIBLE,
     key_chars_max=IMPOSSIBLE,
     settle_horizon_ms=IMPOSSIBLE,
@@ -36,7 +37,7 @@ def test_every_question_is_answered_in_a_sentence() -> None:
     """Whatever a provider can, each answer is said, the bad ones too."""
     for can in (GOOD, NOTHING):
         told = promises(can)
-        assert len({one.question for one in told}) == len(told) == 9
+        assert len({one.question for one in told}) == len(told) == 10
         assert all(one.sentence.endswith(".") for one in told)
     assert all(one.is_kept for one in promises(GOOD))
     assert [one.question for one in promises(NOTHING) if one.is_kept] == ["remembers"]

@@ -21,6 +21,7 @@ from reconciler.providers.simulated.faults import (
     Mix,
     Script,
 )
+from reconciler.providers.simulated.foresight import Foresight
 from reconciler.providers.simulated.mapping import SimulatedMapping
 from reconciler.providers.simulated.webhooks import Outbox
 
@@ -107,7 +108,7 @@ async def test_a_broken_file_of_personalities_is_told(tmp_path: Path) -> None:
     (tmp_path / "control.json").write_text("{}{")
     book, outbox = Book(tmp_path), Outbox(tmp_path, seed=0, retry_first_ms=1)
     with pytest.raises(UnreadableState):
-        Control(tmp_path, book, outbox, Faults(0))
+        Control(tmp_path, book, outbox, Faults(0), Foresight())
     book.close()
     outbox.close()
 

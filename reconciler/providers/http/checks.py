@@ -18,6 +18,7 @@ from reconciler.providers.http.forms import (
     CallForm,
     FindForm,
     MoneyForm,
+    PreviewForm,
     RowForm,
 )
 from reconciler.providers.http.templates import BadTemplate, Name, names_in, pieces_of
@@ -33,6 +34,7 @@ _MONEY: Final = frozenset(
 _PERFORM: Final = (
     _MARKS | _MONEY | {"operation", "version", "target", "request_hash", "params", "params.NAME"}
 )
+_PREVIEW: Final = _PERFORM - {"provider_key"}
 _LISTING: Final = frozenset({"account", "since_ms", "since_seconds", "since_rfc3339", "cursor"})
 _CREDENTIAL: Final = "credential"
 
@@ -75,10 +77,12 @@ def contradictions(form: AdapterForm) -> Iterator[Found]:
     for name, perform in form.perform.items():
         path: TomlPath = ("perform", name)
         yield from _call(path, perform, _PERFORM, form)
-        yield from _body((*path, "body"), perform.body)
+        yield from _body((*path, "body"), perform.body, _PERFORM)
         for at, status in enumerate(perform.success.statuses):
             if status not in _OK:
                 yield (*path, "success", "statuses", at), "must be 200 to 299"
+    for name, preview in form.preview.items():
+        yield from _preview(("preview", name), preview, form)
     for index, find in enumerate(form.find):
         yield from _call(("find", index), find, _find_names(find), form)
         yield from _find(("find", index), find, form)
@@ -147,7 +151,7 @@ def _headers(path: TomlPath, headers: Mapping[str, str], known: frozenset[str]) 
         yield from _texts(place, text, known | {_CREDENTIAL})
 
 
-def _body(path: TomlPath, body: object, depth: int = 1) -> Iterator[Found]:
+def _body(path: TomlPath, body: object, known: frozenset[str], depth: int = 1) -> Iterator[Found]:
     if depth > DESCRIBED_BODY_DEPTH_MAX:
         yield path, f"is nested more than {DESCRIBED_BODY_DEPTH_MAX} levels deep"
         return
@@ -162,13 +166,13 @@ def _body(path: TomlPath, body: object, depth: int = 1) -> Iterator[Found]:
                 elif name.path == ("params",) and not whole:
                     yield path, "has {params} inside a text; it is a whole table"
                 else:
-                    yield from _unknown(path, name, _PERFORM)
+                    yield from _unknown(path, name, known)
         case dict():
             for key, value in body.items():
-                yield from _body((*path, key), value, depth + 1)
+                yield from _body((*path, key), value, known, depth + 1)
         case list():
             for index, value in enumerate(body):
-                yield from _body((*path, index), value, depth + 1)
+                yield from _body((*path, index), value, known, depth + 1)
         case _:
             yield path, "must be a text, a whole number, true, false, a list or a table"
 
@@ -198,6 +202,36 @@ def _unknown(path: TomlPath, name: Name, known: frozenset[str]) -> Iterator[Foun
         return
     shown, offered = excerpt(dotted, chars_max=60), ", ".join(sorted(known))
     yield path, f"has {{{shown}}}, which is not known here; known: {offered}"
+
+
+def _preview(path: TomlPath, preview: PreviewForm, form: AdapterForm) -> Iterator[Found]:
+    """A preview is sent where no effect is made, and knows no key to make one under."""
+    yield from _target((*path, "path"), preview.path, _PREVIEW)
+    for name, text in preview.query.items():
+        yield from _texts((*path, "query", name), text, _PREVIEW)
+    yield from _headers((*path, "headers"), preview.headers, _PREVIEW)
+    yield from _body((*path, "body"), preview.body, _PREVIEW)
+    if preview.method == "GET" and preview.body is not None:
+        yield (*path, "body"), "belongs to the method POST"
+    for at, status in enumerate(preview.statuses):
+        if status not in _OK:
+            yield (*path, "statuses", at), "must be 200 to 299"
+    if not (preview.effect or preview.target or preview.scope or preview.observed):
+        yield path, "reads nothing of the answer: effect, target, scope or observed"
+    if preview.method == "GET":
+        return
+    for name, perform in form.perform.items():
+        if _may_meet(preview.path, perform.path):
+            said = f"may be where {name} is performed; a preview needs an address of its own"
+            yield (*path, "path"), said
+
+
+def _may_meet(one: str, other: str) -> bool:
+    """Whether two path templates can be filled to the same path."""
+    steps, others = one.split("/"), other.split("/")
+    return len(steps) == len(others) and all(
+        "{" in a or "{" in b or a == b for a, b in zip(steps, others, strict=True)
+    )
 
 
 def _find_names(find: FindForm) -> frozenset[str]:
@@ -294,6 +328,9 @@ def _promises(form: AdapterForm) -> Iterator[Found]:
             yield ("capabilities", f"finds_by_{by}"), f'is possible, and no [[find]] is by "{by}"'
     if can.lists_effects == "possible" and form.listing is None:
         yield ("capabilities", "lists_effects"), "is possible, and there is no [listing]"
+    if (can.previews == "possible") != bool(form.preview):
+        said = "there is no [preview.…]" if not form.preview else "[preview.…] is described"
+        yield ("capabilities", "previews"), f"is {can.previews}, and {said}"
     if can.sends_webhooks == "possible" and form.webhook is None:
         yield ("capabilities", "sends_webhooks"), "is possible, and there is no [webhook]"
     yield from _unfindable(form)

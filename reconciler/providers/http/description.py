@@ -27,6 +27,7 @@ from reconciler.providers.http.forms import (
     MoneyForm,
     PartsForm,
     PerformForm,
+    PreviewForm,
     ShapeForm,
     TimeForm,
     WebhookForm,
@@ -80,8 +81,13 @@ class Call:
 
     def written_headers(self, names: Names) -> tuple[tuple[str, str], ...]:
         """The headers for one request; one without a value is left out. Raises Unsendable."""
-        written = ((name, template.header(names)) for name, template in self.headers)
-        return tuple((name, value) for name, value in written if value is not None)
+        return written(self.headers, names)
+
+
+def written(headers: tuple[tuple[str, Template], ...], names: Names) -> tuple[tuple[str, str], ...]:
+    """Headers for one request; one without a value is left out. Raises Unsendable."""
+    values = ((name, template.header(names)) for name, template in headers)
+    return tuple((name, value) for name, value in values if value is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,22 @@ class Perform:
     statuses: frozenset[int]
     equals: tuple[tuple[AnswerPath, str | int | bool], ...]
     parts: Parts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """How the provider is asked what a request would do: nothing of it can do it."""
+
+    address: PathTemplate
+    headers: tuple[tuple[str, Template], ...]
+    method: str
+    body: BodyTemplate | None
+    statuses: frozenset[int]
+    equals: tuple[tuple[AnswerPath, str | int | bool], ...]
+    effect: Source | None
+    target: Source | None
+    scope: Source | None
+    observed: tuple[tuple[str, AnswerPath], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +200,7 @@ class Description:
     """By account the file that holds its credential, as the description names it."""
     capabilities: Capabilities
     performs: Mapping[str, Perform]
+    previews: Mapping[str, Preview]
     finds: tuple[Find, ...]
     listing: Listing | None
     errors: Errors
@@ -187,16 +210,35 @@ class Description:
         """How an operation's effects are made, or None for one that is not described."""
         return self.performs.get(operation) or self.performs.get(ANY_OPERATION)
 
+    def preview(self, operation: str) -> Preview | None:
+        """How is asked what an operation would do, or None where it cannot be."""
+        return self.previews.get(operation) or self.previews.get(ANY_OPERATION)
+
 
 def built(form: AdapterForm) -> Description:
     """The description of a checked form; raises ValueError for capabilities that cannot all be."""
     shapes = {name: _shape(shape) for name, shape in form.shape.items()}
 
+    def headers(own: Mapping[str, str]) -> tuple[tuple[str, Template], ...]:
+        return tuple((name, Template(text)) for name, text in {**form.headers, **own}.items())
+
     def call(one: CallForm) -> Call:
-        headers = {**form.headers, **one.headers}
-        templates = tuple((name, Template(text)) for name, text in headers.items())
         target = PathTemplate(one.path, one.query)
-        return Call(target, templates, shapes[one.shape], path_of(one.at))
+        return Call(target, headers(one.headers), shapes[one.shape], path_of(one.at))
+
+    def preview(one: PreviewForm) -> Preview:
+        return Preview(
+            address=PathTemplate(one.path, one.query),
+            headers=headers(one.headers),
+            method=one.method,
+            body=None if one.body is None else BodyTemplate(one.body, one.absent),
+            statuses=frozenset(one.statuses),
+            equals=_equals(one.equals),
+            effect=_source(one.effect),
+            target=_source(one.target),
+            scope=_source(one.scope),
+            observed=tuple((name, path_of(at)) for name, at in one.observed.items()),
+        )
 
     def find(one: FindForm) -> Find:
         return Find(
@@ -228,6 +270,7 @@ def built(form: AdapterForm) -> Description:
         credentials=dict(form.credentials),
         capabilities=_capabilities(form.capabilities),
         performs={name: perform(one) for name, one in form.perform.items()},
+        previews={name: preview(one) for name, one in form.preview.items()},
         finds=tuple(map(find, form.find)),
         listing=None if form.listing is None else listing(form.listing),
         errors=_errors(form.errors),
@@ -297,6 +340,7 @@ def _capabilities(form: CapabilitiesForm) -> Capabilities:
         finds_by_reference=Answer(form.finds_by_reference),
         finds_by_marker=Answer(form.finds_by_marker),
         lists_effects=Answer(form.lists_effects),
+        previews=Answer(form.previews),
         key_window_ms=_duration(form.key_window_ms),
         key_chars_max=_duration(form.key_chars_max),
         settle_horizon_ms=_duration(form.settle_horizon_ms),

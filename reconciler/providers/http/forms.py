@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from ledger.core.limits import DURATION_MS_MAX
+from ledger.core.limits import DURATION_MS_MAX, OBSERVED_MAX
 from reconciler.providers.http.answers import TimeUnit
 from reconciler.providers.http_exchange import Trouble
 from reconciler.providers.limits import DESCRIPTION_ENTRIES_MAX
@@ -80,6 +80,7 @@ class CapabilitiesForm(Form):
     finds_by_reference: YesOrNo
     finds_by_marker: YesOrNo
     lists_effects: YesOrNo
+    previews: YesOrNo
     key_window_ms: Span
     key_chars_max: Span
     settle_horizon_ms: Span
@@ -152,6 +153,25 @@ class PerformForm(CallForm):
     body: dict[str, object] | None = None
     absent: Literal["null", "omit"] = "null"
     success: SuccessForm
+
+
+class PreviewForm(Form):
+    """How the provider is asked what a request would do, and where it says so."""
+
+    method: Literal["GET", "POST"] = "GET"
+    path: Short
+    query: Table = Field(default_factory=dict)
+    headers: Table = Field(default_factory=dict)
+    body: dict[str, object] | None = None
+    absent: Literal["null", "omit"] = "null"
+    statuses: Annotated[list[Status], Field(min_length=1)] = Field(default_factory=lambda: [200])
+    equals: Scalars = Field(default_factory=dict)
+    effect: Origin | None = None
+    target: Origin | None = None
+    scope: Origin | None = None
+    observed: Annotated[dict[str, Steps], Field(max_length=OBSERVED_MAX)] = Field(
+        default_factory=dict
+    )
 
 
 class NotOfferedForm(Form):
@@ -233,6 +253,9 @@ class AdapterForm(Form):
     perform: Annotated[
         dict[str, PerformForm], Field(min_length=1, max_length=DESCRIPTION_ENTRIES_MAX)
     ]
+    preview: Annotated[dict[str, PreviewForm], Field(max_length=DESCRIPTION_ENTRIES_MAX)] = Field(
+        default_factory=dict
+    )
     find: Annotated[list[FindForm], Field(max_length=DESCRIPTION_ENTRIES_MAX)] = Field(
         default_factory=list
     )

@@ -6,6 +6,7 @@ templates; it never makes an address. Built by the registry, held by executors o
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import orjson
 
@@ -72,9 +73,20 @@ def message_of(
     perform: Perform, request: ProviderRequest, provider_key: str, credential: str
 ) -> Message:
     """The request on the wire; raises Unsendable, or TypeError for what is no JSON."""
-    names = {
+    names = {**names_of(request), "provider_key": provider_key}
+    call = perform.call
+    target = call.target.target(names)
+    headers = call.written_headers({**names, "credential": credential})
+    if perform.body is None:
+        return Message(perform.method, target, headers, credential=credential)
+    body = perform.body.value(names)
+    return with_body(Message(perform.method, target, headers, credential=credential), body)
+
+
+def names_of(request: ProviderRequest) -> dict[str, object]:
+    """What templates may name of a request, but for the key that only an effect is made under."""
+    return {
         "action_key": request.action_key,
-        "provider_key": provider_key,
         "operation": request.operation,
         "version": request.version,
         "target": request.target,
@@ -83,13 +95,12 @@ def message_of(
         "money": money_names(request.money),
         "params": request.params,
     }
-    call = perform.call
-    target = call.target.target(names)
-    headers = call.written_headers({**names, "credential": credential})
-    if perform.body is None:
-        return Message(perform.method, target, headers, credential=credential)
+
+
+def with_body(message: Message, body: object) -> Message:
+    """The same request with a JSON body; raises TypeError for what is no JSON."""
+    headers = message.headers
     if not any(name.lower() == CONTENT_TYPE for name, _ in headers):
         headers = (*headers, ("Content-Type", "application/json"))
-    body = perform.body.value(names)
     raw = orjson.dumps(body, default=dict, option=orjson.OPT_SORT_KEYS)
-    return Message(perform.method, target, headers, raw, credential)
+    return replace(message, headers=headers, body=raw)

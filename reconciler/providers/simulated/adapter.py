@@ -126,7 +126,7 @@ class SimulatedFinder:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await self._find(account, provider_key, action_key, reference, timeout_ms)
-        except _Unanswered as unanswered:
+        except Unanswered as unanswered:
             return Inconclusive(unanswered.code)
         except TimeoutError:
             return Inconclusive("lookup_timed_out")
@@ -140,8 +140,8 @@ class SimulatedFinder:
             query = urlencode({"since": since_at, "after": after})
             try:
                 raw = await self._ask(account, f"/v1/effects/list?{query}", timeout_ms)
-                page = _read(ListAnswer, raw)
-            except _Unanswered as unanswered:
+                page = read_form(ListAnswer, raw)
+            except Unanswered as unanswered:
                 raise ListingFailed(unanswered.code) from None
             for effect in page.effects:
                 yield _listed(effect)
@@ -167,7 +167,7 @@ class SimulatedFinder:
             path = f"/v1/effects/{quote(reference, safe='')}"
             named = await self._ask(account, path, timeout_ms)
             if named.status != _NOT_FOUND:
-                effect = _read(Effect, named)
+                effect = read_form(Effect, named)
                 found[effect.id] = effect
         untils: list[int] = []
         for mark, value in (("key", provider_key), ("action_key", action_key)):
@@ -175,16 +175,16 @@ class SimulatedFinder:
             answered = await self._ask(account, path, timeout_ms)
             if answered.status != _OK and _code(answered) in _NOT_OFFERED:
                 continue
-            shown = _read(SearchAnswer, answered)
+            shown = read_form(SearchAnswer, answered)
             found |= {effect.id: effect for effect in shown.effects}
             untils.append(shown.searched_until_at)
         return _judged(found, account, action_key, reference, min(untils, default=None))
 
     async def _ask(self, account: str, path: str, timeout_ms: int) -> Answered:
-        """One GET; raises _Unanswered when there is no answer at all."""
+        """One GET; raises Unanswered when there is no answer at all."""
         api_key = self._api_keys.get(account)
         if api_key is None:
-            raise _Unanswered("account_not_configured")
+            raise Unanswered("account_not_configured")
         exchanged = await self._http.exchange(
             Message("GET", path, (("Authorization", f"Bearer {api_key}"),), credential=api_key),
             deadlines=Deadlines(connect_ms=timeout_ms, response_ms=timeout_ms),
@@ -193,13 +193,13 @@ class SimulatedFinder:
             case Answered():
                 return exchanged
             case Broken(trouble):
-                raise _Unanswered(trouble.value)
+                raise Unanswered(trouble.value)
             case _:
                 assert_never(exchanged)
 
 
-class _Unanswered(Exception):
-    """A lookup got no answer that can be read; never seen outside."""
+class Unanswered(Exception):
+    """A question got no answer that can be read; never seen outside of the adapter."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -237,8 +237,8 @@ def outcome_of(request: ProviderRequest, exchanged: Answered | Broken) -> Outcom
         code = _code(exchanged) if isinstance(exchanged, Answered) else None
         return judge(exchanged, DEFAULT, code)
     try:
-        answer = _read(EffectAnswer, exchanged)
-    except _Unanswered as unanswered:
+        answer = read_form(EffectAnswer, exchanged)
+    except Unanswered as unanswered:
         return Unresolved(unanswered.code)
     effect = answer.effect
     if effect.metadata.action_key != request.action_key or effect.account != request.account:
@@ -305,15 +305,15 @@ def _listed(effect: Effect) -> ListedEffect:
     )
 
 
-def _read(form: type[_Form], answered: Answered) -> _Form:
-    """The answer in this form; raises _Unanswered with the provider's code, or its status."""
+def read_form(form: type[_Form], answered: Answered) -> _Form:
+    """The answer in this form; raises Unanswered with the provider's code, or its status."""
     if answered.status != _OK:
-        raise _Unanswered(_code(answered) or f"http_{answered.status}")
+        raise Unanswered(_code(answered) or f"http_{answered.status}")
     try:
         value = parse(answered.body, depth_max=JSON_DEPTH_MAX, bytes_max=ANSWER_BYTES_MAX)
         return form.model_validate(value)
     except (MalformedJson, ValidationError):
-        raise _Unanswered(Trouble.ANSWER_INVALID.value) from None
+        raise Unanswered(Trouble.ANSWER_INVALID.value) from None
 
 
 def _code(answered: Answered) -> str | None:

@@ -16,6 +16,8 @@ KEY_CHARS_MAX: Final = 255
 API_KEY_PREFIX: Final = "sk_sim_"
 """The API key of an account is this and the account's name: it authenticates nothing for real."""
 
+PREVIEWS_PATH: Final = "/v1/previews/"
+
 JSON_DEPTH_MAX: Final = 40
 """Eight above what an intent may nest: parameters travel inside our own form."""
 
@@ -63,6 +65,17 @@ class EffectAnswer(Wire):
 
     effect: Effect
     replayed: bool
+
+
+class PreviewAnswer(Wire):
+    """The answer of `POST /v1/previews/{operation}`: what would happen, and the facts it holds
+    for.
+    """
+
+    effect: Text
+    target: Text | None
+    scope: Text
+    observed: dict[Text, int | str | bool]
 
 
 class SearchAnswer(Wire):

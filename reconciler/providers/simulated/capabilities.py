@@ -42,6 +42,7 @@ def capabilities_of(personality: Personality) -> Capabilities:
         finds_by_reference=searches,
         finds_by_marker=searches,
         lists_effects=searches,
+        previews=POSSIBLE,
         key_window_ms=personality.key_window_ms if honours else IMPOSSIBLE,
         key_chars_max=KEY_CHARS_MAX if has_keys else IMPOSSIBLE,
         settle_horizon_ms=SETTLE_HORIZON_MS if searches else IMPOSSIBLE,

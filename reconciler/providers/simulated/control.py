@@ -18,6 +18,7 @@ from reconciler.providers.simulated.api import Account
 from reconciler.providers.simulated.book import Book
 from reconciler.providers.simulated.errors import Refusal, parsed
 from reconciler.providers.simulated.faults import SCRIPTS_MAX, Faults, Mix, Personality, Script
+from reconciler.providers.simulated.foresight import Foresight, PreviewScripts, SetFacts
 from reconciler.providers.simulated.webhooks import Outbox
 
 STATE_NAME: Final = "control.json"
@@ -56,10 +57,13 @@ class UnreadableState(LedgerError):
 class Control:
     """The state that steers a provider, and the routes that change it."""
 
-    def __init__(self, folder: Path, book: Book, outbox: Outbox, faults: Faults) -> None:
+    def __init__(
+        self, folder: Path, book: Book, outbox: Outbox, faults: Faults, foresight: Foresight
+    ) -> None:
         """Read again what an earlier process was told; raises UnreadableState."""
         self._path = folder / STATE_NAME
         self._book, self._outbox, self._faults = book, outbox, faults
+        self._foresight = foresight
         self._state = _State()
         if self._path.exists():
             self._state = _read_state(self._path)
@@ -85,6 +89,8 @@ class Control:
         return [
             web.post("/control/script", self.add_scripts),
             web.post("/control/mix", self.set_mix),
+            web.post("/control/observed", self.set_observed),
+            web.post("/control/previews", self.add_previews),
             web.post("/control/personality", self.set_personality),
             web.post("/control/webhooks", self.set_webhooks),
             web.post("/control/webhooks/flush", self.flush_webhooks),
@@ -102,6 +108,19 @@ class Control:
     async def set_mix(self, request: web.Request) -> web.Response:
         """Replace the mix that befalls requests without a script."""
         self._faults.mix(await parsed(request, Mix))
+        return web.json_response({})
+
+    async def set_observed(self, request: web.Request) -> web.Response:
+        """Set the volatile facts that previews tell from now on."""
+        self._foresight.hold(await parsed(request, SetFacts))
+        return web.json_response({})
+
+    async def add_previews(self, request: web.Request) -> web.Response:
+        """Queue scripts for the next previews that fit them."""
+        try:
+            self._foresight.add((await parsed(request, PreviewScripts)).scripts)
+        except ValueError as error:
+            raise Refusal(409, "too_many_scripts", str(error)) from error
         return web.json_response({})
 
     async def set_personality(self, request: web.Request) -> web.Response:
@@ -129,6 +148,7 @@ class Control:
         self._book.reset()
         self._outbox.reset()
         self._faults.clear()
+        self._foresight.clear()
         self._keep(default=Personality(), accounts={})
         return web.json_response({})
 

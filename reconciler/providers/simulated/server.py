@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, assert_never
 
 from aiohttp import web
 
@@ -25,6 +25,7 @@ from reconciler.providers.simulated.api import (
     DESCRIPTION_CHARS_MAX,
     KEY_CHARS_MAX,
     KEY_HEADER,
+    PREVIEWS_PATH,
     Effect,
     EffectRequest,
     EventData,
@@ -41,6 +42,7 @@ from reconciler.providers.simulated.faults import (
     Personality,
     WebhookStep,
 )
+from reconciler.providers.simulated.foresight import Foresight
 from reconciler.providers.simulated.webhooks import Outbox
 
 _ACCOUNT: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -70,7 +72,10 @@ class SimulatedProvider:
         )
         self._faults = Faults(settings.seed)
         self._desk = Desk(self._book)
-        self.control = Control(settings.folder, self._book, self._outbox, self._faults)
+        self._foresight = Foresight()
+        self.control = Control(
+            settings.folder, self._book, self._outbox, self._faults, self._foresight
+        )
 
     def app(self) -> web.Application:
         """The provider as one application; it sends webhooks while it runs."""
@@ -79,6 +84,7 @@ class SimulatedProvider:
         app.add_routes(
             [
                 web.post("/v1/effects/{operation}", self.create_effect),
+                web.post(f"{PREVIEWS_PATH}{{operation}}", self.show_preview),
                 web.get("/v1/effects", self.search_effects),
                 web.get("/v1/effects/list", self.list_effects),
                 web.get("/v1/effects/{id}", self.show_effect),
@@ -114,6 +120,34 @@ class SimulatedProvider:
         if course.after_ms:
             await asyncio.sleep(course.after_ms / 1000)
         return await answer(request, outcome, course)
+
+    async def show_preview(self, request: web.Request) -> web.StreamResponse:
+        """Say what a request would do. Nothing of it gets near the book."""
+        account = _account(request)
+        operation = request.match_info["operation"]
+        if _OPERATION.fullmatch(operation) is None:
+            raise Refusal(404, "unknown_operation", "There is no such operation.")
+        body = await parsed(request, EffectRequest)
+        asked = Asked(account, operation, body.metadata.action_key)
+        fault, seen = self._foresight.see(asked, body)
+        if fault is None:
+            return _json(seen)
+        await asyncio.sleep(fault.delay_ms / 1_000)
+        match fault.kind:
+            case "slow":
+                return _json(seen)
+            case "down":
+                raise Refusal(503, "previews_unavailable", "Previews are down.")
+            case "refuse":
+                raise Refusal(422, fault.code, "It would be refused.")
+            case "garbage":
+                return web.Response(body=b'{"effect": "On', content_type=JSON)
+            case "drop":
+                if request.transport is not None:
+                    request.transport.abort()
+                return web.Response()
+            case _:
+                assert_never(fault.kind)
 
     async def search_effects(self, request: web.Request) -> web.Response:
         """Search by exactly one of key, client reference or action key, as far as the index is."""

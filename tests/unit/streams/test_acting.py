@@ -8,14 +8,13 @@ import pytest
 from pydantic import JsonValue
 
 from ledger.core import inputs as i
-from ledger.core.facts import AttemptStarted
 from ledger.core.limits import TEXT_CHARS_MAX
 from reconciler.providers import port
 from streams import acting
 from streams.acting import act
 from streams.clock import mono_ms
 from streams.hands import Assignment
-from tests.examples import CHARGE, REFERENCE, STREAM, T0, request, started
+from tests.examples import CHARGE, REFERENCE, STREAM, T0, recorded, request, started
 
 MARGIN_MS = 50
 Guard = Callable[[], None]
@@ -62,19 +61,19 @@ def assignment(*, offered_ms_ago: int = 0, lease_ms: int = 60_000) -> Assignment
             "response_ms": 200,
         }
     )
-    return Assignment(start, STREAM, 0, request(CHARGE), mono_ms() - offered_ms_ago)
+    return Assignment(start, STREAM, 0, recorded(CHARGE), mono_ms() - offered_ms_ago)
 
 
-def nobody_holds(_start: AttemptStarted) -> bool:
-    """No operator has said anything."""
-    return False
+def nothing_refuses() -> str | None:
+    """Nothing that is published speaks against it."""
+    return None
 
 
 async def said(adapter: Adapter, own: Assignment | None = None) -> i.Report | i.Decline:
     """What the executor would tell the ledger."""
     own = own or assignment()
-    assert own.request is not None
-    return await act(own, own.request, adapter, margin_ms=MARGIN_MS, is_held=nobody_holds)
+    assert own.intent is not None
+    return await act(own, own.intent.request, adapter, margin_ms=MARGIN_MS, refuses=nothing_refuses)
 
 
 def outcome(answer: i.Report | i.Decline) -> i.ReportedOutcome:
@@ -122,7 +121,7 @@ async def test_another_request_than_the_hashed_one_never_leaves() -> None:
     own = assignment()
     adapter = succeed()
     other = request(CHARGE).model_copy(update={"target": "order:B-1"})
-    answer = await act(own, other, adapter, margin_ms=MARGIN_MS, is_held=nobody_holds)
+    answer = await act(own, other, adapter, margin_ms=MARGIN_MS, refuses=nothing_refuses)
     assert isinstance(answer, i.Decline)
     assert answer.code == "request_hash_differs"
     assert adapter.asked == 0
@@ -227,8 +226,10 @@ async def test_what_the_ledger_would_refuse_to_read_is_left_out_of_a_success() -
 async def test_a_held_start_is_given_back_without_a_call() -> None:
     """A hold that was published before the executor came to it: nothing is opened."""
     own, adapter = assignment(), succeed()
-    assert own.request is not None
-    answer = await act(own, own.request, adapter, margin_ms=MARGIN_MS, is_held=lambda _: True)
+    assert own.intent is not None
+    answer = await act(
+        own, own.intent.request, adapter, margin_ms=MARGIN_MS, refuses=lambda: "held"
+    )
     assert answer == own.decline("held")
     assert adapter.asked == 0
 
@@ -242,8 +243,12 @@ async def test_a_hold_that_comes_while_the_connection_opens_stops_the_first_byte
         check()
         raise AssertionError("the check consented")
 
-    assert own.request is not None
+    assert own.intent is not None
     answer = await act(
-        own, own.request, Adapter(behave), margin_ms=MARGIN_MS, is_held=lambda _: bool(heard)
+        own,
+        own.intent.request,
+        Adapter(behave),
+        margin_ms=MARGIN_MS,
+        refuses=lambda: "held" if heard else None,
     )
     assert answer == own.decline("held")

@@ -27,6 +27,7 @@ from tests.examples import (
     decline,
     offer,
     propose,
+    recorded,
     report,
     request,
     started,
@@ -78,10 +79,8 @@ class Clock:
 
 
 async def _said(clock: Clock, provider: Provider) -> i.Report | i.Decline:
-    own = Assignment(started(), STREAM, 0, request(CHARGE), clock.ms)
-    return await act(
-        own, request(CHARGE), provider, margin_ms=MARGIN_MS, is_held=lambda _start: False
-    )
+    own = Assignment(started(), STREAM, 0, recorded(CHARGE), clock.ms)
+    return await act(own, request(CHARGE), provider, margin_ms=MARGIN_MS, refuses=lambda: None)
 
 
 @pytest.mark.case("C041")

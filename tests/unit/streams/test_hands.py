@@ -94,8 +94,8 @@ def test_a_start_that_names_it_is_its_own_with_the_recorded_request() -> None:
     """What is sent comes from the ledger, and the lease counts from when the offer was sent."""
     assignment = assigned(Ledger())
     assert assignment.start.action == CHARGE
-    assert assignment.request is not None
-    assert assignment.request.model_dump() == request().model_dump()
+    assert assignment.intent is not None
+    assert assignment.intent.request.model_dump() == request().model_dump()
     assert assignment.offered_mono_ms == SENT_MONO_MS
 
 
@@ -163,7 +163,7 @@ def test_a_later_start_points_to_where_the_request_stands(
     ledger.offer()
     (assignment,) = ledger.decide(begin())
     assert assignment.start.intent_offset == 2
-    assert assignment.request is not None
+    assert assignment.intent is not None
     assert check(assignment, 0) is None
 
     monkeypatch.setattr(hands, "RECORDS_KEPT_MAX", 1)
@@ -171,7 +171,7 @@ def test_a_later_start_points_to_where_the_request_stands(
     late.decide(recorded(), automatic())
     late.offer()
     (assignment,) = late.decide(begin())
-    assert assignment.request is None
+    assert assignment.intent is None
 
 
 def test_a_start_of_an_offer_that_is_forgotten_is_given_back(

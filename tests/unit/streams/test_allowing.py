@@ -1,0 +1,363 @@
+"""What an executor finds out on its own about a start: every ground that is missing or was changed
+is a no by its name, before a connection is opened.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ledger.core.catalogue import Catalogue, parse_catalogue
+from ledger.core.facts import AttemptStarted, IntentRecorded, StartApproval
+from ledger.core.holds import Hold, Scope
+from ledger.core.people import NOBODY
+from ledger.core.policy import AUTOMATIC, Policy
+from ledger.core.preview import Foreseen, Preview, preview_hash
+from ledger.core.rejections import Rejection
+from ledger.core.statement import Say
+from ledger.log.published import Published
+from streams.allowing import Grounds, Permit, Unallowed, unallowed
+from streams.hands import Assignment, objection
+from tests.approving import VALID_MS, people, people_text, policy, policy_text, signed_by, statement
+from tests.examples import (
+    CATALOGUE_TEXT,
+    CHARGE,
+    STREAM,
+    T0,
+    TICKET,
+    catalogue,
+    recorded,
+    started,
+)
+
+GENERATION = "generation-1"
+TABLE = policy_text("quorum = 2", 'groups = ["finance"]', 'escalate_to = ["operations"]')
+TABLE = TABLE.replace("escalate_to", "escalate_after_ms = 60_000\nescalate_to")
+
+
+@dataclass
+class World:
+    """A start that everything speaks for, and what a test changes about it."""
+
+    table: str = TABLE
+    who: tuple[str, ...] = ("ann", "bob")
+    start_changes: dict[str, object] = field(default_factory=dict)
+    approval_changes: dict[str, object] = field(default_factory=dict)
+    said_changes: dict[str, object] = field(default_factory=dict)
+    intent_changes: dict[str, object] = field(default_factory=dict)
+    published: Published = field(default_factory=Published)
+
+    def __post_init__(self) -> None:
+        self.published.catalogue = catalogue()
+        self.published.policy = policy(self.table)
+        self.know(self.published.policy)
+        self.published.people = people()
+
+    def know(self, table: Policy) -> None:
+        """A table was published."""
+        self.published.policies[table.content_hash] = table
+
+    @property
+    def intent(self) -> IntentRecorded:
+        """What was asked for."""
+        return recorded(CHARGE).model_copy(update=self.intent_changes)
+
+    @property
+    def start(self) -> AttemptStarted:
+        """The start as the ledger has it, or as somebody wrote it."""
+        intent = recorded(CHARGE)
+        shown = Preview(
+            request_hash=intent.request_hash,
+            provider=intent.provider,
+            account=intent.account,
+            money=intent.request.money,
+            foreseen=Foreseen(observed={"balance": 10_000}),
+        )
+        approval = StartApproval(
+            nonce="0123456789abcdef",
+            policy_hash=policy(TABLE).content_hash,
+            row="charges",
+            preview_hash=preview_hash(shown),
+            quorum=2,
+            groups=("finance",),
+            expires_at=T0 + VALID_MS,
+            preview=shown,
+            signed=(),
+        )
+        signed = tuple(
+            signed_by(
+                name,
+                statement(name, intent, approval, ledger=GENERATION, issued_at=T0),
+                **self.said_changes,
+            )
+            for name in self.who
+        )
+        approval = approval.model_copy(update={"signed": signed, **self.approval_changes})
+        return started().model_copy(update={"approval": approval, **self.start_changes})
+
+    def refused(self, start: AttemptStarted | None = None) -> str | None:
+        """Why it is not acted on."""
+        grounds = Grounds(self.published, GENERATION)
+        code = unallowed(start or self.start, self.intent, grounds)
+        return None if code is None else code.value
+
+
+def test_a_start_that_people_agreed_to_is_acted_on() -> None:
+    """Two of the group signed exactly this."""
+    assert World().refused() is None
+
+
+def test_a_plain_start_is_acted_on_where_the_table_asks_nobody() -> None:
+    """Nobody signed anything, and nobody had to."""
+    world = World(table=TABLE.replace('["charge"]', '["refund"]'))
+    assert world.refused(started()) is None
+    world.published.policy = AUTOMATIC
+    assert world.refused(started()) is None
+
+
+def test_people_of_the_group_that_was_asked_after_a_time_count() -> None:
+    """The table lets operations decide later, so their word is as good."""
+    world = World(who=("ann", "cem"), approval_changes={"groups": ("finance", "operations")})
+    assert world.refused() is None
+
+
+def test_what_people_granted_under_an_earlier_table_stands_where_the_same_is_asked() -> None:
+    """The newest table asks for no more: nobody is asked twice for a comment in a file."""
+    world = World()
+    world.published.policy = policy(TABLE + "# reviewed\n")
+    world.know(world.published.policy)
+    assert world.refused() is None
+
+
+def _stricter(*rows: str) -> Callable[[World], None]:
+    def change(world: World) -> None:
+        world.published.policy = policy(policy_text(*rows))
+
+    return change
+
+
+def _without_catalogue(world: World) -> None:
+    world.published.catalogue = None
+
+
+def _withdrawn(world: World) -> None:
+    text = CATALOGUE_TEXT.replace('name = "charge"', 'name = "payment"')
+    parsed = parse_catalogue(text)
+    assert isinstance(parsed, Catalogue)
+    world.published.catalogue = parsed
+
+
+def _for_other_principals(world: World) -> None:
+    parsed = parse_catalogue(CATALOGUE_TEXT.replace('"agent:*"', '"service:*"'))
+    assert isinstance(parsed, Catalogue)
+    world.published.catalogue = parsed
+
+
+def _denied(world: World) -> None:
+    text = policy_text().replace('outcome = "people"', 'outcome = "deny"')
+    world.published.policy = policy(text)
+
+
+def _people(**changes: str) -> Callable[[World], None]:
+    def change(world: World) -> None:
+        world.published.people = people(people_text(**changes))
+
+    return change
+
+
+def _nobody(world: World) -> None:
+    world.published.people = NOBODY
+
+
+def _forgotten_table(world: World) -> None:
+    del world.published.policies[policy(TABLE).content_hash]
+
+
+def _held(world: World) -> None:
+    world.published.holds = (Hold(scope=Scope(tenant="acme"), by="oscar", since=T0, offset=1),)
+
+
+CONFIGURATION: tuple[tuple[str, Callable[[World], None]], ...] = (
+    ("held", _held),
+    ("operation_withdrawn", _without_catalogue),
+    ("operation_withdrawn", _withdrawn),
+    ("not_allowed", _for_other_principals),
+    ("policy_denies", _denied),
+    ("policy_unknown", _forgotten_table),
+    ("more_people_asked", _stricter("quorum = 3")),
+    ("other_groups_asked", _stricter("quorum = 2", 'groups = ["board"]')),
+    ("unknown_signer", _nobody),
+    ("signer_revoked", _people(bob="revoked = true")),
+    ("requester_decides", _people(bob='principals = ["agent:billing"]')),
+)
+
+
+@pytest.mark.parametrize(("code", "change"), CONFIGURATION)
+@pytest.mark.case("C003")
+def test_what_is_published_and_stricter_than_the_start_stops_it(
+    code: str, change: Callable[[World], None]
+) -> None:
+    """The ledger may have decided before it was published; the executor has read it."""
+    world = World()
+    change(world)
+    assert world.refused() == code
+
+
+def test_a_start_without_an_approval_is_not_acted_on_where_the_table_asks_for_one() -> None:
+    """Whoever could write a start could not make it plain."""
+    assert World(start_changes={"approval": None}).refused() == "approval_missing"
+
+
+OTHER_SHOWN = Preview(
+    request_hash=recorded(CHARGE).request_hash,
+    provider="simulated",
+    account="main",
+    foreseen=Foreseen(observed={"balance": 1}),
+)
+FORGED_START: tuple[tuple[str, dict[str, object]], ...] = (
+    ("malformed_key", {"action": "no key"}),
+    ("other_action", {"action": "charge:v1:acme:another"}),
+    ("key_mismatch", {"action": TICKET}),
+    ("account_differs", {"account": "other"}),
+    ("account_differs", {"provider": "other"}),
+)
+
+
+@pytest.mark.parametrize(("code", "forged"), FORGED_START)
+def test_a_start_that_was_changed_is_not_acted_on(code: str, forged: dict[str, object]) -> None:
+    """Each field that says what is done, to whom, by which credential."""
+    assert World(start_changes=forged).refused() == code
+
+
+FORGED_APPROVAL: tuple[tuple[str, dict[str, object]], ...] = (
+    ("nonce_dead", {"nonce": "f" * 16}),
+    ("policy_unknown", {"policy_hash": "sha256:00"}),
+    ("other_policy", {"policy_hash": AUTOMATIC.content_hash}),
+    ("other_policy", {"row": "small"}),
+    ("preview_differs", {"preview_hash": "sha256:00"}),
+    ("preview_differs", {"preview": OTHER_SHOWN}),
+    ("preview_differs", {"preview": OTHER_SHOWN.model_copy(update={"request_hash": "sha256:1"})}),
+    ("other_preview", {"preview": OTHER_SHOWN, "preview_hash": preview_hash(OTHER_SHOWN)}),
+    ("preview_missing", {"preview": None}),
+    ("more_people_asked", {"quorum": 1}),
+    ("other_groups_asked", {"groups": ()}),
+    ("other_groups_asked", {"groups": ("everybody",)}),
+    ("not_in_group", {"groups": ("operations",)}),
+    ("approval_outlives_statement", {"expires_at": T0 + VALID_MS + 1}),
+    ("quorum_not_met", {"signed": ()}),
+    ("quorum_not_met", {"quorum": 3}),
+)
+
+
+@pytest.mark.parametrize(("code", "forged"), FORGED_APPROVAL)
+def test_an_approval_that_was_changed_is_none(code: str, forged: dict[str, object]) -> None:
+    """Each field of what a start rests on is bound by what people signed."""
+    assert World(approval_changes=forged).refused() == code
+
+
+SAID: tuple[tuple[str, dict[str, object]], ...] = (
+    ("not_an_approval", {"decision": Say.DENY}),
+    ("not_an_approval", {"decision": Say.WITHDRAW}),
+    ("other_ledger", {"ledger": "generation-2"}),
+    ("other_action", {"key": "charge:v1:acme:another"}),
+    ("other_tenant", {"tenant": "other"}),
+    ("other_environment", {"environment": "test"}),
+    ("other_request", {"request_hash": "sha256:00"}),
+    ("nonce_dead", {"nonce": "f" * 16}),
+    ("other_policy", {"policy_hash": "sha256:00"}),
+    ("other_policy", {"row": "small"}),
+    ("other_preview", {"preview_hash": "sha256:00"}),
+    ("other_preview", {"preview_hash": None}),
+    ("approval_outlives_statement", {"expires_at": T0 + VALID_MS - 1}),
+    ("signature_invalid", {"approver": "cem"}),
+)
+
+
+@pytest.mark.parametrize(("code", "said"), SAID)
+def test_a_signature_about_anything_else_does_not_count(code: str, said: dict[str, object]) -> None:
+    """Validly signed, by the right people, and not about this."""
+    assert World(said_changes=said).refused() == code
+
+
+@pytest.mark.parametrize(
+    ("code", "who"),
+    [
+        ("quorum_not_met", ("ann",)),
+        ("quorum_not_met", ("ann", "ann")),
+        ("not_in_group", ("ann", "cem")),
+        ("not_for_tenant", ("ann", "dee")),
+    ],
+)
+def test_people_are_counted_and_have_to_fit(code: str, who: tuple[str, ...]) -> None:
+    """A person is one however often they sign, and decides in their groups and tenants only."""
+    assert World(who=who).refused() == code
+
+
+def test_nobody_decides_for_whom_it_is_asked() -> None:
+    """Neither who asks nor those on whose behalf it is asked."""
+    assert World(intent_changes={"behalf": ("bob",)}).refused() == "requester_decides"
+
+
+def test_another_request_than_the_signed_one_is_refused_by_its_own_hash() -> None:
+    """The hash is computed from what would be sent, and never taken from the start."""
+    other = recorded(CHARGE).request.model_copy(update={"target": "order:B-1"})
+    world = World(intent_changes={"request": other})
+    assert world.refused() == "preview_differs"
+    world = World(
+        intent_changes={"request": other},
+        start_changes={"attempt": 2},
+        approval_changes={"preview": None},
+    )
+    assert world.refused() == "other_request"
+
+
+def test_a_later_attempt_needs_no_preview_and_all_of_the_rest() -> None:
+    """Its own effect may have moved what people saw; their word is read again all the same."""
+    again: dict[str, object] = {"attempt": 2, "fencing_token": 2}
+    world = World(start_changes=again, approval_changes={"preview": None})
+    assert world.refused() is None
+    world.published.people = NOBODY
+    assert world.refused() == "unknown_signer"
+
+
+def test_what_was_allowed_is_asked_again_only_after_more_was_published() -> None:
+    """A yes stands for what is read; a no is asked again each time."""
+    world = World()
+    permit = Permit(Grounds(world.published, GENERATION), world.start, world.intent)
+    assert permit.objection() is None
+    world.published.people = NOBODY
+    assert permit.objection() is None
+    world.published.next_offset += 1
+    assert permit.objection() == "unknown_signer"
+    world.published.people = people()
+    assert permit.objection() is None
+
+
+def test_an_approval_that_ran_out_on_the_holders_clock_is_over() -> None:
+    """Counted from when the offer was sent, so that it is never later than the ledger believes."""
+    start = World().start.model_copy(
+        update={"lease_until": T0 + 10 * VALID_MS, "deadline_at": T0 + 10 * VALID_MS}
+    )
+    start = start.model_copy(update={"key_expires_at": None, "offered_at": T0})
+    own = Assignment(start, STREAM, 0, recorded(CHARGE), 0)
+    request = recorded(CHARGE).request
+    assert objection(own, request, VALID_MS - 1, margin_ms=0) is None
+    assert objection(own, request, VALID_MS, margin_ms=0) == "approval_expired"
+
+
+def test_every_name_of_a_refusal_is_reached() -> None:
+    """No name without a start that gets it; what is in no table above has a test of its own."""
+    tables = (CONFIGURATION, FORGED_START, FORGED_APPROVAL, SAID)
+    reached = {str(row[0]) for table in tables for row in table}
+    assert {one.value for one in Unallowed} - reached == {"approval_missing"}
+    assert {Rejection.OTHER_REQUEST.value, Rejection.NOT_IN_GROUP.value} <= reached
+
+
+def test_every_name_of_a_refusal_has_its_row_for_operators() -> None:
+    """Whoever reads a code in the log finds what to do about it."""
+    text = Path("docs/OPERATIONS.md").read_text(encoding="utf-8")
+    table = text.partition("## Starts that are given back")[2].partition("\n## ")[0]
+    reached = {str(row[0]) for one in (FORGED_START, FORGED_APPROVAL, SAID) for row in one}
+    for code in {one.value for one in Unallowed} | reached:
+        assert f"`{code}`" in table, code
