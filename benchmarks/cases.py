@@ -5,14 +5,16 @@ when its last event is visible in Postgres, and that the load generator counts f
 clock. Called by `benchmarks.run`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
+from benchmarks import deciding, following
+from benchmarks.figures import Figures, latencies, per_s, rate
 from benchmarks.installation import LOAD, PROCESSES, Installation
 from benchmarks.load import Measured, Order
 from benchmarks.usage import cpu_seconds, rss_mb
-from gateway.wiring.names import Process
+from benchmarks.webhooks import webhook
 
 
 class Case(StrEnum):
@@ -25,22 +27,33 @@ class Case(StrEnum):
     CPU = "cpu"
     INFLIGHT_512 = "inflight_512"
     MEMORY = "memory"
+    LAG = "lag"
+    RULED = "ruled"
+    APPROVED = "approved"
     PROJECT = "project"
+    REBUILD = "rebuild"
+    WEBHOOK = "webhook"
 
 
 IN_FLIGHT: Final = {Case.INFLIGHT_32: 32, Case.INFLIGHT_128: 128, Case.INFLIGHT_512: 512}
-ALONGSIDE: Final = {Case.CPU: Case.INFLIGHT_128, Case.MEMORY: Case.INFLIGHT_512}
-"""Cases that are measured during another, which then runs too."""
+ALONGSIDE: Final = {
+    Case.CPU: Case.INFLIGHT_128,
+    Case.LAG: Case.INFLIGHT_128,
+    Case.MEMORY: Case.INFLIGHT_512,
+}
+"""Cases that are measured during another, or with its figures; it then runs too."""
 
 REPLAY_IN_FLIGHT: Final = 32
 SETTLED: Final = 200
+WARM_UP: Final = "warm-up"
+"""A tenant whose actions all go ahead by themselves."""
 WARM_UP_SECONDS: Final = 1.0
 EVENTS_MIN: Final = 100_000
 EVENTS_AN_ACTION_MIN: Final = 5
 FILL_IN_FLIGHT: Final = 128
+LAG_IN_FLIGHT: Final = 128
 NO_LIMIT_SECONDS: Final = 600.0
 
-Figures = Mapping[str, object]
 Tell = Callable[[Case, Figures], None]
 Say = Callable[[str], None]
 
@@ -50,7 +63,7 @@ async def measure(
 ) -> None:
     """Measure the cases; `tell` hears of each with its figures, `say` of what goes on."""
     say("warm-up")
-    await _load(one, "warm-up", REPLAY_IN_FLIGHT, WARM_UP_SECONDS)
+    await _load(one, WARM_UP, REPLAY_IN_FLIGHT, WARM_UP_SECONDS)
     if Case.SEQ in cases:
         say(Case.SEQ)
         tell(Case.SEQ, latencies(await _load(one, "seq", 1, seconds)))
@@ -68,9 +81,13 @@ async def measure(
                 tell(Case.CPU, cpu)
             if Case.MEMORY in beside:
                 tell(Case.MEMORY, memory(one))
-    if Case.PROJECT in cases:
-        say(Case.PROJECT)
-        tell(Case.PROJECT, await _project(one))
+            if Case.LAG in beside:
+                say(Case.LAG)
+                tell(Case.LAG, await _lag(one, figures, seconds))
+    for case, of_case in OTHERS.items():
+        if case in cases:
+            say(case)
+            tell(case, await of_case(one, seconds))
 
 
 async def _load(
@@ -97,7 +114,7 @@ async def _replay(one: Installation, seconds: float) -> Figures:
         "n": alone.n,
         "p50_ms": alone.p50_ms,
         "p99_ms": alone.p99_ms,
-        "per_s": per_s(together.n, together.ended_s - together.began_s),
+        "per_s": rate(together),
     }
 
 
@@ -118,7 +135,7 @@ async def _in_flight(
     figures = {
         **latencies(measured),
         "per_s": per_s(measured.n, visible_s - measured.began_s),
-        "answered_per_s": per_s(measured.n, measured.ended_s - measured.began_s),
+        "answered_per_s": rate(measured),
     }
     own = {process.value: used_us[process.value] for process in PROCESSES}
     cpu = {
@@ -132,25 +149,46 @@ async def _in_flight(
     return figures, cpu
 
 
-async def _project(one: Installation) -> Figures:
-    """One projector, from empty tables to everything that the topic holds.
+async def _lag(one: Installation, at_128: Figures, seconds: float) -> Figures:
+    """How far the tables run behind the ledger, at half the rate that 128 callers reach."""
+    per_second = at_128["per_s"]
+    assert isinstance(per_second, float)
+    order = Order(
+        what="act", tenant="lag", in_flight=LAG_IN_FLIGHT, seconds=seconds, per_s=per_second / 2
+    )
+    async with following.watched(one) as lag:
+        measured = await one.load.carry_out(order)
+        await one.completed_visible(order.tenant, measured.n)
+        await one.caught_up()
+    return {**following.lags(lag), "at_per_s": rate(measured)}
 
-    The clock begins when it follows the log, so that starting an interpreter is not in it.
-    """
-    query = "select count(*) from actionledger.action_events"
-    missing = EVENTS_MIN - await one.database.fetchval(query)
+
+async def _project(one: Installation, _seconds: float) -> Figures:
+    await _fill(one)
+    return await following.project(one)
+
+
+async def _rebuild(one: Installation, _seconds: float) -> Figures:
+    await _fill(one)
+    return await following.rebuild_and_swap(one)
+
+
+async def _fill(one: Installation) -> None:
+    """As many events as a topic must hold."""
+    missing = EVENTS_MIN - await one.database.fetchval(following.EVENTS)
     if missing > 0:
         actions = -(-missing // EVENTS_AN_ACTION_MIN)
         await _load(one, "fill", FILL_IN_FLIGHT, NO_LIMIT_SECONDS, actions)
-    projector = one.workers[Process.PROJECTOR]
-    await projector.stop()
-    await one.empty_tables()
-    await projector.start()
-    await projector.wait_ready()
-    ended_s = await one.caught_up()
-    events = await one.database.fetchval(query)
-    assert events >= EVENTS_MIN, events
-    return {"n": events, "per_s": per_s(events, ended_s - projector.ready_s)}
+
+
+OTHERS: Final = {
+    Case.RULED: deciding.ruled,
+    Case.APPROVED: deciding.approved,
+    Case.PROJECT: _project,
+    Case.REBUILD: _rebuild,
+    Case.WEBHOOK: webhook,
+}
+"""Cases that go on where the one before has left the installation."""
 
 
 def memory(one: Installation) -> Figures:
@@ -171,18 +209,3 @@ def _programs(one: Installation) -> dict[str, int]:
         assert program.identity is not None
         found[str(name)] = program.identity.pid
     return found
-
-
-def latencies(measured: Measured) -> Figures:
-    """What callers waited."""
-    return {
-        "n": measured.n,
-        "p50_ms": measured.p50_ms,
-        "p99_ms": measured.p99_ms,
-        "max_ms": measured.max_ms,
-    }
-
-
-def per_s(count: int, seconds: float) -> float:
-    """A rate with one decimal."""
-    return round(count / seconds, 1)

@@ -11,7 +11,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -74,9 +74,17 @@ class Place:
 class Worker(Program):
     """One of the product's processes; it ends when we do."""
 
-    def __init__(self, process: Process, state: StateFolder, place: Place) -> None:
+    def __init__(
+        self,
+        process: Process,
+        state: StateFolder,
+        place: Place,
+        told: Mapping[str, str] | None = None,
+    ) -> None:
+        """`told` are settings of this process alone, by their names without the prefix."""
         super().__init__(process.value, state)
         self._place = place
+        self.told = dict(told or {})
         self.ready_file = state.folder / f"{process.value}.ready"
         self.ready_s = 0.0  # on the monotonic clock
 
@@ -91,6 +99,7 @@ class Worker(Program):
             "PROVIDER_URLS": "null=http://localhost",
             "HEARTBEAT": str(self.ready_file),
             "LOG_FORMAT": "plain",
+            **self.told,
         }
         module = ["gateway.wiring.processes", self.name]
         if self._place.profiled == self.name:
@@ -129,6 +138,7 @@ class Installation:
     def __init__(self, place: Place, variant: Variant, state: StateFolder) -> None:
         self.place = place
         self.variant = variant
+        self.state = state
         self.log = KafkaLog(state.state.kafka_admin_bootstrap)
         self.kafka = KafkaServer(
             state, place.java, admission=Admission.EVERYBODY, death_signal=signal.SIGKILL
@@ -180,7 +190,7 @@ class Installation:
             "select count(*) from actionledger.actions "
             "where tenant_id = $1 and status = 'completed'"
         )
-        return await self._until(query, count, tenant)
+        return await self.until(query, count, tenant)
 
     async def caught_up(self) -> float:
         """When the tables had everything that is in the ledger now, on the monotonic clock."""
@@ -191,10 +201,12 @@ class Installation:
         finally:
             await reader.close()
         query = "select coalesce(sum(next_offset), 0)::bigint from actionledger.projection_offsets"
-        return await self._until(query, sum(ends.values()))
+        return await self.until(query, sum(ends.values()))
 
-    async def _until(self, query: str, count: int, *arguments: object) -> float:
-        """Ask after every commit of the projector until the answer is `count`."""
+    async def until(self, query: str, count: int, *arguments: object) -> float:
+        """When the answer was `count` or more, on the monotonic clock: it is asked for after every
+        commit of the projector.
+        """
         deadline_s = time.monotonic() + VISIBLE_SECONDS_MAX
         while True:
             self._moved.clear()

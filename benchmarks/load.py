@@ -11,19 +11,22 @@ import asyncio
 import itertools
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Annotated, Literal
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Annotated, Literal, Self
 
 import uvloop
 from pydantic import BaseModel, ConfigDict, Field
 
-from benchmarks.proposals import proposal
+from benchmarks.approving import Approver
+from benchmarks.proposals import AMOUNT, AMOUNT_TO_CONFIRM, CHARGE, LOST, proposal
 from ledger.client.client import LedgerClient
 from ledger.core.inputs import Propose
 from ledger.log.kafka import KafkaLog
 
 ANSWER_MS_MAX = 30_000
 """From a call to its outcome; beyond it something is broken, not slow."""
+
+UNDER_WAY = frozenset({"proposed", "awaiting_approval", "ready", "attempting"})
 
 ACTIONS_MAX = 200_000
 """A case ends after its time or this many actions."""
@@ -33,16 +36,19 @@ class Order(BaseModel):
     """Keep `in_flight` callers busy for `seconds`, or until `actions` are done.
 
     `act` proposes new actions of the tenant and waits until each has completed, `ask` until each is
-    decided; `repeat` proposes its first `actions` over and over and waits for the decision.
+    decided, `lose` until its outcome is unknown; `approve` signs each as a person does and waits
+    until it has completed; `repeat` proposes its first `actions` over and over and waits for the
+    decision. With `per_s` calls begin at that rate, where enough callers are free.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    what: Literal["act", "ask", "repeat"]
+    what: Literal["act", "ask", "lose", "approve", "repeat"]
     tenant: str
     in_flight: Annotated[int, Field(ge=1)]
     seconds: float
     actions: Annotated[int, Field(ge=1, le=ACTIONS_MAX)] = ACTIONS_MAX
+    per_s: float | None = None
 
 
 class Measured(BaseModel):
@@ -57,38 +63,81 @@ class Measured(BaseModel):
     p99_ms: float
     max_ms: float
 
+    @classmethod
+    def of(cls, latencies_s: Iterable[float], began_s: float, ended_s: float) -> Self:
+        """What so many calls took, from the first to the last of them."""
+        sorted_ms = sorted(latency * 1_000 for latency in latencies_s)
+        return cls(
+            n=len(sorted_ms),
+            began_s=began_s,
+            ended_s=ended_s,
+            p50_ms=round(percentile(sorted_ms, 50), 3),
+            p99_ms=round(percentile(sorted_ms, 99), 3),
+            max_ms=round(sorted_ms[-1], 3),
+        )
+
 
 Call = Callable[[Propose], Awaitable[None]]
 
 
-async def serve(client: LedgerClient, orders: asyncio.StreamReader) -> None:
-    """Carry out one order after the other until there are no more."""
+class Caller:
+    """What one call is, by the word of its order."""
 
-    async def act(given: Propose) -> None:
-        await client.propose(given, timeout_ms=ANSWER_MS_MAX)
-        version = 0
-        while True:
-            progress = await client.progress(
-                given.key, after_version=version, timeout_ms=ANSWER_MS_MAX
-            )
-            assert progress is not None, f"no outcome of {given.key} in {ANSWER_MS_MAX} ms"
-            if progress.status == "completed":
-                return
-            assert progress.status in {"proposed", "ready", "attempting"}, progress
-            version = progress.version
+    def __init__(self, client: LedgerClient, approver: Approver) -> None:
+        self._client = client
+        self._approver = approver
 
-    async def ask(given: Propose) -> None:
-        answer = await client.propose(given, timeout_ms=ANSWER_MS_MAX)
+    async def act(self, given: Propose) -> None:
+        """Propose, and wait for the effect."""
+        await self._client.propose(given, timeout_ms=ANSWER_MS_MAX)
+        await self._until(given.key, "completed")
+
+    async def lose(self, given: Propose) -> None:
+        """Propose what a provider takes and never answers."""
+        await self._client.propose(given, timeout_ms=ANSWER_MS_MAX)
+        await self._until(given.key, "unknown")
+
+    async def approve(self, given: Propose) -> None:
+        """Propose what a person has to confirm, confirm it, and wait for the effect."""
+        answer = await self._client.propose(given, timeout_ms=ANSWER_MS_MAX)
+        await self._approver.approve(answer.decision)
+        await self._until(given.key, "completed")
+
+    async def ask(self, given: Propose) -> None:
+        """Propose."""
+        answer = await self._client.propose(given, timeout_ms=ANSWER_MS_MAX)
         assert answer.decision.facts, answer
 
-    async def repeat(given: Propose) -> None:
-        answer = await client.propose(given, timeout_ms=ANSWER_MS_MAX)
+    async def repeat(self, given: Propose) -> None:
+        """Propose what was proposed before."""
+        answer = await self._client.propose(given, timeout_ms=ANSWER_MS_MAX)
         assert answer.decision.unchanged is not None, answer
 
+    async def _until(self, key: str, status: str) -> None:
+        version = 0
+        while True:
+            progress = await self._client.progress(
+                key, after_version=version, timeout_ms=ANSWER_MS_MAX
+            )
+            assert progress is not None, f"{key} is not {status} after {ANSWER_MS_MAX} ms"
+            if progress.status == status:
+                return
+            assert progress.status in UNDER_WAY, progress
+            version = progress.version
+
+
+async def serve(caller: Caller, orders: asyncio.StreamReader) -> None:
+    """Carry out one order after the other until there are no more."""
+    calls = {
+        "act": caller.act,
+        "approve": caller.approve,
+        "ask": caller.ask,
+        "lose": caller.lose,
+        "repeat": caller.repeat,
+    }
     while line := await orders.readline():
         order = Order.model_validate_json(line)
         numbers = range(order.actions)
-        calls = {"act": act, "ask": ask, "repeat": repeat}
         each = itertools.cycle(numbers) if order.what == "repeat" else iter(numbers)
         measured = await drive(calls[order.what], order, each)
         print(measured.model_dump_json(), flush=True)
@@ -97,11 +146,15 @@ async def serve(client: LedgerClient, orders: asyncio.StreamReader) -> None:
 async def drive(call: Call, order: Order, numbers: Iterator[int]) -> Measured:
     """Callers in a closed loop; none begins an action after the time is over."""
     latencies_s: list[float] = []
+    operation = LOST if order.what == "lose" else CHARGE
+    money = AMOUNT_TO_CONFIRM if order.what == "approve" else AMOUNT
     began_s = time.monotonic()
 
     async def caller() -> None:
         for number in numbers:
-            given = proposal(order.tenant, number)
+            given = proposal(order.tenant, number, operation, money)
+            if order.per_s is not None:
+                await asyncio.sleep(began_s + number / order.per_s - time.monotonic())
             called_s = time.monotonic()
             if called_s - began_s > order.seconds:
                 return
@@ -112,15 +165,7 @@ async def drive(call: Call, order: Order, numbers: Iterator[int]) -> Measured:
         for _ in range(order.in_flight):
             callers.create_task(caller())
     ended_s = time.monotonic()
-    sorted_ms = sorted(latency * 1_000 for latency in latencies_s)
-    return Measured(
-        n=len(sorted_ms),
-        began_s=began_s,
-        ended_s=ended_s,
-        p50_ms=round(percentile(sorted_ms, 50), 3),
-        p99_ms=round(percentile(sorted_ms, 99), 3),
-        max_ms=round(sorted_ms[-1], 3),
-    )
+    return Measured.of(latencies_s, began_s, ended_s)
 
 
 def percentile(sorted_values: list[float], percent: int) -> float:
@@ -135,9 +180,13 @@ async def run(bootstrap: str, prefix: str, partitions: int) -> None:
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     log = KafkaLog(bootstrap, prefix=prefix, client_id="actionledger-load")
-    async with LedgerClient(log, partitions) as client:
-        print("ready", flush=True)
-        await serve(client, orders)
+    approver = await Approver.of(log, partitions)
+    try:
+        async with LedgerClient(log, partitions) as client:
+            print("ready", flush=True)
+            await serve(Caller(client, approver), orders)
+    finally:
+        await approver.close()
 
 
 def main(arguments: list[str]) -> None:

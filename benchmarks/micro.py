@@ -18,7 +18,7 @@ from ledger.core.catalogue import Catalogue, catalogue_hash, parse_catalogue
 from ledger.core.config import Config
 from ledger.core.decide import decide
 from ledger.core.evolve import Place
-from ledger.core.inputs import Input, Offered, Propose, Publish, Report, Success
+from ledger.core.inputs import Decidable, Offered, Propose, Publish, Report, Success
 from ledger.core.limits import RECORD_BYTES_MAX
 from ledger.core.offers import Offer
 from ledger.core.records import Decision, Genesis
@@ -184,7 +184,7 @@ def costs() -> Costs:
     return found
 
 
-def _decision_costs(name: str, given: Input, decision: Decision, before: Stream) -> Costs:
+def _decision_costs(name: str, given: Decidable, decision: Decision, before: Stream) -> Costs:
     value = encode_ledger(decision, generation=GENERATION, partition=0)
     after = fold_decision(before, decision)
     state = dump(after)

@@ -1,10 +1,19 @@
-"""`demo`: the story of one lost answer, on the real processes."""
+"""`demo`: chapters of what the product does, each on the real processes."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.cli.output import Exit, Json, Output
+from gateway.cli.output import Exit, Json, Output, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import Console
+
+    from gateway.demo.chapter import Chapter
+
+FIRST = "story"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -13,23 +22,43 @@ def add_to(app: typer.Typer) -> None:
 
 
 def demo(
+    chapter: Annotated[
+        str, typer.Argument(help="Which chapter; --list names them.", metavar="[NAME]")
+    ] = FIRST,
+    list_: Annotated[
+        bool, typer.Option("--list", help="Name the chapters, and play none.")
+    ] = False,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave everything running, to look around.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Tell the story of 2:13 a.m.: a charge whose answer is lost, and an agent that asks again.
+    """Tell the story of 2:13 a.m.: a charge whose answer is lost, and an agent that asks again. Or
+    another chapter, by its name.
 
     Real Kafka, real Postgres, every process of the product and a payment provider with its own
     book, in a temporary folder, ended and removed afterwards. Ends with 0 if every claim held, with
     3 if one did not.
 
-    Example: actionledger demo --keep
+    Example: actionledger demo approvals --keep
     """
+    from gateway.demo.chapters import CHAPTERS
     from gateway.demo.run import run_demo
     from gateway.demo.stage import Afterwards
 
     out = Output("demo", as_json=as_json)
-    told = run_demo(out, Afterwards.STAY if keep else Afterwards.REMOVE)
+    if list_:
+        listed = [{"name": one.name, "line": one.line} for one in CHAPTERS.values()]
+        out.answer(listed, lambda console: _show(console, CHAPTERS.values()))
+    if chapter not in CHAPTERS:
+        raise UsageError(
+            f"There is no chapter {chapter!r}.", hint=f"There are {', '.join(CHAPTERS)}."
+        )
+    told = run_demo(out, Afterwards.STAY if keep else Afterwards.REMOVE, CHAPTERS[chapter])
     code = Exit.OK if told.all_held else Exit.DIFFERENCES
     out.answer(told.result(), lambda _console: None, code)
+
+
+def _show(console: "Console", chapters: "Iterable[Chapter]") -> None:
+    for one in chapters:
+        console.print(f"[bold]{one.name:<12}[/] {one.line}")

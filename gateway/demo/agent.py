@@ -11,17 +11,33 @@ import json
 import sys
 from typing import Any
 
-from actionledger import Intent, Ledger, Result
+from actionledger import CallerMistake, Intent, Ledger, Result
 
 
 async def ask(given: dict[str, Any]) -> None:
     """Propose the intent, and wait for as long as the patience lasts."""
     intent = Intent.model_validate(given["intent"])
     async with Ledger(given["url"], given["api_key"]) as ledger:
-        result = await ledger.propose(intent, wait_ms=0)
+        try:
+            result = await ledger.propose(intent, wait_ms=0)
+        except CallerMistake as refused:
+            tell_refusal(refused)
+            return
         tell(result)
         if given["patience_ms"]:
             tell(await ledger.wait(result.key, timeout_ms=given["patience_ms"]))
+
+
+def tell_refusal(refused: CallerMistake) -> None:
+    """That nothing was taken at all, and why."""
+    told = {
+        "result": "Refused",
+        "code": refused.code,
+        "text": refused.text_for_model,
+        "problems": [{"path": one.path, "message": one.message} for one in refused.problems],
+    }
+    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.flush()
 
 
 def tell(result: Result) -> None:

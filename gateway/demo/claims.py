@@ -17,6 +17,7 @@ class Claim:
 class Told:
     """What came of a demonstration. Times are milliseconds, by phase."""
 
+    chapter: str
     claims: list[Claim] = field(default_factory=list)
     records: list[dict[str, object]] = field(default_factory=list)
     took_ms: dict[str, int] = field(default_factory=dict)
@@ -30,6 +31,7 @@ class Told:
     def result(self) -> dict[str, object]:
         """The answer as JSON has it."""
         return {
+            "chapter": self.chapter,
             "all_held": self.all_held,
             "claims": self.claims,
             "took_ms": self.took_ms,

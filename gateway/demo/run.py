@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 from gateway.cli.output import Output
 from gateway.cli.progress import progress
+from gateway.demo.chapter import Chapter
 from gateway.demo.claims import Told
+from gateway.demo.scene import Scene
 from gateway.demo.stage import Afterwards, staged
-from gateway.demo.story import STREAM, Story
 from gateway.demo.telling import Telling
 from gateway.demo.witness import watching
 from gateway.local import prepare
 from gateway.settings import Settings
 from gateway.wiring.installation import open_log
-from gateway.wiring.local import PARTITIONS
+from gateway.wiring.local import PARTITIONS, TENANT
 from gateway.wiring.names import Process
 
 if TYPE_CHECKING:
@@ -41,13 +42,13 @@ class _Clock:
         return took_ms
 
 
-def run_demo(out: Output, afterwards: Afterwards) -> Told:
-    """Tell the story. Raises LocalError where it cannot begin, NotSeenError where it breaks off."""
-    return asyncio.run(_told(None if out.as_json else out.console, afterwards))
+def run_demo(out: Output, afterwards: Afterwards, chapter: Chapter) -> Told:
+    """Tell a chapter. Raises LocalError where it cannot begin, NotSeenError where it breaks off."""
+    return asyncio.run(_told(None if out.as_json else out.console, afterwards, chapter))
 
 
-async def _told(console: "Console | None", afterwards: Afterwards) -> Told:
-    told = Told()
+async def _told(console: "Console | None", afterwards: Afterwards, chapter: Chapter) -> Told:
+    told = Told(chapter.name)
     clock = _Clock(told)
     telling = Telling(console)
     cache = Settings.from_environment().cache_dir
@@ -55,7 +56,7 @@ async def _told(console: "Console | None", afterwards: Afterwards) -> Told:
         with progress() as report:
             await prepare(cache, report)
             clock.over("set_up")
-            telling.title("2:13 a.m.: a charge whose answer is lost")
+            telling.title(chapter.title)
             telling.say(
                 f"Apache Kafka, PostgreSQL, {len(Process) - 3} processes of the ledger and a "
                 "payment provider with a book of its own start in a temporary folder. Nothing is "
@@ -64,8 +65,9 @@ async def _told(console: "Console | None", afterwards: Afterwards) -> Told:
             stage = await closing.enter_async_context(staged(cache, report, afterwards))
         telling.say(f"Ready after {clock.over('start') / 1_000:.1f} s.")
         log = open_log(stage.settings, "demo")
-        async with watching(log, PARTITIONS, STREAM) as witness:
-            await Story(stage, witness, telling, told).tell()
+        async with watching(log, PARTITIONS, TENANT) as witness:
+            await chapter.tell(Scene(stage, witness, telling, told))
+            told.records = list(witness.seen)
         clock.over("story")
         telling.claims(told.claims, (told.took_ms["start"] + told.took_ms["story"]) / 1_000)
         if afterwards is Afterwards.STAY:

@@ -28,14 +28,22 @@ from gateway.local.processes import Identity, identify, is_running
 from gateway.local.progress import Report
 from gateway.local.state import read_state
 from gateway.settings import Settings
+from gateway.wiring.documents import publish_everywhere
 from gateway.wiring.local import TENANT, local_environment, local_services, prepare_folder
 from gateway.wiring.places import KEYS_FILE
+from gateway.wiring.publishing import Kind
+from ledger.core.errors import LedgerError
 
 PREFIX: Final = "actionledger-demo-"
 OWNER_FILE: Final = "demo.json"
 AGENT_SECONDS_MAX: Final = 30.0
 LOOK_SECONDS: Final = 0.01
 PRINCIPAL: Final = "agent:billing"
+ADOPTION_MS_MAX: Final = 30_000
+
+
+class NotAdoptedError(LedgerError):
+    """A document stands in the log and is not in force everywhere."""
 
 
 class Afterwards(Enum):
@@ -62,6 +70,25 @@ class Stage:
     settings: Settings
     agent_key: str
     provider: httpx.AsyncClient
+
+    def new_agent_key(self, principal: str) -> str:
+        """The key of another agent of the tenant."""
+        return create_key(
+            self.settings.api_keys_file, tenant=TENANT, principal=principal, role=Role.AGENT
+        )
+
+    async def publish(self, kind: Kind, text: str) -> int:
+        """Publish a document as an operator; how many partitions have adopted it.
+
+        Raises NotAdoptedError, and what publishing raises.
+        """
+        done = await publish_everywhere(self.settings, kind, text, timeout_ms=ADOPTION_MS_MAX)
+        if done.waiting:
+            raise NotAdoptedError(
+                f"The partitions {list(done.waiting)} have not adopted the {kind}.",
+                hint="Run it again with --keep and look at the log of the processor.",
+            )
+        return done.partitions
 
     async def script(self, scripts: Iterable[dict[str, Any]]) -> None:
         """Tell the provider what to do wrong."""

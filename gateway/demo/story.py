@@ -3,23 +3,21 @@
 An agent asks for a charge, the provider commits it and the answer is lost, the agent is killed and
 asks again, another amount under the same key is refused, the settlement webhook arrives. Beside it
 an agent without a ledger meets the same fault. Guarantees that every claim is checked against what
-is on the log, in the provider's book or in the database; a claim that failed does not stop the
-story. Called by `run_demo`.
+is on the log, in the provider's book or in the database. The chapter that is told by default.
 """
 
 from typing import Any, Final
 
 from gateway.cli.checking import rebuilt, replayed
-from gateway.demo.claims import Claim, Told
-from gateway.demo.stage import Acting, Stage, act
-from gateway.demo.telling import Telling
-from gateway.demo.witness import Document, Witness
+from gateway.demo.chapter import Chapter
+from gateway.demo.claims import Claim
+from gateway.demo.scene import Scene, effects
+from gateway.demo.stage import Acting, act
 from gateway.local.progress import silent
 from gateway.wiring.local import ACCOUNT, TENANT
 
 EVENT: Final = "renewal-2026-08-28-01"
 KEY: Final = f"charge:v1:{TENANT}:{EVENT}"
-STREAM: Final = f"{TENANT}/{EVENT}"
 AMOUNT: Final = 4_990
 WRONG_AMOUNT: Final = 49_900
 PLAIN_ACCOUNT: Final = "plain"
@@ -28,14 +26,13 @@ HELD_BACK_MS: Final = 600_000
 SIGKILLED: Final = -9
 
 
-class Story:
+class _Story:
     """One telling; `tell` from beginning to end."""
 
-    def __init__(self, stage: Stage, witness: Witness, telling: Telling, told: Told) -> None:
-        self._stage = stage
-        self._witness = witness
-        self._telling = telling
-        self._told = told
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._stage = scene.stage
+        self._telling = scene.telling
 
     async def tell(self) -> None:
         """Tell it. Raises NotSeenError where something does not happen at all."""
@@ -48,7 +45,6 @@ class Story:
         await self._plain_agent()
         await self._webhook_arrives()
         await self._proof()
-        self._told.records = list(self._witness.seen)
 
     # --- the steps -----------------------------------------------------------------------------
 
@@ -58,34 +54,43 @@ class Story:
             f"Acme's renewal is due: 49.90 USD for order A-1842. Agent process {agent.pid} asks."
         )
         await agent.answer()
-        started = await self._until_fact("the start of an attempt", "attempt.started")
-        self._show(started)
+        started = await self._scene.until_fact("the start of an attempt", "attempt.started")
+        self._scene.show(started)
 
     async def _answer_is_lost(self, agent: Acting) -> None:
         self._telling.step("The provider takes the money, and the answer is lost")
-        lost = await self._until_fact("the loss of the answer", "attempt.unresolved")
-        lines = await self._lines(ACCOUNT)
+        lost = await self._scene.until_fact("the loss of the answer", "attempt.unresolved")
+        lines = await self._scene.lines(ACCOUNT)
         self._telling.book(lines)
-        self._show(lost)
+        self._scene.show(lost)
         code = await agent.kill()
         self._telling.say(
             f"The agent saw no success. Its process {agent.pid} is killed with signal 9."
         )
-        started = await self._until_fact("the start of an attempt", "attempt.started")
-        self._claim(
-            "written_ahead",
-            "The start stood in the log before the provider heard of it",
-            started["timestamp"] <= lines[0]["arrived_at"],
-            f"start at {started['timestamp']}, request at {lines[0]['arrived_at']}",
+        started = await self._scene.until_fact("the start of an attempt", "attempt.started")
+        self._scene.claim(
+            Claim(
+                "written_ahead",
+                "The start stood in the log before the provider heard of it",
+                started["timestamp"] <= lines[0]["arrived_at"],
+                f"start at {started['timestamp']}, request at {lines[0]['arrived_at']}",
+            )
         )
-        self._claim(
-            "committed_and_lost",
-            "The provider committed ch_1 and dropped the answer",
-            _effects(lines) == ["ch_1"] and lines[0]["answer"] == "dropped",
-            f"{_effects(lines)}",
+        self._scene.claim(
+            Claim(
+                "committed_and_lost",
+                "The provider committed ch_1 and dropped the answer",
+                effects(lines) == ["ch_1"] and lines[0]["answer"] == "dropped",
+                f"{effects(lines)}",
+            )
         )
-        self._claim(
-            "agent_killed", "The agent was killed, knowing nothing", code == SIGKILLED, f"{code}"
+        self._scene.claim(
+            Claim(
+                "agent_killed",
+                "The agent was killed, knowing nothing",
+                code == SIGKILLED,
+                f"{code}",
+            )
         )
 
     async def _comes_back(self) -> None:
@@ -93,19 +98,23 @@ class Story:
         agent = await self._agent(AMOUNT)
         told = await agent.answer()
         await agent.end()
-        answered = await self._until_answer("unchanged")
-        self._show(answered)
+        answered = await self._scene.until_answer("unchanged")
+        self._scene.show(answered)
         self._telling.say(f"It is told: {told['result'].lower()}.")
         self._telling.quote(told["text"])
-        self._claim(
-            "unknown",
-            "Asked again, the ledger answers: unknown",
-            told["result"] == "Unknown" and told["replayed"],
-            str(told["result"]),
+        self._scene.claim(
+            Claim(
+                "unknown",
+                "Asked again, the ledger answers: unknown",
+                told["result"] == "Unknown" and told["replayed"],
+                str(told["result"]),
+            )
         )
-        calls = len(await self._lines(ACCOUNT))
-        self._claim(
-            "no_second_call", "No second call was made to the provider", calls == 1, f"{calls}"
+        calls = len(await self._scene.lines(ACCOUNT))
+        self._scene.claim(
+            Claim(
+                "no_second_call", "No second call was made to the provider", calls == 1, f"{calls}"
+            )
         )
 
     async def _changes_the_amount(self) -> None:
@@ -113,16 +122,18 @@ class Story:
         agent = await self._agent(WRONG_AMOUNT)
         told = await agent.answer()
         await agent.end()
-        answered = await self._until_answer("refused")
-        self._show(answered)
+        answered = await self._scene.until_answer("refused")
+        self._scene.show(answered)
         paths = [one["path"] for one in told["differences"]]
         for one in told["differences"]:
             self._telling.say(f"{one['path']}: {one['message']}")
-        self._claim(
-            "changed_amount_refused",
-            "The same key with another amount is refused, with the difference",
-            told["result"] == "Conflict" and paths == ["/money/minor"],
-            f"{told['result']} {paths}",
+        self._scene.claim(
+            Claim(
+                "changed_amount_refused",
+                "The same key with another amount is refused, with the difference",
+                told["result"] == "Conflict" and paths == ["/money/minor"],
+                f"{told['result']} {paths}",
+            )
         )
 
     async def _plain_agent(self) -> None:
@@ -142,103 +153,83 @@ class Story:
         )
         told = await agent.answer()
         await agent.end()
-        lines = await self._lines(PLAIN_ACCOUNT)
+        lines = await self._scene.lines(PLAIN_ACCOUNT)
         self._telling.book(lines)
-        made = _effects(lines)
+        made = effects(lines)
         self._telling.say(f"It reports one success, {told['effect']}. The customer paid twice.")
-        self._claim(
-            "plain_agent_charges_twice",
-            "A plain retrying agent charges twice",
-            len(made) == 2,  # noqa: PLR2004 - that is the claim
-            f"{made}",
+        self._scene.claim(
+            Claim(
+                "plain_agent_charges_twice",
+                "A plain retrying agent charges twice",
+                len(made) == 2,  # noqa: PLR2004 - that is the claim
+                f"{made}",
+            )
         )
 
     async def _webhook_arrives(self) -> None:
         self._telling.step("The settlement webhook arrives")
         await self._stage.send_webhooks()
-        done = await self._until_fact("the completion of the action", "action.completed")
-        self._show(done)
+        done = await self._scene.until_fact("the completion of the action", "action.completed")
+        self._scene.show(done)
         (fact,) = (one for one in done["data"]["facts"] if one["type"] == "action.completed")
-        self._claim(
-            "webhook_settles",
-            "The webhook settles it: completed, ch_1",
-            fact["proof"] == "webhook" and fact["reference"] == "ch_1",
-            f"{fact['proof']} {fact['reference']}",
+        self._scene.claim(
+            Claim(
+                "webhook_settles",
+                "The webhook settles it: completed, ch_1",
+                fact["proof"] == "webhook" and fact["reference"] == "ch_1",
+                f"{fact['proof']} {fact['reference']}",
+            )
         )
 
     async def _proof(self) -> None:
         self._telling.step("The proof")
-        lines = await self._lines(ACCOUNT)
-        made = _effects(lines)
+        lines = await self._scene.lines(ACCOUNT)
+        made = effects(lines)
         self._telling.say(f"The provider's book: {len(made)} charge for order A-1842.")
-        self._claim("one_charge", "The book shows one charge", made == ["ch_1"], f"{made}")
+        self._scene.claim(
+            Claim("one_charge", "The book shows one charge", made == ["ch_1"], f"{made}")
+        )
         replay = await replayed(self._stage.settings, silent, key=KEY)
         action = replay.get("action") or {}
         self._telling.say(
             f"Replay from offset 0: {replay['decisions']} decisions, {replay['facts']} facts; the "
             f"action is {action.get('status')}."
         )
-        self._claim(
-            "replay_equals",
-            "Replay from offset 0 gives the state in the database",
-            not replay["differences"]
-            and replay["compared"] > 0
-            and (action.get("status"), action.get("reference")) == ("completed", "ch_1"),
-            f"{replay['differences']} {action}",
+        self._scene.claim(
+            Claim(
+                "replay_equals",
+                "Replay from offset 0 gives the state in the database",
+                not replay["differences"]
+                and replay["compared"] > 0
+                and (action.get("status"), action.get("reference")) == ("completed", "ch_1"),
+                f"{replay['differences']} {action}",
+            )
         )
         done = await rebuilt(self._stage.settings, silent)
         self._telling.say(
             f"Rebuild: live {_short(done.live.sha256)}, rebuilt {_short(done.beside.sha256)}."
         )
-        self._claim(
-            "rebuild_equals",
-            "A rebuild gives the same checksum",
-            done.is_equal,
-            f"{done.live.sha256} {done.beside.sha256}",
+        self._scene.claim(
+            Claim(
+                "rebuild_equals",
+                "A rebuild gives the same checksum",
+                done.is_equal,
+                f"{done.live.sha256} {done.beside.sha256}",
+            )
         )
 
     # --- what the steps are made of --------------------------------------------------------------
 
     async def _agent(self, minor: int, *, patience_ms: int = 0) -> Acting:
-        return await act(
-            "gateway.demo.agent",
-            {
-                "url": self._stage.settings.url,
-                "api_key": self._stage.agent_key,
-                "patience_ms": patience_ms,
-                "intent": {
-                    "operation": "charge",
-                    "business_event": EVENT,
-                    "target": "order:A-1842",
-                    "params": {"customer": "cus_7f"},
-                    "money": {"minor": minor, "currency": "USD"},
-                    "environment": "production",
-                },
-            },
-        )
-
-    async def _lines(self, account: str) -> list[dict[str, Any]]:
-        return [line for line in await self._stage.book() if line["account"] == account]
-
-    async def _until_fact(self, what: str, fact: str) -> Document:
-        return await self._witness.until(
-            what,
-            lambda one: (
-                one["topic"] == "ledger"
-                and any(each["type"] == fact for each in one["data"].get("facts") or ())
-            ),
-        )
-
-    async def _until_answer(self, kind: str) -> Document:
-        return await self._witness.until(
-            f"the answer {kind}", lambda one: one["topic"] == "ledger" and one["data"].get(kind)
-        )
-
-    def _show(self, last: Document) -> None:
-        self._telling.records(self._witness.new(last))
-
-    def _claim(self, name: str, text: str, held: bool, seen: str) -> None:  # noqa: FBT001
-        self._told.claims.append(Claim(name, text, held, seen))
+        intent = {
+            "operation": "charge",
+            "business_event": EVENT,
+            "target": "order:A-1842",
+            "params": {"customer": "cus_7f"},
+            "money": {"minor": minor, "currency": "USD"},
+            "environment": "production",
+        }
+        return await self._scene.agent(intent, patience_ms=patience_ms)
 
 
 def _faults() -> list[dict[str, Any]]:
@@ -252,9 +243,17 @@ def _faults() -> list[dict[str, Any]]:
     ]
 
 
-def _effects(lines: list[dict[str, Any]]) -> list[str]:
-    return [line["effect_id"] for line in lines if line["effect_id"]]
-
-
 def _short(digest: str) -> str:
     return f"{digest[:16]}…"
+
+
+async def _tell(scene: Scene) -> None:
+    await _Story(scene).tell()
+
+
+CHAPTER: Final = Chapter(
+    name="story",
+    line="2:13 a.m.: a charge whose answer is lost, and an agent that asks again",
+    title="2:13 a.m.: a charge whose answer is lost",
+    tell=_tell,
+)

@@ -1,4 +1,4 @@
-"""Who watches the log during the demonstration: everything about one business event, as it comes.
+"""Who watches the log during the demonstration: everything about one tenant, as it comes.
 
 Guarantees that what is shown stands in the log: it reads the topics themselves, never what a
 process says of them. Called by the story.
@@ -12,11 +12,17 @@ from typing import Any, Final
 from gateway.cli.reading import document_of
 from ledger.core.errors import LedgerError
 from ledger.log.kafka import KafkaLog, KafkaReader
-from ledger.log.topics import Topic, partition_of
+from ledger.log.topics import Topic
 
 READ_MS: Final = 100
 WAIT_SECONDS_MAX: Final = 30.0
-OF_THE_STREAM: Final = (Topic.INTENTS, Topic.ATTEMPTS, Topic.EVIDENCE, Topic.LEDGER)
+BY_STREAM: Final = (
+    Topic.INTENTS,
+    Topic.APPROVALS,
+    Topic.ATTEMPTS,
+    Topic.EVIDENCE,
+    Topic.LEDGER,
+)
 
 Document = dict[str, Any]
 """A record as `gateway.cli.reading.document_of` tells it."""
@@ -27,10 +33,10 @@ class NotSeenError(LedgerError):
 
 
 class Witness:
-    """All records of one stream and all webhooks, in the order of their append times."""
+    """All records of a tenant's streams and all webhooks, in the order of their append times."""
 
-    def __init__(self, stream: str) -> None:
-        self._stream = stream
+    def __init__(self, tenant: str) -> None:
+        self._of_tenant = f"{tenant}/".encode()
         self._changed = asyncio.Event()
         self._shown = 0
         self.seen: list[Document] = []
@@ -63,8 +69,8 @@ class Witness:
         """Read until cancelled."""
         while True:
             for record in await reader.read(timeout_ms=READ_MS):
-                is_ours = record.topic == Topic.WEBHOOKS or record.key == self._stream.encode()
-                if is_ours:
+                is_ours = (record.key or b"").startswith(self._of_tenant)
+                if is_ours or record.topic == Topic.WEBHOOKS:
                     self.seen.append(document_of(record))
             self._changed.set()
 
@@ -75,12 +81,11 @@ def _order(document: Document) -> tuple[int, bool]:
 
 
 @asynccontextmanager
-async def watching(log: KafkaLog, partitions: int, stream: str) -> AsyncIterator[Witness]:
-    """A witness of a stream, for as long as the block runs."""
-    witness = Witness(stream)
-    part = partition_of(stream, partitions)
-    places = {(topic.value, part): 0 for topic in OF_THE_STREAM}
-    places |= {(Topic.WEBHOOKS.value, each): 0 for each in range(partitions)}
+async def watching(log: KafkaLog, partitions: int, tenant: str) -> AsyncIterator[Witness]:
+    """A witness of a tenant, for as long as the block runs."""
+    witness = Witness(tenant)
+    topics = (*BY_STREAM, Topic.WEBHOOKS)
+    places = {(topic.value, part): 0 for topic in topics for part in range(partitions)}
     reader = await log.reader(places)
     task = asyncio.create_task(witness.watch(reader), name="witness")
     try:

@@ -1,0 +1,12 @@
+"""The chapters of the demonstration, in the order in which one would read them.
+
+Called by `actionledger demo`.
+"""
+
+from typing import Final
+
+from gateway.demo import catalogue, story
+from gateway.demo.chapter import Chapter
+
+CHAPTERS: Final[dict[str, Chapter]] = {one.name: one for one in (story.CHAPTER, catalogue.CHAPTER)}
+"""By name; the first is told where none is named."""

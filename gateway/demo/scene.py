@@ -1,0 +1,105 @@
+"""What a chapter plays with: agents that ask, what the log and the provider's book have, claims.
+
+Guarantees that every claim is held against what is on the log, in the provider's book or in the
+database, and that one that failed does not stop the chapter. Called by the chapters.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gateway.demo.claims import Claim, Told
+from gateway.demo.stage import Acting, Stage, act
+from gateway.demo.telling import Telling
+from gateway.demo.witness import Document, Witness
+
+AGENT: Final = "gateway.demo.agent"
+
+Intent = Mapping[str, Any]
+"""What an agent asks for, as the SDK's `Intent` has it."""
+
+
+class Scene:
+    """One chapter being told."""
+
+    def __init__(self, stage: Stage, witness: Witness, telling: Telling, told: Told) -> None:
+        self.stage = stage
+        self.witness = witness
+        self.telling = telling
+        self.told = told
+
+    async def agent(
+        self, intent: Intent, *, patience_ms: int = 0, api_key: str | None = None
+    ) -> Acting:
+        """An agent as a process of its own, that asks; by itself the demonstration's."""
+        return await act(
+            AGENT,
+            {
+                "url": self.stage.settings.url,
+                "api_key": self.stage.agent_key if api_key is None else api_key,
+                "patience_ms": patience_ms,
+                "intent": dict(intent),
+            },
+        )
+
+    async def ask(
+        self, intent: Intent, *, patience_ms: int = 0, api_key: str | None = None
+    ) -> dict[str, Any]:
+        """What an agent is told: at once, or with patience in the end."""
+        agent = await self.agent(intent, patience_ms=patience_ms, api_key=api_key)
+        told = await agent.answer()
+        if patience_ms and told["result"] != REFUSED:
+            told = await agent.answer()
+        await agent.end()
+        return told
+
+    async def lines(self, account: str) -> list[dict[str, Any]]:
+        """The provider's book of an account, one request a line."""
+        return [line for line in await self.stage.book() if line["account"] == account]
+
+    async def until_fact(self, what: str, fact: str, key: str | None = None) -> Document:
+        """The first decision with a fact of this type; of this action where one is named.
+
+        Raises NotSeenError.
+        """
+        return await self.witness.until(
+            what, lambda one: any(True for _ in facts_of(one, fact, key))
+        )
+
+    async def until_answer(self, kind: str, key: str | None = None) -> Document:
+        """The first decision that is no change but this. Raises NotSeenError."""
+        return await self.witness.until(
+            f"the answer {kind}",
+            lambda one: (
+                one["topic"] == "ledger"
+                and bool(one["data"].get(kind))
+                and key in {None, one["data"][kind].get("action")}
+            ),
+        )
+
+    def show(self, last: Document | None = None) -> None:
+        """What is new in the log, up to a record."""
+        self.telling.records(self.witness.new(last))
+
+    def claim(self, one: Claim) -> None:
+        """Claim something; the chapter goes on whether it held or not."""
+        self.told.claims.append(one)
+
+
+REFUSED: Final = "Refused"
+"""What the agent says where the ledger took nothing at all."""
+
+
+def facts_of(document: Document, kind: str, key: str | None = None) -> list[dict[str, Any]]:
+    """The facts of a type in a record of the ledger; of one action where its key is named."""
+    if document["topic"] != "ledger":
+        return []
+    return [
+        fact
+        for fact in document["data"].get("facts") or ()
+        if fact["type"] == kind and key in {None, fact["action"]}
+    ]
+
+
+def effects(lines: list[dict[str, Any]]) -> list[str]:
+    """The effects that lines of the book speak of."""
+    return [line["effect_id"] for line in lines if line["effect_id"]]
