@@ -9,12 +9,13 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-from ledger.core.holds import parse_order
+from ledger.core.holds import HOLD, RELEASE, parse_order
 from ledger.core.money import Money, format_money
 from ledger.core.strict import MalformedJson, parse
 from ledger.log.kafka import KafkaLog
 from ledger.log.port import Record
 from ledger.log.webhook_record import WEBHOOK_TYPE
+from ledger.signing.jws import claimed
 
 Place = tuple[str, int, int]
 """Topic, partition and offset of a record."""
@@ -103,6 +104,34 @@ def _evidence(data: dict[str, Any]) -> str:
     )
 
 
+def statement_of(signed: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a person says they decide, as it stands there: nothing here proves it. Empty where no
+    statement can be read.
+    """
+    if signed["kind"] == "passkey":
+        raw: bytes | None = signed["statement"].encode()
+    else:
+        token = claimed(signed["jws"])
+        raw = None if token is None else token.payload
+    try:
+        said = parse(raw or b"", bytes_max=BYTES_MAX)
+    except MalformedJson:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _judge(data: dict[str, Any]) -> str:
+    said = statement_of(data["signed"])
+    by = f"by {said['approver']}" if "approver" in said else "unreadable"
+    return _joined(data["key"], said.get("decision"), by)
+
+
+def _preview(data: dict[str, Any]) -> str:
+    foreseen = data.get("foreseen") or {}
+    told = data.get("code") or foreseen.get("effect")
+    return _joined(data["key"], f"preview {data['preview']}", told)
+
+
 def _decision(data: dict[str, Any]) -> str:
     cause = data["cause"]
     came = f"{cause['topic']} {cause['partition']}:{cause['offset']}"
@@ -128,8 +157,9 @@ def became(decision: Mapping[str, Any]) -> str:
 
 
 def _published(config: Mapping[str, Any]) -> str:
-    """A catalogue by its hash; a hold or a release by what it says."""
-    order = parse_order(config["content"]) if config["kind"] != "catalogue" else None
+    """A document by its hash; a hold or a release by what it says."""
+    is_order = config["kind"] in {HOLD, RELEASE}
+    order = parse_order(config["content"]) if is_order else None
     if order is None:
         return f"{config['kind']} {config['content_hash'][:19]}…"
     said = " ".join((order.reason or "").split())
@@ -151,6 +181,9 @@ def _joined(*parts: str | None) -> str:
 _TOLD: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "intent.propose": _propose,
     "action.cancel": lambda data: _joined(data["key"], data.get("reason")),
+    "approval.ask": lambda data: _joined(data["key"], f"by {data['principal']}"),
+    "approval.decide": _judge,
+    "preview.report": _preview,
     "attempt.report": _report,
     "caller.report": _report,
     "attempt.decline": lambda data: _joined(data["key"], data["code"]),

@@ -11,7 +11,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.markup import escape
 
-from gateway.cli.reading import money_of
+from gateway.cli.reading import money_of, statement_of
 from gateway.demo.claims import Claim
 
 WIDTH: Final = 80
@@ -89,6 +89,14 @@ def lines_of(document: Mapping[str, Any]) -> list[str]:
             request = data["request"]
             money = money_of(request.get("money"))
             return [f"propose {request['operation']} {money} for {request['target']}"]
+        case "approval.decide":
+            said = statement_of(data["signed"])
+            return [f"{said.get('approver')} signs: {said.get('decision')}"]
+        case "approval.ask":
+            return [f"{data['principal']} has people asked again"]
+        case "preview.report":
+            foreseen = data.get("foreseen") or {}
+            return [f"preview {data['preview']}: {foreseen.get('effect') or data.get('code')}"]
         case "attempt.report":
             outcome = data["outcome"]
             told = outcome.get("reference") or outcome.get("code")
@@ -130,6 +138,15 @@ def _fact(fact: Mapping[str, Any], decided_at: int) -> str:
             return f"action.completed {fact['reference']}, proven by {fact['proof']}"
         case "evidence.recorded":
             return f"evidence.recorded {fact['kind']}: {fact['meaning']}"
+        case "policy.decided":
+            return f"policy.decided {fact['row']}: {fact['outcome']}"
+        case "approval.requested":
+            left_s = (fact["expires_at"] - decided_at) / 1_000
+            return f"approval.requested of {fact['quorum']}, for {left_s:.0f} s"
+        case "approval.granted":
+            return f"approval.granted by {fact['person']}"
+        case "preview.recorded":
+            return f"preview.recorded {fact['preview_hash'][:19]}…"
         case kind:
             told = fact.get("code") or fact.get("row") or fact.get("reason")
             return f"{kind} {told}" if told else str(kind)
