@@ -104,7 +104,8 @@ def add(
 def remove(name: Name, timeout: Timeout = TIMEOUT_S, as_json: Json = False) -> None:
     """Forget a person with all keys. What they decided before stays in the log.
 
-    To stop a person or a key at once and on the record, revoke instead.
+    Who was revoked, or has a key that was, stays: revoke stops a person or a key on the record, and
+    nothing brings it back.
 
     Example: actionledger people remove ada
     """
@@ -349,6 +350,10 @@ def _refuse(out: Output, why: "NotChanged") -> NoReturn:
         NotChanged.NAME_OR_KEY_AMBIGUOUS: (
             "A person and another's key are both called so.",
             "Edit the document, and publish it with `people publish`.",
+        ),
+        NotChanged.REVOKED_STAYS: (
+            "What was revoked stays in the document, so that it cannot come back.",
+            "`people revoke` the person; a revoked person decides nothing.",
         ),
         NotChanged.REVOKED_ALREADY: ("It is revoked already.", "There is nothing to do."),
     }[why]

@@ -66,9 +66,8 @@ class RevokedComesBackError(LedgerError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"{name} was revoked and would be in force again. Nothing was changed.",
-            hint="Write `revoked = true` there too, or leave it out; who comes back gets another "
-            "key.",
+            f"{name} was revoked and has to stay so. Nothing was changed.",
+            hint="Write it there too, with `revoked = true`; who comes back gets another key.",
         )
         self.name = name
 

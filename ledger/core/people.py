@@ -172,8 +172,8 @@ def objection_to_people(new: People, in_force: People) -> NotReplacing | None:
     """Why a document would undo what somebody else changed, or None.
 
     Each says which text it was made from. Only the first may say nothing; the one in force again is
-    no change. A revocation stays as long as who or what was revoked is in the document: a copy that
-    was kept elsewhere does not know of it.
+    no change. A revocation stays for ever, and so does who or what was revoked: a copy that was
+    kept elsewhere does not know of it, and what was left out could be added again.
     """
     if new.content_hash == in_force.content_hash:
         return None
@@ -186,14 +186,14 @@ def objection_to_people(new: People, in_force: People) -> NotReplacing | None:
 
 
 def back_from_revocation(new: People, in_force: People) -> str | None:
-    """The first person or key that is revoked in force and would not be in a new document."""
+    """The first person or key that is revoked in force and would not be so in a new document."""
     for person in in_force.people:
         again = new.person(person.name)
-        if person.revoked and again is not None and not again.revoked:
+        if person.revoked and (again is None or not again.revoked):
             return person.name
         for key in person.keys:
             found = new.person_of(key.id)
-            if key.revoked and found is not None and not found[1].revoked:
+            if key.revoked and (found is None or not found[1].revoked):
                 return key.id
     return None
 

@@ -24,6 +24,7 @@ class NotChanged(StrEnum):
     NAME_OR_KEY_UNKNOWN = "name_or_key_unknown"
     NAME_OR_KEY_AMBIGUOUS = "name_or_key_ambiguous"
     REVOKED_ALREADY = "revoked_already"
+    REVOKED_STAYS = "revoked_stays"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,12 @@ def with_person(people: People, person: Person) -> str | NotChanged:
 
 
 def without_person(people: People, name: str) -> str | NotChanged:
-    """The document without a person. Whoever signs with one of these keys later is unknown."""
+    """The document without a person. Whoever signs with one of these keys later is unknown. Who was
+    revoked, or has a key that was, stays: left out, the same key could be added again.
+    """
+    known = people.person(name)
+    if known is not None and (known.revoked or any(key.revoked for key in known.keys)):
+        return NotChanged.REVOKED_STAYS
     rest = tuple(person for person in people.people if person.name != name)
     if len(rest) == len(people.people):
         return NotChanged.PERSON_UNKNOWN
