@@ -51,7 +51,8 @@ def test_every_command_is_known() -> None:
     assert {" ".join(words) for words in COMMANDS} == {
         *("up", "down", "status", "reset", "run", "demo", "propose", "show", "why", "unknowns"),
         *("log tail", "replay", "rebuild", "restore", "topics apply", "topics check"),
-        *("catalogue check", "catalogue publish", "doctor", "version"),
+        *("catalogue check", "catalogue publish", "catalogue show", "catalogue diff"),
+        *("catalogue from-schema", "doctor", "version"),
         *("keys create", "keys list", "keys rotate", "keys revoke"),
         *("people list", "people add", "people remove", "people revoke"),
         *("people check", "people publish", "people key new", "people key add"),

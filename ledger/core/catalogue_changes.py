@@ -1,0 +1,224 @@
+"""What changes from one catalogue to another, as whoever asks or calls would notice it.
+
+Guarantees that every declared difference is named, and that one is called breaking when a request
+that was taken before may be refused, or an effect may come about another way. Decides nothing.
+Called by the command line.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ledger.core.catalogue import Catalogue
+from ledger.core.excerpt import excerpt
+from ledger.core.operation import Operation, Target
+from ledger.core.parameters import Parameter
+from ledger.core.patterns import covers
+
+_ABSENT: Final = "(absent)"
+
+_MOVES_THE_EFFECT: Final = ("provider", "account", "reliability", "provider_key")
+"""The same action would come about another way: another place, another promise, another key."""
+_TIMES: Final = (
+    *("deadlines", "retries", "key_window_ms", "key_margin_ms", "settle_horizon_ms"),
+    *("search_lag_ms", "lookups", "second_attempt_after_absence", "look_alike_window_ms"),
+)
+_RULES: Final = ("kind", "risk", "preview", "volatile", "tolerances")
+_OTHERS: Final = ("description", "compensation", "caller_attests_no_effect")
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueChange:
+    """One difference: of which operation (empty for the whole catalogue), where in it, both values
+    as text, whether it is breaking, and a sentence about who notices.
+    """
+
+    operation: str
+    path: str
+    was: str
+    now: str
+    is_breaking: bool
+    says: str
+
+
+def catalogue_changes(before: Catalogue, after: Catalogue) -> tuple[CatalogueChange, ...]:
+    """Every difference, in the order of the earlier catalogue, what is new last."""
+    return tuple(_changes(before, after))
+
+
+def _changes(before: Catalogue, after: Catalogue) -> Iterator[CatalogueChange]:
+    for name in type(before.timing).model_fields:
+        was, now = getattr(before.timing, name), getattr(after.timing, name)
+        if was != now:
+            yield _change("", f"timing.{name}", was, now, says="every process waits otherwise")
+    for one in before.operations:
+        other = after.operation(one.name, one.version)
+        if other is not None:
+            yield from _between(one, other)
+        else:
+            yield _broken(_called(one), "", _called(one), None, "no longer may anybody ask for it")
+    for one in after.operations:
+        if before.operation(one.name, one.version) is None:
+            yield _change(_called(one), "", None, _called(one), says="may be asked for")
+
+
+def _called(operation: Operation) -> str:
+    return f"{operation.name} v{operation.version}"
+
+
+def _between(was: Operation, now: Operation) -> Iterator[CatalogueChange]:
+    called = _called(was)
+    yield from _principals(called, was, now)
+    yield from _money(called, was, now)
+    yield from _target(called, was.target, now.target)
+    yield from _parameters(called, was, now)
+    yield from _performer(called, was, now)
+    for names, is_breaking, says in (
+        (_MOVES_THE_EFFECT, True, "the effect would come about another way"),
+        (_RULES, False, "the policy may rule otherwise, and people are shown something else"),
+        (_TIMES, False, "it may take longer or shorter, and be tried more or less often"),
+        (_OTHERS, False, "told, and nothing of a request"),
+    ):
+        for name in names:
+            before, after = getattr(was, name), getattr(now, name)
+            if before != after:
+                yield CatalogueChange(
+                    called, name, _shown(before), _shown(after), is_breaking, says
+                )
+
+
+def _principals(called: str, was: Operation, now: Operation) -> Iterator[CatalogueChange]:
+    for pattern in was.principals:
+        if not covers(now.principals, (pattern,)):
+            yield _broken(called, "principals", pattern, None, "they may no longer ask")
+    for pattern in now.principals:
+        if not covers(was.principals, (pattern,)):
+            yield _change(called, "principals", None, pattern, says="they may ask")
+
+
+def _money(called: str, was: Operation, now: Operation) -> Iterator[CatalogueChange]:
+    if was.money == now.money:
+        return
+    if now.money == "optional":
+        yield _change(called, "money", was.money, now.money, says="may be given or left out")
+    else:
+        said = "requests without it" if now.money == "required" else "requests with it"
+        yield _broken(called, "money", was.money, now.money, f"{said} are refused")
+
+
+def _target(called: str, was: Target | None, now: Target | None) -> Iterator[CatalogueChange]:
+    if was == now:
+        return
+    if now is None:
+        yield _broken(called, "target", was, None, "requests with one are refused")
+    elif was is None:
+        says = "requests without one are refused" if now.required else "may be given"
+        yield CatalogueChange(called, "target", _ABSENT, _shown(now), now.required, says)
+    else:
+        if was.required != now.required:
+            says = "requests without one are refused" if now.required else "may be left out"
+            yield CatalogueChange(
+                called,
+                "target.required",
+                _shown(was.required),
+                _shown(now.required),
+                now.required,
+                says,
+            )
+        if was.prefix != now.prefix:
+            is_wider = now.prefix is None or (was.prefix or "").startswith(now.prefix)
+            says = "more targets are taken" if is_wider else "other targets are refused"
+            yield CatalogueChange(
+                called, "target.prefix", _shown(was.prefix), _shown(now.prefix), not is_wider, says
+            )
+        if was.description != now.description:
+            yield _change(
+                called, "target.description", was.description, now.description, says="told"
+            )
+
+
+def _performer(called: str, was: Operation, now: Operation) -> Iterator[CatalogueChange]:
+    if was.performer == now.performer:
+        return
+    if now.performer == "either":
+        yield _change(
+            called, "performer", was.performer, now.performer, says="callers may act themselves too"
+        )
+    else:
+        yield _broken(called, "performer", was.performer, now.performer, "somebody else acts")
+
+
+def _parameters(called: str, was: Operation, now: Operation) -> Iterator[CatalogueChange]:
+    for name, one in was.parameters.items():
+        other = now.parameters.get(name)
+        path = f"parameters.{name}"
+        if other is None:
+            yield _broken(called, path, one.type, None, "requests with it are refused")
+        else:
+            yield from _parameter(called, path, one, other)
+    for name, one in now.parameters.items():
+        if name not in was.parameters:
+            says = "requests without it are refused" if one.required else "may be given"
+            yield CatalogueChange(
+                called, f"parameters.{name}", _ABSENT, one.type, one.required, says
+            )
+    for name in was.personal:
+        if name not in now.personal and name in now.parameters:
+            yield _broken(called, "personal", name, None, "tokens for it are refused")
+    for name in now.personal:
+        if name not in was.personal:
+            yield _change(called, "personal", None, name, says="a token may stand for it")
+
+
+def _parameter(called: str, path: str, was: Parameter, now: Parameter) -> Iterator[CatalogueChange]:
+    for name in Parameter.model_fields:
+        before, after = getattr(was, name), getattr(now, name)
+        if before != after:
+            is_breaking = _narrows(name, before, after)
+            says = "values may be refused" if is_breaking else "more values are taken"
+            if name == "description":
+                says = "told"
+            elif name == "required":
+                says = "requests without it are refused" if after else "may be left out"
+            yield CatalogueChange(
+                called, f"{path}.{name}", _shown(before), _shown(after), is_breaking, says
+            )
+
+
+def _narrows(name: str, was: Any, now: Any) -> bool:  # noqa: ANN401 - any field of a parameter
+    """Whether a value that was taken may be refused now."""
+    match name:
+        case "description":
+            return False
+        case "required":
+            return bool(now)
+        case "type":
+            return (was, now) != ("identifier", "string")
+        case "items":
+            return now is not None and (was, now) != ("identifier", "string")
+        case "values":
+            return now is not None and (was is None or not set(was) <= set(now))
+        case "length_min" | "minimum":
+            return now is not None and (was is None or now > was)
+        case _:
+            return now is not None and (was is None or now < was)
+
+
+def _change(called: str, path: str, was: object, now: object, *, says: str) -> CatalogueChange:
+    return CatalogueChange(called, path, _shown(was), _shown(now), is_breaking=False, says=says)
+
+
+def _broken(called: str, path: str, was: object, now: object, says: str) -> CatalogueChange:
+    return CatalogueChange(called, path, _shown(was), _shown(now), is_breaking=True, says=says)
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return _ABSENT
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return excerpt(f"[{', '.join(map(str, value))}]")
+    dump = getattr(value, "model_dump", None)
+    shown = dump(exclude_defaults=True) if dump is not None else value
+    return excerpt(str(shown))
