@@ -6,6 +6,7 @@ secret. Called by the command line; everything else gets values as arguments.
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -38,6 +39,11 @@ PREFIX: Final = "ACTIONLEDGER_"
 PARTITIONS_MAX: Final = 1_024
 PORT_MAX: Final = 65_535
 TOPIC_PREFIX_CHARS_MAX: Final = 64
+_HTTP_PORT: Final = 80
+_HTTPS_PORT: Final = 443
+_ORIGIN: Final = re.compile(
+    r"(?:https://[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|http://localhost)(?P<port>:[1-9][0-9]{0,4})?"
+)
 # Read by tests: where a process is to end, and which servers to use.
 _NOT_OURS: Final = ("CRASH_AT", "TEST_")
 
@@ -121,6 +127,8 @@ class Settings:
     flush: Flush
     http_host: str
     http_port: int
+    console_origin: str
+    console_file: Path
     state_dir: Path
     cache_dir: Path
     heartbeat: Path | None
@@ -166,6 +174,8 @@ class Settings:
             flush=reader.take("FLUSH", _choice(Flush), Flush.DEFAULT),
             http_host=host,
             http_port=port,
+            console_origin=reader.take("CONSOLE_ORIGIN", _origin, _default_origin(port)),
+            console_file=reader.take("CONSOLE_FILE", _absolute_path, state_dir / "console.toml"),
             state_dir=state_dir,
             cache_dir=reader.take("CACHE", _absolute_path, _default_cache_dir(given)),
             heartbeat=reader.take("HEARTBEAT", _absolute_path, None),
@@ -351,6 +361,24 @@ def _http_url(text: str) -> str:
     if parts is None or parts[0] not in {"http", "https"} or not parts[1]:
         raise _Wrong("is not a web address", "write http://host:port or https://host")
     return text.rstrip("/")
+
+
+def _default_origin(port: int) -> str:
+    """Where a browser on this machine finds the pages: `localhost` by name, because passkeys are
+    not for addresses.
+    """
+    return "http://localhost" if port == _HTTP_PORT else f"http://localhost:{port}"
+
+
+def _origin(text: str) -> str:
+    match = _ORIGIN.fullmatch(text)
+    if match is None or match["port"] in {f":{_HTTP_PORT}", f":{_HTTPS_PORT}"}:
+        raise _Wrong(
+            "is not the origin of pages",
+            "write https://host or http://localhost, in lower case, with a port where it has "
+            "another than the usual, and nothing behind",
+        )
+    return text
 
 
 def _split(text: str) -> tuple[str, str] | None:

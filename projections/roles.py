@@ -158,6 +158,21 @@ TABLES: Final[Mapping[str, Guarded]] = MappingProxyType(
         "inquirer_positions": Guarded(
             has_tenant=False, rights={Role.RECONCILER: _CHANGE, Role.OPERATOR: _READ}
         ),
+        # The pages' own. An operator's command makes and ends links; the gateway puts the key in.
+        "passkey_links": Guarded(
+            has_tenant=False,
+            rights={
+                Role.GATEWAY: frozenset({Right.SELECT, Right.UPDATE}),
+                Role.OPERATOR: frozenset({Right.SELECT, Right.INSERT, Right.DELETE}),
+            },
+        ),
+        "console_spent": Guarded(
+            has_tenant=False,
+            rights={
+                Role.GATEWAY: frozenset({Right.SELECT, Right.INSERT, Right.DELETE}),
+                Role.OPERATOR: _READ,
+            },
+        ),
         "schema_migrations": Guarded(has_tenant=False, rights={Role.OPERATOR: _READ}),
         "analyst_tenants": Guarded(
             has_tenant=True,

@@ -1,0 +1,1 @@
+"""The pages for people: what waits, why it is here, and deciding it with a passkey."""

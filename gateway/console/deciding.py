@@ -1,0 +1,220 @@
+"""Deciding: the sheet, the statement that a passkey signs, and what the ledger made of it.
+
+Guarantees that a statement is made only for the sheet that its person was shown, and that only a
+form of their session with a value that counts once, and a fresh answer of their passkey over
+exactly that statement, is handed in. What counts is decided by the ledger; this module shows it.
+Looking changes nothing, however often a link is opened.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from fastapi import APIRouter
+from pydantic import ValidationError
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from gateway.console.asking import Answer, Seen, looked, submitted
+from gateway.console.limits import COMMENT_CHARS_MAX
+from gateway.console.looking import known_to
+from gateway.console.port import Decided, Known
+from gateway.console.refusals import PageNo, refusal
+from gateway.console.seals import Once, Purpose
+from gateway.console.sheet import Sheet, sheet_of
+from ledger.core.facts import ActionDenied, ApprovalGranted, ApprovalWithdrawn
+from ledger.core.rejections import Rejection
+from ledger.core.statement import (
+    Say,
+    SignedByPasskey,
+    Statement,
+    statement_bytes,
+    statement_hash,
+)
+from ledger.signing.reading import read_signed
+from ledger.signing.registering import authentication_options, read_assertion, signed_by
+
+logger = logging.getLogger("actionledger.console")
+
+router = APIRouter(prefix="/console", include_in_schema=False)
+
+LABELS: Final = {Say.APPROVE: "Approve", Say.DENY: "Deny", Say.WITHDRAW: "Take back my approval"}
+
+
+@router.get("/approve/{key}")
+async def approve_page(http: HttpRequest, key: str) -> Response:
+    """Everything that is signed, and the buttons where all of it is there."""
+
+    async def work(seen: Seen) -> Answer:
+        known = await known_to(seen, key)
+        return PageNo.NOT_FOUND if known is None else _sheet_page(seen, known)
+
+    return await looked(http, work)
+
+
+@router.post("/approve/{key}/statement")
+async def statement(http: HttpRequest, key: str) -> Response:
+    """The statement of a decision, to be signed: as JSON, for the script of the page."""
+
+    async def work(seen: Seen) -> Answer:
+        made = await _statement(seen, key)
+        if isinstance(made, PageNo):
+            no = refusal(made)
+            said = {"code": no.code, "sentence": no.sentence, "hint": no.hint}
+            return _json(seen, said, no.status)
+        return _json(seen, made, 200)
+
+    return await submitted(http, work)
+
+
+@router.post("/approve/{key}")
+async def decide(http: HttpRequest, key: str) -> Response:
+    """Hand in what a passkey signed, and show what the ledger decided."""
+
+    async def work(seen: Seen) -> Answer:
+        return await _decide(seen, key)
+
+    return await submitted(http, work)
+
+
+def _sheet_page(seen: Seen, known: Known) -> Response:
+    person = seen.visitor.person
+    sheet = sheet_of(known, person, now_ms=seen.now)
+    context = {
+        "sheet": sheet,
+        "action": known.action,
+        "fingerprint": sheet.fingerprint(person.name),
+        "labels": LABELS,
+        "comment_chars_max": COMMENT_CHARS_MAX,
+    }
+    return seen.page("approve", context)
+
+
+async def _statement(seen: Seen, key: str) -> dict[str, object] | PageNo:
+    known = await known_to(seen, key)
+    if known is None:
+        return PageNo.NOT_FOUND
+    person, form = seen.visitor.person, seen.form
+    sheet = sheet_of(known, person, now_ms=seen.now)
+    say = _say_of(form.get("decision", ""), sheet)
+    if say is None or form.get("shown") != sheet.fingerprint(person.name):
+        return PageNo.SHEET_CHANGED
+    # What a browser calls a line end in a form is another text than what was typed.
+    comment = form.get("comment", "").replace("\r\n", "\n").strip()
+    if len(comment) > COMMENT_CHARS_MAX:
+        return PageNo.FORM_MALFORMED
+    made = sheet.statement(say, person.name, comment=comment or None, now_ms=seen.now)
+    console = seen.console
+    of = {"statement": statement_bytes(made).decode(), "session": seen.visitor.session.id}
+    here = (console.site.rp_id, console.site.origin)
+    options = authentication_options(
+        rp_id=console.site.rp_id,
+        challenge=statement_hash(made),
+        known=tuple(one for one in person.keys if (one.rp_id, one.origin) == here),
+    )
+    once = console.seals.once(Purpose.STATEMENT, of, now_ms=seen.now)
+    return {"once": once, "options": json.loads(options)}
+
+
+def _say_of(text: str, sheet: Sheet) -> Say | None:
+    return next((say for say in sheet.may if say.value == text), None)
+
+
+async def _decide(seen: Seen, key: str) -> Answer:
+    console = seen.console
+    known = await known_to(seen, key)
+    if known is None:
+        return PageNo.NOT_FOUND
+    once = console.seals.opened(Purpose.STATEMENT, seen.form.get("once", ""), now_ms=seen.now)
+    if once is None or once.content["session"] != seen.visitor.session.id:
+        return PageNo.CHALLENGE_OVER
+    signed = _signed(once, seen.form.get("credential", ""), key)
+    if signed is None:
+        return seen.refused(Rejection.SIGNATURE_INVALID, key=key)
+    read = read_signed(signed, seen.people)
+    if isinstance(read, Rejection):
+        logger.warning("console_signature_refused", extra={"code": read.value, "action": key})
+        return seen.refused(read, key=key)
+    if read.person != seen.visitor.person.name:
+        return seen.refused(Rejection.OTHER_PERSON, key=key)
+    if not await console.port.spend(once.id):
+        return seen.refused(PageNo.SPENT, key=key)
+    decided = await console.port.decide(key, signed)
+    outcome = outcome_of(decided)
+    logger.info(
+        "console_decided",
+        extra={"action": key, "person": read.person, "outcome": outcome.name},
+    )
+    return seen.page("decided", {"key": key, "outcome": outcome}, status=outcome.status)
+
+
+def _signed(once: Once, credential: str, key: str) -> SignedByPasskey | None:
+    assertion = read_assertion(credential)
+    if assertion is None:
+        return None
+    try:
+        made = Statement.model_validate_json(once.content["statement"])
+    except ValidationError:
+        return None
+    return signed_by(assertion, made) if made.key == key else None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the ledger decided, by its name and in a sentence."""
+
+    name: str
+    heading: str
+    sentence: str
+    hint: str = ""
+    place: str | None = None
+    status: int = 200
+
+
+def outcome_of(decided: Decided) -> Outcome:
+    """The ledger's decision about a person's, as the page shows it."""
+    decision = decided.decision
+    if decision is None:
+        return Outcome(
+            "undecided",
+            "Handed in",
+            "Your decision is recorded, and the ledger has not come to it yet.",
+            "Look at the action in a moment; there is nothing to do again.",
+            status=202,
+        )
+    place = f"ledger, partition {decided.partition}, offset {decision.at}"
+    if decision.refused is not None:
+        no = refusal(decision.refused.code)
+        return Outcome(no.code, "That did not count", no.sentence, no.hint, place, no.status)
+    if decision.unchanged is not None:
+        sentence = "It had been decided so before: it counts once."
+        return Outcome(decision.unchanged.reason, "Counted already", sentence, "", place)
+    for fact in decision.facts:
+        match fact:
+            case ApprovalGranted():
+                return Outcome(fact.type, "Approved", _granted(fact), "", place)
+            case ActionDenied():
+                sentence = "It never starts, whatever anybody else says."
+                return Outcome(fact.type, "Denied", sentence, "", place)
+            case ApprovalWithdrawn():
+                sentence = "Your approval counts no more."
+                return Outcome(fact.type, "Taken back", sentence, "", place)
+            case _:
+                continue
+    reason = decision.quarantined.reason if decision.quarantined is not None else "no_fact"
+    return Outcome(
+        "quarantined", "Set aside", f"The ledger could not decide it ({reason}).", "", place, 500
+    )
+
+
+def _granted(fact: ApprovalGranted) -> str:
+    if fact.step_deadline_at is not None:
+        return "As many have agreed as had to: the action may start."
+    return "Your approval counts. Whether more people have to agree is said at the action."
+
+
+def _json(seen: Seen, said: Mapping[str, object], status: int) -> Response:
+    response = Response(json.dumps(said), status_code=status, media_type="application/json")
+    return seen.console.pages.protected(response)

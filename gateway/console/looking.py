@@ -1,0 +1,200 @@
+"""What waits for people, and one action with everything that happened to it.
+
+Guarantees that a page shows nothing of a tenant that its reader is not registered for: such an
+action is answered as one that does not exist. Looking changes nothing.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from gateway.console.asking import Answer, Seen, looked
+from gateway.console.limits import WAITING_ROWS_MAX
+from gateway.console.port import Known, Waiting
+from gateway.console.refusals import PageNo
+from gateway.console.sheet import amount, sheet_of
+from gateway.console.text import Shown, shown
+from gateway.console.why import REVIEWS, told, why
+from ledger.core.ids import ActionKey, MalformedId
+from ledger.core.money import Money
+from ledger.core.operation import Risk
+from ledger.core.people import EVERY_TENANT
+from ledger.core.state import Status
+from ledger.core.when import LEVELS, RISKS
+from projections.views import CauseView, EventView
+
+router = APIRouter(prefix="/console", include_in_schema=False)
+
+
+@router.get("/waiting")
+async def waiting_page(http: HttpRequest) -> Response:
+    """What needs a person."""
+    return await looked(http, _waiting)
+
+
+@router.get("/actions/{key}")
+async def action_page(http: HttpRequest, key: str) -> Response:
+    """One action."""
+
+    async def work(seen: Seen) -> Answer:
+        known = await known_to(seen, key)
+        return PageNo.NOT_FOUND if known is None else _action(seen, known)
+
+    return await looked(http, work)
+
+
+async def known_to(seen: Seen, text: str) -> Known | None:
+    """An action that the person may look at, or None."""
+    try:
+        key = ActionKey.parse(text)
+    except MalformedId:
+        return None
+    if not seen.visitor.person.may_decide_for(key.tenant):
+        return None
+    return await seen.console.port.known(key.tenant, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of what waits."""
+
+    kind: str
+    href: str
+    operation: str
+    key: str
+    since: int
+    target: Shown | None
+    amount: str | None
+    principal: Shown | None
+    risk: str
+    whom: str
+    state: str
+    expires_at: int | None
+
+
+async def _waiting(seen: Seen) -> Answer:
+    person = seen.visitor.person
+    chosen = seen.http.query_params.get("tenant", "")
+    if chosen and not person.may_decide_for(chosen):
+        return PageNo.NOT_FOUND
+    own = None if EVERY_TENANT in person.tenants else person.tenants
+    asked_for = (chosen,) if chosen else own
+    rows = await seen.console.port.waiting(asked_for, limit=WAITING_ROWS_MAX + 1)
+    tenants = sorted({*(one.tenant for one in rows), *(own or ()), *((chosen,) if chosen else ())})
+    entries = [entry(one, seen.now) for one in rows[:WAITING_ROWS_MAX]]
+    context = {
+        "rows": entries,
+        "is_cut": len(rows) > WAITING_ROWS_MAX,
+        "tenants": tenants,
+        "chosen": chosen,
+        "tenants_shown": chosen or ("all tenants" if own is None else ", ".join(own)),
+    }
+    return seen.page("waiting", context)
+
+
+_STATES: Final = {
+    "approval": "asked",
+    "preview": "provider is asked first",
+    "expired": "ran out: to be asked about again",
+    "review": "to be settled",
+}
+
+
+def entry(one: Waiting, now_ms: int) -> Entry:
+    """One line, in words."""
+    key = ActionKey.parse(one.key)
+    is_over = one.expires_at is not None and now_ms >= one.expires_at
+    kind = "expired" if one.kind == "approval" and is_over else one.kind
+    page = "approve" if kind == "approval" else "actions"
+    money = None
+    if one.amount_minor is not None and one.currency is not None:
+        money = amount(Money(minor=one.amount_minor, currency=one.currency))
+    state = _STATES[kind]
+    if kind == "review" and one.reason is not None:
+        state = REVIEWS.get(one.reason, one.reason)
+    return Entry(
+        kind=kind,
+        href=f"/console/{page}/{quote(one.key, safe=':~')}",
+        operation=key.operation,
+        key=one.key,
+        since=one.since,
+        target=None if one.target is None else shown(one.target),
+        amount=money,
+        principal=None if one.principal is None else shown(one.principal),
+        risk=risk_in_words(one.risk),
+        whom=_whom(one),
+        state=state,
+        expires_at=one.expires_at if kind == "approval" else None,
+    )
+
+
+def _whom(one: Waiting) -> str:
+    if one.kind == "review":
+        return "an operator"
+    people = "1 person" if one.quorum == 1 else f"{one.quorum} people"
+    groups = f" of {' or '.join(one.groups)}" if one.groups else ""
+    agreed = f", {one.granted} agreed" if one.granted else ""
+    return f"{people}{groups}{agreed}" if one.quorum else "people"
+
+
+def risk_in_words(risk: Risk | None) -> str:
+    """The highest level that an operation declares, and for what."""
+    if risk is None:
+        return "not declared"
+    levels = {name: getattr(risk, name) for name in RISKS}
+    highest = max(levels.values(), key=lambda level: LEVELS[level])
+    if highest == "none":
+        return "none"
+    names = [name.replace("_", " ") for name, level in levels.items() if level == highest]
+    return f"{highest}: {', '.join(names)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One fact of the timeline, in a few words and in its bytes."""
+
+    told: str
+    type: str
+    decided_at: int
+    partition: int
+    ledger_offset: int
+    ordinal: int
+    event_id: str
+    cause: CauseView
+    bytes: str
+
+
+def lines(events: Sequence[EventView]) -> Iterator[Line]:
+    """The facts of a timeline."""
+    for event in events:
+        yield Line(
+            told=told(event.type, event.data),
+            type=event.type,
+            decided_at=event.decided_at,
+            partition=event.partition,
+            ledger_offset=event.ledger_offset,
+            ordinal=event.ordinal,
+            event_id=event.event_id,
+            cause=event.cause,
+            bytes=json.dumps(event.data, ensure_ascii=False, separators=(",", ":")),
+        )
+
+
+def _action(seen: Seen, known: Known) -> Response:
+    action = known.action
+    context: dict[str, Any] = {
+        "action": action,
+        "sheet": sheet_of(known, seen.visitor.person, now_ms=seen.now),
+        "why": why(action, now_ms=seen.now),
+        "is_asked": action.status is Status.AWAITING_APPROVAL and action.approval is not None,
+        "evidence": [event for event in known.events if event.type == "evidence.recorded"],
+        "events": list(lines(known.events)),
+        "is_whole": known.is_whole,
+    }
+    return seen.page("action", context)

@@ -1,0 +1,37 @@
+"""The pages of a gateway, built from its parts when it starts.
+
+Guarantees that a gateway whose pages were set up for another origin does not start. Called by the
+gateway process.
+"""
+
+import logging
+from collections.abc import Callable
+
+import asyncpg
+
+from gateway.console.asking import Console
+from gateway.console.keeping import read_site
+from gateway.console.reading import ConsoleReading, JudgePort
+from gateway.passkeys import PasskeyLinks
+from gateway.settings import Settings
+from ledger.log.published import Published
+from projections.queries import Queries
+
+logger = logging.getLogger("actionledger.console")
+
+
+def open_console(
+    settings: Settings,
+    pool: asyncpg.Pool,
+    ledger: JudgePort,
+    published: Callable[[], Published],
+    *,
+    ledger_id: str,
+) -> Console:
+    """The pages under the origin of the settings. Raises ConsoleFileError."""
+    reading = ConsoleReading(
+        Queries(pool), ledger, PasskeyLinks(pool), published, generation=ledger_id
+    )
+    site = read_site(settings.console_file, settings.console_origin)
+    logger.info("console_ready", extra={"origin": site.origin})
+    return Console(reading, site)

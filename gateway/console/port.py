@@ -1,0 +1,115 @@
+"""What the pages read and where a decision goes: a narrow port, so that a page can do nothing else.
+
+Guarantees that an action is read under the tenant of its key, and that what is decided is decided
+by the ledger: a page hands in what a person signed and shows the answer. Implemented by
+`gateway.console.reading` over the read model and the log.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from ledger.core.operation import Risk
+from ledger.core.people import People, PersonKey
+from ledger.core.policy import Policy
+from ledger.core.records import Decision
+from ledger.core.state import Action
+from ledger.core.statement import Signed
+from projections.views import EventView
+
+
+class NotAnsweringError(Exception):
+    """What a page needs does not answer: the read model, or the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An action that needs a person, and since when. `expires_at` of a request that stands."""
+
+    tenant: str
+    key: str
+    kind: Literal["approval", "preview", "expired", "review"]
+    since: int
+    target: str | None
+    amount_minor: int | None
+    currency: str | None
+    principal: str | None
+    row: str | None
+    risk: Risk | None
+    reason: str | None = None
+    expires_at: int | None = None
+    quorum: int = 0
+    granted: int = 0
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Everything that is known of an action: as its facts fold, and the facts themselves.
+
+    `ledger` is the generation of the log. `policy` is the table by which people are asked, or else
+    the one that ruled last; None where it is not known here. `is_whole` is False where a page would
+    read more facts than it may.
+    """
+
+    action: Action
+    events: tuple[EventView, ...]
+    ledger: str
+    policy: Policy | None
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolment:
+    """A one-time link to register a passkey: for whom, until when, and the key that was given."""
+
+    person: str
+    expires_at: int
+    key: PersonKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The ledger's decision about what was handed in, and where it stands.
+
+    `decision` is None where it is durable and not decided in time.
+    """
+
+    partition: int
+    decision: Decision | None
+
+
+class ConsolePort(Protocol):
+    """Everything the pages ask. Raises NotAnsweringError."""
+
+    def people(self) -> People:
+        """Who may decide, as it was published last: a revocation counts here at once."""
+        ...
+
+    def ledger(self) -> str:
+        """The generation of the log."""
+        ...
+
+    async def waiting(self, tenants: Sequence[str] | None, *, limit: int) -> Sequence[Waiting]:
+        """What needs a person, oldest first, of these tenants only; None is all of them."""
+        ...
+
+    async def known(self, tenant: str, key: str) -> Known | None:
+        """An action of a tenant, or None."""
+        ...
+
+    async def decide(self, key: str, signed: Signed) -> Decided:
+        """Hand in a signed decision and wait for what the ledger makes of it."""
+        ...
+
+    async def spend(self, once: str) -> bool:
+        """Use up a one-time value; False where somebody did before."""
+        ...
+
+    async def enrolment(self, token: str) -> Enrolment | None:
+        """What a link to register a passkey is for, or None where it is none or is over."""
+        ...
+
+    async def enrol(self, token: str, key: PersonKey, device: str) -> bool:
+        """Keep the public key that was made for a link; False where one was given already."""
+        ...

@@ -1,0 +1,188 @@
+"""What the pages read and hand in, over the read model, the log and the published configuration.
+
+Guarantees that an action is folded here from its own facts, under the tenant of its key by name to
+the database too, and that trouble of either is told as `NotAnsweringError` and nothing else. Built
+when the gateway starts.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from pydantic_core import to_json
+
+from gateway.console.limits import DECIDED_MS_MAX, EVENTS_MAX, READ_MS_MAX, SPENT_KEPT_MS
+from gateway.console.port import Decided, Enrolment, Known, NotAnsweringError, Waiting
+from gateway.passkeys import PasskeyLinks
+from ledger.client.client import Answer, UndecidedError
+from ledger.core.errors import LedgerError
+from ledger.core.evolve import Place, evolve
+from ledger.core.ids import ActionKey, stream_key_of
+from ledger.core.inputs import Judge
+from ledger.core.operation import Risk
+from ledger.core.people import People, PersonKey
+from ledger.core.state import Action, Stream
+from ledger.core.statement import Signed
+from ledger.log.published import Published
+from projections.queries import Queries
+from projections.states import FACT
+from projections.views import ALL, EventView, ReviewView, WaitingView
+
+logger = logging.getLogger("actionledger.console")
+
+_MS_PER_S = 1_000
+
+
+class JudgePort(Protocol):
+    """The ledger as far as the pages use it."""
+
+    async def judge(self, given: Judge, *, timeout_ms: int) -> Answer:
+        """Record what a person has signed and wait for its decision."""
+        ...
+
+
+class ConsoleReading:
+    """The port of the pages over an installation."""
+
+    def __init__(
+        self,
+        queries: Queries,
+        ledger: JudgePort,
+        links: PasskeyLinks,
+        published: Callable[[], Published],
+        *,
+        generation: str,
+    ) -> None:
+        self._queries = queries
+        self._ledger = ledger
+        self._links = links
+        self._published = published
+        self._generation = generation
+
+    def people(self) -> People:
+        """Who may decide, as it was published last."""
+        return self._published().people
+
+    def ledger(self) -> str:
+        """The generation of the log."""
+        return self._generation
+
+    async def waiting(self, tenants: Sequence[str] | None, *, limit: int) -> Sequence[Waiting]:
+        """What needs a person, oldest first: what is to be decided, and what is to be settled."""
+        async with _asking():
+            asked = await self._queries.waiting(ALL if tenants is None else tenants, limit=limit)
+            cases: list[ReviewView] = []
+            for scope in (ALL,) if tenants is None else tenants:
+                cases += await self._queries.review_cases(scope, limit=limit)
+        found = [self._asked(one) for one in asked] + [self._case(one) for one in cases]
+        found.sort(key=lambda one: (one.since, one.key))
+        return found[:limit]
+
+    async def known(self, tenant: str, key: str) -> Known | None:
+        """An action with all that is known of it, or None."""
+        async with _asking():
+            events = await self._queries.timeline(tenant, key, limit=EVENTS_MAX)
+        if not events:
+            return None
+        action = folded(key, events)
+        asked = action.policy_hash if action.approval is None else action.approval.policy_hash
+        return Known(
+            action=action,
+            events=events,
+            ledger=self._generation,
+            policy=None if asked is None else self._published().policies.get(asked),
+            is_whole=len(events) < EVENTS_MAX,
+        )
+
+    async def decide(self, key: str, signed: Signed) -> Decided:
+        """Hand in a signed decision and wait for the ledger's."""
+        try:
+            answer = await self._ledger.judge(
+                Judge(key=key, signed=signed), timeout_ms=DECIDED_MS_MAX
+            )
+        except UndecidedError as undecided:
+            return Decided(undecided.partition, None)
+        except LedgerError as trouble:
+            logger.warning("console_not_answering", extra={"reason": repr(trouble)})
+            raise NotAnsweringError from trouble
+        return Decided(answer.partition, answer.decision)
+
+    async def spend(self, once: str) -> bool:
+        """Use up a one-time value."""
+        async with _asking():
+            return await self._links.spend(once, kept_ms=SPENT_KEPT_MS)
+
+    async def enrolment(self, token: str) -> Enrolment | None:
+        """What a link is for, or None."""
+        async with _asking():
+            link = await self._links.link(token)
+        return None if link is None else Enrolment(link.person, link.expires_at, link.key)
+
+    async def enrol(self, token: str, key: PersonKey, device: str) -> bool:
+        """Keep the public key that was made for a link."""
+        async with _asking():
+            return await self._links.put(token, key, device)
+
+    def _asked(self, one: WaitingView) -> Waiting:
+        is_over = one.ended is not None
+        is_before = one.nonce is None
+        return Waiting(
+            tenant=one.tenant_id,
+            key=one.action_key,
+            kind="preview" if is_before else "expired" if is_over else "approval",
+            since=one.created_at if one.requested_at is None else one.requested_at,
+            target=one.target,
+            amount_minor=one.amount_minor,
+            currency=one.currency,
+            principal=one.principal,
+            row=one.policy_row,
+            risk=self._risk(one.action_key),
+            expires_at=None if is_over else one.expires_at,
+            quorum=one.quorum or 0,
+            granted=one.granted,
+            groups=one.groups,
+        )
+
+    def _case(self, one: ReviewView) -> Waiting:
+        return Waiting(
+            tenant=one.tenant_id,
+            key=one.action_key,
+            kind="review",
+            since=one.opened_at,
+            target=one.target,
+            amount_minor=one.amount_minor,
+            currency=one.currency,
+            principal=None,
+            row=None,
+            risk=self._risk(one.action_key),
+            reason=one.reason,
+        )
+
+    def _risk(self, key: str) -> Risk | None:
+        catalogue, named = self._published().catalogue, ActionKey.parse(key)
+        if catalogue is None:
+            return None
+        operation = catalogue.operation(named.operation, named.version)
+        return None if operation is None else operation.risk
+
+
+def folded(key: str, events: Sequence[EventView]) -> Action:
+    """The action that its facts make, from the first of them on."""
+    stream = Stream(stream_key_of(key))
+    for event in events:
+        place = Place(offset=event.ledger_offset, decided_at=event.decided_at)
+        stream = evolve(stream, FACT.validate_json(to_json(event.data)), place)
+    return stream.actions[0]
+
+
+@asynccontextmanager
+async def _asking() -> AsyncIterator[None]:
+    """Ask the read model, not for ever; whatever a database does is told in one way."""
+    try:
+        async with asyncio.timeout(READ_MS_MAX / _MS_PER_S):
+            yield
+    except Exception as trouble:
+        logger.warning("console_not_answering", extra={"reason": repr(trouble)})
+        raise NotAnsweringError from trouble

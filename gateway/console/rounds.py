@@ -1,0 +1,103 @@
+"""Earlier rounds: each time people were asked before, how that ended, and what has moved since.
+
+Guarantees that a value which differs from what somebody was shown earlier stands beside its old
+one. Pure; called for sheets.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gateway.console.text import Shown, shown
+from ledger.core.canonical import canonicalize
+from projections.views import EventView
+
+_ABSENT: Final = "(absent)"
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One value that is another than when people were asked before."""
+
+    name: Shown
+    was: Shown
+    now: Shown
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """One round that came to nothing."""
+
+    round: int
+    asked_at: int
+    ended_at: int
+    reason: str
+    sentence: str
+    moved: tuple[Moved, ...]
+
+
+WHY_ENDED: Final = {
+    "expired": "Nobody decided in time. That is no denial.",
+    "volatile_changed": "What was shown no longer held just before acting.",
+    "policy_changed": "Another decision table was adopted.",
+    "signer_revoked": "A person or a key that had agreed was revoked.",
+}
+
+
+def earlier_rounds(events: Sequence[EventView]) -> tuple[Earlier, ...]:
+    """The rounds before the newest, newest first, each with what is different now."""
+    newest = _newest_preview(events)
+    return tuple(reversed(list(_rounds(events, newest))))
+
+
+def _rounds(events: Sequence[EventView], newest: Mapping[str, Any]) -> Iterator[Earlier]:
+    asked: EventView | None = None
+    preview: Mapping[str, Any] = {}
+    for event in events:
+        if event.type == "preview.recorded":
+            preview = event.data.get("content", {})
+        elif event.type == "approval.requested":
+            asked = event
+        elif event.type == "approval.ended" and asked is not None:
+            reason = str(event.data.get("reason", ""))
+            yield Earlier(
+                round=asked.data["round"],
+                asked_at=asked.decided_at,
+                ended_at=event.decided_at,
+                reason=reason,
+                sentence=WHY_ENDED.get(reason, reason),
+                moved=(*_told(event), *_differing(preview, newest)),
+            )
+
+
+def _newest_preview(events: Sequence[EventView]) -> Mapping[str, Any]:
+    for event in reversed(events):
+        if event.type == "preview.recorded":
+            content: Mapping[str, Any] = event.data.get("content", {})
+            return content
+    return {}
+
+
+def _told(event: EventView) -> Iterator[Moved]:
+    """What the executor found moved when it read again."""
+    for change in event.data.get("changes") or ():
+        yield Moved(shown(change["name"]), shown(change["was"]), shown(change["now"]))
+
+
+def _differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Moved]:
+    """What the dry run says differently."""
+    before, after = dict(_leaves(was)), dict(_leaves(now))
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name, _ABSENT), after.get(name, _ABSENT)
+        if old != new:
+            yield Moved(shown(name), shown(old), shown(new))
+
+
+def _leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:
+    # The hash of the payload and the checks stand elsewhere on the page.
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            if path or name not in {"request_hash", "checks"}:
+                yield from _leaves(item, f"{path} {name}".strip())
+    else:
+        yield path, value if isinstance(value, str) else canonicalize(value).decode()
