@@ -13,7 +13,7 @@ from typing import Final, assert_never
 
 from ledger.core.facts import LookupStarted
 from ledger.core.ids import stream_key_of
-from ledger.core.inputs import Evidence, EvidenceKind, Meaning
+from ledger.core.inputs import Evidence, EvidenceKind, Meaning, PreviewRead
 from ledger.log.envelope import outgoing
 from ledger.log.port import Outgoing
 from ledger.log.topics import Topic, partition_of
@@ -147,11 +147,14 @@ def lookup_record(evidence: Evidence, partitions: int) -> Placed:
     return _placed(evidence, evidence.source_id, partitions)
 
 
-def _placed(evidence: Evidence, event_id: str, partitions: int) -> Placed:
-    stream = stream_key_of(evidence.key)
-    record = outgoing(
-        evidence, stream=stream, subject=evidence.key, event_id=event_id, source=SOURCE
-    )
+def preview_record(read: PreviewRead, partitions: int) -> Placed:
+    """What a provider said of a preview, for the topic: each preview is answered once."""
+    return _placed(read, f"preview:{read.key}:{read.preview}", partitions)
+
+
+def _placed(said: Evidence | PreviewRead, event_id: str, partitions: int) -> Placed:
+    stream = stream_key_of(said.key)
+    record = outgoing(said, stream=stream, subject=said.key, event_id=event_id, source=SOURCE)
     return Placed(partition_of(stream, partitions), record)
 
 

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from ledger.core import inputs as i
-from ledger.core.facts import AttemptStarted
+from ledger.core.facts import AttemptStarted, IntentRecorded
 from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.core.preview import moved
 from ledger.core.request import RecordedRequest, canonical_form
@@ -183,15 +183,26 @@ def canonical_params(request: RecordedRequest) -> dict[str, object]:
 
 def provider_request(start: AttemptStarted, request: RecordedRequest) -> port.ProviderRequest:
     """What the adapter is given: the recorded request, nothing added."""
+    return _provider_request(start.action, start.account, start.request_hash, request)
+
+
+def previewed_request(intent: IntentRecorded) -> port.ProviderRequest:
+    """What a previewer is given: what an attempt would be given, in the same bytes."""
+    return _provider_request(intent.action, intent.account, intent.request_hash, intent.request)
+
+
+def _provider_request(
+    action: str, account: str, digest: str, request: RecordedRequest
+) -> port.ProviderRequest:
     return port.ProviderRequest(
-        action_key=start.action,
+        action_key=action,
         operation=request.operation,
         version=request.version,
         target=request.target,
         params=canonical_params(request),
         money=request.money,
-        account=start.account,
-        request_hash=start.request_hash,
+        account=account,
+        request_hash=digest,
     )
 
 

@@ -1,7 +1,8 @@
 """The inquirer: follows the ledger, puts its questions to providers, tells what needs eyes, and
 matches parked webhooks when their reference becomes known.
 
-It has no way to make an effect: its clients of providers can only look. A question is answered when
+It has no way to make an effect: its clients of providers can only look, back at what became of an
+effect and ahead at what one would be. A question is answered when
 its evidence is durable, and only then does the saved position move past it, so that a crash asks
 again; asking twice counts once. What is lost all the same the ledger asks anew. Trouble with Kafka
 ends the process; Postgres may be away for any time, then positions and the sweep wait.
@@ -13,10 +14,14 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, assert_never
 
 import asyncpg
 
+from ledger.core.catalogue import Catalogue
+from ledger.core.facts import IntentRecorded, LookupStarted, PreviewStarted
+from ledger.core.inputs import PreviewRead
+from ledger.core.preview import Foreseen
 from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.follow import genesis_of
 from ledger.log.kafka import KafkaLog
@@ -25,14 +30,17 @@ from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from ledger.log.trouble import TruncatedLogError
 from projections.changes import listening
-from reconciler.evidence import lookup_evidence, lookup_record
-from reconciler.providers.port import Finder, Inconclusive, Lookup
+from reconciler.evidence import Placed, lookup_evidence, lookup_record, preview_record
+from reconciler.providers.port import Finder, Inconclusive, Lookup, Previewer, Unforeseen
 from reconciler.receiving import is_trouble
 from reconciler.sweeping import sweep_parked
 from streams import limits
+from streams.acting import previewed_request
 from streams.clock import mono_ms, wall_ms
+from streams.hands import intent_in
 from streams.inquiring import BEGINNING, Asked, Inquiring, Position
 from streams.member import GroupMember
+from streams.older_requests import OlderRequests
 from streams.positions import load_positions, load_unknown, save_position
 
 logger = logging.getLogger("actionledger")
@@ -44,21 +52,27 @@ LEDGER = Topic.LEDGER.value
 class Inquirer:
     """One member: follows the partitions that the group gives it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what one member is made of; most of it has a default
         self,
         log: KafkaLog,
         finders: Mapping[str, Finder],
         *,
+        previewers: Mapping[str, Previewer] | None = None,
+        catalogue: Catalogue | None = None,
         pool: asyncpg.Pool | None = None,
         shared_accounts: frozenset[str] = frozenset(),
         lookup_timeout_ms: int = limits.LOOKUP_TIMEOUT_MS,
         sweep_ms: int = limits.SWEEP_MS,
     ) -> None:
-        """`finders` by the provider's name. Without a `pool` the ledger is read from its beginning
-        and nothing is swept.
+        """`finders` and `previewers` by the provider's name. `catalogue` says which volatile facts
+        a preview has to have. Without a `pool` the ledger is read from its beginning and nothing is
+        swept.
         """
         self._log = log
         self._finders = finders
+        self._previewers = previewers or {}
+        self._catalogue = catalogue
+        self._older = OlderRequests(log)
         self._pool = pool
         self._shared_accounts = shared_accounts
         self._lookup_timeout_ms = lookup_timeout_ms
@@ -100,6 +114,7 @@ class Inquirer:
             await self._save_positions()
         finally:
             await self._share.close()
+            await self._older.close()
             await self._appender.close()
 
     # Following
@@ -118,7 +133,7 @@ class Inquirer:
                 if not followed.is_current and followed.next_offset >= self._ends[partition]:
                     followed.caught_up()
                 await self._tell(partition, followed)
-                self._begin_lookups(tasks, followed)
+                self._begin_questions(tasks, followed)
             if all(one.is_current for one in self._followed.values()):
                 self.ready.set()
         if mono_ms() - self._saved_mono_ms >= limits.POSITIONS_SAVED_MS:
@@ -200,19 +215,25 @@ class Inquirer:
 
     # Asking
 
-    def _begin_lookups(self, tasks: asyncio.TaskGroup, followed: Inquiring) -> None:
-        for asked in followed.take_lookups(limits.LOOKUPS_TAKEN_MAX - len(self._lookups)):
-            task = tasks.create_task(self._look_up(followed, asked))
+    def _begin_questions(self, tasks: asyncio.TaskGroup, followed: Inquiring) -> None:
+        for asked in followed.take_questions(limits.LOOKUPS_TAKEN_MAX - len(self._lookups)):
+            match asked.started:
+                case LookupStarted() as lookup:
+                    work = self._look_up(followed, asked, lookup)
+                case PreviewStarted() as preview:
+                    work = self._foresee(followed, asked, preview)
+                case _:
+                    assert_never(asked.started)
+            task = tasks.create_task(work)
             self._lookups.add(task)
             task.add_done_callback(self._lookups.discard)
         if followed.is_full != (followed.partition in self._full):
             self._full ^= {followed.partition}
             self._share.hold_back({(LEDGER, part) for part in self._full})
 
-    async def _look_up(self, followed: Inquiring, asked: Asked) -> None:
-        """Put one question and make its answer durable."""
+    async def _look_up(self, followed: Inquiring, asked: Asked, started: LookupStarted) -> None:
+        """Ask what became of an effect, and make the answer durable."""
         crash_point("lookup_taken")
-        started = asked.started
         finder = self._finders.get(started.provider)
         if finder is None:
             # Not an answer: the ledger asks again when this one is overdue.
@@ -220,12 +241,10 @@ class Inquirer:
             followed.answered(asked)
             return
         async with self._at_once[started.provider]:
-            answer = await crash_while("lookup_asked", self._find(finder, asked))
+            answer = await crash_while("lookup_asked", self._find(finder, started))
         crash_point("lookup_answered")
         for evidence in lookup_evidence(started, answer):
-            placed = lookup_record(evidence, self._partitions)
-            appending = self._append(Topic.EVIDENCE, placed.partition, [placed.record])
-            await crash_while("evidence_sent", appending)
+            await self._tell_evidence(lookup_record(evidence, self._partitions))
         crash_point("evidence_acked")
         followed.answered(asked)
         self.answered_count += 1
@@ -238,8 +257,65 @@ class Inquirer:
             },
         )
 
-    async def _find(self, finder: Finder, asked: Asked) -> Lookup:
-        started = asked.started
+    async def _tell_evidence(self, placed: Placed) -> None:
+        appending = self._append(Topic.EVIDENCE, placed.partition, [placed.record])
+        await crash_while("evidence_sent", appending)
+
+    async def _foresee(self, followed: Inquiring, asked: Asked, started: PreviewStarted) -> None:
+        """Ask what an effect would be, and make the answer durable: nobody is asked to agree to it
+        before.
+        """
+        async with self._at_once[started.provider]:
+            seen = await self._preview(followed.partition, asked, started)
+        if isinstance(seen, Unforeseen):
+            logger.warning("preview_not_given", extra={"action": started.action, "code": seen.code})
+        read = PreviewRead(
+            key=started.action,
+            preview=started.preview,
+            provider=started.provider,
+            account=started.account,
+            foreseen=None if isinstance(seen, Unforeseen) else seen,
+            code=seen.code if isinstance(seen, Unforeseen) else None,
+        )
+        await self._tell_evidence(preview_record(read, self._partitions))
+        followed.answered(asked)
+        self.answered_count += 1
+
+    async def _preview(
+        self, partition: int, asked: Asked, started: PreviewStarted
+    ) -> Foreseen | Unforeseen:
+        previewer = self._previewers.get(started.provider)
+        if previewer is None:
+            return Unforeseen("preview_not_offered")
+        try:
+            intent = asked.intent
+            if intent is None:
+                record = await self._older.read(partition, started.intent_offset)
+                intent = intent_in(record.value, started.action)
+            if intent is None:
+                return Unforeseen("request_not_readable")
+            async with asyncio.timeout((self._lookup_timeout_ms + limits.LOOKUP_GRACE_MS) / 1000):
+                seen = await previewer.preview(
+                    previewed_request(intent), timeout_ms=self._lookup_timeout_ms
+                )
+        except (TimeoutError, TruncatedLogError):
+            return Unforeseen("previewer_timeout")
+        except Exception:
+            # A previewer promises never to raise: a fault of ours must not leave people unasked.
+            logger.exception("previewer_failed", extra={"provider": started.provider})
+            return Unforeseen("previewer_failed")
+        return self._whole(seen, intent)
+
+    def _whole(self, seen: Foreseen | Unforeseen, intent: IntentRecorded) -> Foreseen | Unforeseen:
+        """The preview, if it has every volatile fact that people are to rely on."""
+        if isinstance(seen, Unforeseen) or self._catalogue is None:
+            return seen
+        operation = self._catalogue.operation(intent.request.operation, intent.request.version)
+        if operation is None or set(operation.volatile) <= seen.observed.keys():
+            return seen
+        return Unforeseen("volatile_missing")
+
+    async def _find(self, finder: Finder, started: LookupStarted) -> Lookup:
         try:
             async with asyncio.timeout((self._lookup_timeout_ms + limits.LOOKUP_GRACE_MS) / 1000):
                 return await finder.find(

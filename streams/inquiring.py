@@ -1,10 +1,11 @@
 """The inquirer of one ledger partition, without I/O: which questions to put to providers, and what
 needs eyes.
 
-Acts on accepted facts only, and only after everything that lay in the partition when it began has
-been read: a newer question replaces an older one, and an answer or the end of its action takes it
-away. Records that concern neither are skipped by their marks, unless their stream holds an action
-that is uncertain: then its settlement is told too. The same object runs behind Kafka and behind the
+Questions are lookups of what became of an effect, and previews of what one would be. Acts on
+accepted facts only, and only after everything that lay in the partition when it began has been
+read: a newer question replaces an older one, and an answer or the end of its action takes it away.
+Records that concern neither are skipped by their marks, unless their stream holds an action that is
+uncertain: then its settlement is told too. The same object runs behind Kafka and behind the
 simulated log.
 
 `position` is where another may begin and miss nothing that was not answered and told: it stays
@@ -18,19 +19,33 @@ from dataclasses import dataclass
 from ledger.core.facts import (
     ActionCancelled,
     ActionCompleted,
+    ActionDenied,
     ActionExpired,
     ActionFailed,
     AnyFact,
+    ApprovalEscalated,
+    ApprovalRequested,
     AttemptUnresolved,
     EvidenceRecorded,
+    IntentRecorded,
     LookupStarted,
+    PreviewFailed,
+    PreviewRecorded,
+    PreviewStarted,
     ReviewOpened,
 )
 from ledger.core.records import Decision
-from ledger.log.attention_record import AttentionKind, AttentionRaised, Notice, attention_notice
+from ledger.log.attention_record import (
+    AttentionKind,
+    AttentionRaised,
+    Notice,
+    PeopleWanted,
+    attention_notice,
+)
 from ledger.log.envelope import MARK_ATTENTION, MARK_EPOCH, MARK_LOOKUP, marks_of
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
+from streams.hands import intent_among
 from streams.limits import LOOKUPS_WAITING_MAX, UNKNOWN_WATCHED_MAX
 
 _READ: frozenset[bytes] = frozenset({MARK_EPOCH, MARK_LOOKUP, MARK_ATTENTION})
@@ -38,16 +53,26 @@ _READ: frozenset[bytes] = frozenset({MARK_EPOCH, MARK_LOOKUP, MARK_ATTENTION})
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question to put to a provider, with the place of the decision that asked it."""
+    """A question to put to a provider, with the place of the decision that asked it.
 
-    started: LookupStarted
+    `intent` is what a preview is about; None where it has to be read at `started.intent_offset`.
+    """
+
+    started: LookupStarted | PreviewStarted
     offset: int
     epoch: int
+    intent: IntentRecorded | None = None
 
     @property
-    def identity(self) -> tuple[str, int]:
-        """The action and the number of its lookup."""
-        return self.started.action, self.started.lookup
+    def number(self) -> int:
+        """Which lookup, or which preview, of its action."""
+        started = self.started
+        return started.lookup if isinstance(started, LookupStarted) else started.preview
+
+    @property
+    def identity(self) -> tuple[str, str, int]:
+        """The kind of question, its action and its number."""
+        return self.started.type, self.started.action, self.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +104,7 @@ class Inquiring:
         self.is_current = False
         self._fold = PartitionFold(partition, epoch=begin.epoch, next_offset=begin.next_offset)
         self._waiting: OrderedDict[str, Asked] = OrderedDict()
-        self._running: dict[tuple[str, int], Asked] = {}
+        self._running: dict[tuple[str, str, int], Asked] = {}
         self._untold: deque[_Untold] = deque()
         self._unknown: OrderedDict[str, str] = OrderedDict()
         self._watched: dict[bytes, int] = {}
@@ -136,7 +161,7 @@ class Inquiring:
         """Everything that lay in the partition at the beginning has been read: it may act now."""
         self.is_current = True
 
-    def take_lookups(self, count_max: int) -> list[Asked]:
+    def take_questions(self, count_max: int) -> list[Asked]:
         """The oldest questions to put now; each is at work until `answered`."""
         if not self.is_current:
             return []
@@ -163,15 +188,19 @@ class Inquiring:
     def _take_fact(self, decision: Decision, ordinal: int, fact: AnyFact) -> None:
         match fact:
             case LookupStarted():
-                self._waiting.pop(fact.action, None)
-                asked = Asked(fact, decision.at, decision.epoch)
-                if asked.identity not in self._running:
-                    self._waiting[fact.action] = asked
+                self._ask(Asked(fact, decision.at, decision.epoch))
                 self._now_unknown(fact.action, decision.stream)
+            case PreviewStarted():
+                intent = intent_among(decision.facts, fact.action)
+                self._ask(Asked(fact, decision.at, decision.epoch, intent))
             case EvidenceRecorded(lookup=int(number)):
-                waiting = self._waiting.get(fact.action)
-                if waiting is not None and waiting.started.lookup <= number:
-                    del self._waiting[fact.action]
+                self._answered(LookupStarted, fact.action, number)
+            case PreviewRecorded() | PreviewFailed():
+                self._answered(PreviewStarted, fact.action, fact.preview)
+            case ApprovalRequested():
+                self._tell(decision, ordinal, fact, AttentionKind.APPROVAL_REQUESTED, fact.row)
+            case ApprovalEscalated():
+                self._tell(decision, ordinal, fact, AttentionKind.APPROVAL_ESCALATED, "in_time")
             case AttemptUnresolved(code=code):
                 if fact.action not in self._unknown:
                     self._tell(decision, ordinal, fact, AttentionKind.BECAME_UNKNOWN, code)
@@ -182,10 +211,22 @@ class Inquiring:
                 self._end(decision, ordinal, fact, f"completed:{proof}")
             case ActionFailed(code=code):
                 self._end(decision, ordinal, fact, f"failed:{code}")
-            case ActionCancelled() | ActionExpired():
+            case ActionCancelled() | ActionExpired() | ActionDenied():
                 self._end(decision, ordinal, fact, fact.type.rpartition(".")[2])
             case _:
                 return
+
+    def _ask(self, asked: Asked) -> None:
+        action = asked.started.action
+        self._waiting.pop(action, None)
+        if asked.identity not in self._running:
+            self._waiting[action] = asked
+
+    def _answered(self, kind: type[LookupStarted | PreviewStarted], action: str, upto: int) -> None:
+        """A question of this kind has its answer, and so has each before it."""
+        waiting = self._waiting.get(action)
+        if waiting is not None and isinstance(waiting.started, kind) and waiting.number <= upto:
+            del self._waiting[action]
 
     def _end(self, decision: Decision, ordinal: int, fact: AnyFact, code: str) -> None:
         """An action is final: no question about it is open, and its uncertainty is over."""
@@ -208,6 +249,7 @@ class Inquiring:
             ledger_partition=self.partition,
             ledger_offset=decision.at,
             ordinal=ordinal,
+            people=_people_wanted(decision, fact),
         )
         self._untold.append(_Untold(attention_notice(raised), decision.at, decision.epoch))
 
@@ -226,3 +268,31 @@ class Inquiring:
         self._watched[key] -= 1
         if not self._watched[key]:
             del self._watched[key]
+
+
+def _people_wanted(decision: Decision, fact: AnyFact) -> PeopleWanted | None:
+    """Whom a fact asks to decide, and about what as far as this decision says it; None where it
+    asks nobody.
+    """
+    match fact:
+        case ApprovalRequested():
+            shown = next(
+                (
+                    one.content
+                    for one in decision.facts
+                    if isinstance(one, PreviewRecorded) and one.action == fact.action
+                ),
+                None,
+            )
+            return PeopleWanted(
+                round=fact.round,
+                groups=fact.groups,
+                quorum=fact.quorum,
+                expires_at=fact.expires_at,
+                money=None if shown is None else shown.money,
+                target=None if shown is None else shown.target,
+            )
+        case ApprovalEscalated():
+            return PeopleWanted(groups=fact.groups)
+        case _:
+            return None

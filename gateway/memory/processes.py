@@ -6,19 +6,20 @@ only the carrying is other. Must never decide anything here. Called by the insta
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, assert_never
 
 from gateway.memory.clock import HandClock
 from ledger.core import inputs as i
-from ledger.core.facts import IntentRecorded
+from ledger.core.facts import IntentRecorded, LookupStarted, PreviewStarted
+from ledger.core.preview import Foreseen, moved
 from ledger.log.envelope import outgoing
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.published import Published
 from ledger.log.simulated import SimulatedLog
 from ledger.log.topics import INBOXES, Topic
-from reconciler.evidence import lookup_evidence, lookup_record
+from reconciler.evidence import lookup_evidence, lookup_record, preview_record
 from reconciler.providers import port
-from streams.acting import provider_request, reported
+from streams.acting import RECHECK_FAILED, previewed_request, provider_request, reported
 from streams.allowing import Grounds, Permit
 from streams.hands import Assignment, Hands, intent_in, objection
 from streams.inquiring import Asked, Inquiring
@@ -117,6 +118,7 @@ class Executor:
         self.hands = Hands("memory", operations, {PARTITION: SLOTS})
         self.hands.caught_up(PARTITION)
         self.performer: port.Performer | None = None
+        self.previewer: port.Previewer | None = None
         self._log = log
         self._clock = clock
         self._grounds = Grounds(Published(), log.generation)
@@ -177,6 +179,9 @@ class Executor:
 
         try:
             check()
+            declined = await self._changed(assignment, intent)
+            if declined is not None:
+                return declined
             outcome = await self.performer.perform(
                 provider_request(start, request),
                 provider_key=start.provider_key,
@@ -186,6 +191,22 @@ class Executor:
         except port.Declined as declined:
             return assignment.decline(declined.code)
         return assignment.report(reported(outcome))
+
+    async def _changed(self, assignment: Assignment, intent: IntentRecorded) -> i.Decline | None:
+        """Why the start is given back by what the provider says now of what people saw, or None."""
+        start = assignment.start
+        shown = None if start.approval is None else start.approval.observed
+        if shown is None:
+            return None
+        if self.previewer is None:
+            return assignment.decline("no_previewer_here")
+        request = provider_request(start, intent.request)
+        read = await self.previewer.recheck(request, timeout_ms=start.response_ms)
+        if isinstance(read, port.Unforeseen):
+            return assignment.decline(f"{RECHECK_FAILED}{read.code}")
+        operation = self._grounds.operation(intent.request)
+        changes = moved(shown, read, {} if operation is None else operation.tolerances)
+        return assignment.decline("volatile_changed", changes) if changes else None
 
     def _read_config(self) -> None:
         published = self._grounds.published
@@ -205,6 +226,7 @@ class Inquirer:
 
     def __init__(self, log: SimulatedLog, clock: HandClock, *, answer_ms: int) -> None:
         self.finder: port.Finder | None = None
+        self.previewer: port.Previewer | None = None
         self._inquiring = Inquiring(PARTITION)
         self._inquiring.caught_up()
         self._log = log
@@ -215,12 +237,40 @@ class Inquirer:
         """Read one ledger record, and begin what it asks."""
         self._inquiring.feed(record)
         self._inquiring.told(len(self._inquiring.notices()))
-        for asked in self._inquiring.take_lookups(LOOKUPS_AT_ONCE):
-            _ = self._clock.spawn(self._ask(asked))
+        for asked in self._inquiring.take_questions(LOOKUPS_AT_ONCE):
+            match asked.started:
+                case LookupStarted() as lookup:
+                    _ = self._clock.spawn(self._look_up(asked, lookup))
+                case PreviewStarted() as preview:
+                    _ = self._clock.spawn(self._foresee(asked, preview))
+                case _:
+                    assert_never(asked.started)
 
-    async def _ask(self, asked: Asked) -> None:
+    async def _foresee(self, asked: Asked, started: PreviewStarted) -> None:
         await self._clock.sleep(HOP_MS)
-        started = asked.started
+        seen: Foreseen | port.Unforeseen = port.Unforeseen("preview_not_offered")
+        intent = asked.intent
+        if intent is None:
+            (record, *_) = self._log.read(Topic.LEDGER.value, PARTITION, started.intent_offset)
+            intent = intent_in(record.value, started.action)
+        if self.previewer is not None and intent is not None:
+            seen = await self.previewer.preview(
+                previewed_request(intent), timeout_ms=self._answer_ms
+            )
+        read = i.PreviewRead(
+            key=started.action,
+            preview=started.preview,
+            provider=started.provider,
+            account=started.account,
+            foreseen=seen if isinstance(seen, Foreseen) else None,
+            code=None if isinstance(seen, Foreseen) else seen.code,
+        )
+        placed = preview_record(read, PARTITIONS)
+        self._log.append(Topic.EVIDENCE.value, placed.partition, [placed.record])
+        self._inquiring.answered(asked)
+
+    async def _look_up(self, asked: Asked, started: LookupStarted) -> None:
+        await self._clock.sleep(HOP_MS)
         answer: port.Lookup = port.Inconclusive("no_finder")
         if self.finder is not None:
             answer = await self.finder.find(

@@ -16,7 +16,7 @@ from gateway.wiring.life import Life
 from ledger.log.follow import genesis_of, published_catalogue
 from ledger.log.kafka import KafkaLog
 from reconciler.providers import registry
-from reconciler.providers.port import Performer
+from reconciler.providers.port import Performer, Previewer
 from streams.executor import SKEW_MS_DEFAULT, Executor
 
 
@@ -40,14 +40,24 @@ class Beats:
         return hear
 
 
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """The clients of the providers that one incarnation acts at."""
+
+    performers: Mapping[str, Performer]
+    previewers: Mapping[str, Previewer]
+
+
 async def run(settings: Settings, life: Life) -> None:
     """Offer capacity and act until asked to stop. Raises what must end the process."""
     log = open_log(settings, "executor")
     catalogue = await published_catalogue(log)
-    performers = registry.performers(providers(settings, catalogue))
+    known = providers(settings, catalogue)
+    performers, previewers = registry.performers(known), registry.previewers(known)
     skew_ms = SKEW_MS_DEFAULT if catalogue is None else catalogue.timing.skew_ms
     # Without any provider it still follows and shows that it lives.
-    hands = {name: {name: one} for name, one in performers.items()} or {"": {}}
+    hands = {name: Clients({name: one}, previewers) for name, one in performers.items()}
+    hands = hands or {"": Clients({}, {})}
     beats = Beats(life.beat, frozenset(hands))
     try:
         async with asyncio.TaskGroup() as tasks:
@@ -61,12 +71,14 @@ async def run(settings: Settings, life: Life) -> None:
     finally:
         for performer in performers.values():
             await performer.close()
+        for previewer in previewers.values():
+            await previewer.close()
 
 
 async def _work(
     settings: Settings,
     log: KafkaLog,
-    performers: Mapping[str, Performer],
+    clients: Clients,
     skew_ms: int,
     stop: asyncio.Event,
     beat: Callable[[], None],
@@ -76,5 +88,12 @@ async def _work(
     while not stop.is_set():
         async with await open_pool(settings) as pool:
             begin = await begin_at(log, pool, genesis)
-        executor = Executor(log, genesis.partitions, performers, skew_ms=skew_ms, begin_at=begin)
+        executor = Executor(
+            log,
+            genesis.partitions,
+            clients.performers,
+            previewers=clients.previewers,
+            skew_ms=skew_ms,
+            begin_at=begin,
+        )
         await executor.run(stop, beat=beat)

@@ -15,13 +15,19 @@ async def run(settings: Settings, life: Life) -> None:
     """Find out until asked to stop. Raises what must end the process."""
     log = open_log(settings, "inquirer")
     catalogue = await published_catalogue(log)
-    finders = registry.finders(providers(settings, catalogue))
+    known = providers(settings, catalogue)
+    finders, previewers = registry.finders(known), registry.previewers(known)
     async with await open_pool(settings) as pool:
         await begin_at(log, pool, await genesis_of(log))
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(stop_when_catalogue_changes(log, catalogue, life))
-                tasks.create_task(Inquirer(log, finders, pool=pool).run(life.stop, life.beat))
+                inquirer = Inquirer(
+                    log, finders, previewers=previewers, catalogue=catalogue, pool=pool
+                )
+                tasks.create_task(inquirer.run(life.stop, life.beat))
         finally:
             for finder in finders.values():
                 await finder.close()
+            for previewer in previewers.values():
+                await previewer.close()

@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
+from ledger.core.money import Money
 from ledger.core.strict import MalformedJson, parse
 from ledger.core.wire import Count, Milliseconds, Text, Wire
 from ledger.log.envelope import CONTENT_TYPE, Unreadable
@@ -27,11 +28,26 @@ class AttentionKind(StrEnum):
     BECAME_UNKNOWN = "became_unknown"
     SETTLED = "settled"
     NEEDS_REVIEW = "needs_review"
+    APPROVAL_REQUESTED = "approval_requested"
+    APPROVAL_ESCALATED = "approval_escalated"
+
+
+class PeopleWanted(Wire):
+    """Who may decide about an action, and what is known of it here. `groups` empty: anybody who may
+    for its tenant. `target` was chosen by an agent.
+    """
+
+    round: Count | None = None
+    groups: tuple[Text, ...]
+    quorum: Count | None = None
+    expires_at: Milliseconds | None = None
+    money: Money | None = None
+    target: Text | None = None
 
 
 class AttentionRaised(Wire):
-    """A fact of the ledger as a notice. `code` says why unknown, how settled, or what to review;
-    `ordinal` is the fact's place in its decision.
+    """A fact of the ledger as a notice. `code` says why unknown, how settled, what to review, or by
+    which row people are asked; `ordinal` is the fact's place in its decision.
     """
 
     kind: Annotated[AttentionKind, Field(strict=False)]
@@ -43,6 +59,7 @@ class AttentionRaised(Wire):
     ledger_partition: Count
     ledger_offset: Count
     ordinal: Count
+    people: PeopleWanted | None = None
 
 
 class _Envelope(Wire):
@@ -78,7 +95,7 @@ def attention_notice(raised: AttentionRaised) -> Notice:
         to_json(ATTENTION_TYPE),
         to_json(raised.action),
         to_json(raised.stream),
-        raised.__pydantic_serializer__.to_json(raised),
+        raised.__pydantic_serializer__.to_json(raised, exclude_none=True),
     )
     record = Outgoing(raised.stream.encode(), value, (CONTENT_TYPE,))
     return Notice(raised.ledger_partition, record)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 
+from ledger.core.facts import LookupStarted
 from ledger.core.money import Money
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.topics import Topic
@@ -61,7 +62,7 @@ class Inquirer(Process):
             inquiring.feed(record)
         inquiring.caught_up()
         inquiring.told(len(inquiring.notices()))
-        for asked in inquiring.take_lookups(LOOKUPS_AT_ONCE):
+        for asked in inquiring.take_questions(LOOKUPS_AT_ONCE):
             if not self.is_gone:
                 self._ask(inquiring, asked)
         self._shows[partition] += 1
@@ -75,6 +76,7 @@ class Inquirer(Process):
 
     def _search(self, inquiring: Inquiring, asked: Asked) -> None:
         world, started = self.world, asked.started
+        assert isinstance(started, LookupStarted), "no operation here asks its provider beforehand"
         if world.happens("search_silent"):
             world.reach("search was silent")
             inquiring.answered(asked)

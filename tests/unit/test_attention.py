@@ -75,6 +75,8 @@ def test_the_window_moves_with_log_time() -> None:
         AttentionKind.BECAME_UNKNOWN: 0,
         AttentionKind.SETTLED: 1,
         AttentionKind.NEEDS_REVIEW: 1,
+        AttentionKind.APPROVAL_REQUESTED: 0,
+        AttentionKind.APPROVAL_ESCALATED: 0,
     }
 
 

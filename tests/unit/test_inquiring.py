@@ -51,11 +51,11 @@ def test_it_asks_what_the_ledger_asks_once_everything_was_read() -> None:
     builder = LedgerBuilder()
     asked(builder)
     step = following(builder)
-    assert step.take_lookups(10) == []
+    assert step.take_questions(10) == []
     step.caught_up()
-    (question,) = step.take_lookups(10)
-    assert (question.started.action, question.started.lookup) == (x.CHARGE, 1)
-    assert step.take_lookups(10) == []
+    (question,) = step.take_questions(10)
+    assert (question.started.action, question.number) == (x.CHARGE, 1)
+    assert step.take_questions(10) == []
 
 
 def test_a_question_that_was_answered_before_is_not_put_again() -> None:
@@ -65,7 +65,7 @@ def test_a_question_that_was_answered_before_is_not_put_again() -> None:
     builder.take(x.found_out(i.Meaning.INCONCLUSIVE, lookup=1, source="lookup:1"))
     step = following(builder)
     step.caught_up()
-    assert step.take_lookups(10) == []
+    assert step.take_questions(10) == []
 
 
 def test_a_newer_question_replaces_an_older_one() -> None:
@@ -75,7 +75,7 @@ def test_a_newer_question_replaces_an_older_one() -> None:
     builder.take(x.tick(), later_ms=x.LOOKUP_ANSWER_MS + 1)
     step = following(builder)
     step.caught_up()
-    assert [one.started.lookup for one in step.take_lookups(10)] == [2]
+    assert [one.number for one in step.take_questions(10)] == [2]
 
 
 def test_the_end_of_an_action_takes_its_question_away() -> None:
@@ -85,7 +85,7 @@ def test_the_end_of_an_action_takes_its_question_away() -> None:
     builder.take(x.found_out(i.Meaning.EFFECT, lookup=None))
     step = following(builder)
     step.caught_up()
-    assert step.take_lookups(10) == []
+    assert step.take_questions(10) == []
 
 
 def test_what_a_former_owner_wrote_is_not_asked() -> None:
@@ -103,7 +103,7 @@ def test_what_a_former_owner_wrote_is_not_asked() -> None:
     late = overtaken[0]._replace(offset=len(builder.records()))
     step.feed(late)
     step.caught_up()
-    assert step.take_lookups(10) == []
+    assert step.take_questions(10) == []
 
 
 def test_it_begins_in_the_middle_where_the_epoch_is_known() -> None:
@@ -114,7 +114,7 @@ def test_it_begins_in_the_middle_where_the_epoch_is_known() -> None:
     builder.take(x.tick(), later_ms=LOOKUP_DUE_MS)
     step = following(builder, begin)
     step.caught_up()
-    assert len(step.take_lookups(10)) == 1
+    assert len(step.take_questions(10)) == 1
 
 
 def test_the_position_stays_behind_what_is_not_answered_and_told() -> None:
@@ -128,11 +128,11 @@ def test_the_position_stays_behind_what_is_not_answered_and_told() -> None:
     assert step.position == Position(told_at, 1)
     step.told(len(step.notices()))
     assert step.position == Position(asked_at, 1)
-    (question,) = step.take_lookups(10)
+    (question,) = step.take_questions(10)
     assert step.position == Position(asked_at, 1)
     again = following(builder, step.position)
     again.caught_up()
-    assert again.take_lookups(10) == [question]
+    assert again.take_questions(10) == [question]
     step.answered(question)
     assert step.position == Position(end, 1)
 
@@ -202,7 +202,7 @@ def test_too_many_questions_stop_the_reading(monkeypatch: pytest.MonkeyPatch) ->
     step = following(builder)
     assert step.is_full
     step.caught_up()
-    step.take_lookups(limits.LOOKUPS_TAKEN_MAX)
+    step.take_questions(limits.LOOKUPS_TAKEN_MAX)
     assert not step.is_full
 
 
@@ -218,7 +218,7 @@ def test_skipping_changes_nothing(seed: int) -> None:
         step.caught_up()
     assert marked.notices() == unmarked.notices()
     assert marked.position == unmarked.position
-    assert marked.take_lookups(1_000) == unmarked.take_lookups(1_000)
+    assert marked.take_questions(1_000) == unmarked.take_questions(1_000)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -227,7 +227,7 @@ def test_every_open_question_of_the_ledger_is_asked(seed: int) -> None:
     builder = history(seed, steps=150)
     step = following(builder)
     step.caught_up()
-    taken = {one.identity for one in step.take_lookups(1_000)}
+    taken = {(one.started.action, one.number) for one in step.take_questions(1_000)}
     open_now = {
         (action.key, action.lookup.number)
         for stream in builder.streams.values()
