@@ -26,6 +26,7 @@ from ledger.core.state import (
     Status,
     Stream,
     Timer,
+    Withdrawal,
 )
 from ledger.core.table import ACCEPTED
 
@@ -74,6 +75,7 @@ def _recorded(fact: f.IntentRecorded, place: Place) -> Action:
         recorded_at=place.decided_at,
         updated_at=place.decided_at,
         step_deadline_at=fact.step_deadline_at,
+        caller_deadline_at=fact.caller_deadline_at,
         performer=fact.performer,
         behalf=fact.behalf,
     )
@@ -141,9 +143,10 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
         case f.AttemptAbsent():
             return _ended(action, fact.attempt, AttemptStatus.ABSENT, "absent", now)
         case f.PreviewStarted():
-            return {"timer": None, "dry": Dry(fact.preview, answer_by=fact.answer_by)}
+            dry = Dry(fact.preview, _previews_failed(action), answer_by=fact.answer_by)
+            return {"timer": None, "dry": dry}
         case f.PreviewFailed():
-            return {"dry": Dry(fact.preview, code=fact.code)}
+            return {"dry": Dry(fact.preview, _previews_failed(action), code=fact.code)}
         case f.PreviewRecorded():
             dry = Dry(fact.preview, content=fact.content, content_hash=fact.preview_hash)
             return {"timer": None, "dry": dry}
@@ -178,6 +181,12 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
             assert_never(fact)
 
 
+def _previews_failed(action: Action) -> int:
+    """How many previews in a row came to nothing, the one that is being asked for with them."""
+    dry = action.dry
+    return 0 if dry is None else dry.failed + (dry.answer_by is not None)
+
+
 _RULED: Final = {
     "automatic": Status.READY,
     "confirmation": Status.AWAITING_APPROVAL,
@@ -200,8 +209,12 @@ def _ruled(action: Action, fact: f.PolicyDecided) -> dict[str, object]:
     }
     if fact.step_deadline_at is not None:
         changes["step_deadline_at"] = fact.step_deadline_at
+        changes["people_until"] = None if fact.asks is None else fact.step_deadline_at
     if fact.asks is not None and action.approval is not None and action.approval.is_met:
         changes["status"] = action.status
+    if changes["status"] is not action.status:
+        # What it waited for by itself belongs to what it was.
+        changes["timer"] = None
     return changes
 
 
@@ -241,22 +254,30 @@ def _moved_on(
             )
             grant = Grant(fact.person, fact.key_id, now, fact.expires_at, fact.signed)
             asked = replace(asked, grants=(*asked.grants, grant))
-            if fact.step_deadline_at is not None:
-                changes["step_deadline_at"] = fact.step_deadline_at
         case f.ApprovalWithdrawn():
             kept = tuple(grant for grant in asked.grants if grant.person != fact.person)
             invariant(len(kept) < len(asked.grants), "a person takes back what was granted")
-            asked = replace(asked, grants=kept)
+            void = Withdrawal(fact.person, fact.void_until)
+            others = (one for one in asked.withdrawals if one.person != fact.person)
+            asked = replace(asked, grants=kept, withdrawals=(*others, void))
         case f.ApprovalEnded():
             invariant(fact.nonce == asked.nonce, "another nonce ends")
             asked = replace(asked, ended=fact.reason)
-            changes["timer"] = None
             if fact.reason == "volatile_changed" and action.dry is not None:
                 changes["dry"] = Dry(action.dry.number, code=fact.reason)
         case _:
             assert_never(fact)
     status = Status.READY if asked.is_met else Status.AWAITING_APPROVAL
-    return {**changes, "approval": asked, "status": status}
+    changes |= {"approval": asked, "status": status}
+    if status is action.status:
+        return changes
+    # What it waited for by itself, and until when, belongs to what it was.
+    changes["timer"] = None
+    if isinstance(fact, f.ApprovalGranted) and fact.step_deadline_at is not None:
+        changes["step_deadline_at"] = fact.step_deadline_at
+    elif status is Status.AWAITING_APPROVAL and action.people_until is not None:
+        changes["step_deadline_at"] = max(action.step_deadline_at, action.people_until)
+    return changes
 
 
 def _started(action: Action, fact: f.AttemptStarted, now: int) -> dict[str, object]:

@@ -42,7 +42,8 @@ ApprovalEnd = Literal["expired", "volatile_changed", "policy_changed", "signer_r
 class IntentRecorded(Wire):
     """The intent is durable, with what of its operation holds for the life of the action.
 
-    `performer` is set where no executor but the caller itself carries it out.
+    `performer` is set where no executor but the caller itself carries it out. `caller_deadline_at`
+    is the end that the caller gave: nothing, and nobody, may take longer.
     """
 
     type: Literal["intent.recorded"] = "intent.recorded"
@@ -54,6 +55,7 @@ class IntentRecorded(Wire):
     account: Text
     reliability: Literal["keyed", "reference", "lookup", "none"]
     step_deadline_at: Milliseconds
+    caller_deadline_at: Milliseconds | None = None
     performer: Literal["caller"] | None = None
     behalf: Annotated[tuple[Text, ...], Field(max_length=BEHALF_MAX)] | None = None
 
@@ -146,7 +148,7 @@ class ApprovalEscalated(Wire):
 class ApprovalGranted(Wire):
     """A person agreed. `signed` is their statement with its proof, as it was given.
 
-    With enough people the action may go ahead: then `step_deadline_at` begins to count.
+    With enough people the action may go ahead: then `step_deadline_at` is the end of its step.
     """
 
     type: Literal["approval.granted"] = "approval.granted"
@@ -162,13 +164,16 @@ class ApprovalGranted(Wire):
 
 
 class ApprovalWithdrawn(Wire):
-    """A person took back what they had granted, before anything began."""
+    """A person took back what they had granted, before anything began. Every yes of theirs that was
+    issued up to `void_until` is void with it: a copy of it cannot bring it back.
+    """
 
     type: Literal["approval.withdrawn"] = "approval.withdrawn"
     action: Text
     version: Count
     person: Text
     signed: Signed
+    void_until: Milliseconds
 
 
 class ApprovalEnded(Wire):
@@ -186,8 +191,8 @@ class ApprovalEnded(Wire):
 
 class StartApproval(Wire):
     """What a start rests on where people had to agree: everything an executor needs to check it
-    again. `preview` is what they were shown; None once an attempt has begun, and nothing of it has
-    to hold any more.
+    again. `preview` is what they were shown; None where an earlier attempt may have had its effect:
+    then the same request is only asked about again, and nothing of it has to hold any more.
     """
 
     nonce: Text

@@ -104,9 +104,12 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Dry:
-    """The dry run of an action: asked for until `answer_by`, failed under `code`, or there."""
+    """The dry run of an action: asked for until `answer_by`, failed under `code`, or there.
+    `failed` counts those in a row that came to nothing.
+    """
 
     number: int
+    failed: int = 0
     answer_by: int | None = None
     code: str | None = None
     content: Preview | None = None
@@ -125,6 +128,14 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """One person's yes taken back: what they issued up to `void_until` counts no more."""
+
+    person: str
+    void_until: int
+
+
+@dataclass(frozen=True, slots=True)
 class Approval:
     """What people were asked last, and what they said. `ended` says why its nonce is dead."""
 
@@ -140,6 +151,7 @@ class Approval:
     escalate_at: int | None = None
     escalate_to: tuple[str, ...] = ()
     grants: tuple[Grant, ...] = ()
+    withdrawals: tuple[Withdrawal, ...] = ()
     ended: str | None = None
 
     @property
@@ -157,7 +169,8 @@ class Approval:
 @dataclass(frozen=True, slots=True)
 class Action:
     """One intended effect, from proposal to settled outcome. `version` counts its facts.
-    `performer` is set where its caller carries it out.
+    `performer` is set where its caller carries it out. `step_deadline_at` is the end of what it
+    does now; it waits for people no longer than `people_until`.
     """
 
     key: str
@@ -172,6 +185,8 @@ class Action:
     recorded_at: int
     updated_at: int
     step_deadline_at: int
+    people_until: int | None = None
+    caller_deadline_at: int | None = None
     policy_row: str | None = None
     policy_hash: str | None = None
     asks: Asks | None = None

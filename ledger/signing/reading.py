@@ -40,7 +40,8 @@ class Read:
 
 def read_signed(signed: Signed, people: People) -> Read | Rejection:
     """Who said what, or which refusal it is: of a decision that is not proven, of a key that nobody
-    has, of a key or a person that was revoked, in this order of what can be known.
+    has, in the name of another person, of a key or a person that was revoked, in this order of what
+    can be known.
 
     A key with an end (`not_after`) proves only decisions that are over by then. Whether the person
     may decide this, and whether it is still time, is asked elsewhere.
@@ -57,7 +58,7 @@ def read_signed(signed: Signed, people: People) -> Read | Rejection:
     except _NotProven:
         return Rejection.SIGNATURE_INVALID
     if statement.approver != person.name:
-        return Rejection.SIGNATURE_INVALID
+        return Rejection.OTHER_PERSON
     if _is_over(person, key, statement.expires_at):
         return Rejection.SIGNER_REVOKED
     return Read(statement, person.name, key_id)

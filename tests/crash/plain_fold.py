@@ -17,6 +17,11 @@ FINAL = frozenset({"completed", "failed", "denied", "expired", "cancelled", "sup
 OPEN = frozenset({"running", "unresolved"})
 SOURCES_KEPT = 256
 
+_PEOPLE = (
+    "preview.started preview.failed preview.recorded approval.requested approval.escalated "
+    "approval.granted approval.withdrawn approval.ended"
+)
+_ENDS = "action.denied action.cancelled action.expired"
 _AT_ANY_TIME = frozenset({"evidence.recorded", "review.opened"})
 _OUTCOMES = (
     "attempt.declined attempt.succeeded attempt.refused attempt.not_sent attempt.unresolved "
@@ -29,8 +34,10 @@ _FROM_UNKNOWN = (
 MAY_FOLLOW: Mapping[str, frozenset[str]] = {
     status: frozenset(facts.split()) | _AT_ANY_TIME
     for status, facts in {
-        "proposed": "policy.decided action.cancelled action.expired",
-        "ready": "attempt.started timer.set action.failed action.cancelled action.expired",
+        "proposed": "policy.decided action.denied action.cancelled action.expired",
+        "awaiting_approval": f"{_PEOPLE} policy.decided timer.set {_ENDS}",
+        "ready": "policy.decided approval.withdrawn approval.ended attempt.started timer.set "
+        f"action.failed {_ENDS}",
         "attempting": _OUTCOMES,
         "unknown": _FROM_UNKNOWN,
         "needs_review": f"{_OUTCOMES} attempt.absent lookup.started",
@@ -195,11 +202,13 @@ def _add(folded: Folded, decided: Decided, ordinal: int, fact: Json) -> None:
 def _recorded(fact: Json, decided: Decided) -> Json:
     now = decided.data["decided_at"]
     taken = ("request", "request_hash", "provider", "account", "reliability", "step_deadline_at")
+    given = ("performer", "behalf", "caller_deadline_at")
     return {
         "key": fact["action"],
         "version": fact["version"],
         "status": "proposed",
         **{name: fact[name] for name in taken},
+        **{name: fact[name] for name in given if name in fact},
         "intent_offset": decided.offset,
         "recorded_at": now,
         "updated_at": now,
@@ -216,7 +225,91 @@ def is_open(state: Json) -> bool:
 
 
 def _policy(state: Json, fact: Json, _now: int) -> None:
-    state["status"], state["policy_row"] = "ready", fact["row"]
+    state["policy_row"], state["policy_hash"] = fact["row"], fact["policy_hash"]
+    state.pop("asks", None)
+    if "asks" in fact:
+        state["asks"] = fact["asks"]
+    if "step_deadline_at" in fact:
+        state["step_deadline_at"] = fact["step_deadline_at"]
+        state.pop("people_until", None)
+        if "asks" in fact:
+            state["people_until"] = fact["step_deadline_at"]
+    may_go_on = fact["outcome"] == "automatic" or (
+        state["status"] == "ready" and "asks" in fact and _is_met(state)
+    )
+    _wait(state, "ready" if may_go_on else "awaiting_approval")
+
+
+def _wait(state: Json, status: str) -> None:
+    """A status before any start; what the action waited for before is over with it."""
+    if status != state["status"]:
+        state.pop("timer", None)
+        if state["status"] == "ready" and status == "awaiting_approval":
+            longest = max(state["step_deadline_at"], state.get("people_until", 0))
+            state["step_deadline_at"] = longest
+    state["status"] = status
+
+
+def _preview(state: Json, fact: Json, _now: int) -> None:
+    """What the provider is asked to foresee, and what came of it."""
+    kind, before = fact["type"], state.get("dry", {})
+    failed = before.get("failed", 0) + ("answer_by" in before)
+    dry: Json = {"number": fact["preview"], "failed": 0}
+    if kind == "preview.started":
+        dry |= {"failed": failed, "answer_by": fact["answer_by"]}
+    elif kind == "preview.failed":
+        dry |= {"failed": failed, "code": fact["code"]}
+    else:
+        dry |= {"content": fact["content"], "content_hash": fact["preview_hash"]}
+    if kind != "preview.failed":
+        state.pop("timer", None)
+    state["dry"] = dry
+
+
+def _requested(state: Json, fact: Json, now: int) -> None:
+    kept = ("round", "nonce", "expires_at", "policy_hash", "row", "preview_hash", "quorum")
+    state["approval"] = {
+        **{name: fact[name] for name in kept},
+        "requested_at": now,
+        "groups": fact.get("groups", []),
+        **({"escalate_at": fact["escalate_at"]} if "escalate_at" in fact else {}),
+        "escalate_to": fact.get("escalate_to", []),
+        "grants": [],
+        "withdrawals": [],
+    }
+
+
+def _is_met(state: Json) -> bool:
+    """Whether as many people agreed as were asked to, and none of it is over."""
+    asked = state.get("approval")
+    if asked is None or "ended" in asked:
+        return False
+    return len({grant["person"] for grant in asked["grants"]}) >= int(asked["quorum"])
+
+
+def _answered(state: Json, fact: Json, now: int) -> None:
+    """One more step of what people were asked."""
+    asked, kind, was = state["approval"], fact["type"], state["status"]
+    if kind == "approval.escalated":
+        asked["groups"] = [*asked["groups"], *fact["groups"]]
+        asked.pop("escalate_at", None)
+    elif kind == "approval.granted":
+        kept = ("person", "key_id", "expires_at", "signed")
+        grant = {**{name: fact[name] for name in kept}, "granted_at": now}
+        asked["grants"] = [*asked["grants"], grant]
+    elif kind == "approval.withdrawn":
+        person = fact["person"]
+        for name in ("grants", "withdrawals"):
+            asked[name] = [one for one in asked[name] if one["person"] != person]
+        void = {"person": person, "void_until": fact["void_until"]}
+        asked["withdrawals"] = [*asked["withdrawals"], void]
+    else:
+        asked["ended"] = fact["reason"]
+        if fact["reason"] == "volatile_changed" and "dry" in state:
+            state["dry"] = {"number": state["dry"]["number"], "failed": 0, "code": fact["reason"]}
+    _wait(state, "ready" if _is_met(state) else "awaiting_approval")
+    if state["status"] != was and kind == "approval.granted" and "step_deadline_at" in fact:
+        state["step_deadline_at"] = fact["step_deadline_at"]
 
 
 def _started(state: Json, fact: Json, now: int) -> None:
@@ -302,6 +395,14 @@ def _review(state: Json, fact: Json, _now: int) -> None:
 
 _CHANGES = {
     "policy.decided": _policy,
+    "preview.started": _preview,
+    "preview.failed": _preview,
+    "preview.recorded": _preview,
+    "approval.requested": _requested,
+    "approval.escalated": _answered,
+    "approval.granted": _answered,
+    "approval.withdrawn": _answered,
+    "approval.ended": _answered,
     "attempt.started": _started,
     "attempt.declined": _ended,
     "attempt.succeeded": _ended,
@@ -314,6 +415,7 @@ _CHANGES = {
     "evidence.recorded": _evidence,
     "action.completed": _completed,
     "action.failed": lambda state, fact, _: _final(state, "failed", fact["code"]),
+    "action.denied": lambda state, fact, _: _final(state, "denied", fact["by"]),
     "action.cancelled": lambda state, fact, _: _final(state, "cancelled", fact.get("reason")),
     "action.expired": lambda state, _fact, _now: _final(state, "expired"),
     "review.opened": _review,

@@ -122,7 +122,8 @@ class SmallRun:
             "reliability": CLASSES[operation],
             "step_deadline_at": self.now + 60_000,
         }
-        policy = {"type": "policy.decided", "action": key, "row": "automatic"}
+        ruled = {"row": "automatic", "policy_hash": "sha256:p", "outcome": "automatic"}
+        policy = {"type": "policy.decided", "action": key, **ruled}
         started = start(key, 1, self.now)
         self.decide("intents", offset, recorded, policy, started, stream=stream_of(key))
         self.clients.append({"key": key, "answer": "ok", "status": "attempting"})

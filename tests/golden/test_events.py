@@ -12,11 +12,20 @@ from cloudevents.core.bindings.kafka import KafkaMessage, from_structured
 from cloudevents.core.formats.json import JSONFormat
 from pydantic import ValidationError
 
-from ledger.core.facts import FACT_TYPES, ActionCompleted, PolicyDecided, ReviewReason, TimerSet
+from ledger.core.facts import (
+    FACT_TYPES,
+    ActionCompleted,
+    ActionDenied,
+    ApprovalEnd,
+    PolicyDecided,
+    ReviewReason,
+    TimerSet,
+)
 from ledger.core.inputs import EvidenceKind, Meaning, Retry
-from ledger.core.records import Decision, EpochOpened, Genesis, LedgerRecord, Verdict
+from ledger.core.records import Adopted, Decision, EpochOpened, Genesis, LedgerRecord, Verdict
 from ledger.core.rejections import Rejection
 from ledger.core.state import AttemptStatus, Status
+from ledger.core.statement import Say
 from ledger.core.wire import Wire
 from ledger.log.envelope import (
     CONTENT_TYPE,
@@ -43,6 +52,9 @@ TOPIC_OF_TYPE = {
     "actionledger.intent.propose.v1": Topic.INTENTS,
     "actionledger.action.cancel.v1": Topic.INTENTS,
     "actionledger.caller.report.v1": Topic.INTENTS,
+    "actionledger.approval.ask.v1": Topic.INTENTS,
+    "actionledger.approval.decide.v1": Topic.APPROVALS,
+    "actionledger.preview.report.v1": Topic.EVIDENCE,
     "actionledger.attempt.report.v1": Topic.ATTEMPTS,
     "actionledger.attempt.decline.v1": Topic.ATTEMPTS,
     "actionledger.evidence.report.v1": Topic.EVIDENCE,
@@ -179,13 +191,16 @@ def test_an_unknown_field_is_refused(path: Path) -> None:
 def current_vocabulary() -> dict[str, list[str]]:
     """Every closed word that stands in records now."""
     words: dict[str, list[str]] = {}
-    for kind in (Rejection, Meaning, EvidenceKind, Retry, Status, AttemptStatus, Verdict):
+    for kind in (Rejection, Meaning, EvidenceKind, Retry, Status, AttemptStatus, Verdict, Say):
         words[kind.__name__] = sorted(str(word) for word in kind)
     literals: dict[str, object] = {
         "ReviewReason": ReviewReason,
         "TimerSet.purpose": TimerSet.model_fields["purpose"].annotation,
         "ActionCompleted.proof": ActionCompleted.model_fields["proof"].annotation,
         "PolicyDecided.outcome": PolicyDecided.model_fields["outcome"].annotation,
+        "ActionDenied.by": ActionDenied.model_fields["by"].annotation,
+        "ApprovalEnd": ApprovalEnd,
+        "Adopted.kind": Adopted.model_fields["kind"].annotation,
     }
     for name, literal in literals.items():
         words[name] = sorted(get_args(literal))

@@ -13,6 +13,8 @@ from ledger.core import inputs as i
 from ledger.core.catalogue import catalogue_hash
 from ledger.core.facts import AnyFact
 from ledger.core.holds import Hold, Order, Scope, order_hash
+from ledger.core.people import people_hash
+from ledger.core.policy import policy_hash
 from ledger.core.records import (
     Adopted,
     Cause,
@@ -23,6 +25,7 @@ from ledger.core.records import (
     Quarantined,
 )
 from ledger.core.rejections import Detail, Refused, Rejection, Unchanged
+from ledger.core.statement import SignedByPasskey
 from ledger.core.wire import Wire
 from ledger.log.envelope import encode, encode_ledger
 from ledger.log.port import Record
@@ -34,6 +37,7 @@ from ledger.log.quarantine import (
 )
 from ledger.log.webhook_record import WebhookReceived, webhook_outgoing
 from tests import examples as e
+from tests import examples_of_people as p
 
 EVENTS = Path(__file__).with_name("events")
 GENERATION = "0f6d3c1a"
@@ -114,7 +118,14 @@ def _inputs() -> Iterator[tuple[str, Wire]]:
         ),
     )
     yield "intent.propose.caller", e.propose(caller=i.CallerOffer(nonce="5f3a9c", valid_ms=9_000))
+    yield "intent.propose.behalf", e.propose(behalf=("ada", "service:shop"))
+    yield "approval.ask", p.ask_again()
+    yield "approval.decide", p.judge(p.statement(comment='Called her: "yes". Grüße 😊'))
+    yield "approval.decide.passkey", i.Judge(key=e.CHARGE, signed=_PASSKEY)
+    yield "preview.report", p.foresees()
+    yield "preview.report.failed", p.foresees(2, foreseen=None)
     yield "attempt.decline", e.decline()
+    yield "attempt.decline.changes", e.decline().model_copy(update={"changes": p.CHANGES})
     for meaning in i.Meaning:
         yield f"evidence.report.lookup.{meaning}", e.found_out(meaning)
     webhook = e.found_out(i.Meaning.EFFECT, lookup=None)
@@ -125,6 +136,8 @@ def _inputs() -> Iterator[tuple[str, Wire]]:
         "config.publish",
         i.Publish(kind="catalogue", content=CATALOGUE, content_hash=catalogue_hash(CATALOGUE)),
     )
+    yield "config.publish.policy", _publish_text("policy")
+    yield "config.publish.people", _publish_text("people")
     yield "config.publish.hold", _publish("hold")
     yield "config.publish.release", _publish("release")
     yield (
@@ -139,6 +152,20 @@ def _inputs() -> Iterator[tuple[str, Wire]]:
         ),
     )
     yield "genesis.recorded", _genesis()
+
+
+_PASSKEY = SignedByPasskey(
+    statement='{"v":1}',
+    credential_id="Y3JlZGVudGlhbA",
+    authenticator_data="ZGF0YQ",
+    client_data="Y2xpZW50",
+    signature="c2lnbmF0dXJl",
+)
+
+
+def _publish_text(kind: Literal["policy", "people"]) -> i.Publish:
+    hashed = policy_hash(CATALOGUE) if kind == "policy" else people_hash(CATALOGUE)
+    return i.Publish(kind=kind, content=CATALOGUE, content_hash=hashed)
 
 
 def _publish(kind: Literal["hold", "release"]) -> i.Publish:
@@ -178,6 +205,37 @@ def _facts() -> Iterator[tuple[str, tuple[AnyFact, ...]]]:
     own = e.recorded().model_copy(update={"version": 1, "performer": "caller"})
     yield "intent.recorded.caller", (own,)
     yield "keyless", (e.started(key=e.EMAIL).model_copy(update={"version": 3}),)
+    for name, fact in _facts_of_people():
+        yield name, (fact.model_copy(update={"version": 3}),)
+
+
+def _facts_of_people() -> Iterator[tuple[str, AnyFact]]:
+    """What is asked of people and what they say. The plain names are those of the types."""
+    yes = p.approves(policy=p.ESCALATING, comment='Called her: "yes". Grüße 😊')
+    own = e.recorded().model_copy(
+        update={"behalf": ("ada",), "caller_deadline_at": e.T0 + 900_000, "performer": "caller"}
+    )
+    ruled = p.ruled(p.ESCALATING, deadline=p.PEOPLE_MS)
+    yield "intent.recorded.behalf", own
+    yield "policy.decided.people", ruled.model_copy(update={"missing": ("money.limit",)})
+    yield "policy.decided.deny", p.ruled(p.NEVER)
+    for fact in (
+        p.asked_provider(),
+        p.preview_failed(),
+        p.previewed(policy=p.ESCALATING, foreseen=p.FORESEEN),
+        p.asking(policy=p.ESCALATING),
+        p.escalated("managers"),
+        p.agreed(yes),
+        p.withdrawn(p.withdraws(policy=p.ESCALATING)),
+        p.ended("volatile_changed", changes=p.CHANGES),
+        p.denied(p.denies(policy=p.ESCALATING, comment="Not hers.")),
+    ):
+        yield fact.type, fact
+    yield "preview.recorded.request", p.previewed()
+    yield "approval.requested.plain", p.asking(policy=p.ONE)
+    yield "approval.ended.expired", p.ended("expired")
+    yield "action.denied.policy", p.denied()
+    yield "attempt.started.approval", p.start_of(yes, policy=p.ESCALATING, foreseen=p.FORESEEN)
 
 
 def _genesis() -> Genesis:
@@ -195,6 +253,18 @@ def _ledger_records() -> Iterator[tuple[str, LedgerRecord]]:
         kind="catalogue", content=CATALOGUE, content_hash=catalogue_hash(CATALOGUE), offset=2
     )
     yield "epoch.opened", EpochOpened(at=7, epoch=2, nonce="b1e5", adopted=adopted)
+    policy = _publish_text("policy")
+    people = _publish_text("people")
+    ruled = Adopted(
+        kind="policy", content=policy.content, content_hash=policy.content_hash, offset=3
+    )
+    known = Adopted(
+        kind="people", content=people.content, content_hash=people.content_hash, offset=4
+    )
+    who = EpochOpened(at=7, epoch=2, nonce="b1e5", adopted=adopted, policy=ruled, people=known)
+    yield "epoch.opened.people", who
+    yield "decision.adopted.policy", _decision(stream="", adopted=ruled)
+    yield "decision.adopted.people", _decision(stream="", adopted=known)
     yield "epoch.opened.first", EpochOpened(at=1, epoch=1, nonce="b1e5")
     held = Hold(scope=ORDER.scope, by=ORDER.by, reason=ORDER.reason, since=e.T0, offset=3)
     yield "epoch.opened.held", EpochOpened(at=7, epoch=2, nonce="b1e5", holds=(held,))

@@ -45,12 +45,36 @@ def ask(draft: Draft, key: str, operation: Operation) -> None:
     what it foresees.
     """
     action = draft.action(key)
-    if operation.preview == "provider" and (action.dry is None or action.dry.content is None):
-        start_preview(draft, key)
+    if preview_is_under_way(action):
         return
-    if action.dry is None:
-        _record_preview(draft, key, 1, None)
+    if action.dry is None or action.dry.content is None:
+        if operation.preview == "provider":
+            start_preview(draft, key)
+            return
+        _record_preview(draft, key, None)
     _request(draft, key)
+
+
+def ask_under_another_row(draft: Draft, key: str, operation: Operation) -> None:
+    """Ask by what another table says, and show which row it is: the preview names it."""
+    dry = draft.action(key).dry
+    if dry is not None and dry.content is not None:
+        _record_preview(draft, key, dry.content.foreseen)
+    ask(draft, key, operation)
+
+
+def ask_without_provider(draft: Draft, key: str) -> None:
+    """Show people what the request itself says, and ask them: nothing more is to be foreseen."""
+    _record_preview(draft, key, None)
+    _request(draft, key)
+
+
+def preview_is_under_way(action: Action) -> bool:
+    """Whether the provider is being asked what would happen, or will be again in a while."""
+    dry, timer = action.dry, action.timer
+    if dry is None or dry.content is not None:
+        return False
+    return dry.answer_by is not None or (timer is not None and timer.purpose == "preview")
 
 
 def start_preview(draft: Draft, key: str) -> None:
@@ -60,7 +84,7 @@ def start_preview(draft: Draft, key: str) -> None:
         PreviewStarted(
             action=key,
             version=draft.version(key),
-            preview=1 if action.dry is None else action.dry.number + 1,
+            preview=_next_preview(action),
             provider=action.provider,
             account=action.account,
             intent_offset=action.intent_offset,
@@ -69,7 +93,14 @@ def start_preview(draft: Draft, key: str) -> None:
     )
 
 
-def _record_preview(draft: Draft, key: str, number: int, foreseen: Foreseen | None) -> None:
+def _next_preview(action: Action) -> int:
+    return 1 if action.dry is None else action.dry.number + 1
+
+
+def _record_preview(
+    draft: Draft, key: str, foreseen: Foreseen | None, number: int | None = None
+) -> None:
+    """Draw the preview up: as the answer to the one of this number, or as the next one."""
     action = draft.action(key)
     content = Preview(
         request_hash=action.request_hash,
@@ -84,7 +115,7 @@ def _record_preview(draft: Draft, key: str, number: int, foreseen: Foreseen | No
         PreviewRecorded(
             action=key,
             version=draft.version(key),
-            preview=number,
+            preview=_next_preview(action) if number is None else number,
             content=content,
             preview_hash=preview_hash(content),
         )
@@ -145,7 +176,7 @@ def ask_again(draft: Draft, given: AskAgain) -> Decided:
     if action.status is not Status.AWAITING_APPROVAL:
         return replayed(action, "nobody_to_ask")
     approval = action.approval
-    if approval is None:
+    if approval is None or preview_is_under_way(action):
         return replayed(action, "preview_under_way")
     if approval.ended is None and draft.now < approval.expires_at:
         return replayed(action, "asked_already")
@@ -184,7 +215,7 @@ def preview_read(draft: Draft, given: PreviewRead) -> Decided:
         version = draft.version(given.key)
         draft.add(TimerSet(action=given.key, version=version, purpose="preview", due_at=due_at))
         return draft.decided()
-    _record_preview(draft, given.key, dry.number, given.foreseen)
+    _record_preview(draft, given.key, given.foreseen, dry.number)
     _request(draft, given.key)
     return draft.decided()
 
@@ -232,11 +263,13 @@ def judge(draft: Draft, given: Judged) -> Decided:
     approval = action.approval
     if approval is None:
         return _no(Rejection.NOTHING_ASKED, action)
-    if statement.nonce == approval.nonce and _said_before(approval, statement):
+    if _said_before(approval, statement):
         return replayed(action, "approved_already")
     if action.is_final:
         return _no(Rejection.ALREADY_FINAL, action)
-    if action.has_begun:
+    if action.status is Status.NEEDS_REVIEW:
+        return _no(Rejection.IN_REVIEW, action)
+    if action.has_begun and action.status is not Status.AWAITING_APPROVAL:
         return _no(Rejection.APPROVAL_SPENT, action)
     untimely = _untimely(draft, approval, statement, given.appended_at)
     if untimely is not None:
@@ -269,9 +302,14 @@ def _unfit(action: Action, statement: Statement, person: Person | None) -> Rejec
         return Rejection.OTHER_PERSON
     if not person.may_decide_for(statement.tenant):
         return Rejection.NOT_FOR_TENANT
-    if any(person.asks_as(name) for name in (action.request.principal, *(action.behalf or ()))):
+    if _asks_itself(action, person):
         return Rejection.REQUESTER_DECIDES
     return None
+
+
+def _asks_itself(action: Action, person: Person) -> bool:
+    """Whether it is this person who asks for the action, or for whom it is asked."""
+    return any(person.asks_as(name) for name in (action.request.principal, *(action.behalf or ())))
 
 
 def _untimely(
@@ -287,7 +325,7 @@ def _untimely(
         return Rejection.OTHER_POLICY
     if statement.preview_hash != approval.preview_hash:
         return Rejection.OTHER_PREVIEW
-    if approval.ended not in {None, "expired"}:
+    if approval.ended not in {None, "expired"} or _is_taken_back(approval, statement):
         return Rejection.NONCE_DEAD
     is_over = approval.ended is not None or appended_at >= approval.expires_at
     if is_over or appended_at >= statement.expires_at:
@@ -299,10 +337,20 @@ def _untimely(
     return None
 
 
+def _is_taken_back(approval: Approval, statement: Statement) -> bool:
+    """Whether this is a yes from before its person took it back, or a copy of it."""
+    return statement.decision is Say.APPROVE and any(
+        one.person == statement.approver and statement.issued_at <= one.void_until
+        for one in approval.withdrawals
+    )
+
+
 def _said_before(approval: Approval, statement: Statement) -> bool:
     """Whether this person has said yes already: a double click is one approval."""
-    said = statement.decision is Say.APPROVE
-    return said and any(grant.person == statement.approver for grant in approval.grants)
+    if statement.decision is not Say.APPROVE or statement.nonce != approval.nonce:
+        return False
+    is_granted = any(grant.person == statement.approver for grant in approval.grants)
+    return is_granted and approval.ended is None
 
 
 def _counted(
@@ -326,7 +374,12 @@ def _counted(
             if all(grant.person != person for grant in approval.grants):
                 return _no(Rejection.NOTHING_TO_WITHDRAW, action)
             withdrawn = ApprovalWithdrawn(
-                action=key, version=draft.version(key), person=person, signed=given.signed
+                action=key,
+                version=draft.version(key),
+                person=person,
+                signed=given.signed,
+                # Whatever this person signed before may have been issued as late as this.
+                void_until=given.appended_at + draft.config.timing.skew_ms,
             )
             draft.add(withdrawn)
         case Say.APPROVE:
@@ -341,9 +394,10 @@ def _grant(
 ) -> None:
     is_last = len(approval.grants) + 1 >= approval.quorum
     operation = draft.operation(action)
-    step_ms = 0 if operation is None else operation.deadlines.step_ms
-    # Where the caller has set no deadline of its own, the step's begins when people have agreed.
-    had_their_time = action.step_deadline_at - action.recorded_at > step_ms > 0
+    # The step begins when people have agreed; their time was not its own.
+    deadline_at = None
+    if is_last and operation is not None:
+        deadline_at = no_later(action, draft.now + operation.deadlines.step_ms)
     draft.add(
         ApprovalGranted(
             action=action.key,
@@ -354,9 +408,14 @@ def _grant(
             expires_at=statement.expires_at,
             signed=given.signed,
             comment=statement.comment,
-            step_deadline_at=draft.now + step_ms if is_last and had_their_time else None,
+            step_deadline_at=deadline_at,
         )
     )
+
+
+def no_later(action: Action, at: int) -> int:
+    """A deadline, and never later than the one that the caller gave."""
+    return at if action.caller_deadline_at is None else min(at, action.caller_deadline_at)
 
 
 # --- holding -------------------------------------------------------------------------------------
@@ -382,6 +441,8 @@ def lapse(action: Action, config: Config, at: int) -> Lapse | None:
             return "signer_revoked"
         if not person.is_in_one_of(approval.groups) or not person.may_decide_for(tenant):
             return "signer_revoked"
+        if _asks_itself(action, person):
+            return "signer_revoked"
     return None
 
 
@@ -392,8 +453,8 @@ def start_approval(action: Action) -> StartApproval | None:
     approval, dry = action.approval, action.dry
     if action.asks is None or approval is None:
         return None
-    # Once an attempt may have had its effect the same request is only asked about again.
-    shown = None if action.has_begun or dry is None else dry.content
+    # Where an attempt may have had its effect the same request is only asked about again.
+    shown = None if action.is_open or dry is None else dry.content
     return StartApproval(
         nonce=approval.nonce,
         policy_hash=approval.policy_hash,

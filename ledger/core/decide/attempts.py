@@ -29,7 +29,7 @@ from ledger.core.facts import (
 from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.core.offers import caller_holder, is_caller
 from ledger.core.rejections import Refused, Rejection
-from ledger.core.state import OPEN, Action, Attempt, AttemptStatus
+from ledger.core.state import OPEN, Action, Attempt, AttemptStatus, Status
 
 UNATTESTED: Final = "unattested:"
 """Before the code of a "no effect" that the caller says and the operation does not take for proof.
@@ -159,8 +159,9 @@ def decline(draft: Draft, given: i.Decline) -> Decided:
         )
     )
     operation = draft.operation(action)
-    approval = draft.action(action.key).approval
-    if given.changes and operation is not None and approval is not None and not action.is_open:
+    after = draft.action(action.key)
+    may_ask_anew = after.status is Status.READY and after.asks is not None
+    if given.changes and operation is not None and may_ask_anew:
         end(draft, action.key, "volatile_changed", given.changes)
         ask(draft, action.key, operation)
         return draft.decided()

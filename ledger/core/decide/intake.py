@@ -89,10 +89,8 @@ def _record(
     draft: Draft, key: ActionKey, given: Propose, digest: str, operation: Operation
 ) -> None:
     step_ms = operation.deadlines.step_ms
-    people_until: int | None = draft.now + operation.deadlines.people_ms
     if given.step_ms is not None:
-        # The caller's own deadline holds for people too.
-        step_ms, people_until = min(step_ms, given.step_ms), None
+        step_ms = min(step_ms, given.step_ms)
     request = recorded(given.request)
     draft.add(
         IntentRecorded(
@@ -104,11 +102,12 @@ def _record(
             account=operation.account,
             reliability=operation.reliability,
             step_deadline_at=draft.now + step_ms,
+            caller_deadline_at=None if given.step_ms is None else draft.now + given.step_ms,
             performer=None if given.caller is None else "caller",
             behalf=given.behalf or None,
         )
     )
-    rule(draft, key, request, operation, people_until)
+    rule(draft, key, request, operation)
 
 
 def cancel(draft: Draft, given: Cancel) -> Decided:

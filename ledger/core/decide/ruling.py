@@ -7,7 +7,7 @@ row that it began with.
 
 from ledger.core.catalogue import Operation
 from ledger.core.config import Config
-from ledger.core.decide.approvals import ask, end
+from ledger.core.decide.approvals import ask, ask_under_another_row, end, no_later
 from ledger.core.decide.draft import Draft
 from ledger.core.facts import ActionDenied, PolicyDecided
 from ledger.core.ids import ActionKey
@@ -18,19 +18,19 @@ from ledger.core.state import Action, Status
 MAY_BE_RULED_ANEW = frozenset({Status.AWAITING_APPROVAL, Status.READY})
 
 
-def rule(
-    draft: Draft,
-    key: ActionKey,
-    request: RecordedRequest,
-    operation: Operation,
-    people_until: int | None,
-) -> None:
-    """Rule for the first time. Where people are asked the action may wait until `people_until`, and
-    where that is None no longer than its own deadline.
+def rule(draft: Draft, key: ActionKey, request: RecordedRequest, operation: Operation) -> None:
+    """Rule for the first time. Where people are asked the action may wait for them, but never
+    beyond the deadline that its caller gave.
     """
     ruling = draft.config.policy.rule(operation, request, key.tenant)
-    _decide(draft, str(key), ruling, None if ruling.asks is None else people_until)
+    _decide(draft, str(key), ruling, _people_until(draft, str(key), operation, ruling))
     _follow(draft, str(key), operation, ruling)
+
+
+def _people_until(draft: Draft, key: str, operation: Operation, ruling: Ruling) -> int | None:
+    if ruling.asks is None:
+        return None
+    return no_later(draft.action(key), draft.now + operation.deadlines.people_ms)
 
 
 def needs_ruling(action: Action, config: Config) -> bool:
@@ -54,11 +54,14 @@ def rule_anew(draft: Draft, key: str, operation: Operation) -> None:
     end(draft, key, "policy_changed")
     deadline_at = None
     if ruling.asks is not None and action.asks is None:
-        deadline_at = max(action.step_deadline_at, draft.now + operation.deadlines.people_ms)
+        deadline_at = _people_until(draft, key, operation, ruling)
     elif ruling.asks is None and action.asks is not None:
-        deadline_at = min(action.step_deadline_at, draft.now + operation.deadlines.step_ms)
+        deadline_at = no_later(action, draft.now + operation.deadlines.step_ms)
     _decide(draft, key, ruling, deadline_at)
-    _follow(draft, key, operation, ruling)
+    if ruling.asks is None:
+        _follow(draft, key, operation, ruling)
+    else:
+        ask_under_another_row(draft, key, operation)
 
 
 def _decide(draft: Draft, key: str, ruling: Ruling, deadline_at: int | None) -> None:

@@ -59,16 +59,25 @@ class Turn(StrEnum):
 
 
 def bar(action: Action, operation: Operation, at: int, config: Config) -> Bar | None:
-    """What keeps the action from starting an attempt at a time, or None."""
+    """What keeps the action from starting an attempt at a time, or None. People are not asked again
+    about what may not start anyway.
+    """
     if at >= action.step_deadline_at:
         return Bar.STEP_DEADLINE
     if action.declines >= DECLINES_MAX:
         return Bar.DECLINES
+    if action.counted_attempts:
+        stopped = _bar_of_class(action, operation, at)
+        if stopped is not None:
+            return stopped
     if action.asks is not None and lapse(action, config, at) is not None:
         return Bar.APPROVAL
+    return None
+
+
+def _bar_of_class(action: Action, operation: Operation, at: int) -> Bar | None:
+    """What keeps an action that has begun from another attempt, by what its provider offers."""
     counted = action.counted_attempts
-    if counted == 0:
-        return None
     match action.reliability:
         case "none":
             return Bar.ONE_ATTEMPT
@@ -100,6 +109,8 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
     """
     action, offer = draft.action(key), draft.offer
     if offer is None or offer.operation != action.request.operation:
+        return
+    if action.status not in {Status.READY, Status.UNKNOWN}:
         return
     if draft.config.hold_on(action) is not None:
         return
@@ -380,7 +391,7 @@ def due_at(action: Action, now: int, *, skew_ms: int) -> int | None:
         may_start = action.status is Status.READY
         return min(timer.due_at, action.step_deadline_at) if may_start else timer.due_at
     if action.status is Status.READY or timer is not None:
-        if action.asks is not None and action.approval is not None and not action.is_open:
+        if action.asks is not None and action.approval is not None:
             return min(action.step_deadline_at, action.approval.valid_until)
         return action.step_deadline_at
     return None

@@ -1,7 +1,7 @@
 """Time: what is due in a stream when its tick comes. Time alone makes nothing failed."""
 
 from ledger.core.catalogue import Operation
-from ledger.core.decide.approvals import end, escalate, start_preview
+from ledger.core.decide.approvals import ask_without_provider, end, escalate, start_preview
 from ledger.core.decide.draft import Decided, Draft
 from ledger.core.decide.ruling import MAY_BE_RULED_ANEW, needs_ruling, rule_anew
 from ledger.core.decide.schedule import (
@@ -56,7 +56,7 @@ def _one(draft: Draft, key: str) -> None:
             review(draft, key, "operation_withdrawn")
     elif needs_ruling(action, draft.config) and draft.now < action.step_deadline_at:
         rule_anew(draft, key, operation)
-        if draft.action(key).status is Status.READY:
+        if awaits_offer(draft.action(key), draft.now):
             start(draft, key, operation)
     elif action.status is Status.AWAITING_APPROVAL:
         _people(draft, key, operation)
@@ -85,7 +85,9 @@ def _people(draft: Draft, key: str, operation: Operation) -> None:
         return
     lapsed = dry is not None and dry.answer_by is not None and dry.answer_by <= now
     if dry is not None and (lapsed or (timer is not None and timer.due_at <= now)):
-        if dry.number >= PREVIEWS_MAX:
+        if operation.preview == "request":
+            ask_without_provider(draft, key)
+        elif dry.failed + lapsed >= PREVIEWS_MAX:
             review(draft, key, "preview_failed")
         else:
             start_preview(draft, key)

@@ -74,12 +74,12 @@ class Given:
         assert action is not None
         return action
 
-    def when(self, given: i.Input, *, at: int = 0, offer: Offer | None = None) -> "Then":
+    def when(self, given: i.Decidable, *, at: int = 0, offer: Offer | None = None) -> "Then":
         """Decide an input `at`, with an executor's capacity at hand or without."""
         place = Place(self.offset, T0 + at)
         return Then(self, decide(self.stream, self.config, given, place, offer), at)
 
-    def when_broken(self, given: i.Input, *, at: int = 0, offer: Offer | None = None) -> None:
+    def when_broken(self, given: i.Decidable, *, at: int = 0, offer: Offer | None = None) -> None:
         """The input meets a fault of ours."""
         with pytest.raises(BrokenInvariantError):
             self.when(given, at=at, offer=offer)
@@ -134,7 +134,7 @@ class Story:
         self.known = Given(Stream(STREAM), config)
         self.facts: list[AnyFact] = []
 
-    def hears(self, said: i.Input, *, at: int = 0, offer: Offer | None = None) -> Then:
+    def hears(self, said: i.Decidable, *, at: int = 0, offer: Offer | None = None) -> Then:
         """Decide an input `at` and go on from what it led to."""
         then = self.known.when(said, at=at, offer=offer)
         self.known = self.known.and_then(After(at, then.decided.facts))

@@ -14,8 +14,10 @@ from ledger.core.state import (
     FINAL,
     OPEN,
     Action,
+    Approval,
     Attempt,
     AttemptStatus,
+    Grant,
     Status,
     Stream,
 )
@@ -44,6 +46,19 @@ from tests.examples import (
     unresolved,
     unsent,
 )
+from tests.examples_of_people import (
+    approves,
+    asked_provider,
+    asking,
+    denied,
+    ended,
+    escalated,
+    granted,
+    preview_failed,
+    previewed,
+    withdrawn,
+    withdraws,
+)
 from tests.unit.core.language import Given, given
 
 PLACE = Place(offset=9, decided_at=T0 + 9)
@@ -62,6 +77,15 @@ EXAMPLES: dict[str, AnyFact] = {
     for fact in (
         recorded(),
         automatic(),
+        asked_provider(),
+        preview_failed(),
+        previewed(),
+        asking(),
+        escalated("managers"),
+        granted(approves()),
+        withdrawn(withdraws("ben")),
+        ended("expired"),
+        denied(),
         started(2),
         declined(),
         succeeded(),
@@ -81,6 +105,15 @@ EXAMPLES: dict[str, AnyFact] = {
 }
 
 
+def _approval(*, quorum: int) -> Approval:
+    """What is asked, with one person's yes."""
+    yes = granted(approves("ben"))
+    grant = Grant(yes.person, yes.key_id, T0, yes.expires_at, yes.signed)
+    return Approval(
+        1, "nonce-1", T0, T0 + 9, "sha256:p", "row", "sha256:v", quorum, grants=(grant,)
+    )
+
+
 def _attempt(status: AttemptStatus) -> Attempt:
     return Attempt(1, 1, "executor-1", CHARGE, T0, T0 + LEASE_MS, status)
 
@@ -91,14 +124,19 @@ def in_status(status: Status, *, outcome: AttemptStatus = AttemptStatus.UNRESOLV
     This is the only place where a state is made without facts: the table declares more statuses
     than can be reached so far.
     """
+    approval = None
     match status:
+        case Status.AWAITING_APPROVAL | Status.READY:
+            attempt = _attempt(AttemptStatus.NOT_SENT)
+            approval = _approval(quorum=1 if status is Status.READY else 2)
         case Status.ATTEMPTING:
             attempt = _attempt(AttemptStatus.RUNNING)
         case Status.UNKNOWN | Status.NEEDS_REVIEW:
             attempt = _attempt(outcome)
         case _:
             attempt = _attempt(AttemptStatus.NOT_SENT)
-    return replace(given(recorded()).action(), status=status, attempts=(attempt,))
+    before = given(recorded()).action()
+    return replace(before, status=status, attempts=(attempt,), approval=approval)
 
 
 def folded(action: Action, fact: AnyFact) -> Action:

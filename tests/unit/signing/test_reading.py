@@ -217,7 +217,7 @@ def test_nobody_signs_in_anothers_name(how: str) -> None:
         "key": lambda statement: sign(statement, BEN_KEY),
         "passkey": BEN_PASSKEY.sign,
     }
-    assert read_signed(by_ben[how](STATEMENT), PEOPLE) is Rejection.SIGNATURE_INVALID
+    assert read_signed(by_ben[how](STATEMENT), PEOPLE) is Rejection.OTHER_PERSON
 
 
 def test_a_signature_under_anothers_key_proves_nothing() -> None:

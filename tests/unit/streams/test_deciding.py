@@ -5,6 +5,7 @@ way in which bytes can be no input.
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -13,15 +14,18 @@ from ledger.core.catalogue import Catalogue, catalogue_hash
 from ledger.core.config import Config
 from ledger.core.limits import STREAM_ACTIONS_ORDINARY_MAX
 from ledger.core.offers import Offer
+from ledger.core.people import People
+from ledger.core.policy import Policy
 from ledger.core.records import Adopted, Decision, Genesis
 from ledger.core.rejections import MEANINGS, Rejection
 from ledger.core.state import Status, Stream
+from ledger.core.statement import Say, SignedByKey
 from ledger.core.wire import Wire
-from ledger.log.envelope import encode, outgoing
+from ledger.log.envelope import encode
 from ledger.log.fold import InForce
 from ledger.log.port import Record
-from ledger.log.topics import partition_of
-from streams.deciding import Made, Seat, config_of, is_adoptable_catalogue, make_decision
+from streams.deciding import Seat, config_of, is_adoptable_catalogue, make_decision
+from tests import examples_of_people as p
 from tests.examples import (
     CATALOGUE_TEXT,
     CHARGE,
@@ -52,60 +56,10 @@ from tests.examples import (
     tick,
 )
 from tests.unit.core.language import Given, given
+from tests.unit.streams.seats import PARTITION, PARTITIONS, made, record, seat
 
-PARTITIONS = 4
-PARTITION = partition_of(STREAM, PARTITIONS)
 READY = given(recorded(), automatic())
 RUNNING = READY.and_then(started())
-
-
-def no_capacity(operation: str, declined_by: frozenset[str]) -> Offer | None:
-    """Nobody offers anything."""
-    return None
-
-
-def seat(
-    history: Given | None = None,
-    *,
-    config: Config | None = CONFIG,
-    partition: int = PARTITION,
-    pick: Callable[[str, frozenset[str]], Offer | None] = no_capacity,
-) -> Seat:
-    """A place for the next decision, in view of a history."""
-    known = Stream(STREAM) if history is None else history.stream
-
-    def stream_of(key: str) -> Stream:
-        return known if key == STREAM else Stream(key)
-
-    return Seat(
-        at=7,
-        epoch=2,
-        generation="generation-1",
-        partition=partition,
-        partitions=PARTITIONS,
-        decided_at=T0,
-        running_at=T0,
-        config=config,
-        in_force=InForce() if config is None else InForce(holds=config.holds),
-        stream_of=stream_of,
-        pick=pick,
-        pick_for_new=lambda operation: pick(operation, frozenset()),
-    )
-
-
-def record(
-    given_input: Wire, *, topic: str = "intents", stream: str = STREAM, offset: int = 3
-) -> Record:
-    """An input as it is read from its inbox."""
-    sent = outgoing(given_input, stream=stream, subject=None, event_id="e-1", source="/tests")
-    return Record(topic, PARTITION, offset, T0, sent.key, sent.value, sent.headers)
-
-
-def made(read: Record, at: Seat) -> Made:
-    """The answer to a record that is an input."""
-    answer = make_decision(read, at)
-    assert answer is not None
-    return answer
 
 
 def publish(text: str, content_hash: str | None = None) -> i.Publish:
@@ -124,6 +78,42 @@ class Case:
 
     read: Record
     seat: Seat
+
+
+ASKED = given(recorded(), p.ruled(deadline=p.PEOPLE_MS), p.previewed(), p.asking())
+SKEWED = T0 + CONFIG.timing.skew_ms
+
+
+def says(
+    history: Given = ASKED,
+    *,
+    registered: People = p.PEOPLE,
+    policy: Policy = p.ONE,
+    by: str | None = None,
+    at: int = 0,
+    **changes: Any,  # noqa: ANN401 - fields of a model
+) -> Case:
+    """Somebody's signed decision, appended `at`, about what one person of finance is asked."""
+    said = p.statement(**changes)
+    read = record(p.judge(said, by).model_copy(update={"key": CHARGE}), topic="approvals")
+    config = p.under(policy, registered)
+    return Case(read._replace(timestamp=T0 + at), seat(history, config=config))
+
+
+def _forged() -> Case:
+    """A decision under ada's name that another key signed."""
+    case = says()
+    (_, key, ada) = ("", CHARGE, p.judge(p.statement()))
+    (_, _, ben) = ("", CHARGE, p.judge(p.statement(comment="other")))
+    assert isinstance(ada.signed, SignedByKey)
+    assert isinstance(ben.signed, SignedByKey)
+    body, proof = ada.signed.jws.rpartition(".")[0], ben.signed.jws.rpartition(".")[2]
+    forged = i.Judge(key=key, signed=SignedByKey(jws=f"{body}.{proof}"))
+    return replace(case, read=record(forged, topic="approvals"))
+
+
+_REVOKED = p.people(p.ADA.model_copy(update={"revoked": True}), *p.EVERYBODY[1:])
+_BEGUN = ASKED.and_then(p.agreed(p.approves()), p.start_of(p.approves()))
 
 
 def _full() -> Given:
@@ -177,6 +167,27 @@ REFUSALS: dict[Rejection, Case] = {
         record(i.Propose(key=CHARGE, request=request().model_copy(update={"money": None}))), seat()
     ),
     Rejection.STREAM_FULL: Case(record(propose()), seat(_full())),
+    Rejection.SIGNATURE_INVALID: _forged(),
+    Rejection.UNKNOWN_SIGNER: says(by="zoe"),
+    Rejection.SIGNER_REVOKED: says(registered=_REVOKED),
+    Rejection.OTHER_LEDGER: says(ledger="generation-0"),
+    Rejection.OTHER_ACTION: says(key=PAYOUT),
+    Rejection.OTHER_TENANT: says(tenant="globex"),
+    Rejection.OTHER_ENVIRONMENT: says(environment="test"),
+    Rejection.OTHER_REQUEST: says(request_hash="sha256:00"),
+    Rejection.OTHER_PERSON: says(by="ben"),
+    Rejection.NOT_FOR_TENANT: says(name="dan"),
+    Rejection.REQUESTER_DECIDES: says(name="eve"),
+    Rejection.NOTHING_ASKED: says(READY),
+    Rejection.APPROVAL_SPENT: says(_BEGUN, decision=Say.WITHDRAW),
+    Rejection.NONCE_DEAD: says(nonce="nonce-0"),
+    Rejection.OTHER_POLICY: says(policy_hash="sha256:00"),
+    Rejection.OTHER_PREVIEW: says(preview_hash="sha256:00"),
+    Rejection.APPROVAL_EXPIRED: says(at=p.VALID_MS),
+    Rejection.EXPIRY_BEYOND_REQUEST: says(until=p.VALID_MS + 1),
+    Rejection.ISSUED_IN_FUTURE: says(issued_at=SKEWED + 1),
+    Rejection.NOT_IN_GROUP: says(name="cleo"),
+    Rejection.NOTHING_TO_WITHDRAW: says(decision=Say.WITHDRAW),
     Rejection.ALREADY_FINAL: Case(record(cancel()), seat(READY.and_then(expired()))),
     Rejection.ATTEMPT_OPEN: Case(record(cancel()), seat(RUNNING)),
     Rejection.IN_REVIEW: Case(
