@@ -49,7 +49,7 @@ class Queries:
     async def action(self, tenant: TenantScope, action_key: str) -> ActionView | None:
         """An action as it stands in the projections, or None."""
         rows = await self._rows(tenant, "action", action_key)
-        return None if not rows else _view(ActionView, rows[0], "result", "held", "approval")
+        return None if not rows else _view(ActionView, rows[0], "result", "held", "approval", "denied")
 
     async def waiting(
         self, tenants: TenantsScope, *, limit: int = ROWS_READ_MAX

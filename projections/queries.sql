@@ -120,7 +120,17 @@ select
         where asked.action_key = actions.action_key
         order by round desc
         limit 1
-    ) as approval
+    ) as approval,
+    case when actions.status = 'denied' then coalesce(
+        -- A person who said no, or else the table.
+        (
+            select json_build_object('by', 'person', 'person', person, 'comment', comment)
+            from actionledger.approval_decisions as said
+            where said.action_key = actions.action_key and said.decision = 'deny'
+            limit 1
+        ),
+        json_build_object('by', 'policy')
+    ) end as denied
 from actionledger.actions
 where action_key = $2 and ($1::text is null or tenant_id = $1)
 

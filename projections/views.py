@@ -64,6 +64,7 @@ class ActionView:
     updated_at: int
     held: Json | None = None
     approval: Json | None = None
+    denied: Json | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from gateway.http.bodies import (
     Wait,
     check_idempotency_key,
     own_key,
+    parsed_key,
     proposal,
     read_json,
     read_model,
@@ -31,12 +32,14 @@ from gateway.http.codes import Code
 from gateway.http.doors import Doors, caller_of, doors_of, proposer_of
 from gateway.http.limits import CANCEL_BYTES_MAX, DECISION_MS_MAX, WAIT_MS_MAX
 from gateway.http.openapi import answer, header, json_body, optional_json_body, problems, query
+from gateway.http.persons import is_from_person, person_of
 from gateway.http.problems import No
 from gateway.http.timeline import TimelineView, timeline_of
 from gateway.http.views import ActionView
 from gateway.keys import Caller
 from ledger.core.ids import ActionKey
-from ledger.core.inputs import Cancel
+from ledger.core.inputs import AskAgain, Cancel
+from ledger.core.rejections import Rejection
 
 router = APIRouter(prefix="/v1/actions", tags=["actions"])
 
@@ -56,6 +59,11 @@ _CANCELLED: Final = (
     answer(200, ActionView, "Cancelled, now or earlier.")
     | _UNDECIDED
     | problems(400, 401, 403, 404, 408, 409, 413, 415, 500, 503)
+)
+_ASKED: Final = (
+    answer(200, ActionView, "People are asked, now or already.")
+    | _UNDECIDED
+    | problems(400, 401, 403, 404, 408, 409, 500, 503)
 )
 _REPORTED: Final = (
     answer(200, ActionView, "Recorded: the action as it stands.")
@@ -230,6 +238,50 @@ async def _cancelled(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
         return _Yes(views.undecided(given.key), 202)
     view = await following.decided(doors, given.key, asked)
     return view if isinstance(view, No) else _Yes(view, 200)
+
+
+@router.post(
+    "/{key}/ask",
+    operation_id="askAgain",
+    summary="Have people asked once more",
+    response_model=None,
+    responses=_ASKED,
+    openapi_extra={"security": [{"apiKey": []}, {"login": []}]},
+)
+async def ask_again(http: HttpRequest, key: str) -> Response:
+    """Ask people again after nobody decided in time; while they are asked it changes nothing."""
+    doors = doors_of(http)
+    answered = await _asked_again(http, doors, key)
+    return answered.response() if isinstance(answered, No) else _response(answered)
+
+
+async def _asked_again(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
+    asking = _asker_of(http, doors, text)
+    if isinstance(asking, No):
+        return asking
+    principal, key = asking
+    given = AskAgain(key=str(key), principal=principal)
+    asked = await following.ask(doors.ledger.ask_again(given, timeout_ms=DECISION_MS_MAX))
+    if isinstance(asked, No):
+        return asked
+    if isinstance(asked, following.Undecided):
+        return _Yes(views.undecided(given.key), 202)
+    view = await following.decided(doors, given.key, asked)
+    return view if isinstance(view, No) else _Yes(view, 200)
+
+
+def _asker_of(http: HttpRequest, doors: Doors, text: str) -> tuple[str, ActionKey] | No:
+    """Who may have people asked again: whoever may propose for the tenant, or decide for it."""
+    if not is_from_person(http, doors):
+        asking = _proposer_of(http, doors, text)
+        return asking if isinstance(asking, No) else (asking[0].principal, asking[1])
+    person = person_of(http, doors)
+    if isinstance(person, No):
+        return person
+    key = parsed_key(text)
+    if isinstance(key, No):
+        return key
+    return (person.name, key) if person.may_decide_for(key.tenant) else No(Rejection.UNKNOWN_ACTION)
 
 
 @router.post(

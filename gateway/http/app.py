@@ -4,7 +4,6 @@ Guarantees that every answer that is not an action, a webhook's receipt or a mea
 problem. Built by the gateway process and by tests; holds no connection of its own.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -12,12 +11,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
-from gateway.http import actions, health, webhooks
+from gateway.console.app import Console, add_console
+from gateway.http import actions, approvals, health, webhooks
+from gateway.http.approvals import DecisionBody
 from gateway.http.bodies import CancelBody, OutcomeBody, ProposeBody
 from gateway.http.codes import Code
-from gateway.http.doors import Check, Doors, KeyPort, LedgerPort, QueriesPort
+from gateway.http.doors import Doors, Instance, KeyPort, LedgerPort, QueriesPort
 from gateway.http.openapi import describe
 from gateway.http.outermost import Outermost
+from gateway.http.persons import LoginTokens
 from gateway.http.problems import No
 from gateway.settings import Settings
 from gateway.webhook_secrets import SecretsFile
@@ -45,12 +47,13 @@ def bare_app() -> FastAPI:
         exception_handlers={HTTPException: _refused},
     )
     app.include_router(actions.router)
+    app.include_router(approvals.router)
     app.include_router(webhooks.router)
     app.include_router(health.router)
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = describe(app, (ProposeBody, CancelBody, OutcomeBody))
+            app.openapi_schema = describe(app, (ProposeBody, CancelBody, OutcomeBody, DecisionBody))
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign] # as FastAPI's own manual does it
@@ -63,12 +66,13 @@ def create_app(
     webhooks_appender: Appender,
     keys: KeyPort,
     settings: Settings,
+    instance: Instance,
     *,
-    checks: Mapping[str, Check] | None = None,
+    console: Console | None = None,
 ) -> FastAPI:
     """The app over its parts, which the caller has started and closes after it.
 
-    `checks` are what readiness asks, by the name of the part.
+    With `console` it serves the pages for people too.
     """
     app = bare_app()
     doors = Doors(
@@ -78,9 +82,14 @@ def create_app(
         keys=keys,
         webhook_secrets=SecretsFile(settings.webhook_secrets_file, is_usable=is_usable_secret),
         partitions=settings.partitions,
-        checks={} if checks is None else checks,
+        ledger_id=instance.ledger_id,
+        published=instance.published,
+        persons=(LoginTokens(),),
+        checks=instance.checks,
     )
     app.state.doors = doors
+    if console is not None:
+        add_console(app, console)
     app.add_middleware(Outermost, metrics=doors.metrics)
     return app
 

@@ -302,14 +302,21 @@ def _unquoted(text: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def parsed_key(text: str) -> ActionKey | No:
+    """The action key of a path or a body."""
+    try:
+        return ActionKey.parse(text)
+    except MalformedId as malformed:
+        trouble = Trouble(path="/key", code=malformed.field, message=str(malformed))
+        return No(Rejection.MALFORMED_KEY, problems=(trouble,))
+
+
 def own_key(text: str, caller: Caller) -> ActionKey | No:
     """The action key of a path, if it is one of the caller's own tenant.
 
     Another tenant's key is answered exactly as one that nobody ever used, without a look at it.
     """
-    try:
-        key = ActionKey.parse(text)
-    except MalformedId as malformed:
-        trouble = Trouble(path="/key", code=malformed.field, message=str(malformed))
-        return No(Rejection.MALFORMED_KEY, problems=(trouble,))
+    key = parsed_key(text)
+    if isinstance(key, No):
+        return key
     return key if key.tenant == caller.tenant else No(Rejection.UNKNOWN_ACTION)

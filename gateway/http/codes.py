@@ -20,6 +20,13 @@ class Code(StrEnum):
     API_KEY_EXPIRED = "api_key_expired"
     API_KEY_REVOKED = "api_key_revoked"
     ROLE_NOT_ALLOWED = "role_not_allowed"
+    LOGIN_INVALID = "login_invalid"
+    LOGIN_UNKNOWN_SIGNER = "login_unknown_signer"
+    LOGIN_SIGNER_REVOKED = "login_signer_revoked"
+    LOGIN_ELSEWHERE = "login_elsewhere"
+    LOGIN_NOT_YET = "login_not_yet"
+    LOGIN_OVER = "login_over"
+    TOO_MANY_DECISIONS = "too_many_decisions"
     MALFORMED_JSON = "malformed_json"
     INVALID_BODY = "invalid_body"
     INVALID_QUERY = "invalid_query"
@@ -76,6 +83,43 @@ KINDS: Final[Mapping[Code, Kind]] = {
         403,
         "The role of this API key may not do this.",
         "Use a key with the role agent or operator.",
+    ),
+    Code.LOGIN_INVALID: Kind(
+        401,
+        "The log-in is missing, or no person's.",
+        "Send the header Authorization: Login with a token that your own key has signed for this "
+        "request; `actionledger waiting` and `actionledger approve` do. An API key reads nothing "
+        "here.",
+    ),
+    Code.LOGIN_UNKNOWN_SIGNER: Kind(
+        401,
+        "The log-in is signed with a key that belongs to no person who is registered here.",
+        "Ask an operator to register the key: `actionledger people key add`.",
+        "may_help_later",
+    ),
+    Code.LOGIN_SIGNER_REVOKED: Kind(
+        401,
+        "The key of the log-in, or its person, was revoked, or the key is past its end.",
+        "Use a key that is in force, or ask an operator for one.",
+    ),
+    Code.LOGIN_ELSEWHERE: Kind(
+        401,
+        "The log-in was signed for another request, or for another ledger.",
+        "Sign one for the method and path that you ask, and for the ledger that is named.",
+    ),
+    Code.LOGIN_NOT_YET: Kind(
+        401, "The log-in was signed in the future.", "Set the clock of the device that signs."
+    ),
+    Code.LOGIN_OVER: Kind(
+        401,
+        "The log-in is over: it is good for a minute.",
+        "Sign a new one, with a clock that is right.",
+    ),
+    Code.TOO_MANY_DECISIONS: Kind(
+        429,
+        "This person has sent more decisions in a minute than anybody can have looked at.",
+        "Wait a minute. If it was not you, have the key revoked: `actionledger people key revoke`.",
+        _SAME_AGAIN,
     ),
     Code.MALFORMED_JSON: Kind(
         400,

@@ -5,7 +5,7 @@ and can do nothing else. Built by `create_app`.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol, cast
@@ -14,16 +14,22 @@ from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 
 from gateway.http.codes import Code
+from gateway.http.limits import JUDGEMENTS_A_MINUTE_MAX, SIGNERS_COUNTED_MAX
 from gateway.http.metrics import Metrics
 from gateway.http.now_and_then import NowAndThen
+from gateway.http.pace import Pace
 from gateway.http.problems import No
 from gateway.keys import Caller, KeyRefusal, Role
 from ledger.client.client import Answer, Progress
 from ledger.core.facts import AttemptStarted
-from ledger.core.inputs import CallerReport, Cancel, Propose
+from ledger.core.inputs import AskAgain, CallerReport, Cancel, Judge, Propose
+from ledger.core.people import Person
+from ledger.core.state import Action
 from ledger.log.port import Appender
+from ledger.log.published import Published
 from projections.views import ActionView as ActionRow
 from projections.views import EventView as EventRow
+from projections.views import SignedView, WaitingView
 
 
 class LedgerPort(Protocol):
@@ -39,6 +45,14 @@ class LedgerPort(Protocol):
 
     async def report(self, said: CallerReport, *, timeout_ms: int) -> Answer:
         """Record a caller's word on its own attempt; as `propose`."""
+        ...
+
+    async def ask_again(self, given: AskAgain, *, timeout_ms: int) -> Answer:
+        """Have people asked once more; as `propose`."""
+        ...
+
+    async def judge(self, given: Judge, *, timeout_ms: int) -> Answer:
+        """Record what a person has signed; as `propose`."""
         ...
 
     def caller_start(self, key: str, nonce: str) -> AttemptStarted | None:
@@ -61,6 +75,28 @@ class QueriesPort(Protocol):
         self, tenant: str, action_key: str, *, after_version: int = 0, limit: int
     ) -> Sequence[EventRow]:
         """The facts of an action above a version, in order."""
+        ...
+
+    async def waiting(self, tenants: Collection[str], *, limit: int) -> Sequence[WaitingView]:
+        """Actions that people are asked about, of these tenants; `*` is all of them."""
+        ...
+
+    async def recorded(self, tenant: str, action_key: str) -> Action | None:
+        """An action whole, folded from everything that was recorded of it, or None."""
+        ...
+
+    async def signed(self, tenant: str, action_key: str) -> Sequence[SignedView]:
+        """What people have signed about an action, in order."""
+        ...
+
+
+class PersonPort(Protocol):
+    """One way in which a person logs in: a token of their own key, or a session of the pages."""
+
+    def person(self, http: HttpRequest, doors: "Doors") -> Person | No | None:
+        """The person whose request this is; or why it is nobody's; or None where nobody has tried
+        to log in this way.
+        """
         ...
 
 
@@ -88,6 +124,18 @@ Check = Callable[[], Awaitable[None]]
 """Asks one part whether it answers; raises when it does not."""
 
 
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """Of which installation a door is: `ledger_id` is the generation of its log, `published` tells
+    its configuration as it is known here, `checks` are what readiness asks, by the name of the
+    part.
+    """
+
+    ledger_id: str
+    published: Callable[[], Published]
+    checks: Mapping[str, Check] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Doors:
     """Everything behind the routes, and what they count."""
@@ -98,12 +146,19 @@ class Doors:
     keys: KeyPort
     webhook_secrets: SecretsPort
     partitions: int
+    ledger_id: str = ""
+    published: Callable[[], Published] = Published
+    persons: tuple[PersonPort, ...] = ()
     checks: Mapping[str, Check] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=Metrics)
     monotonic_s: Callable[[], float] = time.monotonic
     wall_clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     rejections: NowAndThen = field(default_factory=NowAndThen)
     webhooks_in_flight: int = 0
+    judgements_in_flight: int = 0
+    signers: Pace = field(
+        default_factory=lambda: Pace(JUDGEMENTS_A_MINUTE_MAX, kinds_max=SIGNERS_COUNTED_MAX)
+    )
     waiters: int = 0
     is_stopping: bool = False
 

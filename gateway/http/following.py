@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from gateway.http import views
 from gateway.http.codes import Code
@@ -26,12 +26,14 @@ from gateway.http.views import ActionView
 from ledger.client.client import Answer, UndecidedError
 from ledger.core.errors import LedgerError
 from ledger.core.ids import ActionKey
+from ledger.core.invariants import BrokenInvariantError
 from ledger.core.rejections import Refused, Rejection
 from ledger.core.state import Status
 
 logger = logging.getLogger("actionledger.http")
 
 _MS_PER_S: Final = 1_000
+_Rows = TypeVar("_Rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,10 @@ async def decided(doors: Doors, key: str, answer: Answer) -> ActionView | No:
         view = views.of_unchanged(key, decision.unchanged, place)
         return views.newer(view, await _at_hand(doors, key))
     view = views.of_decision(key, decision, place)
+    if view.status == views.UNDECIDED:
+        # The newest facts alone do not tell where the action stands: whoever has all of them does.
+        later = await until_later(doors, key, view.version - 1, READ_MS_MAX)
+        return view if later is None else views.newer(view, later)
     # What began an action is all there is of it, unless it waits: then perhaps it is held. What
     # came later adds to what is known.
     if view.request_hash is not None and view.status != Status.READY:
@@ -102,6 +108,18 @@ async def current(doors: Doors, key: str) -> ActionView | No:
         logger.warning("read_model_not_answering", extra={"reason": repr(trouble)})
         return No(Code.READ_MODEL_UNAVAILABLE)
     return No(Rejection.UNKNOWN_ACTION) if row is None else views.of_row(row)
+
+
+async def read(asking: Awaitable[_Rows]) -> _Rows | No:
+    """What the read model answers, or that it does not."""
+    try:
+        async with asyncio.timeout(READ_MS_MAX / _MS_PER_S):
+            return await asking
+    except (BrokenInvariantError, ValueError):
+        raise
+    except Exception as trouble:  # noqa: BLE001 - whatever a database does, it is not the caller's
+        logger.warning("read_model_not_answering", extra={"reason": repr(trouble)})
+        return No(Code.READ_MODEL_UNAVAILABLE)
 
 
 async def until_settled(doors: Doors, view: ActionView, wait_ms: int) -> ActionView:

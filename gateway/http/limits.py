@@ -13,6 +13,22 @@ BODY_MS_MAX: Final = 10_000
 CANCEL_BYTES_MAX: Final = 4 * 1_024
 """The body of a cancellation holds a reason and nothing else."""
 
+JUDGEMENT_BYTES_MAX: Final = 96 * 1_024
+"""The body of a person's decision: a key and a signature, the largest of five parts of 16 KiB."""
+
+JUDGEMENTS_IN_FLIGHT_MAX: Final = 64
+"""Decisions of people between their first byte and their answer. Nobody has to log in to send one,
+so what strangers send may take no more of the door than this."""
+
+JUDGEMENTS_A_MINUTE_MAX: Final = 60
+"""Proven decisions of one person in a minute: faster than anybody looks at what they sign."""
+
+SIGNERS_COUNTED_MAX: Final = 10_000
+"""People whose decisions are counted at a time; there are fewer."""
+
+SHEETS_MAX: Final = 200
+"""What waits in one list, the oldest; whoever works it off sees the next."""
+
 DECISION_MS_MAX: Final = 8_000
 """From a durable intent to its decision; without one by then the answer says that it is durable."""
 

@@ -39,6 +39,12 @@ class Metrics:
             ["result"],
             registry=self.registry,
         )
+        self._decisions = Counter(
+            "actionledger_decisions",
+            "What people signed: approve, deny, withdraw; or the code of a refusal.",
+            ["result"],
+            registry=self.registry,
+        )
         self._webhooks = Counter(
             "actionledger_webhooks",
             "Webhooks by provider and what was answered: accepted, or why not.",
@@ -65,6 +71,10 @@ class Metrics:
     def outcome(self, result: str) -> None:
         """Count one caller's word; `result` is one of a closed set."""
         self._outcomes.labels(result).inc()
+
+    def decision(self, result: str) -> None:
+        """Count what a person handed in; `result` is one of a closed set."""
+        self._decisions.labels(result).inc()
 
     def webhook(self, provider: str | None, result: str) -> None:
         """Count one webhook; a provider that is not configured has no name here."""

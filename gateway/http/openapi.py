@@ -107,7 +107,14 @@ def describe(app: FastAPI, bodies: Sequence[type[BaseModel]]) -> dict[str, Any]:
     for methods in document["paths"].values():
         for operation in methods.values():
             _drop_own_validation(operation["responses"])
-    components["securitySchemes"] = {"apiKey": {"type": "http", "scheme": "bearer"}}
+    components["securitySchemes"] = {
+        "apiKey": {"type": "http", "scheme": "bearer"},
+        "login": {
+            "type": "http",
+            "scheme": "login",
+            "description": "A token that a person's own key has signed for this one request.",
+        },
+    }
     document["security"] = [{"apiKey": []}]
     return document
 

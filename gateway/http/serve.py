@@ -16,14 +16,17 @@ import asyncpg
 import uvicorn
 from fastapi import FastAPI
 
+from gateway.console.opening import open_console
 from gateway.http.app import create_app
-from gateway.http.doors import doors_in
+from gateway.http.doors import Instance, doors_in
 from gateway.http.limits import CONNECTIONS_MAX, STOP_S_MAX
 from gateway.keys import KeyFile
 from gateway.settings import Settings
 from gateway.wiring.installation import open_log
 from ledger.client.client import LedgerClient
+from ledger.client.published import PublishedFollower
 from ledger.core.errors import LedgerError
+from ledger.core.records import Genesis
 from ledger.log.fold import Begin
 from ledger.log.follow import genesis_of
 from ledger.log.kafka import KafkaLog
@@ -96,14 +99,17 @@ async def gateway(
         init=_WarnOnce().if_unbounded,
     ) as pool:
         queries = Queries(pool)
-        await _require_partitions(log, settings.partitions)
-        # As another principal: who takes over one door cannot write to the other's inbox.
+        genesis = await _required_genesis(log, settings.partitions)
+        # As principals of their own: who takes over one door cannot write to another's inbox.
         appender = SteadyAppender(open_log(settings, "gateway-webhooks").appender)
-        client = LedgerClient(log, settings.partitions, begin_at=begin_at)
+        approvals = open_log(settings, "gateway-approvals")
+        client = LedgerClient(log, settings.partitions, begin_at=begin_at, approvals=approvals)
+        published = PublishedFollower(approvals, on_failure=client.fail)
         place = (Topic.LEDGER.value, 0)
         reader = await log.reader({place: 0})
         try:
             await client.start()
+            await published.start()
 
             async def database_answers() -> None:
                 await pool.fetchval("select 1")
@@ -112,9 +118,15 @@ async def gateway(
                 await reader.end_offsets([place])
 
             checks = {"database": database_answers, "log": log_answers}
-            yield create_app(client, queries, appender, keys, settings, checks=checks), client
+            instance = Instance(genesis.generation, published.now, checks)
+            console = open_console(
+                settings, pool, client, published.now, ledger_id=genesis.generation
+            )
+            app = create_app(client, queries, appender, keys, settings, instance, console=console)
+            yield app, client
         finally:
             await reader.close()
+            await published.close()
             await client.close()
             await appender.close()
 
@@ -132,14 +144,17 @@ class _WarnOnce:
             logger.warning("database_role_unbounded")
 
 
-async def _require_partitions(log: KafkaLog, partitions: int) -> None:
-    """Raise CannotServeError where the log has another number: keys would go astray."""
+async def _required_genesis(log: KafkaLog, partitions: int) -> Genesis:
+    """How the log begins. Raises CannotServeError where it has another number of partitions: keys
+    would go astray.
+    """
     genesis = await genesis_of(log)
     if genesis.partitions != partitions:
         raise CannotServeError(
             f"The log has {genesis.partitions} partitions, not {partitions}.",
             hint=f"Set ACTIONLEDGER_PARTITIONS={genesis.partitions}; the number never changes.",
         )
+    return genesis
 
 
 async def _serve(

@@ -4,7 +4,7 @@ Guarantees that every answer about an action has the same fields with the same m
 newer version never gives way to an older one. Called by the routes; it asks nobody.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
@@ -18,7 +18,7 @@ from ledger.core.holds import Hold
 from ledger.core.invariants import invariant
 from ledger.core.records import Decision
 from ledger.core.rejections import Unchanged
-from ledger.core.state import FINAL, Action, Status, Stream
+from ledger.core.state import FINAL, Action, Approval, Status, Stream
 from projections.views import ActionView as ActionRow
 
 UNDECIDED: Final = "undecided"
@@ -49,6 +49,37 @@ def held_by(hold: Hold | None) -> HeldBy | None:
     return None if hold is None else HeldBy(by=hold.by, reason=hold.reason, since=hold.since)
 
 
+class ApprovalView(BaseModel):
+    """What people are asked about the action. `preparing` before they are asked, while its dry run
+    is made; `waiting` until `expires_at`; `expired` until somebody asks again, which is no denial;
+    `granted` once `quorum` of them have agreed.
+
+    `groups` may decide; anybody who is registered for the tenant where none is named. `page` is
+    where they look and decide, `href` what they would sign as JSON. Neither takes an API key.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    state: Literal["preparing", "waiting", "expired", "granted", "ended"]
+    href: str
+    page: str
+    round: int | None = None
+    expires_at: int | None = None
+    quorum: int | None = None
+    granted: int | None = None
+    groups: tuple[str, ...] | None = None
+
+
+class DeniedView(BaseModel):
+    """Who said no: a row of the policy, or a person, with what they said about it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    by: Literal["policy", "person"]
+    person: str | None = None
+    comment: str | None = None
+
+
 class StartView(BaseModel):
     """The attempt that the asking call itself may make now, once.
 
@@ -70,7 +101,8 @@ class ActionView(BaseModel):
 
     `reference` and `result` are the provider's; `code` says why it failed; `review` why a person is
     needed; `next_check_at` when the ledger next does something about it by itself; `held` is there
-    while an operator keeps it from starting. Times are milliseconds since 1970-01-01T00:00:00Z.
+    while an operator keeps it from starting; `approval` where people are asked, `denied` where
+    somebody said no. Times are milliseconds since 1970-01-01T00:00:00Z.
     """
 
     model_config = ConfigDict(
@@ -100,7 +132,8 @@ class ActionView(BaseModel):
     code: str | None = None
     proof: str | None = None
     review: str | None = None
-    approval: Literal["waiting", "expired"] | None = None
+    approval: ApprovalView | None = None
+    denied: DeniedView | None = None
     attempts: int | None = None
     next_check_at: int | None = None
     held: HeldBy | None = None
@@ -124,6 +157,16 @@ class ActionView(BaseModel):
 def href(key: str) -> str:
     """Where the action is found at this door."""
     return f"/v1/actions/{quote(key, safe=':~')}"
+
+
+def sheet_href(key: str) -> str:
+    """Where a person finds everything that they would sign about the action, as JSON."""
+    return f"/v1/approvals/{quote(key, safe=':~')}"
+
+
+def page(key: str) -> str:
+    """Where a person looks at the action and decides about it."""
+    return f"/console/approve/{quote(key, safe=':~')}"
 
 
 def undecided(key: str) -> ActionView:
@@ -167,6 +210,10 @@ def _told(facts: Sequence[f.AnyFact]) -> dict[str, Any]:
                 told["status"] = Status.UNKNOWN
             case f.TimerSet():
                 told["next_check_at"] = fact.due_at
+            case f.ApprovalRequested():
+                told |= {"status": Status.AWAITING_APPROVAL, "approval": _requested(fact)}
+            case f.ActionDenied():
+                told |= {"status": Status.DENIED, "denied": _denied(fact)}
             case f.ReviewOpened():
                 told |= {"status": Status.NEEDS_REVIEW, "review": fact.reason}
             case f.ActionCompleted():
@@ -208,6 +255,7 @@ def of_action(action: Action, place: LedgerPlace | None) -> ActionView:
         proof=action.proof,
         review=action.review,
         attempts=action.counted_attempts,
+        approval=_approval(action.key, action.status, action.approval),
         next_check_at=None if action.timer is None else action.timer.due_at,
         recorded_at=action.recorded_at,
         updated_at=action.updated_at,
@@ -229,6 +277,53 @@ def of_unchanged(key: str, answer: Unchanged, place: LedgerPlace) -> ActionView:
     )
 
 
+_ASKED: Final[frozenset[str]] = frozenset({Status.AWAITING_APPROVAL, Status.READY})
+"""Where it matters to a caller what people were asked and said."""
+
+
+def _approval(
+    key: str, status: str, asked: Approval | Mapping[str, Any] | None
+) -> ApprovalView | None:
+    """What people are asked, from the state of an action or from its row."""
+    if status not in _ASKED or (asked is None and status == Status.READY):
+        return None
+    known: dict[str, Any] = {"href": sheet_href(key), "page": page(key)}
+    if asked is None:
+        return ApprovalView(state="preparing", **known)
+    if isinstance(asked, Approval):
+        known |= {name: getattr(asked, name) for name in _TOLD}
+        granted, ended = len(asked.grants), asked.ended
+    else:
+        known |= {name: asked[name] for name in _TOLD}
+        granted, ended = asked["granted"], asked["ended"]
+    state: Literal["waiting", "expired", "granted", "ended"] = "ended"
+    if ended is None:
+        state = "granted" if granted >= known["quorum"] else "waiting"
+    elif ended == "expired":
+        state = "expired"
+    return ApprovalView(state=state, granted=granted, **known)
+
+
+_TOLD: Final = ("round", "expires_at", "quorum", "groups")
+
+
+def _requested(fact: f.ApprovalRequested) -> ApprovalView:
+    return ApprovalView(
+        state="waiting",
+        href=sheet_href(fact.action),
+        page=page(fact.action),
+        round=fact.round,
+        expires_at=fact.expires_at,
+        quorum=fact.quorum,
+        granted=0,
+        groups=fact.groups,
+    )
+
+
+def _denied(fact: f.ActionDenied) -> DeniedView:
+    return DeniedView(by=fact.by, person=fact.person, comment=fact.comment)
+
+
 def of_progress(progress: Progress) -> ActionView:
     """An action as the followed log says."""
     is_review = progress.status == Status.NEEDS_REVIEW
@@ -243,6 +338,8 @@ def of_progress(progress: Progress) -> ActionView:
         review=progress.code if is_review else None,
         proof=progress.proof,
         attempts=progress.attempts,
+        approval=_approval(progress.key, progress.status, progress.approval),
+        denied=None if progress.denied is None else _denied(progress.denied),
         next_check_at=progress.next_check_at,
         held=held_by(progress.held),
         ledger=LedgerPlace(partition=progress.ledger_partition, offset=progress.ledger_offset),
@@ -263,6 +360,8 @@ def of_row(row: ActionRow) -> ActionView:
         proof=row.proof,
         review=row.review,
         attempts=row.attempts,
+        approval=_approval(row.action_key, row.status, row.approval),
+        denied=None if row.denied is None else DeniedView.model_validate(row.denied),
         next_check_at=row.next_due_at,
         held=None if row.held is None else held_by(Hold.model_validate(row.held)),
         recorded_at=row.created_at,
@@ -271,7 +370,9 @@ def of_row(row: ActionRow) -> ActionView:
     )
 
 
-_OF_A_STATUS: Final = frozenset({"code", "proof", "review", "approval", "next_check_at", "held"})
+_OF_A_STATUS: Final = frozenset(
+    {"code", "proof", "review", "approval", "denied", "next_check_at", "held"}
+)
 
 
 def newer(a: ActionView, b: ActionView | None) -> ActionView:

@@ -4,7 +4,7 @@ Guarantees that waiting lets time pass on the hand-moved clock and on no other. 
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from gateway.keys import Caller
@@ -12,17 +12,28 @@ from gateway.memory.clock import HandClock
 from gateway.memory.processes import PARTITION, PARTITIONS
 from ledger.client.client import Answer, Progress, UndecidedError
 from ledger.client.seen import ActionsSeen
-from ledger.core.facts import AttemptStarted
+from ledger.core.facts import (
+    ActionDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    AttemptStarted,
+)
 from ledger.core.ids import ActionKey, event_id, stream_key_of
-from ledger.core.inputs import CallerReport, Cancel, Propose
+from ledger.core.inputs import AskAgain, CallerReport, Cancel, Judge, Propose
+from ledger.core.people import EVERY_TENANT
 from ledger.core.records import Decision
+from ledger.core.state import Action, Status, Stream
 from ledger.log.envelope import outgoing
+from ledger.log.fold import fold_decision
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.simulated import SimulatedLog
 from ledger.log.topics import Topic
-from projections.views import ActionView, CauseView, EventView
+from projections.views import ActionView, CauseView, EventView, SignedView, WaitingView
 
 _INTENTS: Final = Topic.INTENTS.value
+_APPROVALS: Final = Topic.APPROVALS.value
+_ASKED: Final = frozenset({_INTENTS, _APPROVALS})
 
 
 class MemoryLedger:
@@ -32,13 +43,13 @@ class MemoryLedger:
         self._log = log
         self._clock = clock
         self._seen = ActionsSeen(PARTITIONS, {})
-        self._answers: dict[int, Decision] = {}
+        self._answers: dict[tuple[str, int], Decision] = {}
 
     def feed(self, record: Record) -> Decision | None:
         """Read the next ledger record; the decision if it is one."""
         read = self._seen.feed(record)
-        if read is not None and read.cause.topic == _INTENTS:
-            self._answers[read.cause.offset] = read
+        if read is not None and read.cause.topic in _ASKED:
+            self._answers[read.cause.topic, read.cause.offset] = read
         return read
 
     async def propose(self, given: Propose, *, timeout_ms: int) -> Answer:
@@ -52,6 +63,14 @@ class MemoryLedger:
     async def report(self, said: CallerReport, *, timeout_ms: int) -> Answer:
         """Record a caller's word and wait for its decision."""
         return await self._ask(said, timeout_ms)
+
+    async def ask_again(self, given: AskAgain, *, timeout_ms: int) -> Answer:
+        """Have people asked once more and wait for the decision."""
+        return await self._ask(given, timeout_ms)
+
+    async def judge(self, given: Judge, *, timeout_ms: int) -> Answer:
+        """Record what a person signed and wait for its decision."""
+        return await self._ask(given, timeout_ms, _APPROVALS)
 
     def caller_start(self, key: str, nonce: str) -> AttemptStarted | None:
         """The start that lets this one call act now."""
@@ -71,7 +90,12 @@ class MemoryLedger:
         is_there = await self._clock.until(is_later, self._clock.now + timeout_ms)
         return self._seen.progress_of(key) if is_there else None
 
-    async def _ask(self, given: Propose | Cancel | CallerReport, timeout_ms: int) -> Answer:
+    async def _ask(
+        self,
+        given: Propose | Cancel | CallerReport | AskAgain | Judge,
+        timeout_ms: int,
+        topic: str = _INTENTS,
+    ) -> Answer:
         record = outgoing(
             given,
             stream=stream_key_of(given.key),
@@ -79,14 +103,14 @@ class MemoryLedger:
             event_id=secrets.token_hex(12),
             source="/actionledger/client/memory",
         )
-        (appended,) = self._log.append(_INTENTS, PARTITION, [record])
-        offset = appended.offset
+        (appended,) = self._log.append(topic, PARTITION, [record])
+        place = (topic, appended.offset)
         decided = await self._clock.until(
-            lambda: offset in self._answers, self._clock.now + timeout_ms
+            lambda: place in self._answers, self._clock.now + timeout_ms
         )
         if not decided:
-            raise UndecidedError(PARTITION, offset)
-        return Answer(self._answers.pop(offset), PARTITION, offset, appended.timestamp)
+            raise UndecidedError(PARTITION, appended.offset)
+        return Answer(self._answers.pop(place), PARTITION, appended.offset, appended.timestamp)
 
 
 class MemoryQueries:
@@ -94,9 +118,12 @@ class MemoryQueries:
 
     def __init__(self) -> None:
         self._events: dict[str, list[EventView]] = {}
+        self._decisions: dict[str, list[Decision]] = {}
 
     def feed(self, read: Decision) -> None:
         """Keep the facts of a decision by their action."""
+        if read.facts:
+            self._decisions.setdefault(read.stream, []).append(read)
         for ordinal, fact in enumerate(read.facts):
             cause = read.cause
             view = EventView(
@@ -133,6 +160,94 @@ class MemoryQueries:
             return ()
         known = self._events.get(action_key, ())
         return [one for one in known if one.version > after_version][:limit]
+
+    async def recorded(self, tenant: str, action_key: str) -> Action | None:
+        """An action whole, folded from everything that was recorded of it."""
+        if ActionKey.parse(action_key).tenant != tenant:
+            return None
+        return self._stream(stream_key_of(action_key)).action(action_key)
+
+    async def waiting(self, tenants: Collection[str], *, limit: int) -> Sequence[WaitingView]:
+        """Actions that people are asked about, whoever was asked longest ago first."""
+        streams = map(self._stream, self._decisions)
+        actions = [action for stream in streams for action in stream.actions]
+        found = [
+            _waiting(action)
+            for action in actions
+            if action.status is Status.AWAITING_APPROVAL
+            and not {ActionKey.parse(action.key).tenant, EVERY_TENANT}.isdisjoint(tenants)
+        ]
+        return sorted(found, key=lambda one: one.requested_at or one.created_at)[:limit]
+
+    async def signed(self, tenant: str, action_key: str) -> Sequence[SignedView]:
+        """What people have signed about an action, in order."""
+        if ActionKey.parse(action_key).tenant != tenant:
+            return ()
+        found: list[SignedView] = []
+        number = 0
+        for read in self._decisions.get(stream_key_of(action_key), ()):
+            for fact in read.facts:
+                if fact.action != action_key:
+                    continue
+                if isinstance(fact, ApprovalRequested):
+                    number = fact.round
+                said = _SAID.get(type(fact))
+                person = getattr(fact, "person", None)
+                if said is not None and person is not None:
+                    comment = getattr(fact, "comment", None)
+                    key_id = getattr(fact, "key_id", None)
+                    at = read.decided_at
+                    found.append(
+                        SignedView(fact.version, number, said, person, key_id, comment, at)
+                    )
+        return found
+
+    def _stream(self, key: str) -> Stream:
+        stream = Stream(key)
+        for read in self._decisions.get(key, ()):
+            stream = fold_decision(stream, read)
+        return stream
+
+
+_SAID: Final[dict[type, str]] = {
+    ApprovalGranted: "approve",
+    ApprovalWithdrawn: "withdraw",
+    ActionDenied: "deny",
+}
+
+
+def _waiting(action: Action) -> WaitingView:
+    asked, dry, money = action.approval, action.dry, action.request.money
+    content = None if dry is None else dry.content
+    return WaitingView(
+        tenant_id=ActionKey.parse(action.key).tenant,
+        action_key=action.key,
+        operation=action.request.operation,
+        target=action.request.target,
+        amount_minor=None if money is None else money.minor,
+        currency=None if money is None else money.currency,
+        principal=action.request.principal,
+        environment=action.request.environment,
+        provider=action.provider,
+        account=action.account,
+        version=action.version,
+        policy_row=action.policy_row,
+        policy_hash=action.policy_hash,
+        round=None if asked is None else asked.round,
+        nonce=None if asked is None else asked.nonce,
+        requested_at=None if asked is None else asked.requested_at,
+        expires_at=None if asked is None else asked.expires_at,
+        quorum=None if asked is None else asked.quorum,
+        groups=() if asked is None else asked.groups,
+        granted=0 if asked is None else len(asked.grants),
+        granted_by=() if asked is None else tuple(grant.person for grant in asked.grants),
+        ended=None if asked is None else asked.ended,
+        preview=None if content is None else content.model_dump(mode="json", exclude_none=True),
+        preview_hash=None if asked is None else asked.preview_hash,
+        step_deadline_at=action.step_deadline_at,
+        created_at=action.recorded_at,
+        updated_at=action.updated_at,
+    )
 
 
 class MemoryKeys:

@@ -7,34 +7,38 @@ which looks for it by name.
 
 import random
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from fastapi import FastAPI
 from pydantic import JsonValue
 
 from gateway.http.app import create_app
-from gateway.http.doors import doors_in
-from gateway.http.limits import TIMELINE_ENTRIES_MAX
+from gateway.http.doors import Instance, doors_in
+from gateway.http.limits import DECISION_MS_MAX, TIMELINE_ENTRIES_MAX
 from gateway.keys import Caller, Role
 from gateway.memory.clock import HandClock
 from gateway.memory.doors import MemoryAppender, MemoryKeys, MemoryLedger, MemoryQueries
+from gateway.memory.people import MemoryPeople
 from gateway.memory.processes import PARTITION, PARTITIONS, Executor, Inquirer, Processor
 from gateway.memory.provider import MemoryProvider
 from gateway.settings import Settings
-from gateway.wiring.publishing import default_catalogue
+from gateway.wiring.publishing import Kind, checked_document, default_catalogue
 from ledger.core.catalogue import Catalogue, Mistake, parse_catalogue
 from ledger.core.errors import LedgerError
 from ledger.core.inputs import Publish
 from ledger.core.money import Money
+from ledger.core.statement import Say
 from ledger.log.envelope import outgoing
 from ledger.log.port import Record
+from ledger.log.published import Published
 from ledger.log.simulated import SimulatedLog
-from ledger.log.topics import Topic
+from ledger.log.topics import INBOXES, Topic
 from reconciler.evidence import Receipt, webhook_evidence, webhook_record
 from reconciler.matching import Matched, match_webhook
 from reconciler.providers import port
@@ -43,10 +47,13 @@ from reconciler.providers.simulated.adapter import SimulatedFinder, SimulatedPer
 from reconciler.providers.simulated.api import API_KEY_PREFIX
 from reconciler.providers.simulated.faults import Personality, Script
 from reconciler.providers.simulated.mapping import SimulatedMapping
+from reconciler.providers.simulated.previewer import SimulatedPreviewer
 
 BEGIN_AT: Final = 1_800_000_000_000
 ADDRESS: Final = "http://ledger.memory"
 _PROVIDER: Final = "simulated"
+PEOPLE: Final[Mapping[str, Sequence[str]]] = MappingProxyType({"ada": (), "ben": ()})
+"""Who decides where a test names nobody."""
 
 
 @lru_cache(maxsize=16)
@@ -62,7 +69,14 @@ class InvalidCatalogueError(LedgerError):
 class Installation:
     """Use it within `open_installation`, in one event loop."""
 
-    def __init__(self, catalogue_text: str, folder: Path, seed: int) -> None:
+    def __init__(
+        self,
+        catalogue_text: str,
+        folder: Path,
+        seed: int,
+        policy_text: str | None = None,
+        people: Mapping[str, Sequence[str]] = PEOPLE,
+    ) -> None:
         catalogue = _parsed(catalogue_text)
         if not isinstance(catalogue, Catalogue):
             raise InvalidCatalogueError(
@@ -87,28 +101,37 @@ class Installation:
         )
         timing = catalogue.timing
         self._inquirer = Inquirer(self._log, self._clock, answer_ms=timing.lookup_answer_ms)
-        self._publish(catalogue_text)
+        self._published = Published()
+        self._people = MemoryPeople(people, chance)
+        if policy_text is not None:
+            self._publish("policy", policy_text)
+            self._publish("people", self._people.document)
+        self._publish("catalogue", catalogue_text)
         self._wire()
         self.app = self._door()
 
-    def _publish(self, text: str) -> None:
-        publish = Publish(kind="catalogue", content=text, content_hash=self._catalogue.content_hash)
+    def _publish(self, kind: Kind, text: str) -> None:
+        content_hash = checked_document(kind, text).content_hash
         record = outgoing(
-            publish,
-            stream="catalogue",
+            Publish(kind=kind, content=text, content_hash=content_hash),
+            stream=kind,
             subject=None,
-            event_id=publish.content_hash,
+            event_id=content_hash,
             source="/actionledger/memory",
         )
-        self._log.append(Topic.CONFIG.value, PARTITION, [record])
+        (appended,) = self._log.append(Topic.CONFIG.value, PARTITION, [record])
+        (kept,) = self._log.read(Topic.CONFIG.value, PARTITION, appended.offset)
+        self._published.feed(kept)
 
     def _wire(self) -> None:
         accounts = {one.account for one in self._catalogue.operations}
         keys = {account: API_KEY_PREFIX + account for account in accounts}
         self._executor.performer = SimulatedPerformer(ADDRESS, keys, http=self._provider)
         self._inquirer.finder = SimulatedFinder(ADDRESS, keys, http=self._provider)
+        previewer = SimulatedPreviewer(ADDRESS, keys, http=self._provider)
+        self._inquirer.previewer = self._executor.previewer = previewer
         self._processor.begin()
-        inboxes = {Topic.INTENTS.value, Topic.ATTEMPTS.value, Topic.EVIDENCE.value}
+        inboxes = {topic.value for topic in INBOXES if topic is not Topic.INTERNAL}
 
         def landed(topic: str, _partition: int) -> None:
             if topic in inboxes:
@@ -130,6 +153,7 @@ class Installation:
             MemoryAppender(self._log),
             self._keys,
             Settings.from_environment({}),
+            Instance(self._log.generation, lambda: self._published),
         )
         doors = doors_in(app)
         doors.monotonic_s = lambda: self._clock.now / 1_000
@@ -151,6 +175,27 @@ class Installation:
     def api_key(self, tenant: str, principal: str) -> str:
         """A key for an agent."""
         return self._keys.add(Caller("0" * 16, tenant, principal, Role.AGENT))
+
+    async def decide(
+        self, key: str, decision: str, *, by: str, comment: str | None = None
+    ) -> str | None:
+        """A person says `approve`, `deny` or `withdraw`: None where it counts, else the code of the
+        refusal. Raises ValueError where nobody is asked, KeyError for who is nobody.
+        """
+        action = await self._queries.recorded(key.split(":")[2], key)
+        if action is None:
+            raise ValueError(f"there is no action {key}")
+        given = self._people.signed(
+            action,
+            Say(decision),
+            by=by,
+            comment=comment,
+            ledger=self._log.generation,
+            now_ms=self._clock.now,
+        )
+        answer = await self._ledger.judge(given, timeout_ms=DECISION_MS_MAX)
+        refused = answer.decision.refused
+        return None if refused is None else refused.code.value
 
     async def advance(self, delay_ms: int) -> None:
         """Let this much time pass, and everything happen that is due in it."""
@@ -241,14 +286,19 @@ class Installation:
 
 @asynccontextmanager
 async def open_installation(
-    catalogue: str | None = None, *, seed: int = 0
+    catalogue: str | None = None,
+    *,
+    seed: int = 0,
+    policy: str | None = None,
+    people: Mapping[str, Sequence[str]] = PEOPLE,
 ) -> AsyncIterator[Installation]:
-    """An installation with this catalogue, by default the shipped one. Raises
-    InvalidCatalogueError.
+    """An installation with this catalogue, by default the shipped one. Without a policy every
+    declared operation goes ahead; with one these people, by the groups they are in, decide. Raises
+    InvalidCatalogueError, DocumentRefusedError.
     """
     with tempfile.TemporaryDirectory(prefix="actionledger-memory-") as folder:
         text = default_catalogue() if catalogue is None else catalogue
-        installation = Installation(text, Path(folder), seed)
+        installation = Installation(text, Path(folder), seed, policy, people)
         try:
             yield installation
         finally:

@@ -52,6 +52,7 @@ _PRINCIPALS: Final = MappingProxyType(
         "reconciler": Principal.RECONCILER,
         "projector": Principal.PROJECTOR,
         "gateway": Principal.GATEWAY_INTENTS,
+        "gateway-approvals": Principal.GATEWAY_APPROVALS,
         "gateway-webhooks": Principal.GATEWAY_WEBHOOKS,
         "setup": Principal.OPERATOR,
         "operator": Principal.OPERATOR,

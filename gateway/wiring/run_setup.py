@@ -1,6 +1,8 @@
-"""The set-up step: topics with their genesis records, a first catalogue, the tables.
+"""The set-up step: topics with their genesis records, a first decision table and catalogue, the
+tables.
 
-Guarantees that running it again changes nothing that is in place. Ends by itself.
+Guarantees that running it again changes nothing that is in place, and that no partition ever
+decides without a table: it is there before the first catalogue. Ends by itself.
 """
 
 import asyncio
@@ -12,10 +14,15 @@ import asyncpg
 from gateway.settings import Settings
 from gateway.wiring.installation import open_log
 from gateway.wiring.life import Life
-from gateway.wiring.publishing import default_catalogue, publish_catalogue
+from gateway.wiring.publishing import (
+    default_catalogue,
+    default_policy,
+    in_force,
+    publish_document,
+)
 from ledger.log.admin import apply_topics
-from ledger.log.follow import published_catalogue
 from ledger.log.kafka import KafkaLog
+from ledger.log.published import read_published
 from projections.migrate import migrate
 
 logger = logging.getLogger("actionledger.process")
@@ -38,8 +45,14 @@ async def _set_up_log(log: KafkaLog, settings: Settings) -> None:
         flush_records=settings.flush.records,
     )
     logger.info("topics_applied", extra={"generation": generation})
-    if await published_catalogue(log) is None:
-        offset, _ = await publish_catalogue(log, default_catalogue())
+    published = await read_published(log)
+    if in_force(published, "policy") is None:
+        file = settings.policy_file
+        text = default_policy() if file is None else file.read_text(encoding="utf-8")
+        offset, _ = await publish_document(log, "policy", text)
+        logger.info("policy_published", extra={"offset": offset})
+    if in_force(published, "catalogue") is None:
+        offset, _ = await publish_document(log, "catalogue", default_catalogue())
         logger.info("catalogue_published", extra={"offset": offset})
 
 

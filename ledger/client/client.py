@@ -1,8 +1,9 @@
 """The ledger straight on Kafka, for the gateway and for services trusted with the tenant they name.
 
-A proposal returns when it is durable and decided. Progress is what the accepted log says, and a
-success at the acknowledgement of its holder's report: see `ledger.client.seen`. Every other answer
-is the ledger's own status. Must never be handed to an agent: it can write any tenant's intents.
+A proposal, or what a person signed, returns when it is durable and decided. Progress is what the
+accepted log says, and a success at the acknowledgement of its holder's report: see
+`ledger.client.seen`. Every other answer is the ledger's own status. Must never be handed to an
+agent: it can write any tenant's intents.
 """
 
 import asyncio
@@ -17,14 +18,14 @@ from ledger.client.seen import ActionsSeen, Progress
 from ledger.core.errors import LedgerError
 from ledger.core.facts import AttemptStarted
 from ledger.core.ids import stream_key_of
-from ledger.core.inputs import CallerReport, Cancel, Propose
+from ledger.core.inputs import AskAgain, CallerReport, Cancel, Judge, Propose
 from ledger.core.invariants import BrokenInvariantError
 from ledger.core.records import Decision
 from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.envelope import outgoing
 from ledger.log.fold import Begin
 from ledger.log.kafka import KafkaLog, KafkaReader, Start
-from ledger.log.port import AppendUnknownError, Record
+from ledger.log.port import Appended, AppendUnknownError, Outgoing, Record
 from ledger.log.reading import read_up_to
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic, partition_of
@@ -52,12 +53,12 @@ class NotDurableError(LedgerError):
 
 
 class UndecidedError(LedgerError):
-    """The input is durable, at `partition` and `offset` of `intents`, and has no decision yet."""
+    """The input is durable, at `partition` and `offset` of its inbox, and has no decision yet."""
 
     def __init__(self, partition: int, offset: int) -> None:
         super().__init__(
-            "The intent is recorded and not decided yet.",
-            hint="Ask for the action again; the same proposal again is answered the same way.",
+            "The input is recorded and not decided yet.",
+            hint="Ask for the action again; the same input again is answered the same way.",
         )
         self.partition = partition
         self.offset = offset
@@ -69,7 +70,7 @@ class ClientFailedError(LedgerError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The decision on an input, and where the input stands in `intents`."""
+    """The decision on an input, and where the input stands in its inbox."""
 
     decision: Decision
     partition: int
@@ -77,9 +78,14 @@ class Answer:
     appended_at: int
 
 
+_Asked = Propose | Cancel | CallerReport | AskAgain
+_Place = tuple[Topic, int, int]
+"""Where an input stands: its inbox, partition and offset."""
+
+
 def _not_durable() -> NotDurableError:
     return NotDurableError(
-        "The log did not acknowledge the intent; it may be there or not.",
+        "The log did not acknowledge the input; it may be there or not.",
         hint="Ask again with the same key.",
     )
 
@@ -93,21 +99,27 @@ class LedgerClient:
         partitions: int,
         *,
         begin_at: Mapping[int, Begin] | None = None,
+        approvals: KafkaLog | None = None,
     ) -> None:
         """`begin_at` gives, by partition, a ledger offset and what is known there; without it the
-        ledger is read from its beginning.
+        ledger is read from its beginning. `approvals` is the log as the one principal has it that
+        may write what people sign; without it the client's own does.
         """
         self._log = log
         self._partitions = partitions
         self._seen = ActionsSeen(partitions, begin_at or {})
         self._source = f"/actionledger/client/{secrets.token_hex(4)}"
-        self._answers: OrderedDict[tuple[int, int], Decision] = OrderedDict()
-        self._asked: dict[tuple[int, int], asyncio.Future[Decision]] = {}
+        self._answers: OrderedDict[_Place, Decision] = OrderedDict()
+        self._asked: dict[_Place, asyncio.Future[Decision]] = {}
         self._watched: dict[str, list[asyncio.Future[None]]] = {}
         self._concerned: Counter[bytes] = Counter()
         """Streams about which somebody here waits for a word."""
-        # An intent counts once by its key: another producer may repeat it.
-        self._appender = SteadyAppender(log.appender)
+        # An intent counts once by its key, a decision of a person once by its nonce: another
+        # producer may repeat either.
+        self._appenders = {
+            Topic.INTENTS: SteadyAppender(log.appender),
+            Topic.APPROVALS: SteadyAppender((approvals or log).appender),
+        }
         self._tasks: list[asyncio.Task[None]] = []
         self._readers: list[KafkaReader] = []
         self.failure: asyncio.Future[None] | None = None
@@ -153,7 +165,8 @@ class LedgerClient:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for reader in self._readers:
             await reader.close()
-        await self._appender.close()
+        for appender in self._appenders.values():
+            await appender.close()
         failure = self.failure
         if failure is not None and not failure.cancel() and not failure.cancelled():
             failure.exception()  # heard by whoever waits for it; nobody else has to
@@ -171,6 +184,24 @@ class LedgerClient:
     async def report(self, said: CallerReport, *, timeout_ms: int) -> Answer:
         """Record what a caller says of its own attempt; as `propose`. Again changes nothing."""
         return await self._ask(said, timeout_ms)
+
+    async def ask_again(self, given: AskAgain, *, timeout_ms: int) -> Answer:
+        """Have people asked once more; as `propose`. While they are asked it changes nothing."""
+        return await self._ask(given, timeout_ms)
+
+    async def judge(self, given: Judge, *, timeout_ms: int) -> Answer:
+        """Record what a person has signed; as `propose`. The same again counts once."""
+        self._check()
+        stream = stream_key_of(given.key)
+        with self._concern(stream):
+            partition, record = self._record(given, stream)
+            crash_point("judgement_read")
+            appending = self._append(Topic.APPROVALS, partition, record)
+            appended = await crash_while("judgement_sent", appending)
+            crash_point("judgement_acked")
+            answer = await self._answered(Topic.APPROVALS, partition, appended, timeout_ms)
+            crash_point("judgement_decided")
+            return answer
 
     def caller_start(self, key: str, nonce: str) -> AttemptStarted | None:
         """The start that lets a call act now, if this client has read it; raises MalformedId."""
@@ -212,16 +243,21 @@ class LedgerClient:
 
     # Asking
 
-    async def _ask(self, given: Propose | Cancel | CallerReport, timeout_ms: int) -> Answer:
+    async def _ask(self, given: _Asked, timeout_ms: int) -> Answer:
+        """Put an intent, or what concerns one, into its inbox, and wait for its decision."""
         self._check()
         stream = stream_key_of(given.key)
         with self._concern(stream):
-            return await self._answered(given, stream, timeout_ms)
+            partition, record = self._record(given, stream)
+            crash_point("intent_parsed")
+            appending = self._append(Topic.INTENTS, partition, record)
+            appended = await crash_while("intent_sent", appending)
+            crash_point("intent_acked")
+            answer = await self._answered(Topic.INTENTS, partition, appended, timeout_ms)
+            crash_point("intent_decided")
+            return answer
 
-    async def _answered(
-        self, given: Propose | Cancel | CallerReport, stream: str, timeout_ms: int
-    ) -> Answer:
-        partition = partition_of(stream, self._partitions)
+    def _record(self, given: _Asked | Judge, stream: str) -> tuple[int, Outgoing]:
         record = outgoing(
             given,
             stream=stream,
@@ -229,29 +265,33 @@ class LedgerClient:
             event_id=secrets.token_hex(12),
             source=self._source,
         )
-        crash_point("intent_parsed")
+        return partition_of(stream, self._partitions), record
+
+    async def _append(self, topic: Topic, partition: int, record: Outgoing) -> Appended:
         try:
-            appending = self._appender.append(Topic.INTENTS, partition, [record])
-            (appended,) = await crash_while("intent_sent", appending)
+            (appended,) = await self._appenders[topic].append(topic, partition, [record])
         except (AppendUnknownError, LogUnreachableError) as unknown:
             raise _not_durable() from unknown
-        crash_point("intent_acked")
+        return appended
+
+    async def _answered(
+        self, topic: Topic, partition: int, appended: Appended, timeout_ms: int
+    ) -> Answer:
         if appended.offset < 0:
             # The broker has it and cannot say where, so nobody could tell its decision.
             raise _not_durable()
-        place = (partition, appended.offset)
+        place = (topic, partition, appended.offset)
         decision = self._answers.get(place) or await self._decision(place, timeout_ms)
-        crash_point("intent_decided")
         return Answer(decision, partition, appended.offset, appended.timestamp)
 
-    async def _decision(self, place: tuple[int, int], timeout_ms: int) -> Decision:
+    async def _decision(self, place: _Place, timeout_ms: int) -> Decision:
         waiting: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
         self._asked[place] = waiting
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
                 return await waiting
         except TimeoutError:
-            raise UndecidedError(*place) from None
+            raise UndecidedError(*place[1:]) from None
         finally:
             del self._asked[place]
 
@@ -274,16 +314,16 @@ class LedgerClient:
         except asyncio.CancelledError:
             raise
         except Exception as fault:
-            self._fail(fault)
+            self.fail(fault)
             raise
 
-    def _fail(self, fault: Exception) -> None:
-        """Nothing more can be said from here: the process must end."""
+    def fail(self, fault: Exception) -> None:
+        """Nothing more can be said from here, or from what stands beside: the process must end."""
         if self.failure is not None and not self.failure.done():
             self.failure.set_exception(fault)
         for place, waiting in self._asked.items():
             if not waiting.done():
-                waiting.set_exception(UndecidedError(*place))
+                waiting.set_exception(UndecidedError(*place[1:]))
 
     def _progress_of(self, key: str) -> Progress | None:
         """How an action stands as far as the log was read. A record that counts and cannot be read
@@ -292,7 +332,7 @@ class LedgerClient:
         try:
             return self._seen.progress_of(key)
         except BrokenInvariantError as fault:
-            self._fail(fault)
+            self.fail(fault)
             raise
 
     def _feed(self, record: Record) -> None:
@@ -303,8 +343,8 @@ class LedgerClient:
         read = self._seen.feed(record)
         if read is None:
             return
-        if read.cause.topic == Topic.INTENTS:
-            place = (record.partition, read.cause.offset)
+        if read.cause.topic in self._appenders:
+            place = (Topic(read.cause.topic), record.partition, read.cause.offset)
             waiting = self._asked.get(place)
             if waiting is not None and not waiting.done():
                 waiting.set_result(read)

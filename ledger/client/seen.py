@@ -17,6 +17,7 @@ from ledger.core.decide.schedule import SETTLED_BY_PERSON
 from ledger.core.evolve import Place, evolve
 from ledger.core.facts import (
     ActionCompleted,
+    ActionDenied,
     AttemptNotSent,
     AttemptRefused,
     AttemptStarted,
@@ -31,7 +32,7 @@ from ledger.core.invariants import BrokenInvariantError
 from ledger.core.limits import DECISION_BYTES_MAX
 from ledger.core.offers import caller_holder, is_caller
 from ledger.core.records import Decision, Verdict, accept
-from ledger.core.state import OPEN, Action, Stream
+from ledger.core.state import OPEN, Action, Approval, Stream
 from ledger.log.envelope import MARK_EPOCH, marks_of, read_input, read_ledger
 from ledger.log.fold import Begin, PartitionFold
 from ledger.log.port import Record
@@ -46,6 +47,9 @@ SUCCESSES_REMEMBERED_MAX = 8_192
 CALLER_STARTS_REMEMBERED_MAX = 8_192
 """Starts that callers may act on: more than run at once. One that is forgotten lapses."""
 
+DENIALS_REMEMBERED_MAX = 1_024
+"""Who denied an action and why; one that is forgotten is the read model's to tell."""
+
 EARLY_BYTES_MAX = DECISION_BYTES_MAX // 2
 """A larger report might be too large for the decision on it, which would then be no success."""
 
@@ -57,7 +61,7 @@ _ENDS = (AttemptSucceeded, AttemptRefused, AttemptNotSent, AttemptUnresolved, Ac
 class Progress:
     """How an action stands. `ledger_offset` is the place in its partition that says so;
     `next_check_at` is when it next does something by itself, retry or lookup; `held` is the hold
-    that keeps it from starting.
+    that keeps it from starting; `approval` what people were asked last; `denied` who said no.
     """
 
     key: str
@@ -72,6 +76,8 @@ class Progress:
     attempts: int = 0
     next_check_at: int | None = None
     held: Hold | None = None
+    approval: Approval | None = None
+    denied: ActionDenied | None = None
 
 
 class ActionsSeen:
@@ -86,6 +92,7 @@ class ActionsSeen:
         self._streams: OrderedDict[str, tuple[Stream, int]] = OrderedDict()
         self._succeeded: OrderedDict[str, tuple[int, Success]] = OrderedDict()
         self._caller_starts: OrderedDict[str, AttemptStarted] = OrderedDict()
+        self._denied: OrderedDict[str, ActionDenied] = OrderedDict()
         self._put_by: OrderedDict[str, list[tuple[int, Record]]] = OrderedDict()
 
     def next_offset(self, partition: int) -> int:
@@ -145,6 +152,10 @@ class ActionsSeen:
                 self._caller_starts[fact.action] = fact
                 if len(self._caller_starts) > CALLER_STARTS_REMEMBERED_MAX:
                     self._caller_starts.popitem(last=False)
+            elif isinstance(fact, ActionDenied):
+                self._denied[fact.action] = fact
+                if len(self._denied) > DENIALS_REMEMBERED_MAX:
+                    self._denied.popitem(last=False)
             elif isinstance(fact, _ENDS):
                 # Also of an action whose intent was not seen here.
                 self._caller_starts.pop(fact.action, None)
@@ -249,6 +260,8 @@ class ActionsSeen:
             attempts=action.counted_attempts,
             next_check_at=None if action.timer is None else action.timer.due_at,
             held=self.hold_on(action),
+            approval=action.approval,
+            denied=self._denied.get(key),
         )
 
     def hold_on(self, action: Action) -> Hold | None:

@@ -69,7 +69,8 @@ class Right:
 #
 # The processor alone writes what counts. Who acts (executor), who finds out (inquirer, reconciler)
 # and who decides write to three different topics, and none of them to another's. Of the gateway's
-# doors each writes its own inbox: whoever takes over the webhook door proposes nothing.
+# doors each writes its own inbox: whoever takes over the webhook door proposes nothing. The door of
+# approvals reads who may decide, to refuse what none of them signed before anything is written.
 #
 # An operator writes what genesis records begin, and what a redrive puts back where it came from; it
 # also holds ALTER on the cluster, by which it could give itself anything. Its password belongs to a
@@ -85,7 +86,7 @@ evidence     r       .      w      w       .       .      .      .     rw     r
 internal     rw      .      .      .       .       .      .      .     r      r
 ledger       rw      r      r      r       r       r      .      .     rw     r
 webhooks     .       .      .      r       .       .      .      w     rw     r
-config       r       r      r      r       .       .      .      .     rw     r
+config       r       r      r      r       .       .      r      .     rw     r
 attention    .       .      w      r       .       .      .      .     rw     r
 offers       r       w      .      .       .       .      .      .     r      r
 quarantine   w       .      .      w       .       .      .      .     rw     r

@@ -33,6 +33,11 @@ POINTS: Final[tuple[Point, ...]] = (
     Point("intent_sent", "gateway", "An intent is on its way to the log, not acknowledged."),
     Point("intent_acked", "gateway", "An intent is durable, and its caller knows nothing."),
     Point("intent_decided", "gateway", "An intent has its decision, and its caller no answer."),
+    # A person's decision on its way in. What is signed and not sent is on the person's machine.
+    Point("judgement_read", "gateway", "A signature is proven, and nothing of it is sent."),
+    Point("judgement_sent", "gateway", "A person's decision is on its way, not acknowledged."),
+    Point("judgement_acked", "gateway", "A person's decision is durable; they know nothing of it."),
+    Point("judgement_decided", "gateway", "It is known what a decision counts; its person waits."),
     # A webhook's way in.
     Point("webhook_read", "gateway", "A webhook's body is read and not believed yet."),
     Point("webhook_verified", "gateway", "A webhook is believed, and nothing of it is sent."),

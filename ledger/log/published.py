@@ -38,9 +38,7 @@ class Published:
     policy_offset: int | None = None
     people: People = NOBODY
     people_offset: int | None = None
-    policies: dict[str, Policy] = field(
-        default_factory=lambda: {AUTOMATIC.content_hash: AUTOMATIC}
-    )
+    policies: dict[str, Policy] = field(default_factory=lambda: {AUTOMATIC.content_hash: AUTOMATIC})
 
     def feed(self, record: Record) -> None:
         """Read the next record; what is no configuration is passed over."""

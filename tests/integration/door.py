@@ -3,7 +3,7 @@
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +16,11 @@ from fastapi import FastAPI
 from standardwebhooks import Webhook
 
 from actionledger import Ledger, Retries
+from gateway.http.doors import doors_in
 from gateway.http.serve import gateway
 from gateway.keys import Role, create_key
 from gateway.settings import Settings
+from gateway.wiring.publishing import Kind
 from ledger.client.client import LedgerClient
 from projections.migrate import migrate
 from tests.integration.installation import CATALOGUE, PARTITIONS, Installation, installed
@@ -39,6 +41,16 @@ class Door:
     http: httpx.AsyncClient
     keys: dict[tuple[str, Role], str]
     settings: Settings
+
+    @property
+    def ledger_id(self) -> str:
+        """The generation of the log."""
+        return doors_in(self.app).ledger_id
+
+    @property
+    def now_ms(self) -> int:
+        """The time at the door."""
+        return doors_in(self.app).wall_clock_ms()
 
     def bearer(self, tenant: str = "acme", role: Role = Role.AGENT) -> dict[str, str]:
         """The header of a caller."""
@@ -152,11 +164,17 @@ def settings_for(
 
 @contextlib.asynccontextmanager
 async def opened(
-    servers: Addresses, folder: Path, *, catalogue: str = CATALOGUE
+    servers: Addresses,
+    folder: Path,
+    *,
+    catalogue: str = CATALOGUE,
+    documents: Mapping[Kind, str] | None = None,
 ) -> AsyncIterator[Door]:
-    """A door with nobody deciding behind it; start what the test needs on `one`."""
+    """A door with nobody deciding behind it; start what the test needs on `one`. `documents` are
+    published before the catalogue.
+    """
     async with (
-        installed(servers.kafka_bootstrap, catalogue) as one,
+        installed(servers.kafka_bootstrap, catalogue, documents) as one,
         database(servers.admin_url) as database_url,
     ):
         settings = settings_for(servers.kafka_bootstrap, one.log.prefix, database_url, folder)

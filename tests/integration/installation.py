@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gateway.wiring.publishing import Kind, publish_document
 from ledger.client.client import LedgerClient, Progress
 from ledger.core.catalogue import catalogue_hash
 from ledger.core.inputs import Propose, Publish
@@ -52,9 +53,15 @@ class Installation:
     log: KafkaLog
     tasks: list[tuple[asyncio.Event, asyncio.Task[None]]] = field(default_factory=list)
 
-    async def begin(self, catalogue: str = CATALOGUE) -> None:
-        """Make the topics and publish the catalogue."""
+    async def begin(
+        self, catalogue: str = CATALOGUE, documents: Mapping[Kind, str] | None = None
+    ) -> None:
+        """Make the topics and publish what comes before the catalogue, and then that. Without a
+        table everything that is declared goes ahead.
+        """
         await apply_topics(self.log, partitions=PARTITIONS, generation=secrets.token_hex(4))
+        for kind, text in (documents or {}).items():
+            await publish_document(self.log, kind, text)
         published = Publish(
             kind="catalogue", content=catalogue, content_hash=catalogue_hash(catalogue)
         )
@@ -167,12 +174,14 @@ async def settled(client: LedgerClient, key: str, *statuses: str) -> Progress:
 
 
 @contextlib.asynccontextmanager
-async def installed(bootstrap: str, catalogue: str = CATALOGUE) -> AsyncIterator[Installation]:
+async def installed(
+    bootstrap: str, catalogue: str = CATALOGUE, documents: Mapping[Kind, str] | None = None
+) -> AsyncIterator[Installation]:
     """An installation under a prefix of its own; everything started is ended."""
     prefix = f"t{secrets.token_hex(4)}.actionledger."
     installation = Installation(KafkaLog(bootstrap, prefix=prefix))
     try:
-        await installation.begin(catalogue)
+        await installation.begin(catalogue, documents)
         yield installation
     finally:
         while installation.tasks:

@@ -37,7 +37,11 @@ def test_every_operation_is_named_and_summed_up(document: dict[str, Any]) -> Non
         "getAction",
         "getTimeline",
         "cancel",
+        "askAgain",
         "reportOutcome",
+        "decide",
+        "listApprovals",
+        "getApproval",
         "receiveWebhook",
         "isAlive",
         "isReady",
@@ -75,10 +79,14 @@ def test_the_example_of_an_intent_is_valid(document: dict[str, Any]) -> None:
     assert ProposeBody.model_validate(example).operation == "charge"
 
 
-def test_only_webhooks_and_operations_need_no_api_key(document: dict[str, Any]) -> None:
-    """Everything about actions asks for a bearer."""
+def test_who_may_ask_is_said_of_every_operation(document: dict[str, Any]) -> None:
+    """Everything about actions asks for a bearer, what people look at for a log-in of theirs; what
+    they sign, webhooks and operations need neither.
+    """
     assert document["security"] == [{"apiKey": []}]
     for path, methods in document["paths"].items():
         for operation in methods.values():
-            is_open = operation.get("security") == []
-            assert is_open is not path.startswith("/v1/actions")
+            security = operation.get("security", document["security"])
+            assert ({"apiKey": []} in security) is path.startswith("/v1/actions")
+            for_people = path.startswith("/v1/approvals") or path.endswith("/ask")
+            assert ({"login": []} in security) is for_people

@@ -1,0 +1,209 @@
+"""The routes of people: what waits for them, what they would sign, what they have signed.
+
+Guarantees that nothing is written of a decision that no registered person has signed for this
+ledger and this action, and that what counts is said by the ledger alone. A signature is its own
+authority: no API key takes or replaces one. Called by the command line and by people's own tools.
+"""
+
+import logging
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from gateway.http import following
+from gateway.http.bodies import parsed_key, read_json, read_model
+from gateway.http.codes import Code
+from gateway.http.doors import Doors, doors_of
+from gateway.http.limits import (
+    DECISION_MS_MAX,
+    JUDGEMENT_BYTES_MAX,
+    JUDGEMENTS_IN_FLIGHT_MAX,
+    SHEETS_MAX,
+)
+from gateway.http.openapi import answer, json_body, problems
+from gateway.http.persons import person_of
+from gateway.http.problems import No
+from gateway.http.sheets import DecisionSheet, WaitingList, entry_of, sheet_of
+from gateway.http.views import ActionView, undecided
+from ledger.core.inputs import Judge
+from ledger.core.invariants import BrokenInvariantError
+from ledger.core.rejections import Rejection
+from ledger.core.statement import Signed
+from ledger.core.wire import Text, Wire
+from ledger.signing.reading import Read, read_signed
+
+logger = logging.getLogger("actionledger.http")
+
+router = APIRouter(prefix="/v1", tags=["approvals"])
+
+_JSON: Final = "application/json"
+
+
+class DecisionBody(Wire):
+    """What a person signed about one action, with its proof: a compact JWS of their own key, or a
+    passkey's assertion. Who they are and what they said stands in it.
+    """
+
+    key: Text
+    signed: Signed
+
+
+@router.post(
+    "/decisions",
+    operation_id="decide",
+    summary="Hand in what a person has signed",
+    response_model=None,
+    responses=answer(200, ActionView, "It counts, now or earlier: the action as it stands.")
+    | answer(202, ActionView, "Durable, and not decided in time.")
+    | problems(400, 401, 403, 404, 408, 409, 413, 415, 429, 500, 503),
+    openapi_extra=json_body(DecisionBody) | {"security": []},
+)
+async def decide(http: HttpRequest) -> Response:
+    """Record a person's decision and answer what it counts. The same again counts once."""
+    doors = doors_of(http)
+    if doors.judgements_in_flight >= JUDGEMENTS_IN_FLIGHT_MAX:
+        doors.metrics.decision(Code.TOO_BUSY)
+        return No(Code.TOO_BUSY).response()
+    doors.judgements_in_flight += 1
+    try:
+        answered = await _decided(http, doors)
+    finally:
+        doors.judgements_in_flight -= 1
+    if isinstance(answered, No):
+        doors.metrics.decision(answered.code.value)
+        return answered.response()
+    view, status, said = answered
+    doors.metrics.decision(said)
+    return Response(
+        view.model_dump_json(exclude_none=True),
+        status_code=status,
+        headers={"Location": view.href},
+        media_type=_JSON,
+    )
+
+
+async def _decided(http: HttpRequest, doors: Doors) -> tuple[ActionView, int, str] | No:
+    value = await read_json(http, bytes_max=JUDGEMENT_BYTES_MAX)
+    if isinstance(value, No):
+        return value
+    body = read_model(DecisionBody, value, Code.INVALID_BODY)
+    if isinstance(body, No):
+        return body
+    key = parsed_key(body.key)
+    if isinstance(key, No):
+        return key
+    given = Judge(key=body.key, signed=body.signed)
+    read = proven(doors, given)
+    if isinstance(read, No):
+        return read
+    asked = await following.ask(doors.ledger.judge(given, timeout_ms=DECISION_MS_MAX))
+    if isinstance(asked, No):
+        return asked
+    said = read.statement.decision.value
+    if isinstance(asked, following.Undecided):
+        return undecided(given.key), 202, said
+    view = await following.decided(doors, given.key, asked)
+    return view if isinstance(view, No) else (view, 200, said)
+
+
+def proven(doors: Doors, given: Judge) -> Read | No:
+    """Who signed what, by the people in force; or why nothing of it is written. What the ledger
+    makes of it is for the ledger to say.
+    """
+    read = read_signed(given.signed, doors.published().people)
+    if not isinstance(read, Read):
+        return _junk(doors, read)
+    if read.statement.ledger != doors.ledger_id:
+        return _junk(doors, Rejection.OTHER_LEDGER)
+    if read.statement.key != given.key:
+        return _junk(doors, Rejection.OTHER_ACTION)
+    if not doors.signers.allows(read.person, doors.monotonic_s()):
+        return No(Code.TOO_MANY_DECISIONS)
+    return read
+
+
+def _junk(doors: Doors, code: Rejection) -> No:
+    """A refusal without a look at the action; a flood of them is told now and then."""
+    unsaid = doors.rejections.say(("decision", code.value), doors.monotonic_s())
+    if unsaid is not None:
+        logger.warning("decision_refused", extra={"reason": code.value, "unsaid": unsaid})
+    return No(code)
+
+
+@router.get(
+    "/approvals",
+    operation_id="listApprovals",
+    summary="Look at what waits for people",
+    response_model=None,
+    responses=answer(200, WaitingList, f"The oldest {SHEETS_MAX}, oldest first.")
+    | problems(401, 503),
+    openapi_extra={"security": [{"login": []}]},
+)
+async def list_approvals(http: HttpRequest) -> Response:
+    """Everything that people are asked about, of the tenants for which this person decides."""
+    doors = doors_of(http)
+    person = person_of(http, doors)
+    if isinstance(person, No):
+        return person.response()
+    rows = await following.read(doors.queries.waiting(person.tenants, limit=SHEETS_MAX))
+    if isinstance(rows, No):
+        return rows.response()
+    now_ms = doors.wall_clock_ms()
+    known = doors.published()
+    found = WaitingList(
+        ledger=doors.ledger_id,
+        now=now_ms,
+        waiting=tuple(entry_of(row, known, now_ms=now_ms) for row in rows),
+    )
+    return Response(found.model_dump_json(exclude_none=True), media_type=_JSON)
+
+
+@router.get(
+    "/approvals/{key}",
+    operation_id="getApproval",
+    summary="Look at everything that a person would sign about an action",
+    response_model=None,
+    responses=answer(200, DecisionSheet, "The whole of it.") | problems(400, 401, 404, 503),
+    openapi_extra={"security": [{"login": []}]},
+)
+async def get_approval(http: HttpRequest, key: str) -> Response:
+    """The recorded request, the dry run, the row of the table, who has agreed, and the hashes."""
+    doors = doors_of(http)
+    found = await _sheet(http, doors, key)
+    if isinstance(found, No):
+        return found.response()
+    return Response(found.model_dump_json(exclude_none=True), media_type=_JSON)
+
+
+async def _sheet(http: HttpRequest, doors: Doors, text: str) -> DecisionSheet | No:
+    person = person_of(http, doors)
+    if isinstance(person, No):
+        return person
+    key = parsed_key(text)
+    if isinstance(key, No):
+        return key
+    if not person.may_decide_for(key.tenant):
+        # Answered as one that nobody ever used, without a look at it.
+        return No(Rejection.UNKNOWN_ACTION)
+    try:
+        action = await following.read(doors.queries.recorded(key.tenant, text))
+    except (BrokenInvariantError, ValueError) as lying:
+        # Why is told in a line; where it came to light helps nobody.
+        logger.error("sheet_unreadable", extra={"action": text, "reason": str(lying)})  # noqa: TRY400
+        return No(Code.READ_MODEL_UNAVAILABLE)
+    if isinstance(action, No):
+        return action
+    if action is None:
+        return No(Rejection.UNKNOWN_ACTION)
+    signed = await following.read(doors.queries.signed(key.tenant, text))
+    if isinstance(signed, No):
+        return signed
+    return sheet_of(
+        action,
+        tuple(signed),
+        doors.published(),
+        ledger=doors.ledger_id,
+        now_ms=doors.wall_clock_ms(),
+    )

@@ -1,0 +1,32 @@
+"""How often somebody may do something: so many times in any minute, counted by who it is.
+
+Guarantees to remember no more than its maximum of them: who was not heard of for longest is
+forgotten first. Without a clock of its own. Called by the doors.
+"""
+
+from collections import OrderedDict, deque
+from typing import Final
+
+WINDOW_S: Final = 60.0
+
+
+class Pace:
+    """Counts by name, over a window that slides."""
+
+    def __init__(self, times_max: int, *, kinds_max: int) -> None:
+        self._times_max = times_max
+        self._kinds_max = kinds_max
+        self._seen: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def allows(self, name: str, now_s: float) -> bool:
+        """Count one more time of a name, if it is not too often; whether it was counted."""
+        times = self._seen.setdefault(name, deque(maxlen=self._times_max))
+        self._seen.move_to_end(name)
+        if len(self._seen) > self._kinds_max:
+            self._seen.popitem(last=False)
+        while times and times[0] <= now_s - WINDOW_S:
+            times.popleft()
+        if len(times) >= self._times_max:
+            return False
+        times.append(now_s)
+        return True

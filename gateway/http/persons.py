@@ -1,0 +1,61 @@
+"""Who asks, where it is a person: by a token that their own key has signed for this one request.
+
+Guarantees that an API key is never a person's log-in, and that a person is known by the people in
+force now. Sessions of the pages are one more way beside it. Called by the routes for people.
+"""
+
+from typing import Final
+
+from starlette.requests import Request as HttpRequest
+
+from gateway.http.codes import Code
+from gateway.http.doors import Doors
+from gateway.http.problems import No
+from ledger.core.people import Person
+from ledger.signing.logins import NotLoggedIn, read_login
+
+SCHEME: Final = "login "
+
+_CODES: Final = {
+    NotLoggedIn.LOGIN_INVALID: Code.LOGIN_INVALID,
+    NotLoggedIn.LOGIN_UNKNOWN_SIGNER: Code.LOGIN_UNKNOWN_SIGNER,
+    NotLoggedIn.LOGIN_SIGNER_REVOKED: Code.LOGIN_SIGNER_REVOKED,
+    NotLoggedIn.LOGIN_ELSEWHERE: Code.LOGIN_ELSEWHERE,
+    NotLoggedIn.LOGIN_NOT_YET: Code.LOGIN_NOT_YET,
+    NotLoggedIn.LOGIN_OVER: Code.LOGIN_OVER,
+}
+
+
+class LoginTokens:
+    """The header `Authorization: Login` with a token of `ledger.signing.logins`."""
+
+    def person(self, http: HttpRequest, doors: Doors) -> Person | No | None:
+        """The person of the token, or why it is none; None without the header."""
+        header = http.headers.get("authorization", "")
+        if not header.lower().startswith(SCHEME):
+            return None
+        query = f"?{http.url.query}" if http.url.query else ""
+        path = http.scope.get("raw_path", b"").decode("latin-1") or http.url.path
+        read = read_login(
+            header[len(SCHEME) :].strip(),
+            doors.published().people,
+            ledger=doors.ledger_id,
+            method=http.method,
+            path=path + query,
+            now_ms=doors.wall_clock_ms(),
+        )
+        return No(_CODES[read]) if isinstance(read, NotLoggedIn) else read
+
+
+def person_of(http: HttpRequest, doors: Doors) -> Person | No:
+    """The person whose request this is, or why it is nobody's."""
+    for way in doors.persons:
+        found = way.person(http, doors)
+        if found is not None:
+            return found
+    return No(Code.LOGIN_INVALID)
+
+
+def is_from_person(http: HttpRequest, doors: Doors) -> bool:
+    """Whether somebody has tried to log in as a person, rather than with an API key."""
+    return any(way.person(http, doors) is not None for way in doors.persons)

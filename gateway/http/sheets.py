@@ -1,0 +1,276 @@
+"""What people are asked about, as JSON: a list of what waits, and the sheet of one action.
+
+Guarantees that a sheet holds everything that a person signs and everything by which they could be
+misled, whole: the recorded request is as it stands in the log, never a summary of it. It is data to
+be shown, not to be believed: whoever signs computes the hashes again from what was shown. Made for
+the routes of approvals, read by the command line.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from gateway.http import views
+from ledger.core.ids import ActionKey
+from ledger.core.money import Money, exponent, format_money
+from ledger.core.operation import Operation, Risk
+from ledger.core.policy import Policy
+from ledger.core.policy_contradictions import DEFAULT_ROW
+from ledger.core.preview import Preview
+from ledger.core.request import RecordedRequest
+from ledger.core.state import Action, Approval
+from ledger.log.published import Published
+from projections.views import SignedView, WaitingView
+
+DEFAULT_REASON: Final = "No row of the table applies: one person is asked."
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class PolicySheet(_Model):
+    """The row by which people are asked, and its sentence; None where the table is not known."""
+
+    policy_hash: str
+    row: str
+    reason: str | None = None
+
+
+class OperationSheet(_Model):
+    """What is to be done, by its declaration in the newest catalogue; nothing where it has none."""
+
+    description: str | None = None
+    kind: str | None = None
+    risk: Risk | None = None
+    personal: tuple[str, ...] = ()
+    volatile: tuple[str, ...] = ()
+
+
+class AgreedSheet(_Model):
+    """Somebody who has agreed in this round."""
+
+    person: str
+    granted_at: int
+    expires_at: int
+
+
+class AskedSheet(_Model):
+    """What people are asked now. `ended` says why it is over; expired is no denial."""
+
+    round: int
+    nonce: str
+    requested_at: int
+    expires_at: int
+    policy_hash: str
+    row: str
+    preview_hash: str
+    quorum: int
+    groups: tuple[str, ...]
+    escalate_at: int | None = None
+    escalate_to: tuple[str, ...] = ()
+    agreed: tuple[AgreedSheet, ...] = ()
+    ended: str | None = None
+
+
+class SignedSheet(_Model):
+    """What somebody has signed about the action before, and what counted."""
+
+    version: int
+    round: int
+    decision: Literal["approve", "deny", "withdraw"]
+    person: str
+    comment: str | None = None
+    decided_at: int
+
+
+class DecisionSheet(_Model):
+    """Everything that a person sees before they decide. `ledger` is the generation of the log,
+    `now` the time there, for the countdown; times are milliseconds since 1970-01-01T00:00:00Z.
+
+    `exponent` is how many decimals the currency has. `preview` is None while the provider is to say
+    what it foresees.
+    """
+
+    ledger: str
+    now: int
+    key: str
+    href: str
+    page: str
+    tenant: str
+    status: str
+    version: Annotated[int, Field(ge=0)]
+    operation: OperationSheet
+    request: RecordedRequest
+    request_hash: str
+    amount: str | None = None
+    exponent: int | None = None
+    provider: str
+    account: str
+    reliability: str
+    behalf: tuple[str, ...] = ()
+    policy: PolicySheet | None = None
+    preview: Preview | None = None
+    asked: AskedSheet | None = None
+    signed: tuple[SignedSheet, ...] = ()
+    recorded_at: int
+    step_deadline_at: int
+
+
+class WaitingEntry(_Model):
+    """One action that people are asked about, for a list. `preparing` before there is anything to
+    sign; `expired` until somebody asks again.
+    """
+
+    key: str
+    href: str
+    page: str
+    tenant: str
+    operation: str
+    target: str | None = None
+    amount: str | None = None
+    principal: str
+    environment: str
+    provider: str
+    account: str
+    state: Literal["preparing", "waiting", "expired", "ended"]
+    since: int
+    expires_at: int | None = None
+    quorum: int | None = None
+    agreed: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    policy: PolicySheet | None = None
+    preview: dict[str, JsonValue] | None = None
+
+
+class WaitingList(_Model):
+    """What waits for people, oldest first; `now` is the time at the ledger."""
+
+    ledger: str
+    now: int
+    waiting: tuple[WaitingEntry, ...]
+
+
+def sheet_of(
+    action: Action, signed: tuple[SignedView, ...], known: Published, *, ledger: str, now_ms: int
+) -> DecisionSheet:
+    """The sheet of an action as it stands."""
+    request, money, dry = action.request, action.request.money, action.dry
+    return DecisionSheet(
+        ledger=ledger,
+        now=now_ms,
+        key=action.key,
+        href=views.sheet_href(action.key),
+        page=views.page(action.key),
+        tenant=ActionKey.parse(action.key).tenant,
+        status=action.status,
+        version=action.version,
+        operation=_operation(known, request),
+        request=request,
+        request_hash=action.request_hash,
+        amount=None if money is None else format_money(money),
+        exponent=None if money is None else exponent(money.currency),
+        provider=action.provider,
+        account=action.account,
+        reliability=action.reliability,
+        behalf=action.behalf or (),
+        policy=_policy(known.policies, action.policy_hash, action.policy_row),
+        preview=None if dry is None else dry.content,
+        asked=None if action.approval is None else _asked(action.approval),
+        signed=tuple(SignedSheet.model_validate(_as_dict(one)) for one in signed),
+        recorded_at=action.recorded_at,
+        step_deadline_at=action.step_deadline_at,
+    )
+
+
+def _as_dict(one: SignedView) -> dict[str, object]:
+    return {name: getattr(one, name) for name in SignedSheet.model_fields}
+
+
+def _operation(known: Published, request: RecordedRequest) -> OperationSheet:
+    declared: Operation | None = None
+    if known.catalogue is not None:
+        declared = known.catalogue.operation(request.operation, request.version)
+    if declared is None:
+        return OperationSheet()
+    return OperationSheet(
+        description=declared.description,
+        kind=declared.kind,
+        risk=declared.risk,
+        personal=declared.personal,
+        volatile=declared.volatile,
+    )
+
+
+def _policy(
+    policies: Mapping[str, Policy], policy_hash: str | None, row: str | None
+) -> PolicySheet | None:
+    if policy_hash is None or row is None:
+        return None
+    if row == DEFAULT_ROW:
+        return PolicySheet(policy_hash=policy_hash, row=row, reason=DEFAULT_REASON)
+    table = policies.get(policy_hash)
+    found = None if table is None else table.row(row)
+    return PolicySheet(
+        policy_hash=policy_hash, row=row, reason=None if found is None else found.reason
+    )
+
+
+def _asked(approval: Approval) -> AskedSheet:
+    return AskedSheet(
+        round=approval.round,
+        nonce=approval.nonce,
+        requested_at=approval.requested_at,
+        expires_at=approval.expires_at,
+        policy_hash=approval.policy_hash,
+        row=approval.row,
+        preview_hash=approval.preview_hash,
+        quorum=approval.quorum,
+        groups=approval.groups,
+        escalate_at=approval.escalate_at,
+        escalate_to=approval.escalate_to,
+        agreed=tuple(
+            AgreedSheet(
+                person=grant.person, granted_at=grant.granted_at, expires_at=grant.expires_at
+            )
+            for grant in approval.grants
+        ),
+        ended=approval.ended,
+    )
+
+
+def entry_of(row: WaitingView, known: Published, *, now_ms: int) -> WaitingEntry:
+    """One line of the list."""
+    amount = None
+    if row.amount_minor is not None and row.currency is not None:
+        amount = format_money(Money(minor=row.amount_minor, currency=row.currency))
+    return WaitingEntry(
+        key=row.action_key,
+        href=views.sheet_href(row.action_key),
+        page=views.page(row.action_key),
+        tenant=row.tenant_id,
+        operation=row.operation,
+        target=row.target,
+        amount=amount,
+        principal=row.principal,
+        environment=row.environment,
+        provider=row.provider,
+        account=row.account,
+        state=_state(row, now_ms),
+        since=row.created_at if row.requested_at is None else row.requested_at,
+        expires_at=row.expires_at,
+        quorum=row.quorum,
+        agreed=row.granted_by,
+        groups=row.groups,
+        policy=_policy(known.policies, row.policy_hash, row.policy_row),
+        preview=row.preview,
+    )
+
+
+def _state(row: WaitingView, now_ms: int) -> Literal["preparing", "waiting", "expired", "ended"]:
+    if row.expires_at is None:
+        return "preparing"
+    if row.ended == "expired" or (row.ended is None and now_ms >= row.expires_at):
+        return "expired"
+    return "waiting" if row.ended is None else "ended"
