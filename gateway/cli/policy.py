@@ -22,6 +22,7 @@ from gateway.cli.output import Exit, Json, Output, UsageError
 if TYPE_CHECKING:
     from ledger.core.catalogue import Catalogue
     from ledger.core.policy import Policy
+    from ledger.core.policy_names import UnknownName
 
 group = typer.Typer(
     help="The decision table: what goes ahead by itself, what people decide, what never happens.",
@@ -43,10 +44,22 @@ def add_to(app: typer.Typer) -> None:
 
 
 @group.command("check")
-def check(file: File, as_json: Json = False) -> None:
+def check(
+    file: File,
+    catalogue: Annotated[
+        Path | None,
+        typer.Option(
+            help="A catalogue whose operations and parameters the policy should know.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Read a policy and name every mistake with its line. Needs no server.
 
-    Ends with 4 where there is one.
+    With a catalogue also the names in it that no operation bears: no mistakes, but often a slip of
+    the pen, and then a row that never matches. Ends with 4 where there is a mistake.
 
     Example: actionledger policy check examples/policies/payments.toml
     """
@@ -54,12 +67,14 @@ def check(file: File, as_json: Json = False) -> None:
 
     out = Output("policy check", as_json=as_json)
     policy = _policy(out, file)
+    unknown = () if catalogue is None else _unknown(policy, _catalogue(out, catalogue))
     result = {
         "mistakes": [],
         "rows": [row_result(row) for row in policy.rows],
+        "unknown_names": unknown,
         "content_hash": policy.content_hash,
     }
-    out.answer(result, lambda console: show_rows(console, policy))
+    out.answer(result, lambda console: show_rows(console, policy, unknown))
 
 
 @group.command("show")
@@ -102,7 +117,13 @@ def publish(file: File, timeout: Timeout = TIMEOUT_S, as_json: Json = False) -> 
 
     Example: actionledger policy publish policy.toml
     """
-    publish_file(Output("policy publish", as_json=as_json), "policy", file, timeout)
+    out = Output("policy publish", as_json=as_json)
+    policy = _policy(out, file)
+    catalogue = _known_catalogue()
+    if catalogue is not None:
+        for one in _unknown(policy, catalogue):
+            typer.echo(f"Note: {one}.", err=True)
+    publish_file(out, "policy", file, timeout)
 
 
 @group.command("explain")
@@ -198,6 +219,21 @@ def _policy(out: Output, file: Path) -> "Policy":
     if not isinstance(parsed, Policy):
         refuse_mistakes(out, file, parsed)
     return parsed
+
+
+def _unknown(policy: "Policy", catalogue: "Catalogue") -> "tuple[UnknownName, ...]":
+    from ledger.core.policy_names import unknown_names
+
+    return unknown_names(policy, catalogue)
+
+
+def _known_catalogue() -> "Catalogue | None":
+    from gateway.cli.place import settings
+
+    known = settings()
+    from gateway.wiring.documents import published_now
+
+    return asyncio.run(published_now(known)).catalogue
 
 
 def _in_force() -> "Policy":

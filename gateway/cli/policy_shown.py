@@ -9,11 +9,14 @@ from ledger.core.conditions import conditions
 from ledger.core.policy import AUTOMATIC, Asks, Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from gateway.wiring.policy_desk import Explained
     from ledger.audit.whatif import Move, Said, WhatIf
     from ledger.core.policy import Policy, Row
+    from ledger.core.policy_names import UnknownName
     from ledger.core.policy_tried import RowTried, Tried
 
 _COLOURS: Final = {
@@ -37,8 +40,8 @@ def row_result(row: "Row") -> dict[str, Any]:
     }
 
 
-def show_rows(console: "Console", policy: "Policy") -> None:
-    """Every row in order, with what it asks for."""
+def show_rows(console: "Console", policy: "Policy", unknown: "Sequence[UnknownName]" = ()) -> None:
+    """Every row in order, with what it asks for; then the names that nobody knows."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -51,6 +54,8 @@ def show_rows(console: "Console", policy: "Policy") -> None:
     console.print(table)
     if policy.content_hash == AUTOMATIC.content_hash:
         console.print("[dim]No policy has been published.[/]")
+    for one in unknown:
+        console.print(f"[yellow]?[/] {escape(str(one))}", soft_wrap=True)
     console.print(f"[dim]{policy.content_hash}[/]")
 
 

@@ -18,7 +18,7 @@ by whoever explains a ruling.
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
@@ -234,8 +234,8 @@ class Policy:
 
 
 def _strictest(candidates: tuple[Ruling, ...], missing: list[str]) -> Ruling:
-    strictest = max(candidates, key=lambda one: one.strictness)
-    return replace(strictest, missing=tuple(dict.fromkeys(missing)))
+    one = max(candidates, key=lambda candidate: candidate.strictness)
+    return Ruling(one.row, one.outcome, one.asks, tuple(dict.fromkeys(missing)))
 
 
 def policy_hash(text: str) -> str:

@@ -97,3 +97,20 @@ def test_a_text_that_is_not_utf_8_is_wrong_usage(
     code, told = answer(capsys, "policy", "check", str(latin))
     assert code == 2
     assert "UTF-8" in told["error"]["message"]
+
+
+def test_names_that_no_operation_bears_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a catalogue beside it; they are no mistakes."""
+    catalogue = str(ROOT / "ledger" / "catalogue.toml")
+    code, told = answer(capsys, "policy", "check", str(SHIPPED), "--catalogue", catalogue)
+    assert (code, told["result"]["unknown_names"]) == (0, [])
+    slipped = tmp_path / "slipped.toml"
+    slipped.write_text(SHIPPED.read_text().replace("parameters.to.", "parameters.too."))
+    code, told = answer(capsys, "policy", "check", str(slipped), "--catalogue", catalogue)
+    assert code == 0
+    (unknown,) = told["result"]["unknown_names"]
+    assert (unknown["row"], unknown["condition"]) == ("message-to-many", "parameters.too")
+    assert run(["policy", "check", str(slipped), "--catalogue", catalogue]) == 0
+    assert "a parameter too that no such operation declares" in capsys.readouterr().out
