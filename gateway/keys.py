@@ -13,7 +13,7 @@ import re
 import secrets
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -23,6 +23,7 @@ from typing import Final
 from gateway.private_files import Watched, changing, quoted, replace_private
 from ledger.core.errors import LedgerError
 from ledger.core.ids import COMPONENT, MalformedId, check_identifier
+from ledger.core.limits import BEHALF_MAX
 
 logger = logging.getLogger("actionledger.keys")
 
@@ -39,7 +40,8 @@ _SECRET_BYTES: Final = 32
 _NOBODY: Final = hashlib.sha256(b"no key has this digest").hexdigest()
 _TEXTS: Final = frozenset({"id", "sha256", "tenant", "principal", "role"})
 _TIMES: Final = frozenset({"created_at", "valid_until", "revoked_at"})
-_FIELDS: Final = _TEXTS | _TIMES | {"name"}
+_FOR: Final = "for"
+_FIELDS: Final = _TEXTS | _TIMES | {"name", _FOR}
 
 
 class Role(StrEnum):
@@ -52,12 +54,16 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever the key belongs to. Tenant and principal come from here and from nowhere else."""
+    """Whoever the key belongs to. Tenant and principal come from here and from nowhere else.
+
+    `behalf` names the people for whom the principal asks: none of them may decide about it.
+    """
 
     key_id: str
     tenant: str
     principal: str
     role: Role
+    behalf: tuple[str, ...] = ()
 
 
 class KeyRefusal(StrEnum):
@@ -232,8 +238,13 @@ def _stored(entry: object) -> StoredKey:
         raise ValueError("has a time that is not in whole milliseconds")
     if _ID.fullmatch(entry["id"]) is None or _DIGEST.fullmatch(entry["sha256"]) is None:
         raise ValueError("has no id of 16 or no sha256 of 64 hexadecimal digits")
+    behalf = entry.get(_FOR, [])
+    if not isinstance(behalf, list) or not all(isinstance(name, str) for name in behalf):
+        raise ValueError("says in `for` something else than a list of people")
     return StoredKey(
-        _checked(entry["id"], entry["tenant"], entry["principal"], Role(entry["role"])),
+        _checked(
+            entry["id"], entry["tenant"], entry["principal"], Role(entry["role"]), tuple(behalf)
+        ),
         entry["sha256"],
         name=entry.get("name", ""),
         created_at=entry.get("created_at", 0),
@@ -242,14 +253,19 @@ def _stored(entry: object) -> StoredKey:
     )
 
 
-def _checked(key_id: str, tenant: str, principal: str, role: Role) -> Caller:
+def _checked(
+    key_id: str, tenant: str, principal: str, role: Role, behalf: tuple[str, ...] = ()
+) -> Caller:
     if COMPONENT.fullmatch(tenant) is None:
         raise MalformedId(
             "tenant",
             "is not a component of a key",
             "use letters, digits, dot, underscore, hyphen",
         )
-    return Caller(key_id, tenant, check_identifier(principal, "principal"), role)
+    if len(behalf) > BEHALF_MAX:
+        raise MalformedId("for", "names too many", f"name at most {BEHALF_MAX} people")
+    people = tuple(check_identifier(name, "for") for name in behalf)
+    return Caller(key_id, tenant, check_identifier(principal, "principal"), role, people)
 
 
 def create_key(
@@ -260,13 +276,14 @@ def create_key(
     role: Role,
     name: str = "",
     valid_until: int | None = None,
+    behalf: Sequence[str] = (),
 ) -> str:
     """Add a key to the file and return it, the only time that it can be seen.
 
-    Raises MalformedId for a tenant, principal or name that is none, KeyFileError where the file
-    cannot be read or written.
+    `behalf` are the people for whom its bearer asks. Raises MalformedId for a tenant, principal or
+    name that is none, KeyFileError where the file cannot be read or written.
     """
-    caller = _checked(secrets.token_hex(8), tenant, principal, role)
+    caller = _checked(secrets.token_hex(8), tenant, principal, role, tuple(behalf))
     if name and (check_identifier(name, "name") != name or len(name) > NAME_CHARS_MAX):
         raise MalformedId("name", "is too long", f"use at most {NAME_CHARS_MAX} characters")
     key, stored = _made(caller, name, valid_until)
@@ -345,6 +362,8 @@ def _table(key: StoredKey) -> str:
         f"principal = {quoted(caller.principal)}",
         f'role = "{caller.role.value}"',
     ]
+    if caller.behalf:
+        lines.append(f"{_FOR} = [{', '.join(map(quoted, caller.behalf))}]")
     if key.name:
         lines.append(f"name = {quoted(key.name)}")
     for field, at in (

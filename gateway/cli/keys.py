@@ -34,6 +34,14 @@ def create(
         typer.Option(help="agent proposes, operator too, analyst only reads."),
     ] = "agent",
     name: Annotated[str, typer.Option(help="What people call it; for rotate and revoke.")] = "",
+    behalf: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--for",
+            metavar="PERSON",
+            help="For whom its bearer asks: they cannot approve it. Once for each.",
+        ),
+    ] = None,
     days: Annotated[
         int | None, typer.Option(min=1, max=3_650, help="How long it is valid; else for ever.")
     ] = None,
@@ -42,7 +50,8 @@ def create(
     """Make an API key and show it, the only time that it can be seen.
 
     It works within a second, without a restart. Only its hash is kept. One principal may have
-    several keys.
+    several keys. Name with --for the people whose wishes the agent carries out: what it asks for
+    is then approved by others.
 
     Example: actionledger keys create --tenant acme --principal agent:billing --name billing
     """
@@ -56,11 +65,24 @@ def create(
     until = None if days is None else _now_ms() + days * DAY_MS
     try:
         key = create_key(
-            path, tenant=tenant, principal=principal, role=Role(role), name=name, valid_until=until
+            path,
+            tenant=tenant,
+            principal=principal,
+            role=Role(role),
+            name=name,
+            valid_until=until,
+            behalf=behalf or (),
         )
     except MalformedId as malformed:
         raise UsageError(f"{malformed}.", hint="Correct it and run the command again.") from None
-    result = {"key": key, "tenant": tenant, "principal": principal, "role": role, "name": name}
+    result = {
+        "key": key,
+        "tenant": tenant,
+        "principal": principal,
+        "role": role,
+        "name": name,
+        "for": behalf or [],
+    }
     out.answer(result, lambda console: console.print(key, soft_wrap=True))
 
 
@@ -130,6 +152,7 @@ def _document(key: "StoredKey") -> dict[str, Any]:
         "tenant": key.caller.tenant,
         "principal": key.caller.principal,
         "role": key.caller.role.value,
+        "for": list(key.caller.behalf),
         "state": "in use" if refusal is None else refusal.value,
         "created_at": key.created_at,
         "valid_until": key.valid_until,
@@ -141,11 +164,13 @@ def _show(console: "Console", documents: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("id", "name", "tenant", "principal", "role", "state", "valid until"):
+    for name in ("id", "name", "tenant", "principal", "role", "for", "state", "valid until"):
         table.add_column(name)
     for one in documents:
-        texts = [str(one[name]) for name in ("id", "name", "tenant", "principal", "role", "state")]
-        table.add_row(*texts, _day(one["valid_until"]))
+        texts = [str(one[name]) for name in ("id", "name", "tenant", "principal", "role")]
+        table.add_row(
+            *texts, ", ".join(one["for"]) or "-", str(one["state"]), _day(one["valid_until"])
+        )
     console.print(table)
 
 

@@ -241,6 +241,7 @@ def proposal(body: ProposeBody, caller: Caller) -> Propose | No:
         key=str(key),
         request=request,
         step_ms=body.step_ms,
+        behalf=caller.behalf or None,
         caller=None
         if offered is None
         else CallerOffer(nonce=offered.nonce, valid_ms=offered.valid_ms),

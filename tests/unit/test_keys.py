@@ -50,6 +50,22 @@ def test_a_key_gives_tenant_principal_and_role(file: Path) -> None:
     assert (other.tenant, other.role) == ("globex", Role.ANALYST)
 
 
+def test_a_key_says_for_whom_its_bearer_asks(file: Path) -> None:
+    """The people whose wishes an agent carries out are its key's, and stay so when it is rotated."""
+    made = create_key(
+        file, tenant="acme", principal="agent:a", role=Role.AGENT, name="a", behalf=("ada", "ben")
+    )
+    caller = read_keys(file).caller(made, NOW)
+    assert isinstance(caller, Caller)
+    assert caller.behalf == ("ada", "ben")
+    stored, _ = rotate_key(file, "a", keep_ms=0)
+    assert stored.caller.behalf == ("ada", "ben")
+    with pytest.raises(MalformedId):
+        create_key(file, tenant="acme", principal="a", role=Role.AGENT, behalf=("\n",))
+    with pytest.raises(MalformedId):
+        create_key(file, tenant="acme", principal="a", role=Role.AGENT, behalf=["p"] * 9)
+
+
 def test_the_file_holds_no_key_and_is_its_owners_alone(file: Path) -> None:
     """Whoever reads the file cannot use it as a key."""
     key = make(file)

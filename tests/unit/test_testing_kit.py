@@ -9,8 +9,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from actionledger import (
+    ApprovalExpired,
+    AwaitingApproval,
     CallerMistake,
     Cancelled,
+    Denied,
     Failed,
     Intent,
     LedgerUnavailable,
@@ -242,3 +245,81 @@ async def test_a_fault_that_does_not_exist_is_refused(world: testing.World) -> N
     """A script that plays nothing would be a test that proves nothing."""
     with pytest.raises(ValueError, match="kind"):
         world.provider.script({"kind": "catch_fire"})
+
+
+ASKS = """
+[[row]]
+name = "refunds"
+when.operation = ["refund"]
+outcome = "people"
+quorum = 2
+reason = "Two people look at every refund."
+
+[[row]]
+name = "rest"
+outcome = "automatic"
+reason = "Nobody has to look at it."
+"""
+REFUND = Intent(
+    operation="refund",
+    business_event="return-1",
+    target="order:A-1842",
+    params={"charge": "ch_1"},
+    money=Money(minor=12_000, currency="EUR"),
+    environment="test",
+)
+
+
+async def test_an_agent_waits_for_people() -> None:
+    """It is told whom it waits for, and that it is done when as many as had to have agreed."""
+    async with testing.ledger(policy=ASKS) as world:
+        asked = await world.ledger.propose(REFUND)
+        assert isinstance(asked, AwaitingApproval)
+        assert (asked.quorum, asked.granted) == (2, 0)
+        assert asked.page == "http://ledger.memory/console/approve/refund:v1:acme:return-1"
+        await world.approve(asked.key)
+        assert isinstance(await world.ledger.get(asked.key), AwaitingApproval)
+        assert world.provider.effects == ()
+        await world.approve(asked.key, by="ben")
+        assert isinstance(await world.ledger.wait(asked.key), Succeeded)
+        assert len(world.provider.effects) == 1
+
+
+async def test_an_agent_is_told_who_said_no() -> None:
+    """Nothing happens, whoever had agreed before."""
+    async with testing.ledger(policy=ASKS, people={"ada": (), "cyd": ("finance",)}) as world:
+        asked = await world.ledger.propose(REFUND)
+        await world.approve(asked.key)
+        await world.deny(asked.key, by="cyd", comment="Paid last week.")
+        denied = await world.ledger.get(asked.key)
+        assert isinstance(denied, Denied)
+        assert (denied.by, denied.person, denied.comment) == ("person", "cyd", "Paid last week.")
+        with pytest.raises(testing.DecisionRefused, match="already_final"):
+            await world.approve(asked.key, by="cyd")
+
+
+async def test_an_agent_asks_again_after_nobody_decided() -> None:
+    """What lapsed is no denial, and one call has people asked once more."""
+    async with testing.ledger(policy=ASKS.replace("quorum = 2", "")) as world:
+        asked = await world.ledger.propose(REFUND)
+        await world.advance(minutes=11)
+        assert isinstance(await world.ledger.get(asked.key), ApprovalExpired)
+        with pytest.raises(testing.DecisionRefused, match="approval_expired"):
+            await world.approve(asked.key)
+        again = await world.ledger.ask_again(asked.key)
+        assert isinstance(again, AwaitingApproval)
+        assert isinstance(await world.ledger.ask_again(asked.key), AwaitingApproval)
+        await world.approve(asked.key)
+        assert isinstance(await world.ledger.wait(asked.key), Succeeded)
+
+
+async def test_what_was_agreed_can_be_taken_back_until_it_begins() -> None:
+    """A yes that was taken back counts no more."""
+    async with testing.ledger(policy=ASKS) as world:
+        asked = await world.ledger.propose(REFUND)
+        await world.approve(asked.key)
+        await world.withdraw(asked.key)
+        await world.approve(asked.key, by="ben")
+        result = await world.ledger.get(asked.key)
+        assert isinstance(result, AwaitingApproval)
+        assert result.granted == 1

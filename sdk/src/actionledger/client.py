@@ -1,4 +1,4 @@
-"""The client: propose, wait, get, cancel, over HTTP.
+"""The client: propose, wait, get, cancel, ask again, over HTTP.
 
 Guarantees that asking twice is asking once: the key follows from the intent, and every call may be
 repeated after any trouble. Must never make a key of its own. For the code around an agent, not for
@@ -152,6 +152,12 @@ class Ledger:
         """
         body = b"{}" if reason is None else json.dumps({"reason": reason}).encode()
         return read_reply(await self._exchange.ask("POST", f"{_path(key)}/cancel", body=body))
+
+    async def ask_again(self, key: str) -> Result:
+        """Have people asked once more about an action after nobody decided in time
+        (ApprovalExpired); while they are asked it changes nothing. Raises UnknownAction.
+        """
+        return read_reply(await self._exchange.ask("POST", f"{_path(key)}/ask"))
 
     async def close(self) -> None:
         """Close all connections; idempotent."""

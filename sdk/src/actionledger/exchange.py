@@ -46,10 +46,11 @@ class Retries:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer: its status and its body."""
+    """An answer: its status and its body; `origin` is the address that was asked."""
 
     status: int
     raw: bytes
+    origin: str = ""
 
 
 class Exchange:
@@ -64,6 +65,7 @@ class Exchange:
         retries: Retries,
         transport: httpx.AsyncBaseTransport | None,
     ) -> None:
+        self._origin = base_url.rstrip("/")
         self._retries = retries
         self._client = httpx.AsyncClient(
             base_url=base_url,
@@ -115,7 +117,7 @@ class Exchange:
             return None, type(error).__name__, 0
         if response.status_code in _AGAIN:
             return None, f"status {response.status_code}", _retry_after_ms(response)
-        return Reply(response.status_code, raw), "", 0
+        return Reply(response.status_code, raw, self._origin), "", 0
 
     async def close(self) -> None:
         """Close all connections; idempotent."""

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from pydantic import JsonValue
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._:/#~-]{1,200}")
+_PAGE: Final = re.compile(r"https?://[A-Za-z0-9._:/%~-]{1,800}")
 
 
 def _named(value: str | None, otherwise: str) -> str:
@@ -109,28 +110,46 @@ class Pending(_Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitingApproval(_Result):
-    """A person has to approve it first."""
+    """People have to agree first: `quorum` of them, of one of `groups` where any is named, until
+    `expires_at` (milliseconds since 1970-01-01T00:00:00Z); `granted` have. They decide at `page`,
+    and it goes on by itself.
+
+    `expires_at` and `quorum` are None while it is still found out what people will be shown.
+    """
+
+    page: str | None = None
+    expires_at: int | None = None
+    quorum: int | None = None
+    granted: int = 0
+    groups: tuple[str, ...] = ()
 
     @property
     def text_for_model(self) -> str:
         """What happened, what may be done next, what must not."""
+        where = f" at {self.page}" if self.page is not None and _PAGE.fullmatch(self.page) else ""
         return (
-            f"The action {self.key} waits for a person's approval; nothing has happened. You may "
-            "tell the user so and look again later. You cannot approve it, and must not try it "
-            "another way."
+            f"The action {self.key} waits until people decide about it{where}; nothing has "
+            "happened. You may tell the user so, go on with other work, and look again later "
+            "under the same key: it goes on by itself when they agree. You cannot approve it, and "
+            "asking again does not help. Do not try it another way, with another key, tool or "
+            "smaller amounts."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalExpired(_Result):
-    """Nobody approved in time. It is not a denial: approval can be asked for again."""
+    """Nobody decided in time. It is not a denial: `Ledger.ask_again` has people asked once more."""
+
+    page: str | None = None
+    expired_at: int | None = None
 
     @property
     def text_for_model(self) -> str:
         """What happened, what may be done next, what must not."""
         return (
-            f"Nobody approved the action {self.key} in time; nothing has happened and it was not "
-            "denied. You may ask a person to decide again. Do not try it another way."
+            f"Nobody decided about the action {self.key} in time; nothing has happened and it was "
+            "not denied. You may have people asked once more, under the same key, where it is "
+            "still wanted. Do not try it another way, with another key, tool or smaller amounts."
         )
 
 
@@ -165,13 +184,20 @@ class NeedsReview(_Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Denied(_Result):
-    """A person said no. Nothing happened."""
+    """Policy or a person said no. Nothing happened. `by` is policy or person; `comment` is what the
+    person said about it, for people to read.
+    """
+
+    by: str = "person"
+    person: str | None = None
+    comment: str | None = None
 
     @property
     def text_for_model(self) -> str:
         """What happened, what may be done next, what must not."""
+        who = "The policy" if self.by == "policy" else "A person"
         return (
-            f"A person denied the action {self.key}; nothing has happened and nothing will. "
+            f"{who} denied the action {self.key}; nothing has happened and nothing will. "
             "Respect it: do not ask for the same thing in another form."
         )
 

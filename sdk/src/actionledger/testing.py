@@ -14,7 +14,7 @@ moves it; nothing sleeps. Must never be used for effects that anyone wants.
 """
 
 import importlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, cast
@@ -27,17 +27,35 @@ from actionledger.errors import LedgerTrouble
 from actionledger.exchange import Retries
 from actionledger.performing import Call, EffectRefused, EffectUnknown
 
-__all__ = ["Effect", "NotInstalled", "Provider", "Unreachable", "World", "ledger"]
+__all__ = [
+    "DecisionRefused",
+    "Effect",
+    "NotInstalled",
+    "Provider",
+    "Unreachable",
+    "World",
+    "ledger",
+]
 
 PRODUCT: Final = "gateway.memory"
 """Where the product keeps it. The client itself never imports the product."""
 
 TENANT: Final = "acme"
 PRINCIPAL: Final = "agent:test"
+PERSON: Final = "ada"
+"""Who decides where a test names nobody."""
 
 
 class NotInstalled(LedgerTrouble):
     """The ledger itself is not installed beside this client."""
+
+
+class DecisionRefused(Exception):
+    """What a person said does not count; `code` says why, as the ledger does."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 class Unreachable(httpx.TransportError):
@@ -63,6 +81,9 @@ class _Installation(Protocol):
     async def call_provider(
         self, operation: str, *, key: str, action_key: str, minor: int | None, currency: str | None
     ) -> tuple[str, str]: ...
+    async def decide(
+        self, key: str, decision: str, *, by: str, comment: str | None = None
+    ) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +205,25 @@ class World:
         """Everything that the ledger recorded of an action, in order; `type` names each."""
         return await self._installation.timeline(key)
 
+    async def approve(self, key: str, *, by: str = PERSON, comment: str | None = None) -> None:
+        """A person agrees to an action that waits for people, with a real signature. Raises
+        DecisionRefused where it does not count.
+        """
+        await self._decide(key, "approve", by, comment)
+
+    async def deny(self, key: str, *, by: str = PERSON, comment: str | None = None) -> None:
+        """A person says no; as `approve`."""
+        await self._decide(key, "deny", by, comment)
+
+    async def withdraw(self, key: str, *, by: str = PERSON) -> None:
+        """A person takes back that they agreed, before anything began; as `approve`."""
+        await self._decide(key, "withdraw", by, None)
+
+    async def _decide(self, key: str, decision: str, by: str, comment: str | None) -> None:
+        refused = await self._installation.decide(key, decision, by=by, comment=comment)
+        if refused is not None:
+            raise DecisionRefused(refused)
+
     def lose_next_answer(self, *, of: Literal["propose", "outcome"] = "propose") -> None:
         """Let the ledger's own next answer be lost on its way; the client asks again."""
         self._transport.losing.append(of)
@@ -229,19 +269,32 @@ def _effect(made: Mapping[str, Any]) -> Effect:
 
 
 @asynccontextmanager
-async def ledger(catalogue: str | None = None, *, seed: int = 0) -> AsyncIterator[World]:
+async def ledger(
+    catalogue: str | None = None,
+    *,
+    policy: str | None = None,
+    people: Mapping[str, Sequence[str]] | None = None,
+    seed: int = 0,
+) -> AsyncIterator[World]:
     """A ledger for one test, with this operation catalogue (its TOML), by default the shipped one.
 
-    Raises NotInstalled where the product is not there.
+    Without a decision table (`policy`, its TOML) everything goes ahead by itself. With one these
+    people may decide, each in the groups that stand behind their name; without them `ada` and
+    `ben`, who are in none. Raises NotInstalled where the product is not there.
     """
-    async with _open(catalogue, seed) as installation:
+    given: dict[str, Any] = {"policy": policy, "seed": seed}
+    if people is not None:
+        given["people"] = people
+    async with _open(catalogue, given) as installation:
         yield World(installation)
 
 
-def _open(catalogue: str | None, seed: int) -> AbstractAsyncContextManager[_Installation]:
+def _open(
+    catalogue: str | None, given: Mapping[str, Any]
+) -> AbstractAsyncContextManager[_Installation]:
     try:
         product = importlib.import_module(PRODUCT)
-        opened = product.open_installation(catalogue, seed=seed)
+        opened = product.open_installation(catalogue, **given)
     except (ImportError, AttributeError) as missing:
         raise NotInstalled(
             f"The ledger to test with is not installed ({missing}).",

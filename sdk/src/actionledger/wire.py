@@ -6,7 +6,7 @@ nobody knows here changes nothing. Called by the client.
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
@@ -74,6 +74,21 @@ class _Answer(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
+class _Approval(_Answer):
+    state: str
+    page: str | None = None
+    expires_at: int | None = None
+    quorum: int | None = None
+    granted: int | None = None
+    groups: tuple[str, ...] = ()
+
+
+class _Denial(_Answer):
+    by: str
+    person: str | None = None
+    comment: str | None = None
+
+
 class _Action(_Answer):
     key: str
     status: str
@@ -83,7 +98,8 @@ class _Action(_Answer):
     code: str | None = None
     proof: str | None = None
     review: str | None = None
-    approval: str | None = None
+    approval: _Approval | None = None
+    denied: _Denial | None = None
     attempts: int | None = None
     next_check_at: int | None = None
     replayed: bool | None = None
@@ -142,8 +158,30 @@ def _pending(a: _Action) -> r.Result:
 
 
 def _awaiting(a: _Action) -> r.Result:
-    kind = r.ApprovalExpired if a.approval == "expired" else r.AwaitingApproval
-    return kind(key=a.key, version=a.version, replayed=a.replayed is True)
+    asked = a.approval or _Approval(state="preparing")
+    known: dict[str, Any] = {"key": a.key, "version": a.version, "replayed": a.replayed is True}
+    if asked.state == "expired":
+        return r.ApprovalExpired(**known, page=asked.page, expired_at=asked.expires_at)
+    return r.AwaitingApproval(
+        **known,
+        page=asked.page,
+        expires_at=asked.expires_at,
+        quorum=asked.quorum,
+        granted=asked.granted or 0,
+        groups=asked.groups,
+    )
+
+
+def _refused_by(a: _Action) -> r.Result:
+    said = a.denied or _Denial(by="person")
+    return r.Denied(
+        key=a.key,
+        version=a.version,
+        replayed=a.replayed is True,
+        by=said.by,
+        person=said.person,
+        comment=said.comment,
+    )
 
 
 def _needs_review(a: _Action) -> r.Result:
@@ -151,7 +189,7 @@ def _needs_review(a: _Action) -> r.Result:
 
 
 def _bare(
-    kind: type[r.Blocked | r.Denied | r.Cancelled | r.Expired | r.Superseded],
+    kind: type[r.Blocked | r.Cancelled | r.Expired | r.Superseded],
 ) -> Callable[[_Action], r.Result]:
     def read(a: _Action) -> r.Result:
         return kind(key=a.key, version=a.version, replayed=a.replayed is True)
@@ -170,7 +208,7 @@ BY_STATUS: Final[Mapping[str, Callable[[_Action], r.Result]]] = {
     "needs_review": _needs_review,
     "completed": _succeeded,
     "failed": _failed,
-    "denied": _bare(r.Denied),
+    "denied": _refused_by,
     "expired": _bare(r.Expired),
     "cancelled": _bare(r.Cancelled),
     "superseded": _bare(r.Superseded),
@@ -207,7 +245,7 @@ def intent_bytes(intent: Intent, caller: Mapping[str, JsonValue] | None = None) 
 def read_reply(reply: Reply) -> r.Result:
     """The result that an answer says; raises LedgerTrouble for every other one."""
     if reply.status in {200, 201, 202}:
-        return read_result(reply.status, reply.raw)
+        return read_result(reply.status, reply.raw, reply.origin)
     problem = read_problem(reply.status, reply.raw)
     if isinstance(problem, r.Conflict):
         return problem
@@ -224,10 +262,12 @@ def read_start(reply: Reply) -> Start | None:
         return None
 
 
-def read_result(status: int, raw: bytes) -> r.Result:
-    """The result of a 2xx answer. Raises UnexpectedAnswer."""
+def read_result(status: int, raw: bytes, origin: str = "") -> r.Result:
+    """The result of a 2xx answer. `origin` is the address that gave it, for links. Raises
+    UnexpectedAnswer.
+    """
     try:
-        action = _Action.model_validate_json(raw)
+        action = _linked(_Action.model_validate_json(raw), origin)
         read = BY_STATUS[action.status]
     except (ValidationError, KeyError):
         raise UnexpectedAnswer(
@@ -236,6 +276,15 @@ def read_result(status: int, raw: bytes) -> r.Result:
             status=status,
         ) from None
     return read(action)
+
+
+def _linked(action: _Action, origin: str) -> _Action:
+    """The page of people as an address that they can open."""
+    asked = action.approval
+    if asked is None or asked.page is None or not asked.page.startswith("/"):
+        return action
+    linked = asked.model_copy(update={"page": origin + asked.page})
+    return action.model_copy(update={"approval": linked})
 
 
 def read_problem(status: int, raw: bytes) -> r.Conflict | LedgerTrouble:
