@@ -51,7 +51,7 @@ def test_a_key_gives_tenant_principal_and_role(file: Path) -> None:
 
 
 def test_a_key_says_for_whom_its_bearer_asks(file: Path) -> None:
-    """The people whose wishes an agent carries out are its key's, and stay so when it is rotated."""
+    """The people whose wishes an agent carries out are its key's, also of a rotated one."""
     made = create_key(
         file, tenant="acme", principal="agent:a", role=Role.AGENT, name="a", behalf=("ada", "ben")
     )
