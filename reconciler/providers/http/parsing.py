@@ -5,24 +5,18 @@ sentence; the same text is always the same description. Must never repair or ign
 quote a value that could be a secret. Called by the registry, and by whoever checks a file.
 """
 
-import re
-import tomllib
 from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from ledger.core.catalogue import Mistake, dotted
-from ledger.core.excerpt import excerpt
-from ledger.core.limits import MISTAKES_MAX
-from ledger.core.toml_lines import TomlPath, line_of, lines_of
+from ledger.core.mistakes import Document, Mistake, read_toml
 from reconciler.providers.http.checks import Found, contradictions
 from reconciler.providers.http.description import Description, built
 from reconciler.providers.http.forms import AdapterForm
 from reconciler.providers.limits import DESCRIPTION_BYTES_MAX
 
-_SYNTAX_LINE: Final = re.compile(r" ?\(at line (\d+), column \d+\)")
 _SENTENCES: Final = {
     "missing": "is missing",
     "extra_forbidden": "is not a known key here",
@@ -49,27 +43,21 @@ def parse_description(text: str) -> Description | tuple[Mistake, ...]:
     """The description of a TOML text, or its mistakes in the order of their lines, at most
     MISTAKES_MAX.
     """
-    if len(text.encode("utf-8", "surrogatepass")) > DESCRIPTION_BYTES_MAX:
-        return (Mistake(1, "", f"The file has more than {DESCRIPTION_BYTES_MAX} bytes."),)
+    document = read_toml(text, "file", bytes_max=DESCRIPTION_BYTES_MAX)
+    if not isinstance(document, Document):
+        return document
     try:
-        document = tomllib.loads(text)
-        lines = lines_of(text)
-    except tomllib.TOMLDecodeError as error:
-        return (_syntax_mistake(text, str(error)),)
-    except (RecursionError, ValueError):
-        return (Mistake(1, "", "A value is nested too deeply, too long, or not Unicode text."),)
-    try:
-        form = AdapterForm.model_validate(document)
+        form = AdapterForm.model_validate(document.content)
     except ValidationError as refused:
         found = [_in_words(error) for error in refused.errors(include_url=False)]
-        return _mistakes(found, lines)
+        return document.mistakes(dict.fromkeys(found))
     found = list(contradictions(form))
     if not found:
         try:
             return built(form)
         except ValueError as error:
             found = [(("capabilities",), str(error).removeprefix("capabilities "))]
-    return _mistakes(found, lines)
+    return document.mistakes(dict.fromkeys(found))
 
 
 def read_description(path: Path) -> Description | tuple[Mistake, ...]:
@@ -78,12 +66,6 @@ def read_description(path: Path) -> Description | tuple[Mistake, ...]:
         return parse_description(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         return (Mistake(1, "", "The file is not UTF-8 text."),)
-
-
-def _mistakes(found: list[Found], lines: dict[TomlPath, int]) -> tuple[Mistake, ...]:
-    unique = dict.fromkeys((path, said) for path, said in found)
-    mistakes = (Mistake(line_of(lines, path), dotted(path), said) for path, said in unique)
-    return tuple(sorted(mistakes, key=lambda mistake: mistake.line)[:MISTAKES_MAX])
 
 
 def _in_words(error: ErrorDetails) -> Found:
@@ -95,10 +77,3 @@ def _in_words(error: ErrorDetails) -> Found:
     if sentence is None:
         return tuple(place), error["msg"].removeprefix("Value error, ")
     return tuple(place), sentence.format_map(error.get("ctx", {}))
-
-
-def _syntax_mistake(text: str, said: str) -> Mistake:
-    match = _SYNTAX_LINE.search(said)
-    line = int(match[1]) if match else text.count("\n") + 1
-    words = said[: match.start()] if match else said.removesuffix(" (at end of document)")
-    return Mistake(line, "", f"This is not TOML: {excerpt(words)}.")
