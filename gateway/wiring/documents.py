@@ -36,7 +36,8 @@ async def published_now(settings: Settings) -> Published:
 
 async def source_in_force(settings: Settings, kind: Kind) -> str | None:
     """The text of the document of a kind that was published last, comments included; or None
-    where there was none."""
+    where there was none.
+    """
     log = open_log(settings, "cli")
     known = in_force(await read_published(log), kind)
     if known is None:
