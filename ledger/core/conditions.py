@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from ledger.core.excerpt import excerpt
 from ledger.core.limits import INTEGER_MAX
 from ledger.core.money import Money, format_money
 from ledger.core.operation import Level, Operation
@@ -232,7 +233,7 @@ def _parameter(name: str, bounds: ParameterBounds) -> Condition:
         fact,
         " and ".join(_parameter_words(bounds)),
         bind,
-        lambda _, asked, __: repr(asked.params[name]) if name in asked.params else None,
+        lambda _, asked, __: excerpt(repr(asked.params[name])) if name in asked.params else None,
     )
 
 

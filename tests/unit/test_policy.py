@@ -272,6 +272,13 @@ def test_every_row_can_be_tried_in_words() -> None:
     assert amount.wanted == "at most 50.00 EUR or 60.00 USD"
     assert (amount.found, amount.holds) == ("60.00 EUR", False)
     assert middle.conditions[1].wanted == "above 50.00 EUR and at most 500.00 EUR"
+    long = policy(row("it", "when.parameters.body.length_above = 9"))
+    body = "\u202e" + "b" * 20_000
+    (tried_body,) = try_rows(long, operation(), request(params={"body": body}), TENANT)
+    shown = tried_body.conditions[0].found
+    assert shown is not None
+    assert len(shown) == 200
+    assert shown.isprintable()
     tried = try_rows(policy(TABLE), None, request(), TENANT)
     assert [one.matches for one in tried] == [None, None, None]
     assert [one.found for one in tried[0].conditions] == [None, None]
