@@ -39,6 +39,8 @@ PREFIX: Final = "ACTIONLEDGER_"
 PARTITIONS_MAX: Final = 1_024
 PORT_MAX: Final = 65_535
 TOPIC_PREFIX_CHARS_MAX: Final = 64
+APPROVALS_OPEN_MAX_DEFAULT: Final = 10
+APPROVALS_OPEN_MAX_MAX: Final = 1_000
 _HTTP_PORT: Final = 80
 _HTTPS_PORT: Final = 443
 _ORIGIN: Final = re.compile(
@@ -127,6 +129,7 @@ class Settings:
     flush: Flush
     http_host: str
     http_port: int
+    approvals_open_max: int
     console_origin: str
     console_file: Path
     state_dir: Path
@@ -174,7 +177,10 @@ class Settings:
             flush=reader.take("FLUSH", _choice(Flush), Flush.DEFAULT),
             http_host=host,
             http_port=port,
-            console_origin=reader.take("CONSOLE_ORIGIN", _origin, _default_origin(port)),
+            approvals_open_max=reader.take(
+                "APPROVALS_OPEN_MAX", _number(1, APPROVALS_OPEN_MAX_MAX), APPROVALS_OPEN_MAX_DEFAULT
+            ),
+            console_origin=reader.take("CONSOLE_ORIGIN", _origin, default_origin(port)),
             console_file=reader.take("CONSOLE_FILE", _absolute_path, state_dir / "console.toml"),
             state_dir=state_dir,
             cache_dir=reader.take("CACHE", _absolute_path, _default_cache_dir(given)),
@@ -363,7 +369,7 @@ def _http_url(text: str) -> str:
     return text.rstrip("/")
 
 
-def _default_origin(port: int) -> str:
+def default_origin(port: int) -> str:
     """Where a browser on this machine finds the pages: `localhost` by name, because passkeys are
     not for addresses.
     """

@@ -49,7 +49,9 @@ class Queries:
     async def action(self, tenant: TenantScope, action_key: str) -> ActionView | None:
         """An action as it stands in the projections, or None."""
         rows = await self._rows(tenant, "action", action_key)
-        return None if not rows else _view(ActionView, rows[0], "result", "held", "approval", "denied")
+        return (
+            None if not rows else _view(ActionView, rows[0], "result", "held", "approval", "denied")
+        )
 
     async def waiting(
         self, tenants: TenantsScope, *, limit: int = ROWS_READ_MAX
@@ -60,6 +62,13 @@ class Queries:
         """
         rows = await self._rows(tenants, "waiting", _bounded(limit))
         return tuple(_waiting(row) for row in rows)
+
+    async def waiting_keys(
+        self, tenant: TenantScope, principal: str, *, limit: int = ROWS_READ_MAX
+    ) -> tuple[str, ...]:
+        """The keys of actions for which a principal waits for people, in no order."""
+        rows = await self._rows(tenant, "waiting_keys", principal, _bounded(limit))
+        return tuple(row["action_key"] for row in rows)
 
     async def recorded(self, tenant: TenantScope, action_key: str) -> Action | None:
         """An action whole, folded from everything that was recorded of it; or None. Raises

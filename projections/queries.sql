@@ -365,6 +365,16 @@ where actions.status = 'awaiting_approval'
 order by coalesce(asked.requested_at, actions.created_at), actions.action_key
 limit $2
 
+-- name: waiting_keys
+-- For how many answers a principal waits: counted before it may ask for more. Served by
+-- actions_waiting.
+select action_key
+from actionledger.actions
+where status = 'awaiting_approval'
+  and principal = $2
+  and ($1::text is null or tenant_id = $1)
+limit $3
+
 -- name: action_facts
 -- All facts of one action, in order: what it is folded from.
 select

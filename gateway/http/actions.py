@@ -40,6 +40,7 @@ from gateway.keys import Caller
 from ledger.core.ids import ActionKey
 from ledger.core.inputs import AskAgain, Cancel
 from ledger.core.rejections import Rejection
+from ledger.core.state import Status
 
 router = APIRouter(prefix="/v1/actions", tags=["actions"])
 
@@ -133,12 +134,18 @@ async def _proposed(http: HttpRequest, doors: Doors) -> _Yes | No:
     differs = check_idempotency_key(http.headers, given.key)
     if differs is not None:
         return differs
+    quota = doors.waiting_quota
+    over = None if quota is None else await quota.refusal(doors, given)
+    if over is not None:
+        return over
     asked = await following.ask(doors.ledger.propose(given, timeout_ms=DECISION_MS_MAX))
     if isinstance(asked, No):
         return asked
     if isinstance(asked, following.Undecided):
         return _Yes(views.undecided(given.key), 202)
     view = await following.decided(doors, given.key, asked)
+    if quota is not None and not _waits_for_people(view):
+        quota.settled(given)
     if isinstance(view, No):
         return view
     status = 200 if view.replayed else 201
@@ -149,6 +156,10 @@ async def _proposed(http: HttpRequest, doors: Doors) -> _Yes | No:
     if wait.wait_ms:
         view = await following.until_settled(doors, view, wait.wait_ms)
     return _Yes(view, status)
+
+
+def _waits_for_people(view: ActionView | No) -> bool:
+    return isinstance(view, ActionView) and view.status == Status.AWAITING_APPROVAL
 
 
 @router.get(

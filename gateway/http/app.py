@@ -21,6 +21,7 @@ from gateway.http.openapi import describe
 from gateway.http.outermost import Outermost
 from gateway.http.persons import LoginTokens
 from gateway.http.problems import No
+from gateway.http.waiting_quota import WaitingQuota
 from gateway.settings import Settings
 from gateway.webhook_secrets import SecretsFile
 from ledger.log.port import Appender
@@ -85,6 +86,7 @@ def create_app(
         ledger_id=instance.ledger_id,
         published=instance.published,
         persons=(LoginTokens(),),
+        waiting_quota=WaitingQuota(settings.approvals_open_max),
         checks=instance.checks,
     )
     app.state.doors = doors

@@ -27,6 +27,7 @@ class Code(StrEnum):
     LOGIN_NOT_YET = "login_not_yet"
     LOGIN_OVER = "login_over"
     TOO_MANY_DECISIONS = "too_many_decisions"
+    TOO_MANY_WAITING = "too_many_waiting"
     MALFORMED_JSON = "malformed_json"
     INVALID_BODY = "invalid_body"
     INVALID_QUERY = "invalid_query"
@@ -120,6 +121,13 @@ KINDS: Final[Mapping[Code, Kind]] = {
         "This person has sent more decisions in a minute than anybody can have looked at.",
         "Wait a minute. If it was not you, have the key revoked: `actionledger people key revoke`.",
         _SAME_AGAIN,
+    ),
+    Code.TOO_MANY_WAITING: Kind(
+        409,
+        "This principal has as many actions waiting for people as it may. Nothing was recorded.",
+        "Wait until people have decided, or cancel what is no longer wanted; then ask again with "
+        "the same request.",
+        "may_help_later",
     ),
     Code.MALFORMED_JSON: Kind(
         400,

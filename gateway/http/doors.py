@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
@@ -30,6 +30,9 @@ from ledger.log.published import Published
 from projections.views import ActionView as ActionRow
 from projections.views import EventView as EventRow
 from projections.views import SignedView, WaitingView
+
+if TYPE_CHECKING:
+    from gateway.http.waiting_quota import WaitingQuota
 
 
 class LedgerPort(Protocol):
@@ -79,6 +82,10 @@ class QueriesPort(Protocol):
 
     async def waiting(self, tenants: Collection[str], *, limit: int) -> Sequence[WaitingView]:
         """Actions that people are asked about, of these tenants; `*` is all of them."""
+        ...
+
+    async def waiting_keys(self, tenant: str, principal: str, *, limit: int) -> Sequence[str]:
+        """The keys of actions for which a principal waits for people."""
         ...
 
     async def recorded(self, tenant: str, action_key: str) -> Action | None:
@@ -149,6 +156,7 @@ class Doors:
     ledger_id: str = ""
     published: Callable[[], Published] = Published
     persons: tuple[PersonPort, ...] = ()
+    waiting_quota: "WaitingQuota | None" = None
     checks: Mapping[str, Check] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=Metrics)
     monotonic_s: Callable[[], float] = time.monotonic

@@ -179,6 +179,19 @@ class MemoryQueries:
         ]
         return sorted(found, key=lambda one: one.requested_at or one.created_at)[:limit]
 
+    async def waiting_keys(self, tenant: str, principal: str, *, limit: int) -> Sequence[str]:
+        """The keys of actions for which a principal waits for people."""
+        streams = map(self._stream, self._decisions)
+        found = [
+            action.key
+            for stream in streams
+            for action in stream.actions
+            if action.status is Status.AWAITING_APPROVAL
+            and action.request.principal == principal
+            and ActionKey.parse(action.key).tenant == tenant
+        ]
+        return found[:limit]
+
     async def signed(self, tenant: str, action_key: str) -> Sequence[SignedView]:
         """What people have signed about an action, in order."""
         if ActionKey.parse(action_key).tenant != tenant:
