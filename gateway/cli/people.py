@@ -97,7 +97,7 @@ def add(
     person = _person(name, group, tenant, principal)
     if key is not None:
         person = person.model_copy(update={"keys": (_key(key, None),)})
-    _change("add", lambda people: with_person(people, person), timeout, as_json=as_json)
+    change_and_tell("add", lambda people: with_person(people, person), timeout, as_json=as_json)
 
 
 @group.command("remove")
@@ -111,7 +111,7 @@ def remove(name: Name, timeout: Timeout = TIMEOUT_S, as_json: Json = False) -> N
     """
     from ledger.core.people_text import without_person
 
-    _change("remove", lambda people: without_person(people, name), timeout, as_json=as_json)
+    change_and_tell("remove", lambda people: without_person(people, name), timeout, as_json=as_json)
 
 
 @group.command("revoke")
@@ -140,7 +140,7 @@ def revoke(
         revoked.update(person=done.person, key=done.key_id)
         return done.text
 
-    _change("revoke", change, timeout, also=revoked, as_json=as_json)
+    change_and_tell("revoke", change, timeout, also=revoked, as_json=as_json)
 
 
 @group.command("check")
@@ -180,7 +180,7 @@ def publish(file: Document, timeout: Timeout = TIMEOUT_S, as_json: Json = False)
         checked_document("people", text)
     except DocumentRefusedError as refused:
         _refuse_mistakes(Output("people publish", as_json=as_json), file, refused.mistakes)
-    _change("publish", lambda _people: text, timeout, as_json=as_json)
+    change_and_tell("publish", lambda _people: text, timeout, as_json=as_json)
 
 
 @key_group.command("new")
@@ -240,7 +240,7 @@ def key_add(
     from ledger.core.people_text import with_key
 
     key = _key(public, None if days is None else _now_ms() + days * DAY_MS)
-    _change("key add", lambda people: with_key(people, name, key), timeout, as_json=as_json)
+    change_and_tell("key add", lambda people: with_key(people, name, key), timeout, as_json=as_json)
 
 
 def _person(
@@ -298,7 +298,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _change(
+def change_and_tell(
     command: str,
     change: "Callable[[People], str | NotChanged]",
     timeout_s: int,
@@ -323,7 +323,7 @@ def _change(
             change_people(settings(), change, timeout_ms=timeout_s * 1_000, progress=tell)
         )
     if isinstance(changed, NotChanged):
-        _refuse(out, changed)
+        refuse(out, changed)
     result: dict[str, Any] = {
         **(also or {}),
         "content_hash": changed.content_hash,
@@ -336,7 +336,8 @@ def _change(
     out.answer(result, lambda console: _show_changed(console, changed), code)
 
 
-def _refuse(out: Output, why: "NotChanged") -> NoReturn:
+def refuse(out: Output, why: "NotChanged") -> NoReturn:
+    """Say why a change is none, and what helps."""
     from ledger.core.people_text import NotChanged
 
     message, hint = {

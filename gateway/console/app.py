@@ -29,10 +29,12 @@ async def first_page(http: HttpRequest) -> Response:
 async def asset(http: HttpRequest, name: str) -> Response:
     """One of the three files of the pages."""
     found = console_of(http).pages.asset(name)
-    return found or await _nothing(http)
+    return found or await nothing(http)
 
 
-async def _nothing(http: HttpRequest) -> Response:
+async def nothing(http: HttpRequest) -> Response:
+    """Whatever else is asked for below the pages."""
+
     async def work(_asked: object) -> PageNo:
         return PageNo.NOT_FOUND
 
@@ -42,5 +44,7 @@ async def _nothing(http: HttpRequest) -> Response:
 def add_console(app: FastAPI, console: Console) -> None:
     """Serve the pages from an app."""
     app.state.console = console
-    for part in (router, entering.router, enrolling.router, looking.router, deciding.router):
+    pages = (router, entering.router, enrolling.router, looking.router, deciding.router)
+    for part in pages:
         app.include_router(part)
+    app.add_api_route("/console/{rest:path}", nothing, methods=["GET"], include_in_schema=False)

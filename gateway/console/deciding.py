@@ -24,7 +24,13 @@ from gateway.console.port import Decided, Known
 from gateway.console.refusals import PageNo, refusal
 from gateway.console.seals import Once, Purpose
 from gateway.console.sheet import Sheet, sheet_of
-from ledger.core.facts import ActionDenied, ApprovalGranted, ApprovalWithdrawn
+from ledger.core.facts import (
+    ActionDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    PreviewStarted,
+)
 from ledger.core.rejections import Rejection
 from ledger.core.statement import (
     Say,
@@ -75,6 +81,20 @@ async def decide(http: HttpRequest, key: str) -> Response:
 
     async def work(seen: Seen) -> Answer:
         return await _decide(seen, key)
+
+    return await submitted(http, work)
+
+
+@router.post("/actions/{key}/ask")
+async def ask_again(http: HttpRequest, key: str) -> Response:
+    """Have people asked once more, after a request came to nothing. It decides nothing."""
+
+    async def work(seen: Seen) -> Answer:
+        if await known_to(seen, key) is None:
+            return PageNo.NOT_FOUND
+        decided = await seen.console.port.ask_again(key, seen.visitor.person.name)
+        outcome = outcome_of(decided)
+        return seen.page("decided", {"key": key, "outcome": outcome}, status=outcome.status)
 
     return await submitted(http, work)
 
@@ -189,8 +209,9 @@ def outcome_of(decided: Decided) -> Outcome:
         no = refusal(decision.refused.code)
         return Outcome(no.code, "That did not count", no.sentence, no.hint, place, no.status)
     if decision.unchanged is not None:
-        sentence = "It had been decided so before: it counts once."
-        return Outcome(decision.unchanged.reason, "Counted already", sentence, "", place)
+        reason = decision.unchanged.reason
+        sentence = _UNCHANGED.get(reason, "Nothing had to be changed for it.")
+        return Outcome(reason, "Nothing new", sentence, "", place)
     for fact in decision.facts:
         match fact:
             case ApprovalGranted():
@@ -201,12 +222,23 @@ def outcome_of(decided: Decided) -> Outcome:
             case ApprovalWithdrawn():
                 sentence = "Your approval counts no more."
                 return Outcome(fact.type, "Taken back", sentence, "", place)
+            case ApprovalRequested() | PreviewStarted():
+                sentence = "People are asked once more, with a new end."
+                return Outcome(fact.type, "Asked again", sentence, "", place)
             case _:
                 continue
     reason = decision.quarantined.reason if decision.quarantined is not None else "no_fact"
     return Outcome(
         "quarantined", "Set aside", f"The ledger could not decide it ({reason}).", "", place, 500
     )
+
+
+_UNCHANGED: Final = {
+    "approved_already": "Your approval had been counted before: it counts once.",
+    "asked_already": "People are being asked already.",
+    "preview_under_way": "The provider is being asked already what would happen.",
+    "nobody_to_ask": "It does not wait for people any more.",
+}
 
 
 def _granted(fact: ApprovalGranted) -> str:

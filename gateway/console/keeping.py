@@ -10,6 +10,7 @@ import os
 import secrets
 import tomllib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -52,15 +53,20 @@ class Site:
         return self.origin.startswith("https:")
 
 
-def read_site(path: Path, origin: str) -> Site:
+def read_site(path: Path, origin: str, *, in_use: Collection[str] = ()) -> Site:
     """The site of an installation; made with this origin where there is none.
 
-    Raises ConsoleFileError where the file names another origin or cannot be used.
+    Pages move to another origin by themselves only where nobody's passkey is for the old one:
+    `in_use` are those that somebody has one for. Raises ConsoleFileError where they may not move,
+    or where the file cannot be used.
     """
     try:
         with changing(path):
-            if path.exists():
-                return _read(path, origin)
+            known = _read(path) if path.exists() else None
+            if known is not None and known.origin == origin:
+                return known
+            if known is not None and known.origin in in_use:
+                raise _moved(path, known.origin, origin)
             site = Site(origin, secrets.token_bytes(SECRET_BYTES))
             secret = urlsafe_b64encode(site.secret).decode()
             replace_private(path, f'origin = {quoted(origin)}\nsecret = "{secret}"\n')
@@ -74,7 +80,7 @@ def read_site(path: Path, origin: str) -> Site:
         ) from error
 
 
-def _read(path: Path, origin: str) -> Site:
+def _read(path: Path) -> Site:
     if path.stat().st_mode & 0o077 and os.geteuid() == path.stat().st_uid:
         raise ConsoleFileError(path, "others can read it", hint=f"Run: chmod 600 {path}")
     try:
@@ -88,12 +94,14 @@ def _read(path: Path, origin: str) -> Site:
         ) from error
     if len(secret) != SECRET_BYTES:
         raise ConsoleFileError(path, "its secret is too short", hint="Remove it.")
-    if known != origin:
-        raise ConsoleFileError(
-            path,
-            f"people registered their passkeys under {known}, and the pages are told to be at "
-            f"{origin} now; no passkey would work there",
-            hint=f"Set ACTIONLEDGER_CONSOLE_ORIGIN={known}. If the pages really move, remove the "
-            "file, and have everybody register again with `actionledger people passkey NAME`.",
-        )
     return Site(known, secret)
+
+
+def _moved(path: Path, known: str, origin: str) -> ConsoleFileError:
+    return ConsoleFileError(
+        path,
+        f"people registered their passkeys under {known}, and the pages are told to be at {origin} "
+        "now; no passkey would work there",
+        hint=f"Set ACTIONLEDGER_CONSOLE_ORIGIN={known}. If the pages really move, remove the file, "
+        "and have everybody make another passkey: `actionledger people passkey NAME`.",
+    )

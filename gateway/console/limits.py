@@ -28,8 +28,8 @@ COMMENT_CHARS_MAX: Final = 500
 SHEET_ROWS_MAX: Final = 400
 """Values of one payload that a person can be asked to read."""
 
-SHEET_CHARS_MAX: Final = 40_000
-"""And characters of it: some ten pages."""
+SHEET_CHARS_MAX: Final = 20_000
+"""And characters of it: some eight pages."""
 
 WAITING_ROWS_MAX: Final = 200
 """Entries of one list, the oldest; whoever works them off sees the next."""

@@ -32,6 +32,12 @@ def open_console(
     reading = ConsoleReading(
         Queries(pool), ledger, PasskeyLinks(pool), published, generation=ledger_id
     )
-    site = read_site(settings.console_file, settings.console_origin)
+    in_use = {
+        key.origin
+        for person in published().people.people
+        for key in person.keys
+        if key.origin is not None and not (key.revoked or person.revoked)
+    }
+    site = read_site(settings.console_file, settings.console_origin, in_use=in_use)
     logger.info("console_ready", extra={"origin": site.origin})
     return Console(reading, site)

@@ -102,6 +102,10 @@ class ConsolePort(Protocol):
         """Hand in a signed decision and wait for what the ledger makes of it."""
         ...
 
+    async def ask_again(self, key: str, person: str) -> Decided:
+        """Have people asked once more, and wait for what the ledger makes of it."""
+        ...
+
     async def spend(self, once: str) -> bool:
         """Use up a one-time value; False where somebody did before."""
         ...

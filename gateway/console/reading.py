@@ -7,7 +7,7 @@ when the gateway starts.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -20,7 +20,7 @@ from ledger.client.client import Answer, UndecidedError
 from ledger.core.errors import LedgerError
 from ledger.core.evolve import Place, evolve
 from ledger.core.ids import ActionKey, stream_key_of
-from ledger.core.inputs import Judge
+from ledger.core.inputs import AskAgain, Judge
 from ledger.core.operation import Risk
 from ledger.core.people import People, PersonKey
 from ledger.core.state import Action, Stream
@@ -40,6 +40,10 @@ class JudgePort(Protocol):
 
     async def judge(self, given: Judge, *, timeout_ms: int) -> Answer:
         """Record what a person has signed and wait for its decision."""
+        ...
+
+    async def ask_again(self, given: AskAgain, *, timeout_ms: int) -> Answer:
+        """Have people asked once more and wait for its decision."""
         ...
 
 
@@ -98,16 +102,15 @@ class ConsoleReading:
 
     async def decide(self, key: str, signed: Signed) -> Decided:
         """Hand in a signed decision and wait for the ledger's."""
-        try:
-            answer = await self._ledger.judge(
-                Judge(key=key, signed=signed), timeout_ms=DECIDED_MS_MAX
-            )
-        except UndecidedError as undecided:
-            return Decided(undecided.partition, None)
-        except LedgerError as trouble:
-            logger.warning("console_not_answering", extra={"reason": repr(trouble)})
-            raise NotAnsweringError from trouble
-        return Decided(answer.partition, answer.decision)
+        return await _handed_in(
+            self._ledger.judge(Judge(key=key, signed=signed), timeout_ms=DECIDED_MS_MAX)
+        )
+
+    async def ask_again(self, key: str, person: str) -> Decided:
+        """Have people asked once more and wait for the ledger's decision."""
+        return await _handed_in(
+            self._ledger.ask_again(AskAgain(key=key, principal=person), timeout_ms=DECIDED_MS_MAX)
+        )
 
     async def spend(self, once: str) -> bool:
         """Use up a one-time value."""
@@ -166,6 +169,18 @@ class ConsoleReading:
             return None
         operation = catalogue.operation(named.operation, named.version)
         return None if operation is None else operation.risk
+
+
+async def _handed_in(asking: Awaitable[Answer]) -> Decided:
+    """The ledger's decision, or that there is none so far."""
+    try:
+        answer = await asking
+    except UndecidedError as undecided:
+        return Decided(undecided.partition, None)
+    except LedgerError as trouble:
+        logger.warning("console_not_answering", extra={"reason": repr(trouble)})
+        raise NotAnsweringError from trouble
+    return Decided(answer.partition, answer.decision)
 
 
 def folded(key: str, events: Sequence[EventView]) -> Action:

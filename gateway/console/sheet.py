@@ -18,6 +18,7 @@ from gateway.console.port import Known
 from gateway.console.rounds import Earlier, earlier_rounds
 from gateway.console.text import Shown, grouped, shown
 from ledger.core.canonical import canonicalize
+from ledger.core.decide.approvals import preview_is_under_way
 from ledger.core.ids import ActionKey
 from ledger.core.money import Money, exponent
 from ledger.core.people import Person
@@ -116,10 +117,17 @@ class Sheet:
             policy_hash=approval.policy_hash,
             row=approval.row,
             nonce=approval.nonce,
-            issued_at=now_ms,
+            issued_at=max(now_ms, 1 + self._void_until(approver)),
             expires_at=approval.expires_at,
             comment=comment,
         )
+
+    def _void_until(self, approver: str) -> int:
+        """Until when what the person issued was taken back with an earlier yes: the next one has to
+        be told apart from it, however soon it comes.
+        """
+        withdrawals = () if self.approval is None else self.approval.withdrawals
+        return max((one.void_until for one in withdrawals if one.person == approver), default=-1)
 
     def fingerprint(self, approver: str) -> str:
         """What was on the sheet, as one hash: a decision counts only for the very sheet that its
@@ -227,11 +235,15 @@ def _why_not(known: Known, person: Person, now_ms: int) -> WhyNot | None:
     action, approval = known.action, known.action.approval
     if action.is_final:
         return _named(Rejection.ALREADY_FINAL)
-    if action.has_begun:
+    if action.status is Status.NEEDS_REVIEW:
+        return _named(Rejection.IN_REVIEW)
+    is_asked = action.status is Status.AWAITING_APPROVAL
+    if action.has_begun and not is_asked:
         return _named(Rejection.APPROVAL_SPENT)
+    if is_asked and (approval is None or preview_is_under_way(action)):
+        return _PREVIEW_UNDER_WAY
     if approval is None:
-        is_asked = action.status is Status.AWAITING_APPROVAL
-        return _PREVIEW_UNDER_WAY if is_asked else _named(Rejection.NOTHING_ASKED)
+        return _named(Rejection.NOTHING_ASKED)
     if not person.may_decide_for(ActionKey.parse(action.key).tenant):
         return _named(Rejection.NOT_FOR_TENANT)
     if any(person.asks_as(name) for name in (action.request.principal, *(action.behalf or ()))):

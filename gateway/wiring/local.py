@@ -19,8 +19,10 @@ from gateway.keys import Role, create_key
 from gateway.local.kafka import SUPER_USER
 from gateway.local.service import ExitsCleanly, FileAppears, Ready, Service
 from gateway.local.state import State, make_folder, write_private
+from gateway.settings import default_origin
 from gateway.wiring.names import Process
 from gateway.wiring.places import (
+    CONSOLE_FILE,
     CREDENTIALS_FILE,
     KAFKA_ADMIN_FILE,
     KEY_FILE,
@@ -166,7 +168,7 @@ def prepare_folder(folder: Path) -> None:
 def forget_folder(folder: Path) -> None:
     """Delete what `prepare_folder` and the provider made: a reset begins a new world."""
     shutil.rmtree(folder / PROVIDER_FOLDER, ignore_errors=True)
-    for name in (CREDENTIALS_FILE, KEYS_FILE, KEY_FILE, SECRETS_FILE):
+    for name in (CONSOLE_FILE, CREDENTIALS_FILE, KEYS_FILE, KEY_FILE, SECRETS_FILE):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -190,6 +192,7 @@ def local_environment(
         found["KAFKA_CREDENTIALS_FILE"] = str(folder / CREDENTIALS_FILE)
     if (port := state.ports.get(Process.GATEWAY)) is not None:
         found["URL"] = f"http://127.0.0.1:{port}"
+        found["CONSOLE_ORIGIN"] = default_origin(port)
     if (port := state.ports.get(Process.SIMULATED_PROVIDER)) is not None:
         found["PROVIDER_URLS"] = f"simulated=http://127.0.0.1:{port}"
     if (folder / PROVIDERS_FOLDER).exists():

@@ -20,3 +20,6 @@ PROVIDER_FOLDER: Final = "provider"
 
 PROVIDERS_FOLDER: Final = "providers"
 """Descriptions of providers that the local installation uses, each named after its provider."""
+
+CONSOLE_FILE: Final = "console.toml"
+"""Under which origin the pages are, and what seals their sessions; the door's."""

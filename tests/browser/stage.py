@@ -1,0 +1,297 @@
+"""A whole installation with its pages, for tests that wait for a browser: in a thread of its own.
+
+Real log, real read model, real owner and projector; people whose passkeys a browser can be given.
+"""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import asyncpg
+import uvicorn
+from fastapi import FastAPI
+
+from gateway.http.serve import gateway
+from gateway.local.ports import free_ports
+from gateway.settings import Settings
+from gateway.wiring.publishing import default_catalogue, publish_document
+from ledger.client.client import LedgerClient
+from ledger.core.inputs import Propose
+from ledger.core.money import Money
+from ledger.core.people import People
+from ledger.core.people_text import Revoked, with_revoked
+from ledger.core.request import Request
+from ledger.log.published import read_published
+from projections.queries import Queries
+from projections.views import EventView
+from tests.integration.door import database, settings_for
+from tests.integration.installation import PARTITIONS, Installation, installed
+from tests.passkeys import SoftwarePasskey
+from tests.projecting import running
+from tests.servers import Addresses
+
+PATIENCE_S = 30.0
+LOOK_S = 0.02
+POLICY = """
+[[row]]
+name = "quick"
+when.operation = ["ticket"]
+outcome = "people"
+valid_ms = 2500
+reason = "A ticket that has to be decided at once, for this test."
+
+[[row]]
+name = "two-of-finance"
+when.operation = ["refund"]
+when.amount.above = { EUR = 1_000_00 }
+outcome = "people"
+quorum = 2
+groups = ["finance"]
+reason = "A refund above 1,000 EUR needs two people of finance."
+
+[[row]]
+name = "refund"
+when.operation = ["refund"]
+outcome = "confirmation"
+reason = "The amount is above the low-value limit."
+
+[[row]]
+name = "message"
+when.kind = ["message"]
+outcome = "confirmation"
+reason = "It reaches somebody who cannot unread it: a person looks at text and recipients."
+
+[[row]]
+name = "automatic"
+outcome = "automatic"
+reason = "Everything else goes ahead."
+"""
+PEOPLE = {
+    "anna": (11, ["finance"], ["acme"]),
+    "bert": (12, ["finance"], ["acme", "globex"]),
+    "carla": (13, ["operations"], ["*"]),
+    "gus": (14, ["finance"], ["globex"]),
+    "eve": (15, ["finance"], ["acme"]),
+    "dora": (None, ["finance"], ["acme"]),
+}
+"""Name, the seed of their passkey, groups and tenants. Dora has none yet."""
+
+_T = TypeVar("_T")
+
+
+@dataclass
+class Stage:
+    """What a test works with; every method may be called from the test's own thread."""
+
+    loop: asyncio.AbstractEventLoop
+    origin: str
+    one: Installation
+    client: LedgerClient
+    pool: asyncpg.Pool
+    settings: Settings
+
+    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Do something in the installation's thread and wait for it."""
+        done: Future[_T] = asyncio.run_coroutine_threadsafe(work, self.loop)
+        return done.result(PATIENCE_S)
+
+    def propose(self, key: str, **changes: object) -> str:
+        """Propose an action, wait until it is decided and projected; its key."""
+        self.run(self._proposed(key, changes))
+        return key
+
+    async def _proposed(self, key: str, changes: dict[str, object]) -> None:
+        operation, version, _, _ = key.split(":")
+        fields: dict[str, Any] = {
+            "operation": operation,
+            "version": int(version[1:]),
+            "principal": "agent:support",
+            "environment": "production",
+            **_USUAL[operation],
+            **changes,
+        }
+        if isinstance(fields.get("money"), dict):
+            fields["money"] = Money(**fields["money"])
+        answer = await self.client.propose(
+            Propose(key=key, request=Request(**fields)), timeout_ms=8_000
+        )
+        assert answer.decision.refused is None, answer.decision.refused
+        await self.until(lambda: self._is_projected(key, 1))
+
+    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        """Wait until the read model says so."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not await holds():
+                await asyncio.sleep(LOOK_S)
+
+    async def _is_projected(self, key: str, version: int) -> bool:
+        found = await Queries(self.pool).timeline(key.split(":")[2], key)
+        return len(found) >= version and found[-1].type != "preview.recorded"
+
+    def events(self, key: str) -> tuple[EventView, ...]:
+        """An action's facts, as they are projected."""
+        return self.run(Queries(self.pool).timeline(key.split(":")[2], key))
+
+    def facts(self, key: str) -> list[str]:
+        """Their types."""
+        return [one.type for one in self.events(key)]
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        """What an operator's command is told."""
+        return {
+            "ACTIONLEDGER_KAFKA": self.settings.kafka_bootstrap,
+            "ACTIONLEDGER_DATABASE": self.settings.database_url,
+            "ACTIONLEDGER_TOPIC_PREFIX": self.settings.topic_prefix,
+            "ACTIONLEDGER_PARTITIONS": str(self.settings.partitions),
+            "ACTIONLEDGER_STATE": str(folder),
+            "ACTIONLEDGER_CONSOLE_ORIGIN": self.origin,
+        }
+
+    def wait_for(self, key: str, fact: str) -> None:
+        """Wait until a fact of an action is projected."""
+
+        async def holds() -> bool:
+            found = await Queries(self.pool).timeline(key.split(":")[2], key)
+            return any(one.type == fact for one in found)
+
+        self.run(self.until(holds))
+
+    def wait_until(self, holds: Callable[[], bool]) -> None:
+        """Wait, in the test's own thread, until something holds."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not holds():
+            assert time.monotonic() < deadline
+            time.sleep(LOOK_S)
+
+    def revoke(self, name: str) -> None:
+        """Revoke a person, as the operator's command does."""
+
+        def change(people: People) -> str:
+            done = with_revoked(people, name)
+            assert isinstance(done, Revoked), done
+            return done.text
+
+        self.run(self._changed(change))
+
+    async def _changed(self, change: Callable[[People], str]) -> None:
+        people = (await read_published(self.one.log)).people
+        await publish_document(self.one.log, "people", change(people))
+
+
+_USUAL: dict[str, dict[str, Any]] = {
+    "refund": {
+        "target": "order:A-1842",
+        "params": {"charge": "ch_1", "reason": "requested_by_customer"},
+        "money": Money(minor=12_000, currency="EUR"),
+    },
+    "ticket": {
+        "params": {"title": "Invoice missing", "text": "The invoice of May is missing."},
+    },
+    "email": {
+        "params": {
+            "to": ["customer@example.com"],
+            "subject": "Your refund",
+            "body": "Hello,\n\nyour refund of 120.00 EUR is on its way.\n\nBest regards",
+        },
+    },
+}
+
+
+def people_document(origin: str) -> str:
+    """Who may decide in these tests."""
+    parts = []
+    for name, (seed, groups, tenants) in PEOPLE.items():
+        lines = ["[[person]]", f'name = "{name}"', f"groups = {groups}", f"tenants = {tenants}"]
+        if seed is not None:
+            key = passkey_of(name, origin).registered()
+            lines += [
+                "[[person.keys]]",
+                f'id = "{key.id}"',
+                'kind = "passkey"',
+                f'public = "{key.public}"',
+                f'rp_id = "{key.rp_id}"',
+                f'origin = "{key.origin}"',
+            ]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def passkey_of(name: str, origin: str) -> SoftwarePasskey:
+    """The passkey of one of them."""
+    seed = PEOPLE[name][0]
+    assert seed is not None
+    return SoftwarePasskey.of(seed, rp_id="localhost", origin=origin)
+
+
+@contextlib.asynccontextmanager
+async def _installation(
+    loop: asyncio.AbstractEventLoop, servers: Addresses, folder: Path
+) -> AsyncIterator[Stage]:
+    (port,) = free_ports(1)
+    origin = f"http://localhost:{port}"
+    async with (
+        installed(servers.kafka_bootstrap, default_catalogue()) as one,
+        database(servers.admin_url) as url,
+        asyncpg.create_pool(url, min_size=2, max_size=8) as pool,
+    ):
+        await publish_document(one.log, "policy", POLICY)
+        await publish_document(one.log, "people", people_document(origin))
+        await one.processor()
+        settings = settings_for(servers.kafka_bootstrap, one.log.prefix, url, folder, port=port)
+        settings = replace(settings, console_origin=origin)
+        async with (
+            running(one.log, pool, range(PARTITIONS)),
+            gateway(settings) as (app, client),
+            _served(app, port),
+        ):
+            yield Stage(loop, origin, one, client, pool, settings)
+        while one.tasks:
+            await one.stop()
+
+
+@contextlib.asynccontextmanager
+async def _served(app: FastAPI, port: int) -> AsyncIterator[None]:
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=port, log_config=None, lifespan="off", access_log=False
+    )
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(LOOK_S)
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving
+
+
+@contextlib.contextmanager
+def staged(servers: Addresses, folder: Path) -> Iterator[Stage]:
+    """The installation, in a thread that ends with the block."""
+    ready: Future[Stage] = Future()
+    stop = asyncio.Event()
+
+    async def live() -> None:
+        try:
+            async with _installation(asyncio.get_running_loop(), servers, folder) as stage:
+                ready.set_result(stage)
+                await stop.wait()
+        except BaseException as trouble:
+            if not ready.done():
+                ready.set_exception(trouble)
+            raise
+
+    thread = threading.Thread(target=lambda: asyncio.run(live()), name="stage")
+    thread.start()
+    try:
+        stage = ready.result(PATIENCE_S * 2)
+        yield stage
+        stage.loop.call_soon_threadsafe(stop.set)
+    finally:
+        thread.join(PATIENCE_S)
