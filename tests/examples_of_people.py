@@ -37,9 +37,9 @@ def key_of(seed: int) -> SigningKey:
 
 KEYS_OF: Final = {
     name: key_of(seed)
-    for seed, name in enumerate(("ada", "ben", "cleo", "dan", "eve", "zoe"), start=1)
+    for seed, name in enumerate(("ada", "ben", "cleo", "dan", "eve", "zoe", "ann"), start=1)
 }
-"""A private key for each name; zoe's is registered nowhere."""
+"""A private key for each name; zoe's and ann's are registered nowhere."""
 
 
 def registered(name: str) -> PersonKey:

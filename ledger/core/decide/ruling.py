@@ -55,7 +55,7 @@ def rule_anew(draft: Draft, key: str, operation: Operation) -> None:
     deadline_at = None
     if ruling.asks is not None and action.asks is None:
         deadline_at = _people_until(draft, key, operation, ruling)
-    elif ruling.asks is None and action.asks is not None:
+    elif ruling.outcome is Outcome.AUTOMATIC and action.asks is not None:
         deadline_at = no_later(action, draft.now + operation.deadlines.step_ms)
     _decide(draft, key, ruling, deadline_at)
     if ruling.asks is None:

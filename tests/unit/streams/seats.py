@@ -1,4 +1,4 @@
-"""Where a decision will stand, and records as they are read: for tests of what comes of an input."""
+"""Where a decision will stand, and records as they are read: to test what comes of an input."""
 
 from collections.abc import Callable
 
