@@ -11,6 +11,7 @@ import typer
 from gateway.cli import (
     acl,
     actions,
+    approving,
     catalogue,
     checking,
     doctor,
@@ -60,6 +61,7 @@ for group in (
     local,
     story,
     actions,
+    approving,
     log,
     checking,
     restoring,

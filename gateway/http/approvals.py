@@ -155,6 +155,7 @@ async def list_approvals(http: HttpRequest) -> Response:
     found = WaitingList(
         ledger=doors.ledger_id,
         now=now_ms,
+        you=person.name,
         waiting=tuple(entry_of(row, known, now_ms=now_ms) for row in rows),
     )
     return Response(found.model_dump_json(exclude_none=True), media_type=_JSON)
@@ -206,4 +207,5 @@ async def _sheet(http: HttpRequest, doors: Doors, text: str) -> DecisionSheet | 
         doors.published(),
         ledger=doors.ledger_id,
         now_ms=doors.wall_clock_ms(),
+        you=person.name,
     )

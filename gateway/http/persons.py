@@ -44,7 +44,7 @@ class LoginTokens:
             path=path + query,
             now_ms=doors.wall_clock_ms(),
         )
-        return No(_CODES[read]) if isinstance(read, NotLoggedIn) else read
+        return _no(doors, _CODES[read]) if isinstance(read, NotLoggedIn) else read
 
 
 def person_of(http: HttpRequest, doors: Doors) -> Person | No:
@@ -53,7 +53,13 @@ def person_of(http: HttpRequest, doors: Doors) -> Person | No:
         found = way.person(http, doors)
         if found is not None:
             return found
-    return No(Code.LOGIN_INVALID)
+    return _no(doors, Code.LOGIN_INVALID)
+
+
+def _no(doors: Doors, code: Code) -> No:
+    """The refusal, with the ledger that a token has to be signed for: no secret."""
+    challenge = f'Login realm="actionledger", ledger="{doors.ledger_id}"'
+    return No(code, headers={"WWW-Authenticate": challenge})
 
 
 def is_from_person(http: HttpRequest, doors: Doors) -> bool:

@@ -107,8 +107,7 @@ class No:
         )
         headers = dict(self.headers)
         if problem.status == 401:  # noqa: PLR2004 - RFC 9110 asks for the header with this status
-            scheme = "Login" if problem.code.startswith("login_") else "Bearer"
-            headers["WWW-Authenticate"] = f'{scheme} realm="actionledger"'
+            headers.setdefault("WWW-Authenticate", 'Bearer realm="actionledger"')
         elif problem.status == 503:  # noqa: PLR2004 - the one status that means "later"
             headers["Retry-After"] = str(RETRY_AFTER_S)
         return Response(

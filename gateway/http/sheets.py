@@ -88,6 +88,7 @@ class SignedSheet(_Model):
 class DecisionSheet(_Model):
     """Everything that a person sees before they decide. `ledger` is the generation of the log,
     `now` the time there, for the countdown; times are milliseconds since 1970-01-01T00:00:00Z.
+    `you` is the person who looks.
 
     `exponent` is how many decimals the currency has. `preview` is None while the provider is to say
     what it foresees.
@@ -95,6 +96,7 @@ class DecisionSheet(_Model):
 
     ledger: str
     now: int
+    you: str
     key: str
     href: str
     page: str
@@ -145,21 +147,29 @@ class WaitingEntry(_Model):
 
 
 class WaitingList(_Model):
-    """What waits for people, oldest first; `now` is the time at the ledger."""
+    """What waits for people, oldest first; `now` is the time at the ledger, `you` who looks."""
 
     ledger: str
     now: int
+    you: str
     waiting: tuple[WaitingEntry, ...]
 
 
 def sheet_of(
-    action: Action, signed: tuple[SignedView, ...], known: Published, *, ledger: str, now_ms: int
+    action: Action,
+    signed: tuple[SignedView, ...],
+    known: Published,
+    *,
+    ledger: str,
+    now_ms: int,
+    you: str,
 ) -> DecisionSheet:
-    """The sheet of an action as it stands."""
+    """The sheet of an action as it stands, for a person."""
     request, money, dry = action.request, action.request.money, action.dry
     return DecisionSheet(
         ledger=ledger,
         now=now_ms,
+        you=you,
         key=action.key,
         href=views.sheet_href(action.key),
         page=views.page(action.key),

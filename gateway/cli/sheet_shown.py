@@ -1,0 +1,251 @@
+"""A sheet at the terminal: everything that is signed, in full, before anybody is asked.
+
+Guarantees that what an agent or a provider wrote is shown as text and whole: nothing of it reaches
+the terminal as a command, what cannot be seen is written as its code, and what passes for another
+character is marked and named. Called by the commands of people.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.text import Text
+
+from gateway.console.sheet import values_of
+from gateway.console.text import Shown, shown
+from gateway.http.sheets import DecisionSheet, WaitingEntry, WaitingList
+from ledger.core.request import canonical_form
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STYLES: Final = {"hidden": "bold red", "odd": "bold yellow reverse", "rtl": "magenta"}
+_NAME_CHARS: Final = 13
+_MARGIN: Final = "    │ "
+"""Stands before every line that somebody else wrote."""
+_MS_PER_S: Final = 1_000
+_S_PER_MINUTE: Final = 60
+
+
+def show_sheet(console: "Console", sheet: DecisionSheet, *, heading: str) -> None:
+    """Everything: what would be done, by whom it is asked, what is foreseen, why people are asked,
+    and what is signed.
+    """
+    console.print()
+    console.print(Text(heading, style="bold"))
+    _rows(console, _subject(sheet))
+    _payload(console, sheet)
+    _foreseen(console, sheet)
+    console.print(Text("Why people are asked", style="bold"))
+    _rows(console, _why(sheet))
+    _history(console, sheet)
+    console.print(Text("What is signed", style="bold"))
+    _rows(console, _signed(sheet))
+
+
+def _subject(sheet: DecisionSheet) -> Iterator[tuple[str, str | Shown]]:
+    request, risk = sheet.request, sheet.operation.risk
+    yield "action", shown(sheet.key)
+    yield "operation", shown(f"{request.operation} v{request.version}")
+    if sheet.operation.description is not None:
+        yield "", shown(sheet.operation.description)
+    if request.target is not None:
+        yield "target", shown(request.target)
+    if request.money is not None:
+        minor = f"{request.money.minor} minor units, {sheet.exponent} decimals"
+        yield "amount", f"{sheet.amount}   ({minor})"
+    yield "provider", shown(f"{sheet.provider} / {sheet.account} ({sheet.reliability})")
+    yield "environment", shown(request.environment)
+    yield "tenant", shown(sheet.tenant)
+    yield "asked by", shown(request.principal)
+    for name in sheet.behalf:
+        yield "on behalf of", shown(name)
+    if risk is not None:
+        levels = risk.model_dump()
+        yield "risk", ", ".join(f"{name.replace('_', ' ')} {levels[name]}" for name in levels)
+
+
+def _payload(console: "Console", sheet: DecisionSheet) -> None:
+    console.print(Text("Parameters", style="bold"))
+    values = tuple(values_of(canonical_form(sheet.request)["params"]))
+    if not values:
+        console.print(Text("  none"))
+    for value in values:
+        line = Text("  ")
+        line.append(_text(value.path))
+        line.append(f"  ({value.kind})\n{_MARGIN}", style="dim")
+        line.append(_text(value.text, margin=_MARGIN))
+        console.print(line, soft_wrap=True)
+        _notes(console, (*value.path.notes, *value.text.notes))
+
+
+def _foreseen(console: "Console", sheet: DecisionSheet) -> None:
+    console.print(Text("What would happen", style="bold"))
+    preview = sheet.preview
+    if preview is None:
+        console.print(Text("  not known yet: the provider is asked first"))
+        return
+    said = preview.foreseen
+    if said is None:
+        console.print(Text("  exactly this request; the provider was not asked what it foresees"))
+    else:
+        found = (("effect", said.effect), ("target", said.target), ("scope", said.scope))
+        _rows(console, ((name, shown(text)) for name, text in found if text is not None))
+        for value in values_of(dict(said.observed)):
+            line = Text("  ")
+            line.append(_text(value.path))
+            line.append("  now  ", style="dim")
+            line.append(_text(value.text))
+            console.print(line, soft_wrap=True)
+            _notes(console, (*value.path.notes, *value.text.notes))
+    for check in preview.checks:
+        mark = Text("  ✓ ", style="green") if check.passed else Text("  ! ", style="yellow")
+        console.print(mark + _text(shown(check.detail)), soft_wrap=True)
+
+
+def _why(sheet: DecisionSheet) -> Iterator[tuple[str, str | Shown]]:
+    if sheet.policy is not None:
+        yield "row", shown(sheet.policy.row)
+        reason = sheet.policy.reason
+        yield "", shown(reason if reason is not None else "(its table is not known here)")
+    asked = sheet.asked
+    if asked is None:
+        return
+    who = "anybody who is registered for the tenant" if not asked.groups else ""
+    yield "who may", who or shown(", ".join(asked.groups))
+    yield "how many", f"{asked.quorum}; agreed so far: {len(asked.agreed)}"
+    for one in asked.agreed:
+        yield "agreed", shown(f"{one.person} at {_moment(one.granted_at)}")
+    if asked.ended is not None:
+        yield "over", asked.ended
+
+
+def _history(console: "Console", sheet: DecisionSheet) -> None:
+    if not sheet.signed:
+        return
+    console.print(Text("Earlier", style="bold"))
+    for one in sheet.signed:
+        said = f"round {one.round}: {one.person} said {one.decision} at {_moment(one.decided_at)}"
+        comment = "" if one.comment is None else f": {one.comment}"
+        line = shown(said + comment)
+        console.print(Text(_MARGIN) + _text(line, margin=_MARGIN), soft_wrap=True)
+        _notes(console, line.notes)
+
+
+def _signed(sheet: DecisionSheet) -> Iterator[tuple[str, str | Shown]]:
+    yield "as", shown(sheet.you)
+    yield "ledger", shown(sheet.ledger)
+    yield "request", sheet.request_hash
+    asked = sheet.asked
+    if asked is not None:
+        yield "dry run", asked.preview_hash
+        yield "policy", asked.policy_hash
+        yield "nonce", shown(f"{asked.nonce} (round {asked.round})")
+        yield "until", f"{_moment(asked.expires_at)}, {left(asked.expires_at, sheet.now)}"
+
+
+def left(expires_at: int, now_ms: int) -> str:
+    """How long there is, as a countdown: `9:41 left`, `over`."""
+    seconds = (expires_at - now_ms) // _MS_PER_S
+    if seconds <= 0:
+        return "over"
+    minutes, rest = divmod(seconds, _S_PER_MINUTE)
+    hours, minutes = divmod(minutes, _S_PER_MINUTE)
+    return f"{hours}:{minutes:02}:{rest:02} left" if hours else f"{minutes}:{rest:02} left"
+
+
+def show_waiting(console: "Console", found: WaitingList) -> None:
+    """A list of what waits, who was asked longest ago first."""
+    if not found.waiting:
+        console.print(Text("Nothing waits for people."))
+    for one in found.waiting:
+        _entry(console, one, found.now)
+
+
+def _entry(console: "Console", one: WaitingEntry, now_ms: int) -> None:
+    until = left(one.expires_at, now_ms) if one.expires_at is not None else ""
+    states = {
+        "waiting": until,
+        "preparing": "not to be decided yet: the provider is asked what would happen",
+        "expired": "nobody decided in time; `actionledger ask` has people asked again",
+        "ended": "people are being asked anew",
+    }
+    console.print(_text(shown(one.key)).append(f"  {states[one.state]}", style="bold"))
+    what = " ".join(part for part in (one.operation, one.amount, one.target) if part)
+    _rows(
+        console,
+        (
+            ("what", shown(what)),
+            ("asked by", shown(f"{one.principal}, {_ago(now_ms - one.since)} ago")),
+            ("where", shown(f"{one.provider} / {one.account}, {one.environment}, {one.tenant}")),
+        ),
+    )
+    if one.policy is not None:
+        reason = one.policy.reason or "(its table is not known here)"
+        _rows(console, (("why", shown(f"{one.policy.row}: {reason}")),))
+    if one.quorum is not None:
+        agreed = f"{len(one.agreed)} of {one.quorum} agreed"
+        groups = f"; one of {', '.join(one.groups)} may" if one.groups else ""
+        _rows(console, (("people", shown(agreed + groups)),))
+
+
+def status_line(answer: Mapping[str, Any]) -> str:
+    """What becomes of an action after a decision about it, in a sentence."""
+    asked = answer.get("approval") or {}
+    match answer["status"]:
+        case "awaiting_approval" if asked.get("state") == "waiting":
+            agreed = f"{asked.get('granted', 0)} of {asked.get('quorum', 1)} agreed"
+            return f"It waits for people: {agreed}."
+        case "awaiting_approval":
+            return "It waits for people."
+        case "denied":
+            return "It never begins."
+        case "undecided":
+            return "Your decision is kept; what it counts is not known yet. Look again."
+        case _:
+            return "It goes ahead."
+
+
+def _rows(console: "Console", rows: Iterable[tuple[str, str | Shown]]) -> None:
+    for name, value in rows:
+        line = Text(f"  {name:<{_NAME_CHARS}} ")
+        known = value if isinstance(value, Shown) else shown(value)
+        line.append(_text(known, margin=" " * _NAME_CHARS + " │ "))
+        console.print(line, soft_wrap=True)
+        _notes(console, known.notes)
+
+
+def _notes(console: "Console", notes: Iterable[str]) -> None:
+    for note in notes:
+        console.print(Text(f"    ⚠ {note}", style="bold yellow"), soft_wrap=True)
+
+
+def _text(text: Shown, *, margin: str = "") -> Text:
+    """A text with what is not what it looks like marked in it. Every further line of it begins at
+    the margin, so that no text can pass for a line of ours.
+    """
+    line = Text()
+    for piece in text.pieces:
+        if piece.kind == "break":
+            line.append("\n" + margin, style="dim")
+        else:
+            line.append(piece.text, style=_STYLES.get(piece.kind, ""))
+    return line
+
+
+def _moment(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / _MS_PER_S, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _ago(since_ms: int) -> str:
+    seconds = max(0, since_ms) // _MS_PER_S
+    if seconds < 2 * _S_PER_MINUTE:
+        return f"{seconds} s"
+    minutes = seconds // _S_PER_MINUTE
+    return f"{minutes} min" if minutes < 2 * _S_PER_MINUTE else f"{minutes // _S_PER_MINUTE} h"
+
+
+def monotonic_ms() -> int:
+    """For how long somebody looks."""
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,223 @@
+"""A person at a terminal: what `waiting`, `approve`, `deny`, `withdraw` and `ask` show and sign."""
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from gateway.local.ports import free_ports
+from gateway.signing_key_file import create_key_file
+from tests import asking
+from tests.integration.asking_people import Office, office, refund_body
+from tests.integration.door import charge_body
+from tests.integration.installation import PATIENCE_SECONDS
+from tests.servers import Addresses
+
+pytestmark = pytest.mark.servers
+
+COMMAND = Path(sys.executable).with_name("actionledger")
+PASSPHRASE = "correct horse battery staple"
+POLICY = (
+    asking.asked("refund", valid_ms=600_000)
+    + asking.asked("charge", quorum=2)
+    + asking.EVERYTHING_GOES_AHEAD
+)
+HOSTILE = "Renewal \u202egnihton\u202c for p\u0430ypal\x1b[2J\u200b"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command said, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def result(self) -> Any:  # noqa: ANN401 - as free as JSON is
+        """The result in its JSON document."""
+        return json.loads(self.out)["result"]
+
+
+@dataclass
+class Terminal:
+    """A terminal of somebody who has a key of their own."""
+
+    people: Office
+    url: str
+    folder: Path
+
+    async def run(self, *words: str, typed: str = "", who: str = "eve") -> Said:
+        """Run a command with what is typed at it."""
+        process = await asyncio.create_subprocess_exec(
+            COMMAND,
+            *words,
+            "--key-file",
+            self.folder / f"{who}.pem",
+            "--passphrase-file",
+            self.folder / "passphrase",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={
+                "PATH": os.defpath,
+                "HOME": str(self.folder),
+                "LC_ALL": "C.UTF-8",
+                "COLUMNS": "200",
+                "ACTIONLEDGER_URL": self.url,
+            },
+        )
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            out, err = await process.communicate(typed.encode())
+        assert process.returncode is not None
+        return Said(process.returncode, out.decode(), err.decode())
+
+    async def asked_for(self, body: dict[str, Any]) -> str:
+        """An agent asks for something, and somebody can be shown it; its key."""
+        answer = await self.people.door.propose(body)
+        assert answer.json()["status"] == "awaiting_approval", answer.text
+        key = str(answer.json()["key"])
+        await self.people.sheet(key)
+        return key
+
+
+@pytest.fixture
+async def terminal(servers: Addresses, tmp_path: Path) -> AsyncIterator[Terminal]:
+    """The door on a port, and two people with key files beside those of `tests.asking`."""
+    (tmp_path / "passphrase").write_text(f"{PASSPHRASE}\n", encoding="utf-8")
+    (tmp_path / "passphrase").chmod(0o600)
+    text = asking.people_text()
+    for name in ("eve", "fay"):
+        key = create_key_file(tmp_path / f"{name}.pem", PASSPHRASE)
+        text += f'[[person]]\nname = "{name}"\ntenants = ["acme"]\n'
+        text += f'keys = [{{ id = "{key.id}", kind = "ed25519", public = "{key.public}" }}]\n'
+    async with office(servers, tmp_path, POLICY, people=text) as people, served(people) as url:
+        yield Terminal(people, url, tmp_path)
+
+
+@contextlib.asynccontextmanager
+async def served(people: Office) -> AsyncIterator[str]:
+    """The door of an office on a port of its own."""
+    (port,) = free_ports(1)
+    config = uvicorn.Config(
+        people.door.app, host="127.0.0.1", port=port, lifespan="off", log_config=None
+    )
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve())
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not server.started:
+                await asyncio.sleep(0.01)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        await serving
+
+
+async def test_a_person_sees_everything_and_signs_it(terminal: Terminal) -> None:
+    """The list names it, the sheet shows all that is signed, and a yes is done once."""
+    key = await terminal.asked_for(refund_body("return-1"))
+    listed = await terminal.run("waiting")
+    assert listed.code == 0, listed.err
+    assert key in listed.out
+    assert "120.00 EUR" in listed.out
+    said = await terminal.run("approve", key, "--comment", "She called.", typed="y\n")
+    assert said.code == 0, said.err
+    sheet = (await terminal.people.read(f"/v1/approvals/{key}")).json()
+    asked = sheet["asked"]
+    for shown in (
+        key,
+        "120.00 EUR   (12000 minor units, 2 decimals)",
+        "order:A-1842",
+        "requested_by_customer",
+        "simulated / main (keyed)",
+        "production",
+        "Somebody has to look at it.",
+        sheet["request_hash"],
+        asked["preview_hash"],
+        asked["policy_hash"],
+        asked["nonce"],
+        "left",
+        "She called.",
+    ):
+        assert shown in said.err, shown
+    await terminal.people.until(key, "completed")
+    assert terminal.people.provider.calls[key] == 1
+    again = await terminal.run("approve", key, "--json", typed="y\n")
+    assert again.code == 0, again.err
+    assert again.result["replayed"] is True
+
+
+async def test_whoever_does_not_say_yes_has_signed_nothing(terminal: Terminal) -> None:
+    """No, nothing at all and an end of input are the same."""
+    key = await terminal.asked_for(refund_body("return-2"))
+    for typed in ("n\n", "\n", ""):
+        said = await terminal.run("approve", key, "--json", typed=typed)
+        assert (said.code, said.result["signed"]) == (4, False)
+    sheet = (await terminal.people.read(f"/v1/approvals/{key}")).json()
+    assert "signed" not in sheet or sheet["signed"] == []
+
+
+async def test_a_person_denies_and_says_why(terminal: Terminal) -> None:
+    """Nothing happens, and whoever looks is told."""
+    key = await terminal.asked_for(refund_body("return-3"))
+    said = await terminal.run("deny", key, "--comment", "Paid last week.", typed="y\n")
+    assert said.code == 0, said.err
+    assert "never begins" in said.out
+    denied = await terminal.people.until(key, "denied")
+    assert denied["denied"]["comment"] == "Paid last week."
+    refused = await terminal.run("approve", key, "--json", typed="y\n")
+    assert (refused.code, refused.result["code"]) == (4, "already_final")
+
+
+async def test_two_people_agree_and_one_takes_it_back(terminal: Terminal) -> None:
+    """A yes that was taken back counts no more; the other's and a third one's do."""
+    key = await terminal.asked_for(charge_body("order-1"))
+    first = await terminal.run("approve", key, typed="y\n")
+    assert "1 of 2 agreed" in first.out
+    assert (await terminal.run("withdraw", key, typed="y\n")).code == 0
+    assert (await terminal.run("approve", key, typed="y\n", who="fay")).code == 0
+    assert terminal.people.provider.calls[key] == 0
+    again = await terminal.run("withdraw", key, "--json", typed="y\n")
+    assert again.result["code"] == "nothing_to_withdraw"
+    assert (await terminal.run("approve", key, typed="y\n")).code == 0
+    await terminal.people.until(key, "completed")
+    assert terminal.people.provider.calls[key] == 1
+
+
+async def test_hostile_text_is_shown_as_what_it_is(terminal: Terminal) -> None:
+    """Direction marks, look-alikes and escape codes neither act nor hide."""
+    body = charge_body("order-2")
+    body["params"]["description"] = HOSTILE
+    key = await terminal.asked_for(body)
+    said = await terminal.run("approve", key, typed="n\n")
+    assert "\x1b[2J" not in said.err
+    assert "\u202e" not in said.err
+    for shown in (r"\u202e", r"\u200b", r"\u001b", "CYRILLIC SMALL LETTER A", "cannot be seen"):
+        assert shown in said.err, shown
+
+
+async def test_people_can_be_asked_again(terminal: Terminal) -> None:
+    """While they are asked it changes nothing, and it says so."""
+    key = await terminal.asked_for(refund_body("return-4"))
+    said = await terminal.run("ask", key, "--json")
+    assert said.code == 0, said.err
+    assert (said.result["status"], said.result["replayed"]) == ("awaiting_approval", True)
+    unknown = await terminal.run("ask", "refund:v1:acme:nobody", "--json")
+    assert (unknown.code, unknown.result["code"]) == (4, "unknown_action")
+
+
+async def test_a_key_that_nobody_registered_reads_nothing(terminal: Terminal) -> None:
+    """Somebody without a registered key is told to have it registered."""
+    create_key_file(terminal.folder / "mallory.pem", PASSPHRASE)
+    said = await terminal.run("waiting", "--json", who="mallory")
+    assert (said.code, said.result["code"]) == (4, "login_unknown_signer")
+    assert "people key add" in said.result["hint"]
