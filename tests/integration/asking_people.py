@@ -34,14 +34,14 @@ class Office:
     door: Door
     provider: CountingProvider
 
-    async def sheet(self, key: str, who: str = "ada") -> DecisionSheet:
-        """What a person sees of an action, as soon as they are asked about it."""
+    async def sheet(self, key: str, who: str = "ada", *, round_min: int = 1) -> DecisionSheet:
+        """What a person sees of an action, as soon as they are asked about it so many times."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 answer = await self.read(f"/v1/approvals/{key}", who)
                 if answer.status_code == 200:
                     found = DecisionSheet.model_validate_json(answer.content)
-                    if found.asked is not None:
+                    if found.asked is not None and found.asked.round >= round_min:
                         return found
                 await asyncio.sleep(POLL_SECONDS)
 

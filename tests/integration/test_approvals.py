@@ -1,13 +1,31 @@
 """People decide through the door: from the agent's question to the one effect, on real servers."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
+from actionledger import ApprovalExpired, AwaitingApproval, Succeeded
+from gateway.http.doors import doors_in
+from gateway.http.serve import gateway
+from gateway.http.sheets import DecisionSheet
+from gateway.keys import Role, create_key
 from ledger.core.statement import Say
+from ledger.signing.keys import sign
 from tests import asking
-from tests.integration.asking_people import Office, office, refund_body
+from tests.integration.asking_people import (
+    POLL_SECONDS,
+    Office,
+    office,
+    refund_body,
+    republish,
+    statement,
+)
+from tests.integration.door import charge_body, code_of
+from tests.integration.installation import PARTITIONS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -22,9 +40,20 @@ async def people(servers: Addresses, tmp_path: Path) -> AsyncIterator[Office]:
         yield made
 
 
-async def asked_for(people: Office, event: str, **changes: object) -> str:
+def ticket_body(event: str) -> dict[str, Any]:
+    """The body that proposes to open a ticket."""
+    return {
+        "operation": "ticket",
+        "version": 1,
+        "business_event": event,
+        "params": {"title": "A ticket"},
+        "environment": "production",
+    }
+
+
+async def asked_for(people: Office, event: str, *, minor: int = 12_000) -> str:
     """The agent asks for a refund of 120 EUR, and is told that people are asked; its key."""
-    answer = await people.door.propose(refund_body(event, **changes))
+    answer = await people.door.propose(refund_body(event, minor=minor))
     assert answer.status_code == 201, answer.text
     assert answer.json()["status"] == "awaiting_approval"
     return str(answer.json()["key"])
@@ -54,3 +83,250 @@ async def test_what_a_person_denies_never_begins(people: Office) -> None:
     denied = await people.until(key, "denied")
     assert denied["denied"] == {"by": "person", "person": "ben", "comment": "Paid back last week."}
     assert people.provider.calls[key] == 0
+
+
+async def test_a_double_click_counts_once(people: Office) -> None:
+    """The very same decision, and another yes of the same person, change nothing."""
+    key = await asked_for(people, "return-3")
+    sheet = await people.sheet(key)
+    said = statement(sheet, "ada")
+    first, second = await asyncio.gather(people.hand_in(said), people.hand_in(said))
+    assert {first.status_code, second.status_code} == {200}
+    assert sorted(one.json()["replayed"] for one in (first, second)) == [False, True]
+    await people.until(key, "completed")
+    late = await people.say(sheet, comment="Once more.")
+    assert (late.status_code, late.json()["replayed"]) == (200, True)
+    assert people.provider.calls[key] == 1
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not (signed := (await people.sheet(key)).signed):
+            await asyncio.sleep(POLL_SECONDS)
+    assert [(one.decision, one.person) for one in signed] == [("approve", "ada")]
+
+
+async def test_an_expired_request_is_asked_again(servers: Addresses, tmp_path: Path) -> None:
+    """A lapse is no denial: one call asks anew, under another nonce; the old one stays dead."""
+    policy = asking.asked("refund", valid_ms=1_000) + asking.EVERYTHING_GOES_AHEAD
+    async with office(servers, tmp_path, policy) as people:
+        key = await asked_for(people, "return-4")
+        old = await people.sheet(key)
+        await expired(people, key)
+        too_late = await people.say(old)
+        assert code_of(too_late) == "approval_expired"
+        agent = people.door.ledger()
+        assert isinstance(await agent.get(key), ApprovalExpired)
+        assert isinstance(await agent.ask_again(key), AwaitingApproval)
+        dead = await people.say(old)
+        assert code_of(dead) == "nonce_dead"
+        await expired(people, key)
+        path = f"/v1/actions/{key}/ask"
+        headers = people.login("POST", path, "ben")
+        asked = await people.door.http.post(path, headers=headers)
+        assert asked.status_code == 200, asked.text
+        new = await people.sheet(key, round_min=3)
+        assert new.asked is not None
+        assert (await people.say(new)).status_code == 200
+        assert isinstance(await agent.wait(key), Succeeded)
+        await agent.close()
+        assert people.provider.calls[key] == 1
+
+
+async def expired(people: Office, key: str) -> None:
+    """Wait until nobody decided in time."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            action = (await people.door.get(f"/v1/actions/{key}")).json()
+            if action["approval"]["state"] == "expired":
+                return
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def test_the_same_post_after_a_restart_counts_once(
+    servers: Addresses, tmp_path: Path
+) -> None:
+    """A captured decision that is sent again to a new door and a new owner changes nothing."""
+    async with office(servers, tmp_path, POLICY, has_executor=False) as people:
+        key = await asked_for(people, "return-5")
+        said = statement(await people.sheet(key), "ada")
+        assert (await people.hand_in(said)).status_code == 200
+        await people.door.one.crash()
+        await people.door.one.processor()
+        async with gateway(people.door.settings) as (app, _):
+            transport = httpx.ASGITransport(app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
+                people.door.http = http
+                again = await people.hand_in(said)
+                assert (again.status_code, again.json()["replayed"]) == (200, True)
+                forged = await people.hand_in(said.model_copy(update={"key": f"{key}0"}), key=key)
+                assert code_of(forged) == "other_action"
+        await people.door.one.executor(people.provider)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not people.provider.calls[key]:
+                await asyncio.sleep(POLL_SECONDS)
+        assert people.provider.calls[key] == 1
+
+
+REFUSALS = asking.asked("refund") + asking.asked("ticket", more='groups = ["operations"]')
+
+
+async def test_every_refusal_has_its_name(servers: Addresses, tmp_path: Path) -> None:
+    """A signature moved to anything else, by anybody else, at any other time counts for nothing,
+    and says why.
+    """
+    everybody = asking.people_text("ada", "ben") + asking.people_text("cyd", tenants=("globex",))
+    policy = REFUSALS + asking.EVERYTHING_GOES_AHEAD
+    async with office(servers, tmp_path, policy, people=everybody) as people:
+        key = await asked_for(people, "return-6")
+        other = await asked_for(people, "return-7", minor=13_000)
+        sheet, elsewhere = await people.sheet(key), await people.sheet(other)
+        assert elsewhere.asked is not None
+        for expected, changes in (
+            ("other_tenant", {"tenant": "globex"}),
+            ("other_environment", {"environment": "staging"}),
+            ("other_request", {"request_hash": elsewhere.request_hash}),
+            ("nonce_dead", {"nonce": elsewhere.asked.nonce}),
+            ("other_policy", {"policy_hash": f"sha256:{'0' * 64}"}),
+            ("other_policy", {"row": "everything"}),
+            ("other_preview", {"preview_hash": elsewhere.asked.preview_hash}),
+            ("other_preview", {"preview_hash": None}),
+            ("expiry_beyond_request", {"expires_at": elsewhere.asked.expires_at + 60_000}),
+            ("issued_in_future", {"issued_at": sheet.now + 60_000}),
+            ("approval_expired", {"expires_at": sheet.now - 60_000}),
+        ):
+            assert code_of(await people.say(sheet, **changes)) == expected, changes
+        assert code_of(await people.say(sheet, "cyd")) == "not_for_tenant"
+        assert code_of(await people.say(sheet, say=Say.WITHDRAW)) == "nothing_to_withdraw"
+        nobody = statement(sheet, "ada").model_copy(update={"key": "refund:v1:acme:nobody"})
+        assert code_of(await people.hand_in(nobody)) == "unknown_action"
+        ticket = await people.door.propose(ticket_body("ticket-1"))
+        assert code_of(await people.say(await people.sheet(ticket.json()["key"]))) == "not_in_group"
+        free = await people.door.propose(charge_body("order-1"))
+        unasked = statement(sheet, "ada").model_copy(
+            update={"key": free.json()["key"], "request_hash": free.json()["request_hash"]}
+        )
+        assert code_of(await people.hand_in(unasked)) == "nothing_asked"
+        assert people.provider.calls[key] == 0
+        await spent_and_over(people, key, sheet)
+
+
+async def spent_and_over(people: Office, key: str, sheet: DecisionSheet) -> None:
+    """What is begun, and what is over, is nobody's to decide any more."""
+    people.provider.may_answer.clear()
+    assert (await people.say(sheet)).status_code == 200
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not people.provider.calls[key]:
+            await asyncio.sleep(POLL_SECONDS)
+    assert code_of(await people.say(sheet, "ben")) == "approval_spent"
+    assert code_of(await people.say(sheet, "ben", Say.DENY)) == "approval_spent"
+    assert code_of(await people.say(sheet, say=Say.WITHDRAW)) == "approval_spent"
+    people.provider.may_answer.set()
+    await people.until(key, "completed")
+    assert code_of(await people.say(sheet, "ben", Say.DENY)) == "already_final"
+
+
+async def test_whoever_asks_does_not_decide(people: Office) -> None:
+    """Neither the one in whose name a key was made, nor the one who asks."""
+    key = create_key(
+        people.door.settings.api_keys_file,
+        tenant="acme",
+        principal="agent:for-ada",
+        role=Role.AGENT,
+        behalf=("ada",),
+    )
+    headers = {"Authorization": f"Bearer {key}"}
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        # The door looks at its keys once a second.
+        while True:
+            asked = await people.door.http.post(
+                "/v1/actions", json=refund_body("return-8"), headers=headers
+            )
+            if asked.status_code == 201:
+                break
+            await asyncio.sleep(POLL_SECONDS)
+    sheet = await people.sheet(asked.json()["key"])
+    assert sheet.behalf == ("ada",)
+    assert code_of(await people.say(sheet)) == "requester_decides"
+    assert (await people.say(sheet, "ben")).status_code == 200
+
+
+async def test_junk_is_refused_at_the_door_and_nothing_is_written(people: Office) -> None:
+    """What no registered person has signed for this ledger and action never reaches the log."""
+    key = await asked_for(people, "return-9")
+    sheet = await people.sheet(key)
+    written = await approvals_written(people)
+    said = statement(sheet, "ada")
+    assert code_of(await people.hand_in(said, signed_by="ben")) == "other_person"
+    stranger = sign(said, asking.signing_key(99)).model_dump(mode="json")
+    post = people.door.http.post
+    answer = await post("/v1/decisions", json={"key": key, "signed": stranger})
+    assert code_of(answer) == "unknown_signer"
+    answer = await people.hand_in(said.model_copy(update={"ledger": "another"}))
+    assert code_of(answer) == "other_ledger"
+    answer = await people.hand_in(said, key="refund:v1:acme:return-other")
+    assert code_of(answer) == "other_action"
+    for body, expected in (
+        ({"key": key}, "invalid_body"),
+        ({"key": key, "signed": {"kind": "jws", "jws": "a.b.c"}}, "signature_invalid"),
+        ({"key": key, "signed": {"kind": "word", "word": "yes"}}, "invalid_body"),
+        ({"key": "refund", "signed": stranger}, "malformed_key"),
+    ):
+        assert code_of(await post("/v1/decisions", json=body)) == expected, body
+    await revoke(people, "ada")
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while (answer := await people.hand_in(said)).status_code == 200:
+            await asyncio.sleep(POLL_SECONDS)
+    assert code_of(answer) == "signer_revoked"
+    assert await approvals_written(people) == written
+
+
+async def revoke(people: Office, name: str) -> None:
+    """Take the right to decide from somebody, as an operator does, until the door knows."""
+    text = asking.people_text().replace(f'name = "{name}"', f'name = "{name}"\nrevoked = true')
+    was = asking.people(asking.people_text()).content_hash
+    await republish(people.door, "people", f'replaces = "{was}"\n{text}')
+    doors = doors_in(people.door.app)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while doors.published().people.content_hash == was:
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def approvals_written(people: Office) -> int:
+    """Records of decisions in the log."""
+    parts = [await people.door.one.records("approvals", part) for part in range(PARTITIONS)]
+    return sum(map(len, parts))
+
+
+async def test_people_see_what_is_theirs_only(people: Office) -> None:
+    """Lists and sheets are for persons, each for the tenants that they decide for."""
+    own = await asked_for(people, "return-10")
+    foreign = await people.door.propose(refund_body("return-11"), tenant="globex")
+    await people.sheet(own)
+    await people.sheet(foreign.json()["key"])
+    listed = (await people.read("/v1/approvals")).json()["waiting"]
+    assert {one["key"] for one in listed} == {own, foreign.json()["key"]}
+    assert listed[0]["amount"] == "120.00 EUR"
+    assert listed[0]["policy"]["reason"] == "Somebody has to look at it."
+    for headers in (
+        {},
+        people.door.bearer(),
+        people.login("GET", "/v1/approvals/other", "ada"),
+        people.login("POST", "/v1/approvals", "ada"),
+        {"Authorization": "Login nothing"},
+    ):
+        answer = await people.door.http.get("/v1/approvals", headers=headers)
+        assert answer.status_code == 401, headers
+        assert code_of(answer) in {"login_invalid", "login_elsewhere"}
+        assert f'ledger="{people.door.ledger_id}"' in answer.headers["www-authenticate"]
+    text = asking.people_text("ada") + asking.people_text("ben", tenants=("globex",))
+    was = asking.people(asking.people_text()).content_hash
+    await republish(people.door, "people", f'replaces = "{was}"\n{text}')
+    doors = doors_in(people.door.app)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while doors.published().people.content_hash == was:
+            await asyncio.sleep(POLL_SECONDS)
+    listed = (await people.read("/v1/approvals", "ben")).json()["waiting"]
+    assert [one["key"] for one in listed] == [foreign.json()["key"]]
+    assert code_of(await people.read(f"/v1/approvals/{own}", "ben")) == "unknown_action"
+    path = f"/v1/actions/{own}/ask"
+    answer = await people.door.http.post(path, headers=people.login("POST", path, "ben"))
+    assert code_of(answer) == "unknown_action"
+    assert code_of(await people.read(f"/v1/approvals/{own}", "cyd")) == "login_unknown_signer"
