@@ -146,11 +146,10 @@ def _pieces(text: str, kinds: list[Kind]) -> Iterator[Piece]:
 def _as_code(kind: Kind, character: str) -> str:
     if kind != "hidden":
         return character
-    return visible(character) if not character.isprintable() else _code(character)
-
-
-def _code(character: str) -> str:
-    return f"\\u{ord(character):04x}"
+    if not character.isprintable():
+        return visible(character)
+    # Printable to Python, so that `visible` lets it be.
+    return character.encode("unicode_escape").decode().replace("\\x", "\\u00")
 
 
 def _notes(text: str, kinds: list[Kind]) -> Iterator[str]:

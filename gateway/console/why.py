@@ -140,7 +140,7 @@ def _why_denied(action: Action) -> str:
 
 
 def _review(action: Action) -> str:
-    return REVIEWS.get(action.review or "", action.review or "no reason given")
+    return REVIEWS.get(action.review or "", action.review or "no reason given.")
 
 
 _PROOFS: Final[Mapping[str, str]] = {

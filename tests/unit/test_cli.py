@@ -55,7 +55,7 @@ def test_every_command_is_known() -> None:
         *("catalogue from-schema", "doctor", "version"),
         *("keys create", "keys list", "keys rotate", "keys revoke"),
         *("people list", "people add", "people remove", "people revoke"),
-        *("people check", "people publish", "people key new", "people key add"),
+        *("people check", "people publish", "people key new", "people key add", "people passkey"),
         *("waiting", "approve", "deny", "withdraw", "ask"),
         *("secrets list", "secrets rotate", "secrets revoke"),
         *("policy check", "policy show", "policy publish", "policy explain", "policy whatif"),

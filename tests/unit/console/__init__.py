@@ -1,0 +1,1 @@
+"""Tests of what the pages are made of, without a browser or a server."""

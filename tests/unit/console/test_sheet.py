@@ -1,0 +1,262 @@
+"""The sheet: all of what is signed, or nothing to sign."""
+
+from dataclasses import replace
+
+import pytest
+from pydantic import JsonValue
+
+from gateway.console.limits import SHEET_CHARS_MAX, SHEET_ROWS_MAX
+from gateway.console.port import Known
+from gateway.console.reading import folded
+from gateway.console.sheet import Sheet, amount, sheet_of, values_of
+from gateway.memory.doors import MemoryQueries
+from ledger.core import facts as f
+from ledger.core.money import Money
+from ledger.core.people import Person
+from ledger.core.policy import AUTOMATIC
+from ledger.core.preview import Change
+from ledger.core.records import Decision
+from ledger.core.request import request_hash
+from ledger.core.state import Action
+from ledger.core.statement import Say, statement_hash
+from ledger.log.envelope import read_ledger
+from tests import asking
+from tests import examples as x
+from tests.ledgers import ASKED, LedgerBuilder
+
+KEY = "payout:v1:acme:renewal-1"
+STREAM = "acme/renewal-1"
+TWO = "note:v1:acme:renewal-1"
+
+
+def person(name: str) -> Person:
+    """One of the people."""
+    found = ASKED.people.person(name)
+    assert found is not None
+    return found
+
+
+def asked(
+    key: str = KEY, *, behalf: tuple[str, ...] | None = None, **changes: object
+) -> LedgerBuilder:
+    """A ledger in which people are asked about one action, and nobody acts."""
+    builder = LedgerBuilder(config=ASKED)
+    given = x.propose(key)
+    request = given.request.model_copy(update=changes)
+    builder.take(given.model_copy(update={"request": request, "behalf": behalf}), executor=None)
+    return builder
+
+
+def known(builder: LedgerBuilder, key: str = KEY) -> Known:
+    """What a page is told of it."""
+    queries = MemoryQueries()
+    for record in builder.records():
+        read = read_ledger(record.value)
+        if isinstance(read, Decision):
+            queries.feed(read)
+    events = tuple(queries._events[key])
+    return Known(folded(key, events), events, builder.generation, ASKED.policy)
+
+
+def sheet(builder: LedgerBuilder, name: str = "ada", *, key: str = KEY, later_ms: int = 0) -> Sheet:
+    """The sheet of a person."""
+    now = builder.decided_at(STREAM) + later_ms
+    return sheet_of(known(builder, key), person(name), now_ms=now)
+
+
+def code(found: Sheet) -> str:
+    """Why there is nothing to sign; and there is nothing then."""
+    assert found.why_not is not None
+    assert found.may == ()
+    with pytest.raises(ValueError, match="nothing to sign"):
+        found.statement(Say.APPROVE, "ada", comment=None, now_ms=0)
+    return found.why_not.code
+
+
+def say(builder: LedgerBuilder, name: str, said: Say, *, key: str = KEY) -> None:
+    """A person signs what their sheet says."""
+    at = builder.decided_at(STREAM) + 1
+    made = sheet(builder, name, key=key).statement(said, name, comment=None, now_ms=at)
+    judged = asking.judged(asking.judge(made), ASKED.people, at=at, ledger=builder.generation)
+    decision = builder.take(judged, later_ms=1, executor=None)
+    assert decision.refused is None, decision.refused
+
+
+def is_met(builder: LedgerBuilder, key: str = KEY) -> bool:
+    """Whether as many agreed as had to."""
+    found = builder.streams[STREAM].action(key)
+    assert found is not None
+    assert found.approval is not None
+    return found.approval.is_met
+
+
+def test_what_a_sheet_offers_is_what_the_ledger_counts() -> None:
+    """The statement made from a sheet is granted by the real rules, whoever is asked."""
+    builder = asked()
+    assert sheet(builder).may == (Say.APPROVE, Say.DENY)
+    say(builder, "ada", Say.APPROVE)
+    assert is_met(builder)
+
+
+def test_a_yes_can_be_taken_back_and_given_again_at_once() -> None:
+    """However soon the second yes comes, it is another one than the first."""
+    builder = asked(TWO)
+    say(builder, "ada", Say.APPROVE, key=TWO)
+    assert sheet(builder, key=TWO).may == (Say.WITHDRAW, Say.DENY)
+    say(builder, "ada", Say.WITHDRAW, key=TWO)
+    assert sheet(builder, key=TWO).may == (Say.APPROVE, Say.DENY)
+    say(builder, "ada", Say.APPROVE, key=TWO)
+    say(builder, "ben", Say.APPROVE, key=TWO)
+    assert is_met(builder, TWO)
+
+
+def test_who_may_not_decide_finds_no_button() -> None:
+    """Another tenant's people, other groups, and who asks, each under the ledger's own name."""
+    builder = asked(behalf=("ada",))
+    assert code(sheet(builder)) == "requester_decides"
+    assert sheet(builder, "ben").may
+    stranger = person("ben").model_copy(update={"tenants": ("globex",)})
+    now = builder.decided_at(STREAM)
+    assert code(sheet_of(known(builder), stranger, now_ms=now)) == "not_for_tenant"
+    action = known(builder).action
+    assert action.approval is not None
+    grouped = replace(action, approval=replace(action.approval, groups=("board",)))
+    found = replace(known(builder), action=grouped)
+    assert code(sheet_of(found, person("ben"), now_ms=now)) == "not_in_group"
+
+
+def test_what_is_over_offers_nothing() -> None:
+    """After its time, after a denial, before anybody was asked."""
+    builder = asked()
+    assert sheet(builder, later_ms=29_999).may
+    assert code(sheet(builder, later_ms=30_000)) == "approval_expired"
+    say(builder, "ada", Say.DENY)
+    assert code(sheet(builder, "ben")) == "already_final"
+    automatic = asked("ticket:v1:acme:renewal-1")
+    found = sheet(automatic, key="ticket:v1:acme:renewal-1")
+    assert code(found) == "nothing_asked"
+
+
+def test_a_sheet_that_is_not_what_would_be_signed_offers_nothing() -> None:
+    """Every hash is computed again from what is shown; what differs, or is missing, is told."""
+    whole = known(asked())
+    action, now = whole.action, x.T0
+    assert action.approval is not None
+    assert action.dry is not None
+    assert action.dry.content is not None
+
+    def why(found: Known) -> str:
+        return code(sheet_of(found, person("ada"), now_ms=now))
+
+    def of_action(found: Action) -> str:
+        return why(replace(whole, action=found))
+
+    other = action.request.model_copy(update={"target": "order:other"})
+    content = action.dry.content.model_copy(update={"target": "order:other"})
+    assert of_action(replace(action, request=other)) == "sheet_incomplete"
+    assert of_action(replace(action, dry=replace(action.dry, content=content))) == (
+        "sheet_incomplete"
+    )
+    assert of_action(replace(action, dry=None)) == "sheet_incomplete"
+    assert why(replace(whole, is_whole=False)) == "sheet_incomplete"
+    assert why(replace(whole, policy=None)) == "policy_not_shown"
+    assert why(replace(whole, policy=AUTOMATIC)) == "policy_not_shown"
+    approval = replace(action.approval, row="gone")
+    assert of_action(replace(action, approval=approval)) == "policy_not_shown"
+
+
+def test_more_than_a_person_can_read_is_shown_and_not_signed() -> None:
+    """The limit is one of values, and one of characters; all of it is on the sheet."""
+    whole = known(asked())
+
+    def of(params: dict[str, JsonValue]) -> Sheet:
+        request = whole.action.request.model_copy(update={"params": params})
+        action = replace(whole.action, request=request, request_hash=request_hash(request))
+        return sheet_of(replace(whole, action=action), person("ada"), now_ms=x.T0)
+
+    assert of({"text": "x" * SHEET_CHARS_MAX}).may
+    assert code(of({"text": "x" * (SHEET_CHARS_MAX + 1)})) == "sheet_too_large"
+    assert of({"list": ["a"] * SHEET_ROWS_MAX}).may
+    found = of({"list": ["a"] * (SHEET_ROWS_MAX + 1)})
+    assert code(found) == "sheet_too_large"
+    assert len(found.values) == SHEET_ROWS_MAX + 1
+
+
+def test_every_value_is_there_with_its_type() -> None:
+    """A number is no text, nothing is no text, and an empty list is told as one."""
+    value: JsonValue = {"a": "5", "b": 5, "c": True, "d": None, "e": [], "f": {}, "g": [{"h": "x"}]}
+    found = [
+        (
+            "".join(p.text for p in one.path.pieces),
+            one.kind,
+            "".join(p.text for p in one.text.pieces),
+        )
+        for one in values_of(value)
+    ]
+    assert found == [
+        ("/a", "text", "5"),
+        ("/b", "number", "5"),
+        ("/c", "true or false", "true"),
+        ("/d", "nothing", "null"),
+        ("/e", "list", "(empty)"),
+        ("/f", "object", "(empty)"),
+        ("/g/0/h", "text", "x"),
+    ]
+    token: JsonValue = {"name": {"$token": "hmac-sha256:" + "0" * 64}}
+    assert [one.kind for one in values_of(token)] == ["personal, kept apart"]
+
+
+@pytest.mark.parametrize(
+    ("minor", "currency", "written"),
+    [
+        (12_000, "EUR", "120.00 EUR"),
+        (124_050_00, "USD", "124,050.00 USD"),
+        (5, "EUR", "0.05 EUR"),
+        (1_200, "JPY", "1,200 JPY"),
+        (1_234, "KWD", "1.234 KWD"),
+    ],
+)
+def test_amounts_are_written_as_people_read_them(minor: int, currency: str, written: str) -> None:
+    """With as many decimals as the currency has."""
+    assert amount(Money(minor=minor, currency=currency)) == written
+
+
+def test_the_fingerprint_of_a_sheet_is_that_of_what_is_signed() -> None:
+    """Another person, another round, another payload: another sheet."""
+    first = sheet(asked())
+    assert first.fingerprint("ada") == sheet(asked()).fingerprint("ada")
+    assert first.fingerprint("ada") != first.fingerprint("ben")
+    other = sheet(asked(target="order:other"))
+    assert first.fingerprint("ada") != other.fingerprint("ada")
+    one, two = (
+        found.statement(Say.APPROVE, "ada", comment=None, now_ms=x.T0) for found in (first, other)
+    )
+    assert statement_hash(one) != statement_hash(two)
+
+
+def test_what_moved_stands_beside_what_was_shown() -> None:
+    """After a round that came to nothing the old values stand beside the new ones."""
+    builder = asked()
+    events = list(known(builder).events)
+    ended = f.ApprovalEnded(
+        action=KEY,
+        version=5,
+        nonce="n",
+        reason="volatile_changed",
+        changes=(Change(name="balance", was="900", now="40"),),
+    )
+    template = events[-1]
+    events.append(replace(template, type=ended.type, data=ended.model_dump(mode="json")))
+    preview = next(one for one in events if one.type == "preview.recorded")
+    again = {**preview.data, "content": {**preview.data["content"], "target": "order:other"}}
+    events.append(replace(preview, data=again))
+    found = sheet_of(
+        replace(known(builder), events=tuple(events)), person("ada"), now_ms=x.T0
+    ).earlier
+    assert [(one.round, one.reason) for one in found] == [(1, "volatile_changed")]
+    moved = {
+        one.name.pieces[0].text: (one.was.pieces[0].text, one.now.pieces[0].text)
+        for one in found[0].moved
+    }
+    assert moved["balance"] == ("900", "40")
+    assert moved["target"][1] == "order:other"

@@ -1,0 +1,63 @@
+"""Why an action is here: a sentence for everything that can be."""
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from gateway.console.reading import folded
+from gateway.console.rounds import WHY_ENDED
+from gateway.console.why import FACTS, REVIEWS, span, told, why
+from ledger.core.facts import FACT_TYPES, ApprovalEnd, ReviewReason
+from ledger.core.state import Status
+from tests import examples as x
+from tests.unit.console.test_sheet import KEY, asked, known
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_every_status_has_a_sentence(status: Status) -> None:
+    """One sentence, with an end, whatever else is known of the action."""
+    action = replace(known(asked()).action, status=status)
+    said = why(action, now_ms=x.T0)
+    assert said[0].isupper()
+    assert said.endswith(".")
+    assert "_" not in said or "asked-about" in said
+
+
+def test_every_reason_and_fact_has_its_words() -> None:
+    """A new one without words would be shown by its name only."""
+    assert set(get_args(ReviewReason)) == set(REVIEWS)
+    assert set(get_args(ApprovalEnd)) == set(WHY_ENDED)
+    assert set(FACT_TYPES) == set(FACTS)
+    for event in known(asked()).events:
+        assert "…" not in told(event.type, event.data)
+
+
+def test_who_waits_is_told_for_whom_and_until_when() -> None:
+    """The row, how many people, who agreed, and the end; and that running out is no denial."""
+    action = known(asked()).action
+    assert action.approval is not None
+    now = action.approval.requested_at
+    said = why(action, now_ms=now)
+    assert said.startswith("The row asked-about-payout of the decision table asks one person ")
+    assert "UTC." in said
+    said = why(action, now_ms=action.approval.expires_at)
+    assert "that is no denial" in said
+    assert folded(KEY, known(asked()).events) == action
+
+
+@pytest.mark.parametrize(
+    ("ms", "said"),
+    [
+        (-5, "0 s"),
+        (59_999, "59 s"),
+        (60_000, "1 min"),
+        (485_000, "8 min 5 s"),
+        (3_600_000, "1 h"),
+        (7_500_000, "2 h 5 min"),
+        (90_000_000, "1 d 1 h"),
+    ],
+)
+def test_spans_are_told_in_two_parts(ms: int, said: str) -> None:
+    """The two largest, and none that is nothing."""
+    assert span(ms) == said
