@@ -5,8 +5,18 @@ Called by `actionledger demo`.
 
 from typing import Final
 
-from gateway.demo import catalogue, story
+from gateway.demo import adversary, approvals, catalogue, policy, preview, story
 from gateway.demo.chapter import Chapter
 
-CHAPTERS: Final[dict[str, Chapter]] = {one.name: one for one in (story.CHAPTER, catalogue.CHAPTER)}
+CHAPTERS: Final[dict[str, Chapter]] = {
+    one.name: one
+    for one in (
+        story.CHAPTER,
+        catalogue.CHAPTER,
+        policy.CHAPTER,
+        preview.CHAPTER,
+        approvals.CHAPTER,
+        adversary.CHAPTER,
+    )
+}
 """By name; the first is told where none is named."""

@@ -52,6 +52,19 @@ class Scene:
         await agent.end()
         return told
 
+    async def ask_again(self, key: str) -> None:
+        """Have people asked once more, as the agent that wants the action."""
+        answer = await self.stage.door.post(f"/v1/actions/{key}/ask", headers=self._as_agent())
+        answer.raise_for_status()
+
+    async def status(self, key: str) -> str:
+        """How an action stands, as its agent is told."""
+        answer = await self.stage.door.get(f"/v1/actions/{key}", headers=self._as_agent())
+        return str(answer.json().get("status"))
+
+    def _as_agent(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.stage.agent_key}"}
+
     async def lines(self, account: str) -> list[dict[str, Any]]:
         """The provider's book of an account, one request a line."""
         return [line for line in await self.stage.book() if line["account"] == account]

@@ -64,12 +64,16 @@ class _Owner(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The installation, how to reach it, and the key of the demonstration's agent."""
+    """The installation, how to reach it, and the key of the demonstration's agent.
+
+    `door` is the gateway as anybody on the network reaches it, with no key at hand.
+    """
 
     folder: Path
     settings: Settings
     agent_key: str
     provider: httpx.AsyncClient
+    door: httpx.AsyncClient
 
     def new_agent_key(self, principal: str) -> str:
         """The key of another agent of the tenant."""
@@ -93,6 +97,11 @@ class Stage:
     async def script(self, scripts: Iterable[dict[str, Any]]) -> None:
         """Tell the provider what to do wrong."""
         answer = await self.provider.post("/control/script", json={"scripts": list(scripts)})
+        answer.raise_for_status()
+
+    async def observe(self, **facts: int) -> None:
+        """Let the provider see other volatile facts from now on."""
+        answer = await self.provider.post("/control/observed", json={"observed": facts})
         answer.raise_for_status()
 
     async def send_webhooks(self) -> None:
@@ -164,10 +173,13 @@ async def staged(cache: Path, report: Report, afterwards: Afterwards) -> AsyncIt
         state = read_state(folder)
         assert state is not None  # noqa: S101 - `up` returned
         settings = Settings.from_environment(local_environment(folder, state))
-        async with httpx.AsyncClient(
-            base_url=settings.provider_urls["simulated"], trust_env=False
-        ) as provider:
-            yield Stage(folder, settings, key, provider)
+        async with (
+            httpx.AsyncClient(
+                base_url=settings.provider_urls["simulated"], trust_env=False
+            ) as provider,
+            httpx.AsyncClient(base_url=settings.url, trust_env=False) as door,
+        ):
+            yield Stage(folder, settings, key, provider, door)
     finally:
         if afterwards is Afterwards.STAY:
             (folder / OWNER_FILE).unlink(missing_ok=True)

@@ -91,7 +91,7 @@ def lines_of(document: Mapping[str, Any]) -> list[str]:
             return [f"propose {request['operation']} {money} for {request['target']}"]
         case "approval.decide":
             said = statement_of(data["signed"])
-            return [f"{said.get('approver')} signs: {said.get('decision')}"]
+            return [f"in the name of {said.get('approver')}: {said.get('decision')}"]
         case "approval.ask":
             return [f"{data['principal']} has people asked again"]
         case "preview.report":

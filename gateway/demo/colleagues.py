@@ -1,0 +1,136 @@
+"""People of the demonstration: each with a key of their own, as a device of theirs would use it.
+
+Guarantees that they look and decide only through the doors that are open to people, that what they
+sign is what they were shown, and that a forger has no way but to change it before or after. Called
+by the chapters.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+import httpx
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from gateway.demo.stage import Stage
+from gateway.demo.waiting import until
+from gateway.wiring.installation import open_log
+from gateway.wiring.local import TENANT
+from ledger.core.people import Person, PersonKey
+from ledger.core.people_text import written
+from ledger.core.statement import Say, SignedByKey, Statement
+from ledger.log.follow import genesis_of
+from ledger.log.published import read_published
+from ledger.signing.keys import SigningKey, sign
+from ledger.signing.logins import login_token
+
+Sheet = Mapping[str, Any]
+"""Everything that a person is shown about an action before they sign."""
+
+GROUP: Final = "finance"
+
+
+@dataclass(frozen=True, slots=True)
+class Colleague:
+    """A person who may decide, or somebody who would like to."""
+
+    name: str
+    key: SigningKey
+    ledger: str
+    stage: Stage
+
+    async def sheet(self, action_key: str, *, round_: int = 1) -> Sheet:
+        """What is shown of an action, as soon as people are asked for the so-manieth time.
+
+        Raises NotSeenError.
+        """
+        path = f"/v1/approvals/{quote(action_key, safe=':~')}"
+
+        async def shown() -> Sheet | None:
+            answer = await self.stage.door.get(path, headers=self._logged_in("GET", path))
+            sheet: Sheet = answer.json()
+            is_there = answer.is_success and (sheet.get("asked") or {}).get("round") == round_
+            return sheet if is_there else None
+
+        return await until(f"what {self.name} is shown of {action_key}", shown)
+
+    async def waiting(self) -> list[dict[str, Any]]:
+        """What waits for people. Raises httpx.HTTPStatusError."""
+        path = "/v1/approvals"
+        answer = await self.stage.door.get(path, headers=self._logged_in("GET", path))
+        answer.raise_for_status()
+        found: list[dict[str, Any]] = answer.json()["waiting"]
+        return found
+
+    def sign(self, sheet: Sheet, say: Say = Say.APPROVE, **changed: object) -> SignedByKey:
+        """A decision about what a sheet shows, unless somebody changes it first."""
+        asked, request = sheet["asked"], sheet["request"]
+        shown: dict[str, object] = {
+            "ledger": sheet["ledger"],
+            "decision": say,
+            "approver": self.name,
+            "tenant": sheet["tenant"],
+            "environment": request["environment"],
+            "key": sheet["key"],
+            "request_hash": sheet["request_hash"],
+            "preview_hash": asked["preview_hash"],
+            "policy_hash": asked["policy_hash"],
+            "row": asked["row"],
+            "nonce": asked["nonce"],
+            "issued_at": time.time_ns() // 1_000_000,
+            "expires_at": asked["expires_at"],
+        }
+        return sign(Statement.model_validate(shown | changed), self.key)
+
+    async def hand_in(self, action_key: str, signed: SignedByKey) -> httpx.Response:
+        """Send a decision about an action, as anybody may who has one."""
+        return await hand_in(self.stage, action_key, signed)
+
+    async def decide(self, action_key: str, say: Say = Say.APPROVE) -> httpx.Response:
+        """Look, sign, and send."""
+        sheet = await self.sheet(action_key)
+        return await self.hand_in(action_key, self.sign(sheet, say))
+
+    def _logged_in(self, method: str, path: str) -> dict[str, str]:
+        token = login_token(
+            self.key,
+            ledger=self.ledger,
+            method=method,
+            path=path,
+            now_ms=time.time_ns() // 1_000_000,
+        )
+        return {"Authorization": f"Login {token}"}
+
+
+async def hand_in(stage: Stage, action_key: str, signed: SignedByKey) -> httpx.Response:
+    """Send what is said to be a person's decision."""
+    body = {"key": action_key, "signed": signed.model_dump(mode="json")}
+    return await stage.door.post("/v1/decisions", json=body)
+
+
+async def registered(stage: Stage, *names: str) -> list[Colleague]:
+    """People with a key each, adopted by every partition as deciding for the tenant."""
+    found = [await stranger(stage, name) for name in names]
+    in_force = (await read_published(open_log(stage.settings, "cli"))).people
+    text = written(in_force, tuple(_person(one) for one in found))
+    await stage.publish("people", text)
+    return found
+
+
+async def stranger(stage: Stage, name: str) -> Colleague:
+    """Somebody with a key that nobody has registered."""
+    ledger = (await genesis_of(open_log(stage.settings, "cli"))).generation
+    return Colleague(name, SigningKey.of(Ed25519PrivateKey.generate()), ledger, stage)
+
+
+def _person(one: Colleague) -> Person:
+    key = PersonKey(id=one.key.id, kind="ed25519", public=one.key.public)
+    return Person(name=one.name, groups=(GROUP,), tenants=(TENANT,), keys=(key,))
+
+
+def code_of(answer: httpx.Response) -> str:
+    """The name of a refusal, or the status of the action where it was none."""
+    told = answer.json()
+    return str(told.get("code") or told.get("status"))
