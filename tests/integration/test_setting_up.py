@@ -20,13 +20,18 @@ from gateway.wiring.installation import (
 from gateway.wiring.life import Life
 from gateway.wiring.publishing import (
     CatalogueRefusedError,
+    DocumentRefusedError,
     default_catalogue,
+    default_policy,
     publish_catalogue,
 )
+from ledger.core.policy import policy_hash
 from ledger.log.admin import check_topics, cluster_id
 from ledger.log.fold import Begin
 from ledger.log.follow import genesis_of, published_catalogue
+from ledger.log.published import read_published
 from projections.projector import Projector
+from tests import asking
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -85,10 +90,38 @@ async def test_a_catalogue_is_published_once_and_never_with_a_mistake(settings: 
     """What is in force is not published again, and a text with a mistake reaches no topic."""
     await set_up(settings)
     log = open_log(settings, "test")
-    assert await publish_catalogue(log, default_catalogue()) == (0, False)
+    assert await publish_catalogue(log, default_catalogue()) == (1, False)
     with pytest.raises(CatalogueRefusedError, match="line"):
         await publish_catalogue(log, "[[operation]]\nname = 1\n")
-    assert await publish_catalogue(log, f"{default_catalogue()}\n# more\n") == (1, True)
+    assert await publish_catalogue(log, f"{default_catalogue()}\n# more\n") == (2, True)
+
+
+async def test_no_partition_ever_decides_without_a_table(settings: Settings) -> None:
+    """The decision table stands before the first catalogue, and a second run leaves both."""
+    await set_up(settings)
+    log = open_log(settings, "test")
+    published = await read_published(log)
+    assert published.policy.content_hash == policy_hash(default_policy())
+    assert published.policy_offset == 0
+    assert published.catalogue_offset == 1
+    await set_up(settings)
+    assert (await read_published(log)).next_offset == 2
+
+
+async def test_another_table_may_be_the_first(settings: Settings, tmp_path: Path) -> None:
+    """An operator names it; one with a mistake ends the step, and nothing is decided under none."""
+    file = tmp_path / "own.toml"
+    file.write_text("[[row]]\nname = 1\n", encoding="utf-8")
+    own = replace(settings, policy_file=file)
+    with pytest.raises(ExceptionGroup) as refused:
+        await set_up(own)
+    assert refused.group_contains(DocumentRefusedError, match="line")
+    log = open_log(settings, "test")
+    assert (await read_published(log)).next_offset == 0
+    file.write_text(asking.EVERYTHING_GOES_AHEAD, encoding="utf-8")
+    await set_up(own)
+    published = await read_published(log)
+    assert published.policy.content_hash == policy_hash(asking.EVERYTHING_GOES_AHEAD)
 
 
 async def test_processes_begin_where_the_tables_are(settings: Settings) -> None:

@@ -25,6 +25,8 @@ WRONG = [
     ("ACTIONLEDGER_STATE", "relative/folder", "from /"),
     ("ACTIONLEDGER_API_KEYS_FILE", "keys.toml", "from /"),
     ("ACTIONLEDGER_SIGNING_KEY_FILE", "key.pem", "from /"),
+    ("ACTIONLEDGER_POLICY_FILE", "policy.toml", "from /"),
+    ("ACTIONLEDGER_POLICY_FILE", "/does/not/exist.toml", "No such file"),
     ("ACTIONLEDGER_WEBHOOK_SECRETS_FILE", "/does/not/exist.toml", "No such file"),
     ("ACTIONLEDGER_PROVIDER_URLS", "simulated", "name=https://host"),
     ("ACTIONLEDGER_PROVIDER_URLS", "a=http://x,a=http://y", "each name once"),
