@@ -24,6 +24,9 @@ from gateway.console.port import Decided, Known
 from gateway.console.refusals import PageNo, refusal
 from gateway.console.seals import Once, Purpose
 from gateway.console.sheet import Sheet, sheet_of
+from gateway.http.approvals import proven
+from gateway.http.doors import doors_of
+from gateway.http.problems import No
 from ledger.core.facts import (
     ActionDenied,
     ApprovalGranted,
@@ -31,6 +34,7 @@ from ledger.core.facts import (
     ApprovalWithdrawn,
     PreviewStarted,
 )
+from ledger.core.inputs import Judge
 from ledger.core.rejections import Rejection
 from ledger.core.statement import (
     Say,
@@ -39,7 +43,6 @@ from ledger.core.statement import (
     statement_bytes,
     statement_hash,
 )
-from ledger.signing.reading import read_signed
 from ledger.signing.registering import authentication_options, read_assertion, signed_by
 
 logger = logging.getLogger("actionledger.console")
@@ -153,16 +156,19 @@ async def _decide(seen: Seen, key: str) -> Answer:
     signed = _signed(once, seen.form.get("credential", ""), key)
     if signed is None:
         return seen.refused(Rejection.SIGNATURE_INVALID, key=key)
-    read = read_signed(signed, seen.people)
-    if isinstance(read, Rejection):
-        logger.warning("console_signature_refused", extra={"code": read.value, "action": key})
-        return seen.refused(read, key=key)
+    doors = doors_of(seen.http)
+    read = proven(doors, Judge(key=key, signed=signed))
+    if isinstance(read, No):
+        logger.warning("console_signature_refused", extra={"code": read.code, "action": key})
+        doors.metrics.decision(read.code.value)
+        return seen.refused(read.code, key=key)
     if read.person != seen.visitor.person.name:
         return seen.refused(Rejection.OTHER_PERSON, key=key)
     if not await console.port.spend(once.id):
         return seen.refused(PageNo.SPENT, key=key)
     decided = await console.port.decide(key, signed)
-    outcome = outcome_of(decided)
+    doors.metrics.decision(read.statement.decision.value)
+    outcome = outcome_of(decided, quorum=_quorum(known))
     logger.info(
         "console_decided",
         extra={"action": key, "person": read.person, "outcome": outcome.name},
@@ -193,7 +199,7 @@ class Outcome:
     status: int = 200
 
 
-def outcome_of(decided: Decided) -> Outcome:
+def outcome_of(decided: Decided, *, quorum: int = 1) -> Outcome:
     """The ledger's decision about a person's, as the page shows it."""
     decision = decided.decision
     if decision is None:
@@ -215,7 +221,7 @@ def outcome_of(decided: Decided) -> Outcome:
     for fact in decision.facts:
         match fact:
             case ApprovalGranted():
-                return Outcome(fact.type, "Approved", _granted(fact), "", place)
+                return Outcome(fact.type, "Approved", _granted(fact, quorum), "", place)
             case ActionDenied():
                 sentence = "It never starts, whatever anybody else says."
                 return Outcome(fact.type, "Denied", sentence, "", place)
@@ -241,10 +247,14 @@ _UNCHANGED: Final = {
 }
 
 
-def _granted(fact: ApprovalGranted) -> str:
+def _quorum(known: Known) -> int:
+    return 1 if known.action.approval is None else known.action.approval.quorum
+
+
+def _granted(fact: ApprovalGranted, quorum: int) -> str:
     if fact.step_deadline_at is not None:
         return "As many have agreed as had to: the action may start."
-    return "Your approval counts. Whether more people have to agree is said at the action."
+    return f"Your approval counts; {quorum} people have to agree in all."
 
 
 def _json(seen: Seen, said: Mapping[str, object], status: int) -> Response:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from gateway.http.codes import REJECTED
+from gateway.http.codes import KINDS, REJECTED, Code
 from ledger.core.rejections import MEANINGS, Rejection
 from ledger.signing.logins import NotLoggedIn
 from ledger.signing.registering import NotRegistered
@@ -41,7 +41,7 @@ class Refusal:
     hint: str
 
 
-PageCode = PageNo | NotLoggedIn | NotRegistered | Rejection
+PageCode = PageNo | NotLoggedIn | NotRegistered | Rejection | Code
 
 _LOG_IN_AGAIN: Final = "Log in again."
 _ASK_FOR_LINK: Final = "Ask for another link: `actionledger people passkey NAME`."
@@ -126,5 +126,8 @@ def refusal(code: PageCode) -> Refusal:
     if isinstance(code, Rejection):
         kind = REJECTED[code]
         return Refusal(code.value, kind.status, MEANINGS[code].sentence, kind.hint)
+    if isinstance(code, Code):
+        door = KINDS[code]
+        return Refusal(code.value, door.status, door.title, door.hint)
     status, sentence, hint = _PAGES[code]
     return Refusal(code.value, status, sentence, hint)

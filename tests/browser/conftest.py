@@ -23,9 +23,9 @@ def stage(servers: Addresses, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Run the machine's Chromium for the session."""
+    """Run the machine's Chromium for the module: its driver keeps the thread's event loop."""
     try:
         with chromium() as started:
             yield started

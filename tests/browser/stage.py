@@ -153,12 +153,12 @@ class Stage:
             "ACTIONLEDGER_CONSOLE_ORIGIN": self.origin,
         }
 
-    def wait_for(self, key: str, fact: str) -> None:
-        """Wait until a fact of an action is projected."""
+    def wait_for(self, key: str, fact: str, *, times: int = 1) -> None:
+        """Wait until a fact of an action is projected, so many of them."""
 
         async def holds() -> bool:
             found = await Queries(self.pool).timeline(key.split(":")[2], key)
-            return any(one.type == fact for one in found)
+            return [one.type for one in found].count(fact) >= times
 
         self.run(self.until(holds))
 

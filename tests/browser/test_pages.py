@@ -100,8 +100,12 @@ def test_a_request_that_ran_out_leaves_nothing_to_press(stage: Stage, visiting: 
     page = anna.open(f"/console/approve/{key}")
     page.get_by_role("button", name="Ask again").click()
     page.get_by_role("heading", name="Asked again").wait_for()
+    stage.wait_for(key, "approval.requested", times=2)
+    before = anna.open(f"/console/approve/{key}").get_by_role("region", name="Asked before")
+    assert "Nobody decided in time. That is no denial." in before.inner_text()
 
 
+@pytest.mark.case("C103")
 def test_a_double_click_is_one_approval(stage: Stage, visiting: Visiting) -> None:
     """However often somebody clicks, one signature is made and one is counted."""
     key = stage.propose("refund:v1:acme:twice")
@@ -167,7 +171,7 @@ def test_no_page_is_wider_than_its_window(
         assert not anna.is_wider_than_window(), path
 
 
-@pytest.mark.case("C003")
+@pytest.mark.case("C111")
 def test_hostile_text_stays_text(stage: Stage, visiting: Visiting) -> None:
     """HTML, bidi marks, invisible and look-alike characters and 10 kB are all there, as text."""
     key = stage.propose("email:v1:acme:hostile", params=HOSTILE, target=None)
@@ -250,6 +254,7 @@ def refused_login(window: Visit) -> str:
 # --- what a page refuses -------------------------------------------------------------------------
 
 
+@pytest.mark.case("C109")
 def test_looking_changes_nothing(stage: Stage, knocking: Knocks) -> None:
     """Whatever opens links, as scanners and previews do, decides nothing, even with a session."""
     key = stage.propose("refund:v1:acme:looked-at")
