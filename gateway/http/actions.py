@@ -36,7 +36,7 @@ from gateway.http.persons import is_from_person, person_of
 from gateway.http.problems import No
 from gateway.http.timeline import TimelineView, timeline_of
 from gateway.http.views import ActionView
-from gateway.keys import Caller
+from gateway.keys import Caller, Role
 from ledger.core.ids import ActionKey
 from ledger.core.inputs import AskAgain, Cancel
 from ledger.core.rejections import Rejection
@@ -147,7 +147,9 @@ async def _proposed(http: HttpRequest, doors: Doors) -> _Yes | No:
     if quota is not None and not _waits_for_people(view):
         quota.settled(given)
     if isinstance(view, No):
-        return view
+        # Nothing is said of an action to somebody who may not ask for its like.
+        may_ask = _may_ask(doors, caller, given.request.operation)
+        return view if may_ask else No(Rejection.NOT_ALLOWED, ledger=view.ledger)
     status = 200 if view.replayed else 201
     started = given.caller and doors.ledger.caller_start(given.key, given.caller.nonce)
     if started:
@@ -336,14 +338,35 @@ def _proposer_of(http: HttpRequest, doors: Doors, text: str) -> tuple[Caller, Ac
     caller = proposer_of(http, doors)
     if isinstance(caller, No):
         return caller
-    key = own_key(text, caller)
+    key = _own(doors, text, caller)
     return key if isinstance(key, No) else (caller, key)
 
 
 def _key_of(http: HttpRequest, doors: Doors, text: str) -> ActionKey | No:
     """The key of a path for whoever may look at it."""
     caller = caller_of(http, doors)
-    return caller if isinstance(caller, No) else own_key(text, caller)
+    return caller if isinstance(caller, No) else _own(doors, text, caller)
+
+
+def _own(doors: Doors, text: str, caller: Caller) -> ActionKey | No:
+    """The key of a path, where it is one of the caller's tenant, and for an agent one of an
+    operation that it may ask for: any other is answered as one that nobody ever used.
+    """
+    key = own_key(text, caller)
+    if isinstance(key, No) or _may_ask(doors, caller, key.operation):
+        return key
+    return No(Rejection.UNKNOWN_ACTION)
+
+
+def _may_ask(doors: Doors, caller: Caller, operation: str) -> bool:
+    """Whether an agent may ask for any version of an operation, as far as it is declared; whoever
+    is no agent looks at everything of the tenant.
+    """
+    catalogue = doors.published().catalogue
+    if caller.role is not Role.AGENT or catalogue is None:
+        return True
+    versions = [one for one in catalogue.operations if one.name == operation]
+    return not versions or any(one.allows(caller.principal) for one in versions)
 
 
 def _response(yes: _Yes) -> Response:

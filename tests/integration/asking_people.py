@@ -20,7 +20,7 @@ from projections.projector import Projector
 from tests import asking
 from tests.integration.counting import CountingProvider
 from tests.integration.door import Door, opened
-from tests.integration.installation import PARTITIONS, PATIENCE_SECONDS
+from tests.integration.installation import CATALOGUE, PARTITIONS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 POLL_SECONDS = 0.02
@@ -123,6 +123,16 @@ def refund_body(event: str, *, minor: int = 12_000, **others: object) -> dict[st
     }
 
 
+async def known(people: Office, body: dict[str, Any], headers: dict[str, str]) -> httpx.Response:
+    """The answer to a proposal, as soon as the door has read the new key."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            answer = await people.door.http.post("/v1/actions", json=body, headers=headers)
+            if answer.status_code != 401:
+                return answer
+            await asyncio.sleep(POLL_SECONDS)
+
+
 @contextlib.asynccontextmanager
 async def office(
     servers: Addresses,
@@ -130,12 +140,13 @@ async def office(
     policy: str,
     *,
     people: str | None = None,
+    catalogue: str = CATALOGUE,
     has_executor: bool = True,
 ) -> AsyncIterator[Office]:
     """An installation under a policy, with the people of `tests.asking`, everything running."""
     everybody = asking.people_text() if people is None else people
     documents: dict[Kind, str] = {"policy": policy, "people": everybody}
-    async with opened(servers, folder, documents=documents) as door:
+    async with opened(servers, folder, catalogue=catalogue, documents=documents) as door:
         provider = CountingProvider()
         await door.one.processor()
         if has_executor:

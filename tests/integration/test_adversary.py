@@ -19,8 +19,9 @@ from ledger.core.statement import Say, SignedByKey, Statement, statement_bytes
 from ledger.signing.keys import sign
 from ledger.signing.logins import login_token
 from tests import asking
-from tests.integration.asking_people import Office, office, refund_body, statement
-from tests.integration.door import charge_body, code_of
+from tests.integration.asking_people import Office, known, office, refund_body, statement
+from tests.integration.door import POLL_SECONDS, charge_body, code_of
+from tests.integration.installation import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -275,9 +276,9 @@ async def test_the_eleventh_question_is_refused(people: Office) -> None:
     assert (await people.door.propose(bodies[0], tenant="globex")).status_code == 201
     key = again.json()["key"]
     await people.door.http.post(f"/v1/actions/{key}/cancel", headers=people.door.bearer())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while (await people.door.propose(eleventh)).status_code != 201:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(POLL_SECONDS)
     assert set(people.provider.calls) <= {"charge:v1:acme:renewal-1"}
 
 
@@ -348,16 +349,6 @@ async def test_nobody_approves_what_is_asked_for_them(people: Office) -> None:
         claimed = refund_body(f"{event}b", behalf=[])
         refused = await people.door.http.post("/v1/actions", json=claimed, headers=headers)
         assert code_of(refused) == "invalid_body"
-
-
-async def known(people: Office, body: object, headers: dict[str, str]) -> httpx.Response:
-    """The answer to a proposal, as soon as the door has read the new key."""
-    async with asyncio.timeout(10):
-        while True:
-            answer = await people.door.http.post("/v1/actions", json=body, headers=headers)
-            if answer.status_code != 401:
-                return answer
-            await asyncio.sleep(0.05)
 
 
 # --- other tenants -------------------------------------------------------------------------------
