@@ -142,6 +142,7 @@ class Settings:
     provider_urls: Mapping[str, str]
     provider_files: Mapping[str, Path]
     policy_file: Path | None
+    notify_file: Path | None
     webhooks_url: str | None
     log_level: LogLevel
     log_format: LogFormat
@@ -194,6 +195,7 @@ class Settings:
             provider_urls=reader.take("PROVIDER_URLS", _provider_urls, _NO_URLS),
             provider_files=reader.take("PROVIDER_FILES", _provider_files, _NO_FILES),
             policy_file=reader.take("POLICY_FILE", _readable_file, None),
+            notify_file=reader.take("NOTIFY_FILE", _readable_file, None),
             webhooks_url=reader.take("WEBHOOKS_URL", _http_url, None),
             log_level=reader.take("LOG_LEVEL", _choice(LogLevel), LogLevel.INFO),
             log_format=reader.take("LOG_FORMAT", _choice(LogFormat), LogFormat.JSON),

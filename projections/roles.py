@@ -155,6 +155,10 @@ TABLES: Final[Mapping[str, Guarded]] = MappingProxyType(
         "webhooks": Guarded(
             has_tenant=False, rights={Role.RECONCILER: _CHANGE, Role.OPERATOR: _READ}
         ),
+        "notices": Guarded(
+            has_tenant=True,
+            rights={Role.RECONCILER: _CHANGE | {Right.DELETE}, Role.OPERATOR: _READ},
+        ),
         "inquirer_positions": Guarded(
             has_tenant=False, rights={Role.RECONCILER: _CHANGE, Role.OPERATOR: _READ}
         ),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from faust.types import EventT, StreamT
 
 from ledger.core.errors import LedgerError
-from ledger.log.attention_record import read_attention
+from ledger.log.attention_record import AttentionRaised, read_attention
 from ledger.log.envelope import Unreadable
 from ledger.log.port import Headers, Record
 from ledger.log.quarantine import quarantined
@@ -68,14 +68,26 @@ def add_webhook_agent(app: SafeApp, desk: WebhookDesk, *, prefix: str) -> None:
     add_agent(app, prefix + Topic.WEBHOOKS, desk.handle, deadline_ms=EVENT_DEADLINE_MS)
 
 
+async def _nobody(_raised: Sequence[AttentionRaised]) -> None:
+    """Whoever has named no destination is not told."""
+
+
 def add_attention_agent(
-    app: SafeApp, window: AttentionWindow, appender: SteadyAppender, *, prefix: str
+    app: SafeApp,
+    window: AttentionWindow,
+    appender: SteadyAppender,
+    *,
+    prefix: str,
+    notify: Callable[[Sequence[AttentionRaised]], Awaitable[None]] = _nobody,
 ) -> None:
-    """Tell what needs eyes, as log lines with the counts of the last hour."""
+    """Tell what needs eyes, as log lines with the counts of the last hour. `notify` keeps what
+    people are to be told before a record is acknowledged; it sends nothing itself.
+    """
 
     async def tell(records: Sequence[Record]) -> None:
-        for record in records:
-            raised = read_attention(record)
+        read = [(record, read_attention(record)) for record in records]
+        await notify([raised for _, raised in read if isinstance(raised, AttentionRaised)])
+        for record, raised in read:
             if isinstance(raised, Unreadable):
                 outgoing = quarantined(record, reason=raised.reason, detail=raised.detail)
                 await appender.append(Topic.QUARANTINE, record.partition, [outgoing])

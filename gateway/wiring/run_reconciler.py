@@ -1,13 +1,24 @@
-"""The reconciler: the Faust app over webhooks and attention."""
+"""The reconciler: the Faust app over webhooks and attention, and beside it what tells people."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
 
 import asyncpg
 
 from gateway.settings import Settings
 from gateway.wiring.installation import begin_at, open_log, open_pool, providers
 from gateway.wiring.life import Life
+from ledger.core.people import People
+from ledger.log.attention_record import AttentionRaised
 from ledger.log.follow import genesis_of, published_catalogue
 from ledger.log.kafka import KafkaLog
+from ledger.log.published import read_published
 from ledger.log.steady import SteadyAppender
+from reconciler.notifying.destinations import load_destinations
+from reconciler.notifying.limits import PEOPLE_READ_MS
+from reconciler.notifying.messages import Pages
+from reconciler.notifying.notifier import Notifier
 from reconciler.providers import registry
 from reconciler.receiving import WebhookDesk
 from streams.agents import add_attention_agent, add_webhook_agent
@@ -31,8 +42,12 @@ async def run(settings: Settings, life: Life) -> None:
     )
     async with await open_pool(settings) as pool:
         try:
-            app = await _app(settings, app_settings, log, pool, appender)
-            await run_app(app, app_settings, stop=life.stop, beat=life.beat)
+            notifier = _notifier(settings, log, pool)
+            app = await _app(settings, app_settings, log, pool, appender, notifier)
+            async with asyncio.TaskGroup() as tasks:
+                telling = tasks.create_task(_tell(notifier, life.stop))
+                await run_app(app, app_settings, stop=life.stop, beat=life.beat)
+                telling.cancel()
         finally:
             await appender.close()
 
@@ -43,6 +58,7 @@ async def _app(
     log: KafkaLog,
     pool: asyncpg.Pool,
     appender: SteadyAppender,
+    notifier: Notifier | None,
 ) -> SafeApp:
     """The app with both of its agents."""
     genesis = await genesis_of(log)
@@ -51,5 +67,39 @@ async def _app(
     desk = WebhookDesk(appender, pool, mappings, partitions=genesis.partitions, now_ms=wall_ms)
     app = build_app(app_settings)
     add_webhook_agent(app, desk, prefix=settings.topic_prefix)
-    add_attention_agent(app, AttentionWindow(), appender, prefix=settings.topic_prefix)
+
+    async def notify(raised: Sequence[AttentionRaised]) -> None:
+        if notifier is not None:
+            await notifier.keep(raised)
+
+    window = AttentionWindow()
+    add_attention_agent(app, window, appender, prefix=settings.topic_prefix, notify=notify)
     return app
+
+
+def _notifier(settings: Settings, log: KafkaLog, pool: asyncpg.Pool) -> Notifier | None:
+    """What tells people, where the settings name anybody. Raises UnusableDestinations."""
+    if settings.notify_file is None:
+        return None
+    known = load_destinations(settings.notify_file)
+    pages = Pages(settings.console_origin)
+    return Notifier(pool, known, pages, people=_people_of(log), now_ms=wall_ms)
+
+
+async def _tell(notifier: Notifier | None, stop: asyncio.Event) -> None:
+    if notifier is not None:
+        await notifier.run(stop)
+
+
+def _people_of(log: KafkaLog) -> Callable[[], Awaitable[People]]:
+    """The newest document of people, read again when it is older than a few seconds."""
+    known: tuple[float, People] | None = None
+
+    async def people() -> People:
+        nonlocal known
+        now_s = time.monotonic()
+        if known is None or now_s - known[0] > PEOPLE_READ_MS / 1_000:
+            known = now_s, (await read_published(log)).people
+        return known[1]
+
+    return people

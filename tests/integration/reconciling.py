@@ -5,7 +5,7 @@ processes as tasks beside an installation, and what came of it on topics and in 
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -21,6 +21,7 @@ from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic, partition_of
 from ledger.log.webhook_record import WebhookReceived, webhook_key, webhook_outgoing
 from projections.migrate import migrate
+from reconciler.notifying.notifier import Notifier
 from reconciler.providers.port import Finder, WebhookMapping
 from reconciler.providers.simulated.api import Event, EventData, EventType, Metadata
 from reconciler.providers.simulated.mapping import SimulatedMapping
@@ -34,6 +35,8 @@ from streams.inquirer import Inquirer
 from tests.integration.faust_kit import POLL_SECONDS, Running, run_as_task
 from tests.integration.installation import PARTITIONS, Installation
 
+_AT_ONCE = asyncio.Event()
+_AT_ONCE.set()
 SECRET = "whsec_cmVjb25jaWxlciBpbnRlZ3JhdGlvbiB0ZXN0cw=="
 MONEY = Money(minor=4_990, currency="EUR")
 KEY = "charge:v1:acme:renewal-1"
@@ -206,8 +209,12 @@ async def reconciling(
     one: Installation,
     database_url: str,
     mappings: Mapping[str, WebhookMapping] = SIMULATED,
+    *,
+    notifier_of: Callable[[asyncpg.Pool], Notifier] | None = None,
 ) -> AsyncIterator[Reconciling]:
-    """Run a reconciler on an installation and a database of its own."""
+    """Run a reconciler on an installation and a database of its own; with a notifier beside it
+    where a test brings one.
+    """
     prefix = one.log.prefix
     settings = AppSettings(one.log.bootstrap, f"{prefix}reconciler", commit_interval_ms=100)
     appender = SteadyAppender(one.log.appender)
@@ -215,7 +222,12 @@ async def reconciling(
     async with migrated(database_url) as pool:
         app = build_app(settings)
         add_webhook_agent(app, desk(one, pool, appender, mappings), prefix=prefix)
-        add_attention_agent(app, window, appender, prefix=prefix)
+        notifier = None if notifier_of is None else notifier_of(pool)
+        if notifier is None:
+            add_attention_agent(app, window, appender, prefix=prefix)
+        else:
+            add_attention_agent(app, window, appender, prefix=prefix, notify=notifier.keep)
+            await one._start(notifier.run, _AT_ONCE)
         running = run_as_task(app, settings)
         try:
             yield Reconciling(one, pool, appender, window, running)

@@ -60,6 +60,7 @@ def test_every_command_is_known() -> None:
         *("secrets list", "secrets rotate", "secrets revoke"),
         *("policy check", "policy show", "policy publish", "policy explain", "policy whatif"),
         *("hold", "release", "holds", "provider check", "provider show"),
+        *("notify check", "notify test"),
         *("quarantine list", "quarantine show", "quarantine redrive"),
         *("acl print", "acl check", "acl apply", "acl logins"),
     }

@@ -1,0 +1,1 @@
+"""Telling people that something waits for them: whom, in which words, and until it has arrived."""
