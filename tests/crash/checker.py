@@ -1,7 +1,7 @@
 """Says whether a run was right, from the log, the provider's book and the projections alone.
 
     python -m tests.crash.checker --kafka HOST:PORT --prefix PREFIX --database URL \
-        --provider FOLDER [--clients FILE] [--save FILE]
+        --provider FOLDER [--clients FILE] [--people FILE] [--save FILE]
     python -m tests.crash.checker --saved FILE
 
 Its rules are its own: it shares no code with what decides and folds in the product. Prints a short
@@ -19,6 +19,7 @@ from typing import Final
 
 from tests.crash import laws_of_book as book
 from tests.crash import laws_of_log as log
+from tests.crash import laws_of_people as people
 from tests.crash import laws_of_rows as rows
 from tests.crash import laws_of_secrecy as secrecy
 from tests.crash.evidence import Finding, Run
@@ -29,6 +30,8 @@ Law = Callable[[Run, Folded], Iterator[Finding]]
 LAWS: Final[tuple[Law, ...]] = (
     book.s1_one_effect,
     book.s2_every_request_has_its_cause,
+    people.s4_authorised,
+    people.s4_denied_never_begins,
     log.s5_final_stays,
     log.s6_transitions,
     log.s7_versions,
@@ -37,6 +40,7 @@ LAWS: Final[tuple[Law, ...]] = (
     log.s9_absence_is_late_enough,
     book.s10_acknowledged_intents,
     book.s10_told_is_true,
+    people.s10_told_decisions,
     book.s10_taken_webhooks,
     book.s12_status_and_book_agree,
     book.s12_failed_means_nothing_open,
@@ -117,6 +121,7 @@ def _seen(run: Run, folded: Folded) -> dict[str, str]:
         "book": f"{len(run.book)} requests, {effects} effects",
         "webhooks": _told(matched),
         "clients": _told(answers),
+        "people": _told(Counter(f"{one['decision']} {one['answer']}" for one in run.people)),
     }
 
 
@@ -129,7 +134,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.crash.checker", description=__doc__)
     for name in ("kafka", "prefix", "database"):
         parser.add_argument(f"--{name}")
-    for name in ("provider", "clients", "save", "saved"):
+    for name in ("provider", "clients", "people", "save", "saved"):
         parser.add_argument(f"--{name}", type=Path)
     given = parser.parse_args(arguments)
     if given.saved is not None:
@@ -137,7 +142,9 @@ def main(arguments: list[str]) -> int:
     elif None in (given.kafka, given.prefix, given.database, given.provider):
         parser.error("name --kafka, --prefix, --database and --provider, or --saved")
     else:
-        sources = Sources(given.kafka, given.prefix, given.database, given.provider, given.clients)
+        sources = Sources(
+            given.kafka, given.prefix, given.database, given.provider, given.clients, given.people
+        )
         run = asyncio.run(gather(sources))
     if given.save is not None:
         run.save(given.save)

@@ -44,8 +44,8 @@ class Run:
     """Everything that the checker looks at, and nothing else.
 
     `book` and `webhooks_sent` are the provider's own files, `tables` the projections by name,
-    `clients` what callers were told: one line an answer. `secrets` are planted, by what they are,
-    and `words` is what the processes wrote to their logs.
+    `clients` what callers were told and `people` what people were: one line an answer. `secrets`
+    are planted, by what they are, and `words` is what the processes wrote to their logs.
     """
 
     partitions: int
@@ -56,6 +56,7 @@ class Run:
     clients: Sequence[Json] = ()
     secrets: Mapping[str, str] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
+    people: Sequence[Json] = ()
 
     def records(self, topic: str, partition: int) -> Sequence[Raw]:
         """A partition of a topic, from its first record on."""
@@ -76,6 +77,7 @@ class Run:
             "clients": list(self.clients),
             "secrets": dict(self.secrets),
             "words": dict(self.words),
+            "people": list(self.people),
         }
         path.write_bytes(orjson.dumps(whole))
 

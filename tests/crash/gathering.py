@@ -45,7 +45,8 @@ DERIVED = {"action_events": "actionledger_api_v1.action_events"}
 @dataclass(frozen=True, slots=True)
 class Sources:
     """Where to look. `provider` is the folder of its book, `clients` a file of what they heard,
-    `logs` the folder in which processes write, `secrets` what must be nowhere.
+    `people` one of what people did, `logs` the folder in which processes write, `secrets` what must
+    be nowhere.
     """
 
     kafka: str
@@ -53,6 +54,7 @@ class Sources:
     database: str
     provider: Path
     clients: Path | None = None
+    people: Path | None = None
     logs: Path | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
 
@@ -67,6 +69,7 @@ async def gather(sources: Sources) -> Run:
         webhooks_sent=whole_lines(sources.provider / "webhooks.jsonl"),
         tables=await read_tables(sources.database),
         clients=() if sources.clients is None else whole_lines(sources.clients),
+        people=() if sources.people is None else whole_lines(sources.people),
         secrets=sources.secrets,
         words={} if sources.logs is None else _words(sources.logs),
     )

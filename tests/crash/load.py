@@ -16,7 +16,10 @@ import httpx
 import orjson
 
 from actionledger import (
+    ApprovalExpired,
+    AwaitingApproval,
     Conflict,
+    Denied,
     Expired,
     Failed,
     Intent,
@@ -35,7 +38,7 @@ from tests.crash.machine import TENANTS
 
 _What = TypeVar("_What")
 AGENTS_MAX = 24
-OPERATIONS = ("charge", "charge", "ticket", "charge", "charge", "email")
+OPERATIONS = ("charge", "charge", "ticket", "refund", "charge", "email")
 ANSWER_SECONDS_MAX = 90.0
 WAIT_MS = 500
 NO_WEBHOOK: list[Json] = []
@@ -54,19 +57,23 @@ def _plain(kind: str) -> Json:
 
 
 Faults = Mapping[str, Sequence[tuple[int, Json | None]]]
+_OF_PAYMENTS: Sequence[tuple[int, Json | None]] = (
+    (40, None),
+    (12, _plain("commit_then_drop")),
+    (8, ANSWER_LATE),
+    (6, COMMIT_LATE),
+    (8, _plain("refuse")),
+    (8, _plain("fail_after_commit")),
+    (8, _plain("fail_before_commit")),
+    (4, _plain("drop_before_commit")),
+    (4, _plain("commit_then_half_answer")),
+    (2, _plain("in_progress")),
+)
+
+
 FAULTS: dict[str, Sequence[tuple[int, Json | None]]] = {
-    "charge": (
-        (40, None),
-        (12, _plain("commit_then_drop")),
-        (8, ANSWER_LATE),
-        (6, COMMIT_LATE),
-        (8, _plain("refuse")),
-        (8, _plain("fail_after_commit")),
-        (8, _plain("fail_before_commit")),
-        (4, _plain("drop_before_commit")),
-        (4, _plain("commit_then_half_answer")),
-        (2, _plain("in_progress")),
-    ),
+    "charge": _OF_PAYMENTS,
+    "refund": _OF_PAYMENTS,
     "ticket": (
         (40, None),
         (15, _plain("commit_then_drop")),
@@ -119,8 +126,8 @@ class Wish:
 
 
 def wishes(seed: int, count: int, faults: Faults = FAULTS) -> list[Wish]:
-    """What the agents of a run want, of the operations that have faults: of all, four of six are
-    charges, one is a ticket and one an e-mail.
+    """What the agents of a run want, of the operations that have faults: of all, three of six are
+    charges, one is a refund, for which people are asked, one a ticket and one an e-mail.
     """
     chance = random.Random(f"wishes|{seed}")
     operations = [one for one in OPERATIONS if one in faults]
@@ -150,6 +157,9 @@ def _intent(operation: str, event: str, number: int) -> Intent:
     match operation:
         case "charge":
             money = Money(minor=100 + number, currency="EUR")
+            return Intent(**common, target=f"order:{number}", money=money)
+        case "refund":
+            money = Money(minor=12_000 + number, currency="EUR")
             return Intent(**common, target=f"order:{number}", money=money)
         case "ticket":
             return Intent(**common, params={"title": f"Ticket {number}"})
@@ -275,6 +285,10 @@ def noted(result: Result) -> Json:
             told = {"key": key, "status": "needs_review"}
         case Pending(key=key, status=status):
             told = {"key": key, "status": status}
+        case AwaitingApproval(key=key) | ApprovalExpired(key=key):
+            told = {"key": key, "status": "awaiting_approval"}
+        case Denied(key=key):
+            told = {"key": key, "status": "denied"}
         case other:
             raise AssertionError(f"nobody may be told {other!r} here")
     return {**told, "answer": "ok"}

@@ -29,7 +29,7 @@ from gateway.local.ports import free_ports
 from gateway.local.processes import Child, Command
 from gateway.local.state import write_private
 from gateway.wiring.places import SECRETS_FILE
-from gateway.wiring.publishing import publish_catalogue
+from gateway.wiring.publishing import publish_document
 from ledger.log.access import OPEN
 from ledger.log.admin import apply_topics
 from ledger.log.kafka import KafkaLog
@@ -37,6 +37,7 @@ from ledger.log.permissions import Permissions
 from projections.migrate import migrate
 from reconciler.providers.simulated.api import API_KEY_PREFIX
 from tests.crash.gathering import Sources
+from tests.crash.office import PEOPLE, POLICY, Office
 
 PARTITIONS = 3
 GROUP_SESSION_MS = 3_000
@@ -174,6 +175,7 @@ class Machine:
             self.database_url,
             self.folder / "provider",
             self.clients_file,
+            self.people_file,
             logs=self.folder,
             secrets=self._secrets(),
         )
@@ -203,6 +205,11 @@ class Machine:
     def clients_file(self) -> Path:
         """Where callers note what they were told."""
         return self.folder / "clients.jsonl"
+
+    @property
+    def people_file(self) -> Path:
+        """Where people note what they decided and were told."""
+        return self.folder / "people.jsonl"
 
     async def start(self, *names: str) -> None:
         """Start processes and wait until each has begun to work."""
@@ -335,11 +342,15 @@ async def machine(
     prefix = f"c{secrets.token_hex(4)}.actionledger."
     log = KafkaLog(kafka, prefix=prefix)
     database_url = await _database(admin_url)
-    await apply_topics(log, partitions=partitions, generation=secrets.token_hex(8))
-    await publish_catalogue(log, CATALOGUE.read_text(encoding="utf-8"))
+    generation = secrets.token_hex(8)
+    await apply_topics(log, partitions=partitions, generation=generation)
+    await publish_document(log, "policy", POLICY)
+    await publish_document(log, "people", PEOPLE)
+    await publish_document(log, "catalogue", CATALOGUE.read_text(encoding="utf-8"))
     gateway_port, provider_port = free_ports(2)
     url, provider_url = (f"http://127.0.0.1:{port}" for port in (gateway_port, provider_port))
-    (folder / "clients.jsonl").touch()
+    for name in ("clients.jsonl", "people.jsonl"):
+        (folder / name).touch()
     env = {
         **(await _kafka(kafka, guarded, prefix, folder)),
         "TOPIC_PREFIX": prefix,
@@ -366,6 +377,8 @@ async def machine(
     made = Machine(
         log, database_url, folder, provider_url, url, keys, supervised, [url], partitions
     )
+    office = Office(url, generation, made.people_file, seed=len(prefix))
+    made.tasks.append(asyncio.create_task(office.work(), name="people"))
     try:
         yield made
     finally:

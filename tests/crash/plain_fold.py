@@ -122,6 +122,7 @@ class Folded:
     decisions: list[Decided] = field(default_factory=list)
     actions: dict[str, Action] = field(default_factory=dict)
     catalogues: list[str] = field(default_factory=list)
+    people: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
     def found(self, law: str, where: str, what: str) -> None:
@@ -167,8 +168,13 @@ def _take(folded: Folded, partition: Partition, decided: Decided) -> None:
         folded.found("S15", where, "log time runs back")
     partition.decided_at = data["decided_at"]
     partition.positions[data["cause"]["topic"]] = data["cause"]["offset"] + 1
-    if data.get("adopted", {}).get("kind") == "catalogue":
-        folded.catalogues.append(data["adopted"]["content"])
+    match data.get("adopted", {}).get("kind"):
+        case "catalogue":
+            folded.catalogues.append(data["adopted"]["content"])
+        case "people":
+            folded.people.append(data["adopted"]["content"])
+        case _:
+            pass
     for ordinal, fact in enumerate(data.get("facts", ())):
         _add(folded, decided, ordinal, fact)
 
@@ -245,8 +251,7 @@ def _wait(state: Json, status: str) -> None:
     if status != state["status"]:
         state.pop("timer", None)
         if state["status"] == "ready" and status == "awaiting_approval":
-            longest = max(state["step_deadline_at"], state.get("people_until", 0))
-            state["step_deadline_at"] = longest
+            state["step_deadline_at"] = state.get("people_until", state["step_deadline_at"])
     state["status"] = status
 
 

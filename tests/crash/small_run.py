@@ -1,4 +1,4 @@
-"""A small run that is right, to break in one place at a time: four actions, two owners, one book.
+"""A small run that is right, to break in one place at a time: five actions, two owners, one book.
 
 Written record by record as plain JSON, with nothing of the product, so that it says what the
 checker must accept. `SmallRun.change` edits a record where it stands.
@@ -8,9 +8,11 @@ import base64
 import hashlib
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import orjson
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.crash.evidence import Json, Raw, Run, event_of
 from tests.crash.laws_of_rows import action_row, attempt_row, event_row
@@ -23,6 +25,13 @@ skew_ms = 1000
 
 [[operation]]
 name = "charge"
+version = 1
+reliability = "keyed"
+key_window_ms = 60000
+key_margin_ms = 10000
+
+[[operation]]
+name = "refund"
 version = 1
 reliability = "keyed"
 key_window_ms = 60000
@@ -46,9 +55,25 @@ CHARGE = "charge:v1:acme:event-1"
 TICKET = "ticket:v1:acme:event-1"
 EMAIL = "email:v1:acme:event-2"
 LATE = "charge:v1:acme:event-3"
+REFUND = "refund:v1:acme:event-4"
 PREFIX = "actionledger"
-ACCOUNTS = {"charge": "main", "ticket": "desk", "email": "mail"}
-CLASSES = {"charge": "keyed", "ticket": "lookup", "email": "none"}
+LEDGER = "generation 1"
+ADA = Ed25519PrivateKey.from_private_bytes(b"ada" * 10 + b"!!")
+
+
+def _encoded(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+PEOPLE = f"""
+[[person]]
+name = "ada"
+groups = ["finance"]
+tenants = ["*"]
+keys = [{{ id = "ada's key", public = "{_encoded(ADA.public_key().public_bytes_raw())}" }}]
+"""
+ACCOUNTS = {"charge": "main", "refund": "main", "ticket": "desk", "email": "mail"}
+CLASSES = {"charge": "keyed", "refund": "keyed", "ticket": "lookup", "email": "none"}
 
 
 class SmallRun:
@@ -61,10 +86,12 @@ class SmallRun:
         self.versions: dict[str, int] = {}
         self.book: list[Json] = []
         self.clients: list[Json] = []
+        self.people: list[Json] = []
         self.sent: list[Json] = []
         self.rows: list[Json] = []
         for topic in ("intents", "approvals", "attempts", "evidence", "ledger"):
-            self.put(topic, "genesis.recorded.v1", {"partition": 0, "partitions": 1})
+            genesis = {"generation": LEDGER, "partition": 0, "partitions": 1}
+            self.put(topic, "genesis.recorded.v1", genesis)
 
     def put(self, topic: str, kind: str, data: Json) -> int:
         """Append an event; its offset."""
@@ -162,11 +189,12 @@ class SmallRun:
         self.book.append(line)
 
     def _money(self, operation: str) -> Json | None:
-        return {"minor": 4_990, "currency": "EUR"} if operation == "charge" else None
+        of_money = operation in {"charge", "refund"}
+        return {"minor": 4_990, "currency": "EUR"} if of_money else None
 
     def run(self) -> Run:
         """The run as it is now, projected to its end."""
-        run = Run(1, self.log, self.book, self.sent, {}, self.clients)
+        run = Run(1, self.log, self.book, self.sent, {}, self.clients, people=self.people)
         run.tables = {**projected(run), "webhooks": self.rows}
         return run
 
@@ -202,6 +230,8 @@ def build() -> SmallRun:
     one.open_epoch()
     one.put("config", "config.publish.v1", {"kind": "catalogue", "content": CATALOGUE})
     one.decide("config", 0, adopted={"kind": "catalogue", "content": CATALOGUE, "offset": 0})
+    one.put("config", "config.publish.v1", {"kind": "people", "content": PEOPLE})
+    one.decide("config", 1, adopted={"kind": "people", "content": PEOPLE, "offset": 1})
     _charge(one)
     _ticket_found_absent_then_refused(one)
     poison = one.put_raw("intents", b"{no json")
@@ -210,6 +240,7 @@ def build() -> SmallRun:
     _zombie(one)
     _email_for_a_person(one)
     _charge_still_unknown(one)
+    _refund_that_a_person_agreed_to(one)
     return one
 
 
@@ -298,6 +329,97 @@ def _charge_still_unknown(one: SmallRun) -> None:
     )
 
 
+def _refund_that_a_person_agreed_to(one: SmallRun) -> None:
+    request = {
+        "operation": "refund",
+        "version": 1,
+        "money": {"minor": 4_990, "currency": "EUR"},
+        "principal": "agent:billing",
+        "environment": "test",
+    }
+    offset = one.put("intents", "intent.propose.v1", {"key": REFUND, "request": request})
+    recorded = fact(
+        "intent.recorded",
+        REFUND,
+        request=request,
+        request_hash=f"hash of {REFUND}",
+        provider="simulated",
+        account="main",
+        reliability="keyed",
+        step_deadline_at=one.now + 60_000,
+    )
+    asks = {"quorum": 1, "groups": ["finance"], "valid_ms": 10_000}
+    policy = {"policy_hash": "hash of the table", "row": "refunds"}
+    ruled = fact("policy.decided", REFUND, outcome="people", asks=asks, **policy)
+    shown = fact(
+        "preview.recorded", REFUND, preview=1, content={}, preview_hash="hash of the dry run"
+    )
+    asked = fact(
+        "approval.requested",
+        REFUND,
+        round=1,
+        nonce="nonce 1",
+        expires_at=one.now + 10_000,
+        preview_hash="hash of the dry run",
+        quorum=1,
+        groups=["finance"],
+        **policy,
+    )
+    one.decide("intents", offset, recorded, ruled, shown, asked, stream=stream_of(REFUND))
+    one.clients.append({"key": REFUND, "answer": "ok", "status": "awaiting_approval"})
+    signed = signed_by_ada(statement(expires_at=asked["expires_at"]))
+    judged = one.put("approvals", "approval.decide.v1", {"key": REFUND, "signed": signed})
+    granted = fact(
+        "approval.granted",
+        REFUND,
+        person="ada",
+        key_id="ada's key",
+        nonce="nonce 1",
+        expires_at=asked["expires_at"],
+        signed=signed,
+    )
+    rests = {"nonce": "nonce 1", "signed": [signed]}
+    started = {**start(REFUND, 1, one.now), "approval": rests}
+    one.decide("approvals", judged, granted, started, stream=stream_of(REFUND))
+    one.people.append(
+        {"key": REFUND, "person": "ada", "decision": "approve", "answer": "ok", "replayed": False}
+    )
+    one.call(REFUND, "re_1")
+    one.report(
+        REFUND,
+        1,
+        fact("attempt.succeeded", REFUND, attempt=1, reference="re_1", result={}),
+        fact("action.completed", REFUND, proof="report", reference="re_1"),
+    )
+
+
+def statement(**changes: Any) -> Json:  # noqa: ANN401 - any JSON
+    """What a person signs of the refund, unless a test changes a field."""
+    return {
+        "v": 1,
+        "ledger": LEDGER,
+        "decision": "approve",
+        "approver": "ada",
+        "tenant": "acme",
+        "environment": "test",
+        "key": REFUND,
+        "request_hash": f"hash of {REFUND}",
+        "preview_hash": "hash of the dry run",
+        "policy_hash": "hash of the table",
+        "row": "refunds",
+        "nonce": "nonce 1",
+        "issued_at": T0,
+        "expires_at": T0 + 3_600_000,
+        **changes,
+    }
+
+
+def signed_by_ada(said: Json, key: Ed25519PrivateKey = ADA) -> Json:
+    """A statement as a compact JWS of somebody's key."""
+    head = f"{_encoded(b'{}')}.{_encoded(orjson.dumps(said))}"
+    return {"kind": "jws", "jws": f"{head}.{_encoded(key.sign(head.encode()))}"}
+
+
 def set_aside(one: SmallRun, topic: str, offset: int) -> Json:
     """Put a record into quarantine; what its decision says of it."""
     value = one.log[topic, 0][offset].value
@@ -322,7 +444,7 @@ def changed(run: Run, topic: str, offset: int, change: Callable[[Json], object])
     change(event["data"])
     records[offset] = Raw(raw.offset, raw.appended_at, raw.key, orjson.dumps(event))
     log = {**run.log, (topic, 0): records}
-    after = Run(1, log, run.book, run.webhooks_sent, dict(run.tables), run.clients)
+    after = replace(run, log=log)
     after.tables = {**run.tables, **projected(after)}
     return after
 

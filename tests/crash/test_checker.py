@@ -8,9 +8,11 @@ from pathlib import Path
 
 import orjson
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.crash import laws_of_book as book
 from tests.crash import laws_of_log as log
+from tests.crash import laws_of_people as people
 from tests.crash import laws_of_rows as rows
 from tests.crash import laws_of_secrecy as secrecy
 from tests.crash.checker import LAWS, Law, check
@@ -20,12 +22,15 @@ from tests.crash.small_run import (
     CHARGE,
     EMAIL,
     LATE,
+    REFUND,
     TICKET,
     build,
     changed,
     decision_with,
     fact,
+    signed_by_ada,
     start,
+    statement,
 )
 
 
@@ -66,6 +71,55 @@ def with_fact(beside: str, added: Json) -> Callable[[Run], Run]:
     return lambda run: changed(
         run, "ledger", decision_with(run, beside, key), lambda data: data["facts"].append(added)
     )
+
+
+def before_the_start(kind: str, **fields: object) -> Callable[[Run], Run]:
+    """A fact more before the start of what a person agreed to."""
+
+    def change(data: Json) -> None:
+        data["facts"].insert(1, {"type": kind, "action": REFUND, "version": 0, **fields})
+        for place, one in enumerate(data["facts"]):
+            one["version"] = data["facts"][0]["version"] + place
+
+    place = ("attempt.started", REFUND)
+    return lambda run: changed(run, "ledger", decision_with(run, *place), change)
+
+
+def signed_otherwise(**fields: object) -> Callable[[Run], Run]:
+    """Something else signed by the person who agreed, wherever it stands."""
+    return with_signed(signed_by_ada(statement(**fields)))
+
+
+def with_signed(signed: Json) -> Callable[[Run], Run]:
+    """Another signature in the grant and in the start that rests on it."""
+
+    def change(data: Json) -> None:
+        granted, started = data["facts"]
+        granted["signed"] = signed
+        started["approval"]["signed"] = [signed]
+
+    return lambda run: changed(
+        run, "ledger", decision_with(run, "approval.granted", REFUND), change
+    )
+
+
+def nobody_asked(run: Run) -> Run:
+    """What somebody has to agree to begins, and nobody was ever asked."""
+    unsaid = without_fact("approval.granted", REFUND)(run)
+    return without_fact("approval.requested", REFUND)(unsaid)
+
+
+forged = with_signed(signed_by_ada(statement(), Ed25519PrivateKey.generate()))
+"""What ada would have signed, signed by somebody else."""
+
+
+def of_request(**fields: object) -> Callable[[Run], Run]:
+    """Another request of what a person agreed to."""
+
+    def change(data: Json) -> None:
+        data["facts"][0]["request"].update(fields)
+
+    return lambda run: changed(run, "ledger", decision_with(run, "intent.recorded", REFUND), change)
 
 
 def of_decision(kind: str, key: str, **fields: object) -> Callable[[Run], Run]:
@@ -275,6 +329,41 @@ CASES = (
         "the last attempt is open",
         of_fact("attempt.refused", TICKET, type="attempt.unresolved"),
     ),
+    Case(people.s4_authorised, "nobody agreed", without_fact("approval.granted", REFUND)),
+    Case(people.s4_authorised, "nobody was asked", nobody_asked),
+    Case(people.s4_authorised, "two had to", of_fact("approval.requested", REFUND, quorum=2)),
+    Case(people.s4_authorised, "too late", of_fact("approval.requested", REFUND, expires_at=1)),
+    Case(people.s4_authorised, "dead", before_the_start("approval.ended", reason="expired")),
+    Case(
+        people.s4_authorised,
+        "taken back",
+        before_the_start("approval.withdrawn", person="ada", void_until=0),
+    ),
+    Case(people.s4_authorised, "in no group", of_fact("approval.requested", REFUND, groups=["x"])),
+    Case(people.s4_authorised, "said no", signed_otherwise(decision="deny")),
+    Case(people.s4_authorised, "over", signed_otherwise(expires_at=1)),
+    Case(people.s4_authorised, "of another ledger", signed_otherwise(ledger="another")),
+    Case(people.s4_authorised, "of another round", signed_otherwise(nonce="nonce 0")),
+    Case(people.s4_authorised, "of another action", signed_otherwise(key=CHARGE)),
+    Case(people.s4_authorised, "of another tenant", signed_otherwise(tenant="globex")),
+    Case(people.s4_authorised, "of another environment", signed_otherwise(environment="live")),
+    Case(people.s4_authorised, "of another payload", signed_otherwise(request_hash="x")),
+    Case(people.s4_authorised, "of another dry run", signed_otherwise(preview_hash="x")),
+    Case(people.s4_authorised, "of another policy", signed_otherwise(policy_hash="x")),
+    Case(people.s4_authorised, "of another row", signed_otherwise(row="x")),
+    Case(people.s4_authorised, "forged", forged),
+    Case(people.s4_authorised, "by who asks", of_request(principal="ada")),
+    Case(people.s4_authorised, "not in the start", of_fact("attempt.started", REFUND, approval={})),
+    Case(
+        people.s4_denied_never_begins,
+        "denied before",
+        before_the_start("action.denied", by="person", person="ada"),
+    ),
+    Case(
+        people.s10_told_decisions,
+        "counts nowhere",
+        lambda run: replace(run, people=[{**run.people[0], "person": "ben"}]),
+    ),
     Case(rows.s13_projected_to_the_end, "behind", of_row("projection_offsets", next_offset=3)),
     Case(
         rows.s13_projected_to_the_end,
@@ -356,7 +445,7 @@ def test_a_run_that_is_right_breaks_no_law() -> None:
     """The small run keeps every law, and the report says what is in it."""
     report = check(build().run())
     assert report.findings == ()
-    assert report.seen["actions"] == "4: 1 completed, 1 failed, 1 needs_review, 1 unknown"
+    assert report.seen["actions"] == "5: 2 completed, 1 failed, 1 needs_review, 1 unknown"
     assert "1 void records, epochs [2]" in report.seen["decisions"]
 
 
