@@ -13,6 +13,7 @@ from typing import Final
 from playwright.sync_api import Browser
 
 from gateway import local
+from gateway.passkeys import PasskeyLinks
 from tests.browser.stage import Stage, staged
 from tests.browser.visits import Visit, chromium, visit
 from tests.servers import Addresses, running
@@ -46,6 +47,7 @@ def main() -> None:
 def take(stage: Stage, browser: Browser, folder: Path) -> None:
     """Ask for a few things, and look at them."""
     late = stage.propose("ticket:v1:acme:invoice-2026-05")
+    stage.foresee(late, 1, open_tickets=3)
     refund = stage.propose("refund:v1:acme:order-A-1842")
     stage.propose("refund:v1:globex:order-77120", target="order:77120")
     large = stage.propose(
@@ -60,36 +62,40 @@ def take(stage: Stage, browser: Browser, folder: Path) -> None:
         one.page.screenshot(path=folder / f"{name}.png", full_page=True)
 
     bert = visit(browser, stage, "bert", size=WIDE)
-    bert.open("/console/login")
-    picture(bert, "login")
     bert.log_in()
     picture(bert, "waiting")
     bert.open(f"/console/approve/{refund}")
     picture(bert, "approve")
-    bert.open(f"/console/approve/{hostile}")
-    picture(bert, "approve-hostile")
     page = bert.open(f"/console/approve/{large}")
     page.get_by_role("button", name="Approve").click()
     page.get_by_role("heading", name="Approved", exact=True).wait_for()
     picture(bert, "decided")
     stage.wait_for(large, "approval.granted")
     page = bert.open(f"/console/actions/{large}")
-    page.locator("summary").last.click()
+    page.locator("summary").nth(3).click()
     picture(bert, "action")
-    bert.open(f"/console/approve/{large}")
-    picture(bert, "approve-again")
     anna = visit(browser, stage, "anna", size=NARROW)
     anna.log_in(f"/console/approve/{refund}")
     picture(anna, "approve-narrow")
     anna = visit(browser, stage, "anna", size=NARROW, scheme="dark")
     anna.log_in()
-    picture(anna, "waiting-narrow-dark")
-    anna.open(f"/console/approve/{late}")
-    anna.page.get_by_role("button", name="Ask again").click()
-    anna.page.get_by_role("heading", name="Asked again").wait_for()
+    picture(anna, "waiting-narrow")
+    page = anna.open(f"/console/approve/{late}")
+    page.get_by_role("button", name="Ask again").click()
+    page.get_by_role("heading", name="Asked again").wait_for()
+    stage.wait_for(late, "preview.started", times=2)
+    bert.open("/console/waiting")
+    stage.foresee(late, 2, open_tickets=41)
+    bert.open(f"/console/approve/{late}")
+    picture(bert, "approve-moved")
     dark = visit(browser, stage, "bert", size=WIDE, scheme="dark")
     dark.log_in(f"/console/approve/{hostile}")
-    picture(dark, "approve-hostile-dark")
+    picture(dark, "approve-hostile")
+    link = stage.run(PasskeyLinks(stage.pool).make("dora"))
+    dora = visit(browser, stage, size=WIDE)
+    page = dora.open(f"/console/passkeys/{link}")
+    page.get_by_label("What do you call this device?").fill("Dora's phone")
+    picture(dora, "passkey")
 
 
 if __name__ == "__main__":

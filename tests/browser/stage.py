@@ -16,18 +16,23 @@ from typing import Any, TypeVar
 import asyncpg
 import uvicorn
 from fastapi import FastAPI
+from pydantic import JsonValue
 
 from gateway.http.serve import gateway
 from gateway.local.ports import free_ports
 from gateway.settings import Settings
 from gateway.wiring.publishing import default_catalogue, publish_document
 from ledger.client.client import LedgerClient
-from ledger.core.inputs import Propose
+from ledger.core.ids import stream_key_of
+from ledger.core.inputs import PreviewRead, Propose
 from ledger.core.money import Money
 from ledger.core.people import People
 from ledger.core.people_text import Revoked, with_revoked
+from ledger.core.preview import Foreseen
 from ledger.core.request import Request
+from ledger.log.envelope import outgoing
 from ledger.log.published import read_published
+from ledger.log.topics import Topic, partition_of
 from projections.queries import Queries
 from projections.views import EventView
 from tests.integration.door import database, settings_for
@@ -38,6 +43,10 @@ from tests.servers import Addresses
 
 PATIENCE_S = 30.0
 LOOK_S = 0.02
+CATALOGUE = default_catalogue().replace(
+    'name = "ticket"\n', 'name = "ticket"\npreview = "provider"\n', 1
+)
+"""As it is shipped, but for tickets, of which the provider says what it foresees."""
 POLICY = """
 [[row]]
 name = "quick"
@@ -133,6 +142,27 @@ class Stage:
     async def _is_projected(self, key: str, version: int) -> bool:
         found = await Queries(self.pool).timeline(key.split(":")[2], key)
         return len(found) >= version and found[-1].type != "preview.recorded"
+
+    def foresee(self, key: str, number: int, **observed: JsonValue) -> None:
+        """Say what the provider foresees of a ticket, and wait until people are asked."""
+        stream = stream_key_of(key)
+        said = PreviewRead(
+            key=key,
+            preview=number,
+            provider="simulated",
+            account="main",
+            foreseen=Foreseen(
+                effect="A ticket is opened in the queue.",
+                target="queue:billing",
+                scope="The people of billing are told.",
+                observed=observed,
+            ),
+        )
+        record = outgoing(
+            said, stream=stream, subject=key, event_id=f"{key}.{number}", source="/test"
+        )
+        self.run(self.one.put(Topic.EVIDENCE, partition_of(stream, PARTITIONS), record))
+        self.wait_for(key, "approval.requested", times=number)
 
     def events(self, key: str) -> tuple[EventView, ...]:
         """An action's facts, as they are projected."""
@@ -236,7 +266,7 @@ async def _installation(
     (port,) = free_ports(1)
     origin = f"http://localhost:{port}"
     async with (
-        installed(servers.kafka_bootstrap, default_catalogue()) as one,
+        installed(servers.kafka_bootstrap, CATALOGUE) as one,
         database(servers.admin_url) as url,
         asyncpg.create_pool(url, min_size=2, max_size=8) as pool,
     ):

@@ -87,6 +87,12 @@ def test_a_request_that_ran_out_leaves_nothing_to_press(stage: Stage, visiting: 
     anna.log_in()
     key = stage.propose("ticket:v1:acme:late")
     page = anna.open(f"/console/approve/{key}")
+    assert page.get_by_role("alert").locator("code").inner_text() == "preview_under_way"
+    stage.foresee(key, 1, open_tickets=3)
+    page = anna.open(f"/console/approve/{key}")
+    effect = page.get_by_role("region", name="What would happen").inner_text()
+    assert "A ticket is opened in the queue." in effect
+    assert "/open_tickets" in effect
     button = page.get_by_role("button", name="Approve")
     assert button.is_enabled()
     page.locator("[data-said]", has_text="That is no denial").wait_for()
@@ -100,9 +106,12 @@ def test_a_request_that_ran_out_leaves_nothing_to_press(stage: Stage, visiting: 
     page = anna.open(f"/console/approve/{key}")
     page.get_by_role("button", name="Ask again").click()
     page.get_by_role("heading", name="Asked again").wait_for()
-    stage.wait_for(key, "approval.requested", times=2)
+    stage.wait_for(key, "preview.started", times=2)
+    stage.foresee(key, 2, open_tickets=41)
     before = anna.open(f"/console/approve/{key}").get_by_role("region", name="Asked before")
     assert "Nobody decided in time. That is no denial." in before.inner_text()
+    (moved,) = before.locator("tbody tr").all()
+    assert moved.inner_text().split() == ["foreseen", "observed", "open_tickets", "3", "41"]
 
 
 @pytest.mark.case("C103")
