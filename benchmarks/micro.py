@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.proposals import CATALOGUE, proposal
+from gateway.wiring.publishing import default_policy
 from ledger.core.catalogue import Catalogue, catalogue_hash, parse_catalogue
 from ledger.core.config import Config
 from ledger.core.decide import decide
@@ -21,6 +22,7 @@ from ledger.core.evolve import Place
 from ledger.core.inputs import Decidable, Offered, Propose, Publish, Report, Success
 from ledger.core.limits import RECORD_BYTES_MAX
 from ledger.core.offers import Offer
+from ledger.core.policy import AUTOMATIC, Policy, parse_policy
 from ledger.core.records import Decision, Genesis
 from ledger.core.request import request_hash
 from ledger.core.snapshot import dump, load
@@ -168,6 +170,7 @@ def costs() -> Costs:
         "report: encode": _us(lambda: world.outgoing(answer)),
         "report: read, with strict parse": _us(lambda: read_input(report)),
     }
+    found |= _rulings(world.proposal)
     for name, given, decision, before in (
         ("start decision", world.proposal, decided, Stream(decided.stream)),
         ("end decision", answer, settled, started),
@@ -182,6 +185,19 @@ def costs() -> Costs:
         "projector: rows of a decision": _us(lambda: _rows(world), len(world.ledger)),
     }
     return found
+
+
+def _rulings(given: Propose) -> Costs:
+    """What the decision table takes of a start, where nobody is asked."""
+    request = given.request
+    operation = CONFIG.operation(request.operation, request.version)
+    default = parse_policy(default_policy())
+    assert isinstance(default, Policy), default
+    assert default.rule(operation, request, "micro").asks is None
+    return {
+        f"policy: {name}": _us(lambda table=table: table.rule(operation, request, "micro"))  # type: ignore[misc]
+        for name, table in (("everything goes ahead", AUTOMATIC), ("the default table", default))
+    }
 
 
 def _decision_costs(name: str, given: Decidable, decision: Decision, before: Stream) -> Costs:
