@@ -126,12 +126,14 @@ def _ports(folder: Path, given: list[str]) -> dict[str, int]:
 
 def _places(folder: Path, running: "Running") -> dict[str, Any]:
     """Where everything is, in the names of the JSON answer."""
+    from gateway.settings import default_origin
     from gateway.wiring.local import TENANT
     from gateway.wiring.places import KEY_FILE
 
-    key = folder / KEY_FILE
+    key, port = folder / KEY_FILE, running.ports["gateway"]
     return {
-        "url": f"http://127.0.0.1:{running.ports['gateway']}",
+        "url": f"http://127.0.0.1:{port}",
+        "console_url": f"{default_origin(port)}/console",
         "tenant": TENANT,
         "api_key": key.read_text(encoding="utf-8").strip(),
         "api_key_file": str(key),
@@ -147,6 +149,7 @@ def _show_up(console: "Console", result: dict[str, Any]) -> None:
     console.print(f"[green]Ready[/] after {result['took_ms'] / 1_000:.1f} s.\n")
     rows = (
         ("HTTP", result["url"]),
+        ("Pages", f"{result['console_url']} (for people; `actionledger people passkey --help`)"),
         ("API key", f"{result['api_key']}"),
         ("", f"tenant {result['tenant']}, kept in {result['api_key_file']}"),
         ("Kafka", result["kafka_bootstrap"]),
