@@ -192,7 +192,8 @@ async def _sheet(http: HttpRequest, doors: Doors, text: str) -> DecisionSheet | 
         action = await following.read(doors.queries.recorded(key.tenant, text))
     except (BrokenInvariantError, ValueError) as lying:
         # Why is told in a line; where it came to light helps nobody.
-        logger.error("sheet_unreadable", extra={"action": text, "reason": str(lying)})  # noqa: TRY400
+        told = {"action": text, "reason": str(lying)}
+        logger.error("sheet_unreadable", extra=told)  # noqa: TRY400
         return No(Code.READ_MODEL_UNAVAILABLE)
     if isinstance(action, No):
         return action

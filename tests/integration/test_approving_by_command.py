@@ -16,7 +16,7 @@ import uvicorn
 from gateway.local.ports import free_ports
 from gateway.signing_key_file import create_key_file
 from tests import asking
-from tests.integration.asking_people import Office, office, refund_body
+from tests.integration.asking_people import POLL_SECONDS, Office, office, refund_body
 from tests.integration.door import charge_body
 from tests.integration.installation import PATIENCE_SECONDS
 from tests.servers import Addresses
@@ -115,7 +115,7 @@ async def served(people: Office) -> AsyncIterator[str]:
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not server.started:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(POLL_SECONDS)
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
