@@ -38,6 +38,7 @@ from ledger.log.access import Mechanism, Protocol
 PREFIX: Final = "ACTIONLEDGER_"
 PARTITIONS_MAX: Final = 1_024
 PORT_MAX: Final = 65_535
+NOTIFY: Final = "notify.toml"
 TOPIC_PREFIX_CHARS_MAX: Final = 64
 APPROVALS_OPEN_MAX_DEFAULT: Final = 10
 APPROVALS_OPEN_MAX_MAX: Final = 1_000
@@ -195,7 +196,7 @@ class Settings:
             provider_urls=reader.take("PROVIDER_URLS", _provider_urls, _NO_URLS),
             provider_files=reader.take("PROVIDER_FILES", _provider_files, _NO_FILES),
             policy_file=reader.take("POLICY_FILE", _readable_file, None),
-            notify_file=reader.take("NOTIFY_FILE", _readable_file, None),
+            notify_file=reader.take("NOTIFY_FILE", _readable_file, _if_there(state_dir, NOTIFY)),
             webhooks_url=reader.take("WEBHOOKS_URL", _http_url, None),
             log_level=reader.take("LOG_LEVEL", _choice(LogLevel), LogLevel.INFO),
             log_format=reader.take("LOG_FORMAT", _choice(LogFormat), LogFormat.JSON),
@@ -461,6 +462,12 @@ def _readable_file(text: str) -> Path:
             return path
     except OSError as error:
         raise _Wrong("cannot be read", f"{error.strerror}: {path}") from None
+
+
+def _if_there(folder: Path, name: str) -> Path | None:
+    """A file that need not be in a folder."""
+    path = folder / name
+    return path if path.is_file() else None
 
 
 def _file_with(read: Callable[[Path], _Value]) -> Callable[[str], _Value]:

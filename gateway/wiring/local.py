@@ -69,6 +69,10 @@ _NAMED: Final = {
 """Who gets its partitions again at once when it is started again: there is one of each here."""
 
 
+_TOLD: Final = {Process.RECONCILER: {"CONSOLE_ORIGIN": "http://localhost:{port:gateway}"}}
+"""Who tells people where to look has to know where the pages are."""
+
+
 def local_services(external: Mapping[str, str] | None = None) -> tuple[Service, ...]:
     """The steps in their order, then everything side by side.
 
@@ -84,7 +88,10 @@ def local_services(external: Mapping[str, str] | None = None) -> tuple[Service, 
             env={"WEBHOOKS_URL": "http://127.0.0.1:{port:gateway}/v1/webhooks/simulated"},
         ),
         _service(Process.GATEWAY, FileAppears(), port=0),
-        *(_service(process, FileAppears(), env=_NAMED.get(process)) for process in _FOLLOWERS),
+        *(
+            _service(process, FileAppears(), env=_NAMED.get(process, _TOLD.get(process)))
+            for process in _FOLLOWERS
+        ),
     )
     if not external:
         return (_permissions(), *services)

@@ -27,6 +27,8 @@ WRONG = [
     ("ACTIONLEDGER_SIGNING_KEY_FILE", "key.pem", "from /"),
     ("ACTIONLEDGER_POLICY_FILE", "policy.toml", "from /"),
     ("ACTIONLEDGER_POLICY_FILE", "/does/not/exist.toml", "No such file"),
+    ("ACTIONLEDGER_NOTIFY_FILE", "notify.toml", "from /"),
+    ("ACTIONLEDGER_NOTIFY_FILE", "/does/not/exist.toml", "No such file"),
     ("ACTIONLEDGER_WEBHOOK_SECRETS_FILE", "/does/not/exist.toml", "No such file"),
     ("ACTIONLEDGER_PROVIDER_URLS", "simulated", "name=https://host"),
     ("ACTIONLEDGER_PROVIDER_URLS", "a=http://x,a=http://y", "each name once"),
@@ -197,3 +199,15 @@ def test_when_the_broker_writes_through_is_a_choice_of_two() -> None:
     assert every.flush.records == 1
     with pytest.raises(SettingsError, match="default, every_record"):
         Settings.from_environment({"ACTIONLEDGER_FLUSH": "sometimes"})
+
+
+def test_who_is_told_stands_in_the_state_folder_unless_a_file_is_named(tmp_path: Path) -> None:
+    """A file that is not there is nobody; one that is named has to be there."""
+    environment = {"ACTIONLEDGER_STATE": str(tmp_path)}
+    assert Settings.from_environment(environment).notify_file is None
+    (tmp_path / "notify.toml").touch()
+    assert Settings.from_environment(environment).notify_file == tmp_path / "notify.toml"
+    named = tmp_path / "other.toml"
+    named.touch()
+    environment["ACTIONLEDGER_NOTIFY_FILE"] = str(named)
+    assert Settings.from_environment(environment).notify_file == named
