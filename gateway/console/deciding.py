@@ -8,6 +8,7 @@ Looking changes nothing, however often a link is opened.
 
 import json
 import logging
+from asyncio import to_thread
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -58,7 +59,7 @@ async def approve_page(http: HttpRequest, key: str) -> Response:
 
     async def work(seen: Seen) -> Answer:
         known = await known_to(seen, key)
-        return PageNo.NOT_FOUND if known is None else _sheet_page(seen, known)
+        return PageNo.NOT_FOUND if known is None else await to_thread(_sheet_page, seen, known)
 
     return await looked(http, work)
 
@@ -120,7 +121,7 @@ async def _statement(seen: Seen, key: str) -> dict[str, object] | PageNo:
     if known is None:
         return PageNo.NOT_FOUND
     person, form = seen.visitor.person, seen.form
-    sheet = sheet_of(known, person, now_ms=seen.now)
+    sheet = await to_thread(sheet_of, known, person, now_ms=seen.now)
     say = _say_of(form.get("decision", ""), sheet)
     if say is None or form.get("shown") != sheet.fingerprint(person.name):
         return PageNo.SHEET_CHANGED
@@ -131,11 +132,10 @@ async def _statement(seen: Seen, key: str) -> dict[str, object] | PageNo:
     made = sheet.statement(say, person.name, comment=comment or None, now_ms=seen.now)
     console = seen.console
     of = {"statement": statement_bytes(made).decode(), "session": seen.visitor.session.id}
-    here = (console.site.rp_id, console.site.origin)
     options = authentication_options(
         rp_id=console.site.rp_id,
         challenge=statement_hash(made),
-        known=tuple(one for one in person.keys if (one.rp_id, one.origin) == here),
+        known=console.site.passkeys_of(person),
     )
     once = console.seals.once(Purpose.STATEMENT, of, now_ms=seen.now)
     return {"once": once, "options": json.loads(options)}

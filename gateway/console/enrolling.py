@@ -61,7 +61,7 @@ def _form(asked: Asked, token: str, enrolment: Enrolment, no: PageCode | None = 
         rp_id=console.site.rp_id,
         person=enrolment.person,
         challenge=challenge_of(once),
-        known=() if person is None else person.keys,
+        known=() if person is None else console.site.passkeys_of(person),
     )
     said = None if no is None else refusal(no)
     context = {

@@ -70,7 +70,7 @@ def challenge_of(once: str) -> bytes:
 async def _login(asked: Asked) -> Answer:
     console, sealed = asked.console, asked.form.get("once", "")
     once = console.seals.opened(Purpose.LOGIN, sealed, now_ms=asked.now)
-    if once is None or not await console.port.spend(once.id):
+    if once is None:
         return _login_form(asked, FIRST_PAGE, PageNo.CHALLENGE_OVER)
     wanted = str(once.content["next"])
     assertion = read_assertion(asked.form.get("credential", ""))
@@ -81,6 +81,9 @@ async def _login(asked: Asked) -> Answer:
     if isinstance(person, NotLoggedIn):
         logger.warning("console_login_refused", extra={"code": person.value})
         return _login_form(asked, wanted, person)
+    # Only now: strangers have nothing written down.
+    if not await console.port.spend(once.id):
+        return _login_form(asked, wanted, PageNo.CHALLENGE_OVER)
     logger.info("console_login", extra={"person": person.name})
     _, cookie = console.seals.session(person.name, assertion.credential_id, now_ms=asked.now)
     entered = asked.to(wanted)

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from gateway.private_files import changing, quoted, replace_private
 from ledger.core.errors import LedgerError
+from ledger.core.people import Person, PersonKey
 
 SECRET_BYTES: Final = 32
 
@@ -52,6 +53,13 @@ class Site:
         """Whether cookies may be kept to https; a machine's own pages are without it."""
         return self.origin.startswith("https:")
 
+    def passkeys_of(self, person: Person) -> tuple[PersonKey, ...]:
+        """The passkeys of a person that are for this site and in force."""
+        here = (self.rp_id, self.origin)
+        return tuple(
+            key for key in person.keys if (key.rp_id, key.origin) == here and not key.revoked
+        )
+
 
 def read_site(path: Path, origin: str, *, in_use: Collection[str] = ()) -> Site:
     """The site of an installation; made with this origin where there is none.
@@ -61,6 +69,10 @@ def read_site(path: Path, origin: str, *, in_use: Collection[str] = ()) -> Site:
     or where the file cannot be used.
     """
     try:
+        # Without its lock first: where it is right it may lie where nobody can write.
+        known = _read(path) if path.exists() else None
+        if known is not None and known.origin == origin:
+            return known
         with changing(path):
             known = _read(path) if path.exists() else None
             if known is not None and known.origin == origin:

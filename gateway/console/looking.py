@@ -5,6 +5,7 @@ action is answered as one that does not exist. Looking changes nothing.
 """
 
 import json
+from asyncio import to_thread
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -44,7 +45,8 @@ async def action_page(http: HttpRequest, key: str) -> Response:
 
     async def work(seen: Seen) -> Answer:
         known = await known_to(seen, key)
-        return PageNo.NOT_FOUND if known is None else _action(seen, known)
+        # What an agent wrote may be long: it is made into a page beside those who serve agents.
+        return PageNo.NOT_FOUND if known is None else await to_thread(_action, seen, known)
 
     return await looked(http, work)
 
@@ -191,7 +193,7 @@ def _action(seen: Seen, known: Known) -> Response:
     context: dict[str, Any] = {
         "action": action,
         "sheet": sheet_of(known, seen.visitor.person, now_ms=seen.now),
-        "why": why(action, now_ms=seen.now),
+        "why": why(action, now_ms=seen.now, hold=known.hold),
         "is_asked": action.status is Status.AWAITING_APPROVAL and action.approval is not None,
         "evidence": [event for event in known.events if event.type == "evidence.recorded"],
         "events": list(lines(known.events)),

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from ledger.core.holds import Hold
 from ledger.core.operation import Risk
 from ledger.core.people import People, PersonKey
 from ledger.core.policy import Policy
@@ -56,6 +57,7 @@ class Known:
     events: tuple[EventView, ...]
     ledger: str
     policy: Policy | None
+    hold: Hold | None = None
     is_whole: bool = True
 
 

@@ -17,6 +17,7 @@ from gateway.console.limits import DECIDED_MS_MAX, EVENTS_MAX, READ_MS_MAX, SPEN
 from gateway.console.port import Decided, Enrolment, Known, NotAnsweringError, Waiting
 from gateway.passkeys import PasskeyLinks
 from ledger.client.client import Answer, UndecidedError
+from ledger.core.config import MAY_BE_HELD, hold_on
 from ledger.core.errors import LedgerError
 from ledger.core.evolve import Place, evolve
 from ledger.core.ids import ActionKey, stream_key_of
@@ -91,12 +92,14 @@ class ConsoleReading:
         if not events:
             return None
         action = folded(key, events)
+        known = self._published()
         asked = action.policy_hash if action.approval is None else action.approval.policy_hash
         return Known(
             action=action,
             events=events,
             ledger=self._generation,
-            policy=None if asked is None else self._published().policies.get(asked),
+            policy=None if asked is None else known.policies.get(asked),
+            hold=hold_on(action, known.holds) if action.status in MAY_BE_HELD else None,
             is_whole=len(events) < EVENTS_MAX,
         )
 

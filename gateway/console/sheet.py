@@ -283,7 +283,9 @@ def _unreadable(
     if not _is_row_here(known, approval):
         return _POLICY_NOT_HERE
     everything = (*values, *foreseen.observed)
-    characters = sum(len(piece.text) for one in everything for piece in one.text.pieces)
+    characters = sum(
+        len(piece.text) for one in everything for piece in (*one.path.pieces, *one.text.pieces)
+    )
     if len(everything) > SHEET_ROWS_MAX or characters > SHEET_CHARS_MAX:
         return _TOO_LARGE
     return None

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, assert_never
 
+from ledger.core.holds import Hold
 from ledger.core.state import Action, Approval, Attempt, Status
 
 _MS_PER_S: Final = 1_000
@@ -32,8 +33,11 @@ def span(ms: int) -> str:
     return f"{seconds} s"
 
 
-def why(action: Action, *, now_ms: int) -> str:
+def why(action: Action, *, now_ms: int, hold: Hold | None = None) -> str:
     """One sentence: why the action is where it is, and what comes next."""
+    if hold is not None:
+        reason = f": {hold.reason}" if hold.reason else ""
+        return f"{hold.by} keeps new attempts from starting since {clock(hold.since)}{reason}."
     match action.status:
         case Status.PROPOSED:
             return "It is recorded, and the decision table has not been asked yet."

@@ -43,8 +43,9 @@ def visiting(browser: Browser, stage: Stage) -> Iterator[Visiting]:
         *,
         size: tuple[int, int] = WIDE,
         scheme: Literal["light", "dark"] = "light",
+        script: Literal["on", "off"] = "on",
     ) -> Visit:
-        visits.append(visit(browser, stage, name, size=size, scheme=scheme))
+        visits.append(visit(browser, stage, name, size=size, scheme=scheme, script=script))
         return visits[-1]
 
     yield open_window

@@ -429,6 +429,40 @@ def test_every_answer_keeps_browsers_in_bounds(
     framing.complaints.clear()
 
 
+def test_pages_are_read_without_a_script(
+    stage: Stage, visiting: Visiting, knocking: Knocks
+) -> None:
+    """Everything but the passkey is there, and what cannot be pressed says why."""
+    key = stage.propose("refund:v1:acme:no-script")
+    session = knocking("anna").log_in().http.cookies["actionledger"]
+    anna = visiting(script="off")
+    cookie = {"name": "actionledger", "value": session, "url": stage.origin}
+    anna.context.add_cookies([cookie])  # type: ignore[list-item]
+    page = anna.open("/console/waiting")
+    page.get_by_role("row", name=key).get_by_role("link").click()
+    assert page.get_by_role("cell", name="requested_by_customer").is_visible()
+    assert "A passkey needs the script of this page" in page.content()
+    assert page.get_by_role("button", name="Approve").is_disabled()
+    page = anna.open(f"/console/actions/{key}")
+    page.locator("summary").first.click()
+    assert '"type":"intent.recorded"' in page.locator(".bytes").first.inner_text()
+    page.get_by_role("button", name="Log out").click()
+    page.get_by_role("heading", name="Log in").wait_for()
+
+
+def test_a_link_from_another_site_opens_the_page(stage: Stage, knocking: Knocks) -> None:
+    """A browser keeps the cookie from that one request, so the page opens itself once more."""
+    anna = knocking("anna").log_in()
+    path = "/console/waiting?tenant=acme"
+    from_mail = {"Sec-Fetch-Site": "cross-site"}
+    opening = httpx.get(f"{stage.origin}{path}", headers=from_mail)
+    assert opening.status_code == 200
+    assert '<meta http-equiv="refresh" content="0">' in opening.text
+    assert anna.http.get(path, headers=from_mail).status_code == 200
+    login = httpx.get(f"{stage.origin}{path}", headers={"Sec-Fetch-Site": "same-origin"})
+    assert login.headers["location"] == "/console/login?next=%2Fconsole%2Fwaiting%3Ftenant%3Dacme"
+
+
 def test_who_comes_under_another_name_is_led_to_the_origin(stage: Stage) -> None:
     """Passkeys belong to one origin, so a page opened by address leads there."""
     port = stage.origin.rpartition(":")[2]

@@ -118,13 +118,13 @@ def visit(
     *,
     size: tuple[int, int] = WIDE,
     scheme: Literal["light", "dark"] = "light",
-    scale: float = 1.0,
+    script: Literal["on", "off"] = "on",
 ) -> Visit:
     """A window for somebody, with their passkey or with none."""
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]},
         color_scheme=scheme,
-        device_scale_factor=scale,
+        java_script_enabled=script == "on",
     )
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()

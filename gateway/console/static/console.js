@@ -94,7 +94,10 @@ for (const form of document.querySelectorAll("form[data-decide]")) {
     const answer = await fetch(`${form.getAttribute("action")}/statement`, {
       method: "POST", body: fields, redirect: "error", credentials: "same-origin",
     });
-    const said = await answer.json();
+    const said = await answer.json().catch(() => ({
+      sentence: "You are not logged in any more, or the ledger does not answer.",
+      hint: "Read the page again.",
+    }));
     if (!answer.ok) throw new Error(`${said.sentence} ${said.hint}`);
     form.elements.credential.value = await asserted(said.options);
     form.elements.once.value = said.once;

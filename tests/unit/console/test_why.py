@@ -9,6 +9,7 @@ from gateway.console.reading import folded
 from gateway.console.rounds import WHY_ENDED
 from gateway.console.why import FACTS, REVIEWS, span, told, why
 from ledger.core.facts import FACT_TYPES, ApprovalEnd, ReviewReason
+from ledger.core.holds import Hold, Scope
 from ledger.core.state import Status
 from tests import examples as x
 from tests.unit.console.test_sheet import KEY, asked, known
@@ -44,6 +45,15 @@ def test_who_waits_is_told_for_whom_and_until_when() -> None:
     said = why(action, now_ms=action.approval.expires_at)
     assert "that is no denial" in said
     assert folded(KEY, known(asked()).events) == action
+
+
+def test_a_hold_is_told_before_anything_else() -> None:
+    """Who waits for an operator learns by whom and why."""
+    hold = Hold(scope=Scope(), by="ops:ada", reason="double charges seen", since=x.T0, offset=1)
+    action = replace(known(asked()).action, status=Status.READY)
+    said = why(action, now_ms=x.T0, hold=hold)
+    assert said.startswith("ops:ada keeps new attempts from starting since ")
+    assert said.endswith(": double charges seen.")
 
 
 @pytest.mark.parametrize(
