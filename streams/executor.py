@@ -257,7 +257,12 @@ class Executor:
     async def _send_offer(self, partition: int) -> None:
         """Offer what is free. While no broker takes it there is no capacity, and no harm."""
         sent_at = wall_ms()
-        offered = self._hands.offer(partition, mono_ms(), valid_ms=OFFER_VALID_MS)
+        offered = self._hands.offer(
+            partition,
+            mono_ms(),
+            valid_ms=OFFER_VALID_MS,
+            appended_from=sent_at - self._skew_ms,
+        )
         if offered is None:
             return
         record = outgoing(

@@ -31,11 +31,20 @@ LAPSED_MONO_MS = -(2**62)
 
 
 @dataclass(frozen=True, slots=True)
+class _Sent:
+    """When an offer was sent, on the holder's clock; no broker took it before `appended_from`."""
+
+    mono_ms: int = LAPSED_MONO_MS
+    appended_from: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """A start that names this incarnation. `intent` is None where it has to be read at
     `start.intent_offset`.
 
-    `offered_mono_ms` is when the offer it spends was sent, on the holder's clock.
+    `offered_mono_ms` is when the offer it spends was sent, on the holder's clock; before
+    `offered_from`, in log time, no broker can have taken it.
     """
 
     start: AttemptStarted
@@ -43,6 +52,7 @@ class Assignment:
     partition: int
     intent: IntentRecorded | None
     offered_mono_ms: int
+    offered_from: int = 0
 
     def until(self, log_time: int) -> int:
         """A moment of log time as the latest it can be on the holder's clock."""
@@ -83,6 +93,9 @@ def objection(
     start = assignment.start
     if request_hash(request) != start.request_hash:
         return "request_hash_differs"
+    if start.offered_at < assignment.offered_from:
+        # Every limit below is counted from there: an earlier moment would stretch them all.
+        return "offer_time_differs"
     if mono_ms >= assignment.until(start.lease_until) - margin_ms:
         return "lease_over"
     if mono_ms >= assignment.until(start.deadline_at):
@@ -118,7 +131,7 @@ class _Place:
     """What this incarnation knows of one partition."""
 
     fold: PartitionFold
-    sent: OrderedDict[int, int] = field(default_factory=OrderedDict)
+    sent: OrderedDict[int, _Sent] = field(default_factory=OrderedDict)
     sequence: int = 0
     outstanding: int = 0
     slots_offered: int = 0
@@ -206,9 +219,11 @@ class Hands:
         while len(self._acted) > STARTS_REMEMBERED_MAX * 16:
             self._acted.popitem(last=False)
         # Of an offer too old to be remembered the lease is over: it is declined like any other.
-        sent_mono_ms = place.sent.get(start.offer_sequence, LAPSED_MONO_MS)
+        sent = place.sent.get(start.offer_sequence, _Sent())
         intent = self._intent_of(place, read, start)
-        return Assignment(start, read.stream, place.fold.partition, intent, sent_mono_ms)
+        return Assignment(
+            start, read.stream, place.fold.partition, intent, sent.mono_ms, sent.appended_from
+        )
 
     def _intent_of(
         self, place: _Place, read: Decision, start: AttemptStarted
@@ -243,15 +258,17 @@ class Hands:
         free = max(0, self._slots[partition] - self._places[partition].outstanding)
         return free if self._slots_each is None else min(free, self._slots_each)
 
-    def offer(self, partition: int, mono_ms: int, *, valid_ms: int) -> Offered | None:
+    def offer(
+        self, partition: int, mono_ms: int, *, valid_ms: int, appended_from: int = 0
+    ) -> Offered | None:
         """The next offer for a partition, or None while it must not act there. Call it right before
-        sending.
+        sending. No broker can take it before `appended_from`, in log time.
         """
         place = self._places[partition]
         if not place.is_current:
             return None
         place.sequence += 1
-        place.sent[place.sequence] = mono_ms
+        place.sent[place.sequence] = _Sent(mono_ms, appended_from)
         while len(place.sent) > OFFERS_UNSPENT_MAX:
             place.sent.popitem(last=False)
         place.slots_offered, place.starts_since_offer = self._free(partition), 0

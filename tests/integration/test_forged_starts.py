@@ -165,6 +165,7 @@ def worlds(generation: str) -> list[tuple[str, World]]:
             ("not_for_tenant", world(who=("ann", "dee"))),
             ("requester_decides", world(intent_changes={"behalf": ("bob",)})),
             ("request_hash_differs", world(start_changes={"request_hash": "sha256:00"})),
+            ("offer_time_differs", world(start_changes={"offered_at": 1_700_000_000_000})),
             ("lease_over", world(start_changes={"lease_until": T0})),
             ("deadline_over", world(start_changes={"deadline_at": T0})),
             ("key_window_closed", world(start_changes={"key_expires_at": T0})),

@@ -216,6 +216,16 @@ def test_an_approval_that_ran_out_on_the_holders_clock_is_over() -> None:
     assert objection(own, request, VALID_MS, margin_ms=0) == "approval_expired"
 
 
+def test_an_offer_that_was_taken_before_it_was_sent_stretches_nothing() -> None:
+    """An earlier moment would let an approval, a lease and a key hold longer than they do."""
+    start = World().start.model_copy(update={"offered_at": T0 - 86_400_000})
+    request = recorded(CHARGE).request
+    forged = Assignment(start, STREAM, 0, recorded(CHARGE), 0, T0 - 5_000)
+    assert objection(forged, request, 0, margin_ms=0) == "offer_time_differs"
+    honest = Assignment(World().start, STREAM, 0, recorded(CHARGE), 0, T0 - 5_000)
+    assert objection(honest, request, 0, margin_ms=0) is None
+
+
 def test_every_name_of_a_refusal_is_reached() -> None:
     """No name without a start that gets it; what is in no table above has a test of its own."""
     tables = (CONFIGURATION, FORGED_START, FORGED_APPROVAL, SAID)
