@@ -128,10 +128,11 @@ class Queries:
         return tuple(_view(UnknownView, row) for row in rows)
 
     async def review_cases(
-        self, tenant: TenantScope, *, limit: int = ROWS_READ_MAX
+        self, scope: TenantScope | TenantsScope, *, limit: int = ROWS_READ_MAX
     ) -> tuple[ReviewView, ...]:
         """Cases that wait for a person, oldest first."""
-        rows = await self._rows(tenant, "review_cases", _bounded(limit))
+        tenants = [scope] if isinstance(scope, str) else scope
+        rows = await self._rows(tenants, "review_cases", _bounded(limit))
         return tuple(_view(ReviewView, row) for row in rows)
 
     async def stream(self, stream_key: str) -> Held | None:

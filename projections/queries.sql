@@ -291,7 +291,7 @@ select
 from actionledger.review_cases as cases
 join actionledger.actions on actions.action_key = cases.action_key
 where (cases.kind = 'alarm' or actions.status = 'needs_review')
-  and ($1::text is null or cases.tenant_id = $1)
+  and ($1::text[] is null or cases.tenant_id = any ($1))
 order by cases.opened_at, cases.action_key, cases.version
 limit $2
 

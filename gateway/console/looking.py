@@ -85,17 +85,18 @@ async def _waiting(seen: Seen) -> Answer:
     chosen = seen.http.query_params.get("tenant", "")
     if chosen and not person.may_decide_for(chosen):
         return PageNo.NOT_FOUND
-    own = None if EVERY_TENANT in person.tenants else person.tenants
-    asked_for = (chosen,) if chosen else own
+    is_for_all = EVERY_TENANT in person.tenants
+    own = () if is_for_all else person.tenants
+    asked_for = (chosen,) if chosen else person.tenants
     rows = await seen.console.port.waiting(asked_for, limit=WAITING_ROWS_MAX + 1)
-    tenants = sorted({*(one.tenant for one in rows), *(own or ()), *((chosen,) if chosen else ())})
+    tenants = sorted({*(one.tenant for one in rows), *own, *((chosen,) if chosen else ())})
     entries = [entry(one, seen.now) for one in rows[:WAITING_ROWS_MAX]]
     context = {
         "rows": entries,
         "is_cut": len(rows) > WAITING_ROWS_MAX,
         "tenants": tenants,
         "chosen": chosen,
-        "tenants_shown": chosen or ("all tenants" if own is None else ", ".join(own)),
+        "tenants_shown": chosen or ("all tenants" if is_for_all else ", ".join(own)),
     }
     return seen.page("waiting", context)
 

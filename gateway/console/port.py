@@ -92,8 +92,8 @@ class ConsolePort(Protocol):
         """The generation of the log."""
         ...
 
-    async def waiting(self, tenants: Sequence[str] | None, *, limit: int) -> Sequence[Waiting]:
-        """What needs a person, oldest first, of these tenants only; None is all of them."""
+    async def waiting(self, tenants: Sequence[str], *, limit: int) -> Sequence[Waiting]:
+        """What needs a person, oldest first, of these tenants only; `*` is all of them."""
         ...
 
     async def known(self, tenant: str, key: str) -> Known | None:

@@ -29,7 +29,7 @@ from ledger.core.statement import Signed
 from ledger.log.published import Published
 from projections.queries import Queries
 from projections.states import FACT
-from projections.views import ALL, EventView, ReviewView, WaitingView
+from projections.views import EventView, ReviewView, WaitingView
 
 logger = logging.getLogger("actionledger.console")
 
@@ -74,13 +74,11 @@ class ConsoleReading:
         """The generation of the log."""
         return self._generation
 
-    async def waiting(self, tenants: Sequence[str] | None, *, limit: int) -> Sequence[Waiting]:
+    async def waiting(self, tenants: Sequence[str], *, limit: int) -> Sequence[Waiting]:
         """What needs a person, oldest first: what is to be decided, and what is to be settled."""
         async with _asking():
-            asked = await self._queries.waiting(ALL if tenants is None else tenants, limit=limit)
-            cases: list[ReviewView] = []
-            for scope in (ALL,) if tenants is None else tenants:
-                cases += await self._queries.review_cases(scope, limit=limit)
+            asked = await self._queries.waiting(tenants, limit=limit)
+            cases = await self._queries.review_cases(tenants, limit=limit)
         found = [self._asked(one) for one in asked] + [self._case(one) for one in cases]
         found.sort(key=lambda one: (one.since, one.key))
         return found[:limit]

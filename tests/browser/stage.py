@@ -34,6 +34,7 @@ from ledger.log.envelope import outgoing
 from ledger.log.published import read_published
 from ledger.log.topics import Topic, partition_of
 from projections.queries import Queries
+from projections.roles import Role
 from projections.views import EventView
 from tests.integration.door import database, settings_for
 from tests.integration.installation import PARTITIONS, Installation, installed
@@ -176,7 +177,9 @@ class Stage:
         """What an operator's command is told."""
         return {
             "ACTIONLEDGER_KAFKA": self.settings.kafka_bootstrap,
-            "ACTIONLEDGER_DATABASE": self.settings.database_url,
+            "ACTIONLEDGER_DATABASE": self.settings.database_url.replace(
+                Role.GATEWAY.value, Role.OPERATOR.value
+            ),
             "ACTIONLEDGER_TOPIC_PREFIX": self.settings.topic_prefix,
             "ACTIONLEDGER_PARTITIONS": str(self.settings.partitions),
             "ACTIONLEDGER_STATE": str(folder),
@@ -273,7 +276,8 @@ async def _installation(
         await publish_document(one.log, "policy", POLICY)
         await publish_document(one.log, "people", people_document(origin))
         await one.processor()
-        settings = settings_for(servers.kafka_bootstrap, one.log.prefix, url, folder, port=port)
+        own = f"{url}?role={Role.GATEWAY.value}"
+        settings = settings_for(servers.kafka_bootstrap, one.log.prefix, own, folder, port=port)
         settings = replace(settings, console_origin=origin)
         async with (
             running(one.log, pool, range(PARTITIONS)),
