@@ -71,7 +71,7 @@ class Notifier:
         kept = [(one, to) for one in wanted for to in concerned(one, people, self._known)]
         if kept:
             async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
-                await notices.keep(connection, kept)
+                await self._keep(connection, kept)
             self._came.set()
         told = {one.notice for one, _ in kept}
         for one in wanted:
@@ -79,6 +79,19 @@ class Notifier:
                 logger.warning(
                     "nobody_to_notify", extra={"action": one.action, "groups": one.groups}
                 )
+
+    async def _keep(self, connection: Connection, kept: Sequence[tuple[Wanted, str]]) -> None:
+        """Keep all of it; one that cannot be kept is logged, and holds up none behind it."""
+        try:
+            await notices.keep(connection, kept)
+        except Exception as failure:
+            if is_trouble(failure):
+                raise
+            if len(kept) == 1:
+                logger.exception("notifier_failed", extra={"destination": kept[0][1]})
+                return
+            for one in kept:
+                await self._keep(connection, [one])
 
     async def run(self, stop: asyncio.Event) -> None:
         """Tell until `stop` is set. Nothing but cancellation ends it."""

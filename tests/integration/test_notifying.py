@@ -339,6 +339,20 @@ async def test_what_is_over_is_not_told(database_url: str) -> None:
     }
 
 
+async def test_a_notice_that_cannot_be_kept_holds_up_none_behind_it(database_url: str) -> None:
+    """What no table can hold is logged and left out: an agent never stops over it."""
+    receiver = Receiver()
+    bad, late = raised(1), raised(2)
+    assert bad.people is not None
+    assert late.people is not None
+    bad = bad.model_copy(update={"people": bad.people.model_copy(update={"target": "a\x00b"})})
+    late = late.model_copy(update={"people": late.people.model_copy(update={"expires_at": 2**53})})
+    async with telling(database_url, receiver) as (notifying, _):
+        await notifying.keep([bad, late, raised(3)])
+        await until(lambda: receiver.taken)
+    assert receiver.actions == ["refund:v1:acme:order-3"]
+
+
 async def test_a_database_that_is_away_costs_nothing_but_time(database_url: str) -> None:
     """The notifier goes on; what is kept is told when it is back."""
     receiver = Receiver()
