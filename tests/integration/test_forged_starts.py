@@ -174,7 +174,7 @@ def worlds(generation: str) -> list[tuple[str, World]]:
     return made
 
 
-@pytest.mark.case("C003")
+@pytest.mark.case("C105")
 async def test_no_forged_start_sends_a_byte(servers: Addresses) -> None:
     """Each field flipped, each signature about something else: declined by name, and the provider
     sees nobody.

@@ -117,7 +117,6 @@ CONFIGURATION: tuple[tuple[str, Callable[[World], None]], ...] = (
 
 
 @pytest.mark.parametrize(("code", "change"), CONFIGURATION)
-@pytest.mark.case("C003")
 def test_what_is_published_and_stricter_than_the_start_stops_it(
     code: str, change: Callable[[World], None]
 ) -> None:
@@ -169,6 +168,7 @@ def test_nobody_decides_for_whom_it_is_asked() -> None:
     assert World(intent_changes={"behalf": ("bob",)}).refused() == "requester_decides"
 
 
+@pytest.mark.case("C105")
 def test_another_request_than_the_signed_one_is_refused_by_its_own_hash() -> None:
     """The hash is computed from what would be sent, and never taken from the start."""
     other = recorded(CHARGE).request.model_copy(update={"target": "order:B-1"})
