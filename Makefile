@@ -76,6 +76,10 @@ soak: .venv ## ten minutes of traffic while everything is struck at random; SEED
 bench: .venv ## measure the real processes, one table
 	@$(BIN)/python -m benchmarks
 
+.PHONY: pictures
+pictures: .venv ## take the pictures of the pages in docs/images anew
+	@$(BIN)/python -m tests.browser.pictures
+
 # --- what CI runs ------------------------------------------------------------------------------------
 
 .PHONY: check
