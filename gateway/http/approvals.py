@@ -5,6 +5,7 @@ ledger and this action, and that what counts is said by the ledger alone. A sign
 authority: no API key takes or replaces one. Called by the command line and by people's own tools.
 """
 
+import hashlib
 import logging
 from typing import Final
 
@@ -119,9 +120,19 @@ def proven(doors: Doors, given: Judge) -> Read | No:
         return _junk(doors, Rejection.OTHER_LEDGER)
     if read.statement.key != given.key:
         return _junk(doors, Rejection.OTHER_ACTION)
-    if not doors.signers.allows(read.person, doors.monotonic_s()):
-        return No(Code.TOO_MANY_DECISIONS)
-    return read
+    return read if _is_in_time(doors, given, read.person) else No(Code.TOO_MANY_DECISIONS)
+
+
+def _is_in_time(doors: Doors, given: Judge, person: str) -> bool:
+    """Whether it is not too often. Somebody who has got hold of a decision and sends it again and
+    again takes nothing of its person's own pace, and fills no log.
+    """
+    now_s = doors.monotonic_s()
+    same = hashlib.sha256(given.model_dump_json().encode()).hexdigest()
+    is_new = not doors.repeats.times(same, now_s)
+    if is_new and not doors.signers.allows(person, now_s):
+        return False
+    return doors.repeats.allows(same, now_s)
 
 
 def _junk(doors: Doors, code: Rejection) -> No:

@@ -14,7 +14,12 @@ from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 
 from gateway.http.codes import Code
-from gateway.http.limits import JUDGEMENTS_A_MINUTE_MAX, SIGNERS_COUNTED_MAX
+from gateway.http.limits import (
+    JUDGEMENTS_A_MINUTE_MAX,
+    JUDGEMENTS_COUNTED_MAX,
+    REPEATS_A_MINUTE_MAX,
+    SIGNERS_COUNTED_MAX,
+)
 from gateway.http.metrics import Metrics
 from gateway.http.now_and_then import NowAndThen
 from gateway.http.pace import Pace
@@ -164,6 +169,9 @@ class Doors:
     rejections: NowAndThen = field(default_factory=NowAndThen)
     webhooks_in_flight: int = 0
     judgements_in_flight: int = 0
+    repeats: Pace = field(
+        default_factory=lambda: Pace(REPEATS_A_MINUTE_MAX, kinds_max=JUDGEMENTS_COUNTED_MAX)
+    )
     signers: Pace = field(
         default_factory=lambda: Pace(JUDGEMENTS_A_MINUTE_MAX, kinds_max=SIGNERS_COUNTED_MAX)
     )

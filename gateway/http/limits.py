@@ -23,6 +23,12 @@ so what strangers send may take no more of the door than this."""
 JUDGEMENTS_A_MINUTE_MAX: Final = 60
 """Proven decisions of one person in a minute: faster than anybody looks at what they sign."""
 
+REPEATS_A_MINUTE_MAX: Final = 20
+"""The very same decision in a minute: more than any client tries again whose answer was lost."""
+
+JUDGEMENTS_COUNTED_MAX: Final = 100_000
+"""Decisions that are told apart: more than people can make in a minute."""
+
 SIGNERS_COUNTED_MAX: Final = 10_000
 """People whose decisions are counted at a time; there are fewer."""
 

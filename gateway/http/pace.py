@@ -18,15 +18,20 @@ class Pace:
         self._kinds_max = kinds_max
         self._seen: OrderedDict[str, deque[float]] = OrderedDict()
 
+    def times(self, name: str, now_s: float) -> int:
+        """How often it was within the last minute."""
+        times = self._seen.get(name, deque())
+        while times and times[0] <= now_s - WINDOW_S:
+            times.popleft()
+        return len(times)
+
     def allows(self, name: str, now_s: float) -> bool:
         """Count one more time of a name, if it is not too often; whether it was counted."""
+        if self.times(name, now_s) >= self._times_max:
+            return False
         times = self._seen.setdefault(name, deque(maxlen=self._times_max))
         self._seen.move_to_end(name)
         if len(self._seen) > self._kinds_max:
             self._seen.popitem(last=False)
-        while times and times[0] <= now_s - WINDOW_S:
-            times.popleft()
-        if len(times) >= self._times_max:
-            return False
         times.append(now_s)
         return True

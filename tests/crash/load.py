@@ -38,7 +38,7 @@ from tests.crash.machine import TENANTS
 
 _What = TypeVar("_What")
 AGENTS_MAX = 24
-OPERATIONS = ("charge", "charge", "ticket", "refund", "charge", "email")
+OPERATIONS = ("charge", "charge", "ticket", "refund", "charge", "email", "charge", "charge")
 ANSWER_SECONDS_MAX = 90.0
 WAIT_MS = 500
 NO_WEBHOOK: list[Json] = []
@@ -126,7 +126,7 @@ class Wish:
 
 
 def wishes(seed: int, count: int, faults: Faults = FAULTS) -> list[Wish]:
-    """What the agents of a run want, of the operations that have faults: of all, three of six are
+    """What the agents of a run want, of the operations that have faults: of all, five of eight are
     charges, one is a refund, for which people are asked, one a ticket and one an e-mail.
     """
     chance = random.Random(f"wishes|{seed}")

@@ -362,6 +362,8 @@ async def machine(
         "WEBHOOK_SECRETS_FILE": str(_webhook_secrets(folder)),
         "WEBHOOKS_URL": f"{url}/v1/webhooks/simulated?account={{account}}",
         "LOG_FORMAT": "plain",
+        # More agents ask at once than people are asked by one of them.
+        "APPROVALS_OPEN_MAX": "1000",
     }
     own = {"gateway": gateway_port, PROVIDER: provider_port}
     supervised = {

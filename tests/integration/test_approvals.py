@@ -10,6 +10,7 @@ import pytest
 
 from actionledger import ApprovalExpired, AwaitingApproval, Succeeded
 from gateway.http.doors import doors_in
+from gateway.http.limits import JUDGEMENTS_A_MINUTE_MAX, REPEATS_A_MINUTE_MAX
 from gateway.http.serve import gateway
 from gateway.http.sheets import DecisionSheet
 from gateway.keys import Role, create_key
@@ -276,6 +277,29 @@ async def test_junk_is_refused_at_the_door_and_nothing_is_written(people: Office
             await asyncio.sleep(POLL_SECONDS)
     assert code_of(answer) == "signer_revoked"
     assert await approvals_written(people) == written
+
+
+async def test_a_captured_decision_takes_nothing_of_its_persons_pace(people: Office) -> None:
+    """Sent over and over it is refused soon, fills no log, and its person goes on deciding."""
+    first, second = await asked_for(people, "return-12"), await asked_for(people, "return-13")
+    captured = statement(await people.sheet(first), "ada")
+    answers = [await people.hand_in(captured) for _ in range(JUDGEMENTS_A_MINUTE_MAX + 5)]
+    assert {answer.status_code for answer in answers} == {200, 429}
+    assert code_of(answers[-1]) == "too_many_decisions"
+    assert sum(answer.status_code == 200 for answer in answers) == REPEATS_A_MINUTE_MAX
+    assert (await people.say(await people.sheet(second))).status_code == 200
+
+
+async def test_nobody_signs_faster_than_anybody_can_look(people: Office) -> None:
+    """A key in wrong hands decides sixty times a minute at most."""
+    sheet = await people.sheet(await asked_for(people, "return-14"))
+    withdraw = [
+        await people.say(sheet, say=Say.WITHDRAW, issued_at=sheet.now + number)
+        for number in range(JUDGEMENTS_A_MINUTE_MAX + 1)
+    ]
+    codes = [code_of(answer) for answer in withdraw]
+    assert codes == ["nothing_to_withdraw"] * JUDGEMENTS_A_MINUTE_MAX + ["too_many_decisions"]
+    assert (await people.say(sheet, "ben")).status_code == 200
 
 
 async def revoke(people: Office, name: str) -> None:

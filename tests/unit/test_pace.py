@@ -11,6 +11,7 @@ def test_what_comes_too_often_is_not_counted() -> None:
     assert pace.allows("ada", WINDOW_S)
     assert not pace.allows("ada", WINDOW_S + 0.5)
     assert pace.allows("ada", WINDOW_S + 1.0)
+    assert (pace.times("ada", WINDOW_S + 1.0), pace.times("nobody", 0.0)) == (2, 0)
 
 
 def test_who_was_not_heard_of_for_longest_is_forgotten() -> None:
@@ -20,5 +21,5 @@ def test_who_was_not_heard_of_for_longest_is_forgotten() -> None:
     assert pace.allows("ben", 0.0)
     assert not pace.allows("ada", 0.0)
     assert pace.allows("cyd", 0.0)
-    assert not pace.allows("ada", 0.0)
-    assert pace.allows("ben", 0.0)
+    assert not pace.allows("ben", 0.0)
+    assert pace.allows("ada", 0.0)
