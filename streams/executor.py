@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
@@ -104,6 +105,8 @@ class Executor:
         self._waiting = 0
         self._spent_at: int | None = None
         self._config_heard = asyncio.Condition()
+        self._config_read_on = asyncio.Lock()
+        self._config_whole_at = 0.0
         self.incarnation = secrets.token_hex(8)
         self.ready = asyncio.Event()
         self.acted_count = 0
@@ -182,15 +185,21 @@ class Executor:
         """
         if permit.objection() is None:
             return None
-        published = self._published
+        came_at = time.monotonic()
         with contextlib.suppress(TimeoutError, LedgerError):
-            async with asyncio.timeout(CONFIG_READ_SECONDS_MAX):
-                ends = await self._config_reader.end_offsets([CONFIG_PLACE])
-                async with self._config_heard:
-                    await self._config_heard.wait_for(
-                        lambda: published.next_offset >= ends[CONFIG_PLACE]
-                    )
+            async with asyncio.timeout(CONFIG_READ_SECONDS_MAX), self._config_read_on:
+                # Many may come at once, as under a hold: one look answers all who came before it.
+                if self._config_whole_at < came_at:
+                    self._config_whole_at = await self._read_config_on()
         return permit.objection()
+
+    async def _read_config_on(self) -> float:
+        """Wait until the configuration is read to where it ended at a moment, which is returned."""
+        published, began_at = self._published, time.monotonic()
+        ends = await self._config_reader.end_offsets([CONFIG_PLACE])
+        async with self._config_heard:
+            await self._config_heard.wait_for(lambda: published.next_offset >= ends[CONFIG_PLACE])
+        return began_at
 
     def _positions(self) -> dict[tuple[str, int], int]:
         return {
