@@ -9,6 +9,7 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 import asyncpg
 from pydantic_core import from_json
@@ -37,6 +38,19 @@ def fingerprint(key: PersonKey) -> tuple[str, ...]:
     digits = hashlib.sha256(key.public.encode()).hexdigest()[:_FINGERPRINT_DIGITS]
     return tuple(
         digits[place : place + _GROUP_DIGITS] for place in range(0, len(digits), _GROUP_DIGITS)
+    )
+
+
+def made_here(key: PersonKey, origin: str) -> PersonKey | None:
+    """The passkey that may be registered, with nothing but what makes it one; None where what was
+    put into a link is none of the pages at this origin.
+
+    Whoever took over the gateway can put anything there.
+    """
+    if key.kind != "passkey" or key.origin != origin or key.rp_id != urlsplit(origin).hostname:
+        return None
+    return PersonKey(
+        id=key.id, kind="passkey", public=key.public, rp_id=key.rp_id, origin=key.origin
     )
 
 

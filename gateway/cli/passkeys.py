@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from gateway.passkeys import Enrolled
     from gateway.settings import Settings
+    from ledger.core.people import PersonKey
 
 TIMEOUT_S = 30
 
@@ -37,6 +38,7 @@ def passkey(
     Example: actionledger people passkey ada
     """
     from gateway.cli.place import settings
+    from gateway.passkeys import made_here
     from gateway.wiring.people_desk import people_in_force
     from ledger.core.people_text import NotChanged, with_key
 
@@ -47,8 +49,10 @@ def passkey(
     made = asyncio.run(_made(where, name, to_stderr=as_json, open_it=open_it))
     if made is None or made.key is None:
         _nothing(out, "link_over", "No passkey was made in time.")
-    key = made.key
-    if not typer.confirm(_question(made), default=False, err=as_json):
+    key = made_here(made.key, where.console_origin)
+    if key is None:
+        _nothing(out, "not_made_here", "What was made is no passkey of these pages.")
+    if not typer.confirm(_question(name, made.device or "", key), default=False, err=as_json):
         _nothing(out, "not_confirmed", "Nothing was registered.")
     change_and_tell("passkey", lambda people: with_key(people, name, key), timeout, as_json=as_json)
 
@@ -70,13 +74,13 @@ async def _made(
         return await link.made()
 
 
-def _question(made: "Enrolled") -> str:
+def _question(name: str, device: str, key: "PersonKey") -> str:
     from gateway.passkeys import fingerprint
+    from ledger.core.excerpt import excerpt
 
-    assert made.key is not None  # noqa: S101 - asked only once there is one
     return (
-        f"\n{made.person} made a passkey on {made.device}\n"
-        f"for {made.key.origin}, with the fingerprint\n\n  {' '.join(fingerprint(made.key))}\n\n"
+        f"\n{name} made a passkey on {excerpt(device)}\n"
+        f"for {key.origin}, with the fingerprint\n\n  {' '.join(fingerprint(key))}\n\n"
         "Does the person see the same? Register it"
     )
 
