@@ -1,0 +1,275 @@
+"""The executor's own view of why a start may be, against the ledger's: it refuses nothing that the
+ledger has started under what is published, and lets pass nothing that a newer table or document of
+people would not.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger.core import inputs as i
+from ledger.core.catalogue import Catalogue
+from ledger.core.config import Config
+from ledger.core.decide import decide
+from ledger.core.evolve import Place, evolve
+from ledger.core.facts import AttemptStarted, IntentRecorded
+from ledger.core.people import People
+from ledger.core.policy import Outcome, Policy
+from ledger.core.rejections import Rejection
+from ledger.core.state import Action, Stream
+from ledger.core.statement import Say, Statement
+from ledger.log.published import Published
+from ledger.signing.reading import read_signed
+from streams.allowing import Grounds, unallowed
+from tests.examples import CHARGE, STREAM, T0, offer, propose, tick
+from tests.examples_of_people import (
+    ADA,
+    BEN,
+    CLEO,
+    DAN,
+    ESCALATING,
+    EVE,
+    FREE,
+    GENERATION,
+    KEYS_OF,
+    NEVER,
+    ONE,
+    PEOPLE,
+    TWO,
+    ask_again,
+    foresees,
+    people,
+    signed,
+    table,
+    under,
+)
+
+TABLES = (ONE, TWO, ESCALATING, FREE, NEVER, table(version=2), table("anybody", groups=()))
+OFFICES = (
+    PEOPLE,
+    people(ADA, BEN),
+    people(ADA.model_copy(update={"revoked": True}), BEN, CLEO),
+    people(ADA.model_copy(update={"groups": ("managers",)}), BEN, CLEO, DAN, EVE),
+)
+NAMES = ("ada", "ben", "cleo", "dan", "eve")
+
+
+@dataclass
+class World:
+    """One action, decided by the real core, and what every step published."""
+
+    config: Config
+    stream: Stream = field(default_factory=lambda: Stream(STREAM))
+    now: int = T0
+    offset: int = 0
+    starts: list[tuple[AttemptStarted, IntentRecorded, Config]] = field(default_factory=list)
+    intent: IntentRecorded | None = None
+
+    def take(self, given: i.Decidable) -> None:
+        """Decide one input, with capacity at hand."""
+        place = Place(self.offset, self.now)
+        at = self.now - T0
+        # Always somebody else: who gave a start back is not asked again.
+        spends = offer(at=at, until=at + 10_000, incarnation=f"executor-{self.offset}")
+        decided = decide(self.stream, self.config, given, place, spends)
+        for fact in decided.facts:
+            self.stream = evolve(self.stream, fact, place)
+            if isinstance(fact, IntentRecorded):
+                self.intent = fact
+            if isinstance(fact, AttemptStarted):
+                assert self.intent is not None
+                self.starts.append((fact, self.intent, self.config))
+        self.offset += 1
+
+    @property
+    def action(self) -> Action | None:
+        """The action as it stands."""
+        return self.stream.action(CHARGE)
+
+    def approve(self, name: str, decision: Say) -> None:
+        """Somebody signs what is asked now, or was asked last."""
+        action = self.action
+        if action is None or action.approval is None:
+            return
+        asked = action.approval
+        said = Statement(
+            ledger=GENERATION,
+            decision=decision,
+            approver=name,
+            tenant="acme",
+            environment=action.request.environment,
+            key=CHARGE,
+            request_hash=action.request_hash,
+            preview_hash=asked.preview_hash,
+            policy_hash=asked.policy_hash,
+            row=asked.row,
+            nonce=asked.nonce,
+            issued_at=self.now,
+            expires_at=asked.expires_at,
+        )
+        proof = signed(said, name)
+        read = read_signed(proof, self.config.people)
+        if isinstance(read, Rejection):
+            judged = i.Judged(CHARGE, proof, self.now, GENERATION, refusal=read)
+        else:
+            judged = i.Judged(CHARGE, proof, self.now, GENERATION, said, KEYS_OF[name].id)
+        self.take(judged)
+
+
+def published(config: Config) -> Published:
+    """What an executor has read when exactly this was published."""
+    read = Published()
+    assert isinstance(config.catalogue, Catalogue)
+    read.catalogue, read.people, read.policy = config.catalogue, config.people, config.policy
+    read.policies |= {one.content_hash: one for one in TABLES}
+    return read
+
+
+def refusal(start: AttemptStarted, intent: IntentRecorded, config: Config) -> str | None:
+    """What the executor says of a start when this is published."""
+    code = unallowed(start, intent, Grounds(published(config), GENERATION))
+    return None if code is None else code.value
+
+
+STEPS = st.one_of(
+    st.tuples(
+        st.just("say"), st.sampled_from(NAMES), st.sampled_from((Say.APPROVE,) * 4 + (*Say,))
+    ),
+    st.tuples(st.just("table"), st.sampled_from(TABLES)),
+    st.tuples(st.just("people"), st.sampled_from(OFFICES)),
+    st.tuples(st.just("wait"), st.integers(0, 70_000)),
+    st.just(("tick",)),
+    st.just(("again",)),
+    st.just(("foresee",)),
+    st.just(("decline",)),
+    st.just(("lose",)),
+)
+
+
+def lived(first: Policy, preview: str, steps: Sequence[tuple[object, ...]]) -> World:
+    """A history of one action."""
+    world = World(under(first, preview=preview))
+    world.take(propose())
+    for step in steps:
+        _step(world, step)
+    return world
+
+
+def _step(world: World, step: tuple[object, ...]) -> None:
+    config, action = world.config, world.action
+    match step:
+        case "say", str(name), Say() as decision:
+            world.approve(name, decision)
+        case "table", Policy() as policy:
+            world.config = Config(config.catalogue, config.content_hash, (), policy, config.people)
+        case "people", People() as office:
+            world.config = Config(config.catalogue, config.content_hash, (), config.policy, office)
+        case "wait", int(delay_ms):
+            world.now += delay_ms
+        case ("tick",):
+            world.take(tick())
+        case ("again",):
+            world.take(ask_again())
+        case ("foresee",) if action is not None and action.dry is not None:
+            world.take(foresees(action.dry.number))
+        case (("decline" | "lose") as what,) if action is not None and action.running is not None:
+            running = action.running
+            said = i.Report(
+                key=CHARGE,
+                attempt=running.number,
+                fencing_token=running.fencing_token,
+                holder=running.holder,
+                outcome=i.NoAnswer(code="timeout"),
+            )
+            given_back = said.model_dump(exclude={"outcome"})
+            world.take(said if what == "lose" else i.Decline(**given_back, code="lease_over"))
+        case _:
+            return
+
+
+def test_the_histories_reach_what_they_are_about() -> None:
+    """Starts on the word of two people, of people asked after a time, and second attempts."""
+    said = tuple(("say", name, Say.APPROVE) for name in ("ada", "ben"))
+    two = lived(TWO, "request", [*said])
+    assert [len(start.approval.signed) for start, _, _ in two.starts if start.approval] == [2]
+    waits = [("wait", 61_000), ("tick",), ("say", "cleo", Say.APPROVE)]
+    late = lived(ESCALATING, "request", waits)
+    (start, intent, config) = late.starts[0]
+    assert start.approval is not None
+    assert start.approval.groups == ("finance", "managers")
+    assert refusal(start, intent, config) is None
+    again = lived(
+        ONE, "provider", [("foresee",), said[0], ("decline",), ("wait", 5_000), ("tick",)]
+    )
+    assert [one.attempt for one, _, _ in again.starts] == [1, 2]
+
+
+def _distinct(start: AttemptStarted, office: People) -> Iterator[str]:
+    assert start.approval is not None
+    for one in start.approval.signed:
+        read = read_signed(one, office)
+        assert not isinstance(read, Rejection)
+        yield read.person
+
+
+@given(
+    st.sampled_from(TABLES),
+    st.sampled_from(("request", "provider")),
+    st.lists(STEPS, max_size=14),
+)
+@settings(max_examples=300)
+def test_the_executor_acts_on_whatever_the_ledger_started_under_the_same(
+    first: Policy, preview: str, steps: list[tuple[object, ...]]
+) -> None:
+    """With the same configuration both say yes: nothing that people agreed to is given back, but
+    for attempts of what has begun where the table has become stricter since.
+    """
+    world = lived(first, preview, steps)
+    for start, intent, config in world.starts:
+        code = refusal(start, intent, config)
+        if start.attempt == 1:
+            assert code is None
+        else:
+            assert code in {
+                None,
+                "policy_denies",
+                "approval_missing",
+                "more_people_asked",
+                "other_groups_asked",
+            }
+
+
+@given(
+    st.sampled_from(TABLES),
+    st.lists(STEPS, max_size=14),
+    st.sampled_from(TABLES),
+    st.sampled_from(OFFICES),
+)
+@settings(max_examples=300)
+def test_nothing_passes_that_a_newer_table_or_document_would_not_let_begin(
+    first: Policy, steps: list[tuple[object, ...]], newer: Policy, office: People
+) -> None:
+    """What the executor lets pass has as many different people as the newest table asks, each of
+    whom may decide by the newest document.
+    """
+    world = lived(first, "request", steps)
+    for start, intent, config in world.starts:
+        newest = Config(config.catalogue, config.content_hash, (), newer, office)
+        if refusal(start, intent, newest) is not None:
+            continue
+        row = newer.rows[0]
+        assert row.outcome is not Outcome.DENY
+        if row.asks is None:
+            continue
+        agreed = set(_distinct(start, office))
+        assert len(agreed) >= row.asks.quorum
+        for name in agreed:
+            person = office.person(name)
+            assert person is not None
+            assert not person.revoked
+            assert person.may_decide_for("acme")
+            assert not person.asks_as(intent.request.principal)
+            may_decide = (*row.asks.groups, *row.asks.escalate_to)
+            assert person.is_in_one_of(may_decide if row.asks.groups else ())
