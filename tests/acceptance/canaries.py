@@ -17,7 +17,13 @@ from gateway.local.state import State, read_state
 from gateway.settings import Settings
 from gateway.wiring.installation import open_log
 from gateway.wiring.local import local_environment
-from gateway.wiring.places import CREDENTIALS_FILE, KAFKA_ADMIN_FILE, KEY_FILE, SECRETS_FILE
+from gateway.wiring.places import (
+    CONSOLE_FILE,
+    CREDENTIALS_FILE,
+    KAFKA_ADMIN_FILE,
+    KEY_FILE,
+    SECRETS_FILE,
+)
 from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived, read_webhook
 from reconciler.providers.simulated.api import API_KEY_PREFIX
@@ -47,6 +53,7 @@ def secrets_of(folder: Path) -> dict[str, str]:
         "the provider's API key": PROVIDER_KEY,
         **{f"the password of {role}": text for role, text in state.database_passwords.items()},
     }
+    found["what seals sessions"] = tomllib.loads((folder / CONSOLE_FILE).read_text())["secret"]
     for name, login in tomllib.loads((folder / CREDENTIALS_FILE).read_text()).items():
         found[f"the Kafka password of {name}"] = login["password"]
     for secret in re.findall(r"whsec_([A-Za-z0-9+/=]+)", (folder / SECRETS_FILE).read_text()):

@@ -152,7 +152,7 @@ def test_no_secret_stands_where_others_can_read_it(here: Installation, traffic: 
     assert traffic.webhook(FOREIGN_SECRET, "evt_forged").status_code == 401
     assert traffic.webhook(old.secret, "evt_old").status_code == 202
     said += _end_postgres(here)
-    for path in ("/metrics", "/readyz", "/openapi.json", "/v1/nothing"):
+    for path in ("/metrics", "/readyz", "/openapi.json", "/v1/nothing", "/console/login"):
         traffic.ask("GET", path)
     for mine in (key, newer, local):
         traffic.ask("GET", "/v1/actions/charge:v1:acme:refused/timeline", key=mine)
@@ -196,6 +196,6 @@ def test_a_secret_that_stands_somewhere_is_found(tmp_path: Path) -> None:
 
 def test_private_files_are_private(here: Installation) -> None:
     """What holds a secret is readable by its owner only."""
-    private = ("state.json", "api_key", "api_keys.toml", "webhook_secrets.toml")
+    private = ("state.json", "api_key", "api_keys.toml", "webhook_secrets.toml", "console.toml")
     for name in (*private, "kafka_credentials.toml", "kafka/admin_password"):
         assert (here.folder / name).stat().st_mode & 0o077 == 0, name
