@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from actionledger import AwaitingApproval, CallerMistake, Intent, Money
+from actionledger import AwaitingApproval, CallerMistake, Intent, Ledger, Money
 from gateway.http.sheets import DecisionSheet
 from gateway.keys import Role, create_key
 from ledger.core.statement import Say, SignedByKey, Statement, statement_bytes
@@ -74,6 +74,13 @@ async def test_an_api_key_reads_and_decides_nothing(people: Office) -> None:
             answer = await people.door.http.post("/v1/decisions", json=body, headers=bearer)
             assert code_of(answer) == "invalid_body"
     await assert_still_waits(people, sheet.key)
+
+
+async def test_the_client_has_nothing_to_decide_with() -> None:
+    """What an agent imports proposes, waits, takes back and asks again, and nothing else."""
+    offered = {name for name in dir(Ledger) if not name.startswith("_")}
+    assert offered.isdisjoint({"approve", "deny", "decide", "judge", "sign", "withdraw"})
+    assert {"propose", "wait", "get", "cancel", "ask_again"} <= offered
 
 
 async def test_a_key_of_its_own_is_nobodys(people: Office) -> None:

@@ -43,6 +43,14 @@ LINE = {
 }
 
 
+FIGURES = {
+    "lag": ("n", "p50_ms", "p99_ms"),
+    "ruled": ("n", "plain_us", "ruled_us", "times"),
+    "approved": ("n", "p50_ms", "p99_ms", "per_s"),
+    "webhook": ("n", "per_s", "matched_per_s"),
+}
+
+
 async def start(folder: Path, *arguments: str) -> asyncio.subprocess.Process:
     """Start the benchmarks as a script that compares systems does."""
     return await asyncio.create_subprocess_exec(
@@ -95,6 +103,26 @@ async def test_both_columns_are_measured_and_written_in_the_agreed_form(scratch:
     assert "product, fsync" in table.decode()
     assert "Unfair to the product" in table.decode()
     assert list((scratch / "scratch").iterdir()) == []
+    assert running_in(scratch) == []
+
+
+async def test_every_case_of_deciding_and_following_has_its_figures(scratch: Path) -> None:
+    """A person's signature, the decision table, webhooks and the lag of the tables are measured on
+    the real processes, and come out by the names that the comparison knows.
+    """
+    process = await start(
+        scratch,
+        *("--cases", "lag,ruled,approved,webhook"),
+        *("--systems", "default", "--partitions", "2", "--seconds", "0.3"),
+    )
+    async with asyncio.timeout(2 * RUN_SECONDS):
+        _, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()
+    lines = [json.loads(line) for line in (scratch / "lines").read_text().splitlines()]
+    figures = {line["case"]: line for line in lines}
+    for case, names in FIGURES.items():
+        for name in names:
+            assert figures[case][name] > 0, (case, name)
     assert running_in(scratch) == []
 
 
