@@ -16,13 +16,13 @@ STATEMENTS: Mapping[str, str] = {
     "S1": "an action has one effect at most",
     "S2": "no request at the provider without a start in the log before it",
     "S3": "the start is read back before the first byte leaves",
-    "S4": "nothing that needs an approval starts without one",
+    "S4": "nothing that people have to agree to starts without their signatures",
     "S5": "a final status stays",
     "S6": "every fact is allowed where it stands",
     "S7": "the facts of an action are numbered without a gap",
     "S8": "one provider key for all attempts of an action, and for no other",
     "S9": "after an unknown outcome only what the class of the operation allows",
-    "S10": "an acknowledged intent or webhook is recorded, what a caller was told is true",
+    "S10": "an acknowledged intent, decision or webhook is recorded, what anybody was told is true",
     "S11": "nothing is recorded without its cause",
     "S12": "failed means no effect, completed means one, under its reference",
     "S13": "the tables are the fold of the log, byte for byte",
@@ -45,7 +45,6 @@ STATEMENTS: Mapping[str, str] = {
 }
 ELSEWHERE: Mapping[str, str] = {
     "S3": "not visible from outside; the provider's arrival is held against the append by S2",
-    "S4": "there are no approvals yet",
     "S19": "there are no budgets yet",
     "S20": "there is no audit tree yet",
     "S22": "held by replays of kept logs in the tests",
