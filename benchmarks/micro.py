@@ -194,10 +194,14 @@ def _rulings(given: Propose) -> Costs:
     default = parse_policy(default_policy())
     assert isinstance(default, Policy), default
     assert default.rule(operation, request, "micro").asks is None
-    return {
-        f"policy: {name}": _us(lambda table=table: table.rule(operation, request, "micro"))  # type: ignore[misc]
-        for name, table in (("everything goes ahead", AUTOMATIC), ("the default table", default))
-    }
+    tables = (("everything goes ahead", AUTOMATIC), ("the default table", default))
+    return {f"policy: {name}": _us(_ruling(table, given)) for name, table in tables}
+
+
+def _ruling(table: Policy, given: Propose) -> Callable[[], object]:
+    request = given.request
+    operation = CONFIG.operation(request.operation, request.version)
+    return lambda: table.rule(operation, request, "micro")
 
 
 def _decision_costs(name: str, given: Decidable, decision: Decision, before: Stream) -> Costs:
