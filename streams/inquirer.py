@@ -19,6 +19,7 @@ from typing import Any, assert_never
 import asyncpg
 
 from ledger.core.catalogue import Catalogue
+from ledger.core.errors import LedgerError
 from ledger.core.facts import IntentRecorded, LookupStarted, PreviewStarted
 from ledger.core.inputs import PreviewRead
 from ledger.core.preview import Foreseen
@@ -298,8 +299,10 @@ class Inquirer:
                 seen = await previewer.preview(
                     previewed_request(intent), timeout_ms=self._lookup_timeout_ms
                 )
-        except (TimeoutError, TruncatedLogError):
+        except TimeoutError:
             return Unforeseen("previewer_timeout")
+        except LedgerError:
+            return Unforeseen("request_not_readable")
         except Exception:
             # A previewer promises never to raise: a fault of ours must not leave people unasked.
             logger.exception("previewer_failed", extra={"provider": started.provider})
