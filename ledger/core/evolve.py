@@ -276,7 +276,7 @@ def _moved_on(
     if isinstance(fact, f.ApprovalGranted) and fact.step_deadline_at is not None:
         changes["step_deadline_at"] = fact.step_deadline_at
     elif status is Status.AWAITING_APPROVAL and action.people_until is not None:
-        changes["step_deadline_at"] = max(action.step_deadline_at, action.people_until)
+        changes["step_deadline_at"] = action.people_until
     return changes
 
 

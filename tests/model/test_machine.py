@@ -94,7 +94,7 @@ class Machine(RuleBasedStateMachine):
 
     # Telling the ledger
 
-    def tell(self, said: i.Input, capacity_for: str | None = None) -> Decided:
+    def tell(self, said: i.Decidable, capacity_for: str | None = None) -> Decided:
         """Decide and fold one input."""
         at_hand = None
         if capacity_for is not None:

@@ -85,7 +85,7 @@ def relative(action: Action, now: int) -> tuple[object, ...]:
     )
 
 
-def everything_sayable(key: str, action: Action | None) -> Iterator[i.Input]:
+def everything_sayable(key: str, action: Action | None) -> Iterator[i.Decidable]:
     """Every input that somebody could send about an action, sensible or not."""
     yield propose(key)
     yield propose(key, request=request(key, text="other"))
@@ -112,7 +112,7 @@ def everything_sayable(key: str, action: Action | None) -> Iterator[i.Input]:
     yield other_money.model_copy(update={"money": EUR_499})
 
 
-def steps(node: Node, key: str) -> Iterator[tuple[i.Input, int, bool]]:
+def steps(node: Node, key: str) -> Iterator[tuple[i.Decidable, int, bool]]:
     """Every input now; and ticks now, half a second on, and when something is due; each with an
     executor's capacity at hand and without.
     """
@@ -131,7 +131,7 @@ def steps(node: Node, key: str) -> Iterator[tuple[i.Input, int, bool]]:
         yield tick(), moment, True
 
 
-def decided(node: Node, said: i.Input, now: int, key: str, *, capacity: bool) -> Decided:
+def decided(node: Node, said: i.Decidable, now: int, key: str, *, capacity: bool) -> Decided:
     """What the core decides; the second holder offers where the first gave back."""
     action = node.stream.action(key)
     declines = 0 if action is None else action.declines
@@ -235,7 +235,7 @@ def explore(key: str) -> tuple[frozenset[tuple[Status, str]], int]:
 
 def walked(
     node: Node,
-    said: i.Input,
+    said: i.Decidable,
     now: int,
     key: str,
     reached: set[tuple[Status, str]],

@@ -70,7 +70,7 @@ def offers(nonce: str) -> i.CallerOffer:
     return i.CallerOffer(nonce=nonce, valid_ms=1_000)
 
 
-def everything_sayable(key: str, action: Action | None) -> Iterator[i.Input]:
+def everything_sayable(key: str, action: Action | None) -> Iterator[i.Decidable]:
     """Every input that somebody could send, sensible or not."""
     for nonce in NONCES:
         yield propose(key, caller=offers(nonce))
@@ -96,7 +96,7 @@ def everything_sayable(key: str, action: Action | None) -> Iterator[i.Input]:
     yield found_out(i.Meaning.EFFECT, key=key, lookup=None, source="webhook:e")
 
 
-def steps(node: Node, key: str) -> Iterator[tuple[i.Input, int, Offer | None]]:
+def steps(node: Node, key: str) -> Iterator[tuple[i.Decidable, int, Offer | None]]:
     """Every input now, proposals in time and too late; and ticks when something is due, each with
     an executor's capacity at hand.
     """
@@ -115,7 +115,9 @@ def steps(node: Node, key: str) -> Iterator[tuple[i.Input, int, Offer | None]]:
         yield tick(), moment, offer(at=moment - T0, until=moment - T0 + 1, key=key)
 
 
-def check_callers(said: i.Input, before: Action | None, outcome: Decided, *, attests: bool) -> None:
+def check_callers(
+    said: i.Decidable, before: Action | None, outcome: Decided, *, attests: bool
+) -> None:
     """Only the call that offered is started; and no word of a caller alone makes an action fail,
     unless the operation believes it.
     """

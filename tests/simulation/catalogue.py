@@ -24,6 +24,9 @@ LOOKUPS: Final = (300, 1_000, 3_000)
 IDLE_MS: Final = 300
 """After which a provider closes a connection on which nothing comes; the margin of executors."""
 
+PEOPLE_MS: Final = 9_000
+"""How long an action may wait for people."""
+
 SETTLED_BY_MS: Final = 45_000
 """V1 in this world: after the last fault is healed everything has an end or a person by then."""
 
@@ -60,6 +63,7 @@ security_impact = "none"
 connect_ms = {CONNECT_MS}
 response_ms = {RESPONSE_MS}
 step_ms = {STEP_MS}
+people_ms = {PEOPLE_MS}
 [operation.retries]
 attempts_max = {attempts}
 backoff_base_ms = 100
@@ -68,6 +72,7 @@ backoff_max_ms = 1000
 
 
 _KEYED: Final = f"key_window_ms = {KEY_WINDOW_MS}\nkey_margin_ms = {KEY_MARGIN_MS}"
+_FORESEEN: Final = 'preview = "provider"\nvolatile = ["balance"]'
 _TIMING: Final = f"""
 [timing]
 skew_ms = {SKEW_MS}
@@ -77,7 +82,7 @@ lookup_answer_ms = {LOOKUP_ANSWER_MS}
 _TABLES: Final = {
     "charge": _operation("charge", "main", "keyed", "required", ATTEMPTS_MAX, _KEYED),
     "fee": _operation("fee", "careless", "keyed", "required", ATTEMPTS_MAX, _KEYED),
-    "payout": _operation("payout", "main", "reference", "required", ATTEMPTS_MAX),
+    "payout": _operation("payout", "main", "reference", "required", ATTEMPTS_MAX, _FORESEEN),
     "ticket": _operation(
         "ticket", "main", "lookup", "optional", 2, "second_attempt_after_absence = true"
     ),

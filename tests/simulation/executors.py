@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ledger.core.inputs import NoAnswer, NotSent, ReportedOutcome, Retry
+from ledger.core.preview import Change, moved
 from ledger.core.records import Decision
 from ledger.core.request import RecordedRequest
 from ledger.core.wire import Wire
@@ -134,10 +135,22 @@ class Executor(Process):
     def _objection(self, assignment: Assignment, request: RecordedRequest) -> str | None:
         return objection(assignment, request, self.mono_ms(), margin_ms=IDLE_MS)
 
+    def _moved(self, assignment: Assignment) -> tuple[Change, ...]:
+        """What is no longer as people were shown it."""
+        approval = assignment.start.approval
+        if approval is None or approval.observed is None:
+            return ()
+        return moved(approval.observed, self.provider.observed(), {})
+
     def _connected(self, call: Call) -> None:
         """The last check; after it comes the first byte, however long that takes."""
         opened_at = self.world.time.now
         last = self._objection(call.assignment, call.request)
+        moved_on = self._moved(call.assignment)
+        if last is None and moved_on:
+            self.world.reach("declined: volatile_changed")
+            self._tell(call.assignment, call.assignment.decline("volatile_changed", moved_on))
+            return
         if last is not None:
             self._decline(call.assignment, last)
             return

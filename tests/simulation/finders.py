@@ -7,10 +7,14 @@ import json
 from collections.abc import Callable
 from functools import partial
 
-from ledger.core.facts import LookupStarted
+from ledger.core.facts import PreviewStarted
+from ledger.core.ids import stream_key_of
+from ledger.core.inputs import PreviewRead
 from ledger.core.money import Money
+from ledger.core.preview import Foreseen
+from ledger.log.envelope import outgoing
 from ledger.log.port import Appended, Outgoing, Record
-from ledger.log.topics import Topic
+from ledger.log.topics import Topic, partition_of
 from reconciler.evidence import (
     Placed,
     Receipt,
@@ -76,7 +80,9 @@ class Inquirer(Process):
 
     def _search(self, inquiring: Inquiring, asked: Asked) -> None:
         world, started = self.world, asked.started
-        assert isinstance(started, LookupStarted), "no operation here asks its provider beforehand"
+        if isinstance(started, PreviewStarted):
+            self._foresee(inquiring, asked, started)
+            return
         if world.happens("search_silent"):
             world.reach("search was silent")
             inquiring.answered(asked)
@@ -102,6 +108,29 @@ class Inquirer(Process):
             tell = partial(self._tell, placed, lambda: inquiring.answered(asked))
             if self.may_break("with its answer found"):
                 return
+            self.after(world.soon(50), tell)
+
+    def _foresee(self, inquiring: Inquiring, asked: Asked, started: PreviewStarted) -> None:
+        """Say what would happen, that nothing can be said, or nothing."""
+        world = self.world
+        if world.happens("search_silent"):
+            inquiring.answered(asked)
+            return
+        fails = world.happens("previews_fail")
+        world.reach("preview failed" if fails else "preview foreseen")
+        read = PreviewRead(
+            key=started.action,
+            preview=started.preview,
+            provider=started.provider,
+            account=started.account,
+            foreseen=None if fails else Foreseen(observed=self.provider.observed()),
+            code="no_answer" if fails else None,
+        )
+        stream = stream_key_of(started.action)
+        record = outgoing(read, stream=stream, subject=None, event_id="preview", source="/inquirer")
+        place = Placed(partition_of(stream, world.partitions), record)
+        if not self.may_break("with its answer found"):
+            tell = partial(self._tell, place, lambda: inquiring.answered(asked))
             self.after(world.soon(50), tell)
 
     def _tell(self, placed: Placed, then: Callable[[], None]) -> None:

@@ -7,7 +7,8 @@ the oracle reads log and book. A seed gives the same history byte for byte: `dig
 
 import hashlib
 from collections import Counter
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from ledger.core.state import Status
@@ -15,18 +16,21 @@ from ledger.log.simulated import Struck
 from ledger.log.topics import Topic
 from streams.inquiring import Position
 from tests.simulation import laws
+from tests.simulation.broken import BrokenLawError, law
 from tests.simulation.callers import Callers
 from tests.simulation.catalogue import ATTEMPTS_MAX, CARELESS, SETTLED_BY_MS
 from tests.simulation.codec import read_once
+from tests.simulation.deciders import Deciders
 from tests.simulation.executors import Executor
 from tests.simulation.finders import Door, Inquirer, Matcher, deliver
 from tests.simulation.observer import Observer
 from tests.simulation.operators import Operators
-from tests.simulation.oracle import BrokenLawError, Judge, law
+from tests.simulation.oracle import Judge
 from tests.simulation.processes import Supervisor
 from tests.simulation.processors import Processor
 from tests.simulation.provider import Provider
 from tests.simulation.readmodel import Projector, ReadModel, projected_whole
+from tests.simulation.signatures import stubbed
 from tests.simulation.weather import Weather
 from tests.simulation.world import Only, World
 
@@ -37,6 +41,13 @@ CODEC_ASKED_EVERY = 16
 """In one history of so many every reader reads every byte itself."""
 DRAIN_MS = 8_000
 """After everything is settled: what is still on its way arrives, and changes nothing."""
+
+
+@contextmanager
+def _in_short() -> Iterator[None]:
+    """What takes time and decides nothing is done once, or in a shorter way."""
+    with read_once(), stubbed():
+        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +95,17 @@ class History:
             model = self.model
             Supervisor(world, lambda number: Projector(world, number, model), drawn.projectors)
         Operators(world, self.model, self.observer).begin()
+        self.really = not seed % CODEC_ASKED_EVERY
+        self.deciders = Deciders(world, really=self.really)
+        if drawn.table is not None:
+            self.deciders.begin()
         world.wants_capacity = self._wants_capacity
 
     def run(self) -> Outcome:
         """Live it, and judge it. Never raises for a broken law."""
         broken = None
         try:
-            with read_once() if self.world.seed % CODEC_ASKED_EVERY else nullcontext():
+            with nullcontext() if self.really else _in_short():
                 self._live()
                 self._judge()
         except BrokenLawError as found:
@@ -162,6 +177,7 @@ class History:
         log = self.world.log
         for topic, acknowledged in (
             (Topic.INTENTS, self.callers.acknowledged),
+            (Topic.APPROVALS, self.deciders.acknowledged),
             (Topic.WEBHOOKS, [(0, event.told()) for event in self.provider.received]),
         ):
             kept = {
@@ -193,7 +209,7 @@ class History:
             )
             for key, action in judge.actions.items()
         }
-        law(ours == plain, "S22", f"{ours} is not {plain}")
+        law(ours == plain, "S22", (ours, plain))
         voids = sum(fold.void_count for fold in self.observer.folds)
         law(voids == judge.void, "S15", f"{voids} void records, by the plain rule {judge.void}")
 

@@ -19,12 +19,13 @@ from ledger.log.topics import Topic
 from projections.fold import Folding, read_batch
 from tests.crash import plain_fold
 from tests.crash.evidence import Raw, Run
-from tests.simulation.oracle import FINAL, Judge, law
+from tests.simulation.broken import law
+from tests.simulation.oracle import FINAL, Judge
 from tests.simulation.readmodel import Tables
 from tests.simulation.world import GENERATION
 
 LEDGER, INTERNAL, ATTEMPTS = Topic.LEDGER.value, Topic.INTERNAL.value, Topic.ATTEMPTS.value
-ANSWERS = (Topic.INTENTS.value, ATTEMPTS, Topic.EVIDENCE.value)
+ANSWERS = (Topic.INTENTS.value, Topic.APPROVALS.value, ATTEMPTS, Topic.EVIDENCE.value)
 """Inboxes that may hold the answer to a timer."""
 
 
@@ -98,7 +99,7 @@ def states_are_the_plain_ones(log: SimulatedLog, streams: dict[str, Stream]) -> 
         wanted.setdefault(action.stream, []).append(action.state)
     for key, stream in streams.items():
         ours = orjson.loads(dump(stream))
-        law(ours["actions"] == wanted[key], "S22", f"{ours} is not {wanted[key]}")
+        law(ours["actions"] == wanted[key], "S22", (ours, wanted[key]))
 
 
 def nothing_unfoldable_is_passed(log: SimulatedLog, judge: Judge) -> None:

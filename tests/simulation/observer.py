@@ -8,7 +8,12 @@ from tests.simulation.catalogue import CLASSES
 from tests.simulation.world import World
 
 LEDGER, CONFIG = Topic.LEDGER.value, Topic.CONFIG.value
-INBOXES = (Topic.INTENTS.value, Topic.ATTEMPTS.value, Topic.EVIDENCE.value)
+INBOXES = (
+    Topic.INTENTS.value,
+    Topic.APPROVALS.value,
+    Topic.ATTEMPTS.value,
+    Topic.EVIDENCE.value,
+)
 
 
 class Observer:
@@ -79,6 +84,6 @@ class Observer:
 
 
 def _may_start(action: Action) -> bool:
-    if action.is_final or action.status is Status.NEEDS_REVIEW:
+    if action.is_final or action.status in {Status.NEEDS_REVIEW, Status.AWAITING_APPROVAL}:
         return False
     return not action.counted_attempts or CLASSES[action.request.operation] != "none"

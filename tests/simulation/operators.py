@@ -9,6 +9,7 @@ from ledger.core.ids import stream_key_of
 from ledger.core.inputs import Report, Success
 from ledger.log.envelope import outgoing
 from ledger.log.topics import Topic, partition_of
+from tests.simulation import tables
 from tests.simulation.catalogue import SKEW_MS
 from tests.simulation.observer import Observer
 from tests.simulation.readmodel import ReadModel
@@ -36,9 +37,13 @@ class Operators:
             ("made_anew", self._make_anew),
             ("stranger_reports", self._report_as_another),
             ("stranger_reports", self._report_as_another),
+            ("table_changes", self._change_table),
+            ("table_changes", self._change_table),
         ):
             if self.world.happens(fault):
                 self._some_time(call)
+        if self.world.happens("revocations"):
+            self._some_time(self._revoke)
         if self.model is not None and self.world.happens("rebuilds"):
             self._some_time(self.model.rebuild)
 
@@ -48,6 +53,25 @@ class Operators:
                 call()
 
         self.world.time.after(self.world.chance.randint(1, self.world.weather.chaos_ms), comes)
+
+    def _change_table(self) -> None:
+        """Another table, or the same in other words."""
+        name = self.world.chance.choice(tuple(tables.TABLES))
+        self.world.reach(f"table adopted: {name}")
+        self.world.publish_one(tables.table(name))
+
+    def _revoke(self) -> None:
+        """Ada lost her key and has another; a while later, perhaps, ben is gone."""
+        world = self.world
+        world.reach("a key is revoked")
+        world.publish_one(tables.people(1))
+
+        def again() -> None:
+            if not world.is_calm:
+                world.reach("a person is revoked")
+                world.publish_one(tables.people(2))
+
+        world.time.after(world.chance.randint(1, 3_000), again)
 
     def _withdraw(self) -> None:
         """Withdraw an operation that is in use; healing brings it back."""

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from ledger.log.simulated import SimulatedLog
+from tests.simulation.broken import law
 from tests.simulation.catalogue import (
     CARELESS,
     CLASSES,
@@ -22,13 +23,14 @@ from tests.simulation.catalogue import (
     SETTLE_MS,
     SKEW_MS,
 )
+from tests.simulation.oracle_people import FACTS, Asked, Case, InForce
 from tests.simulation.provider import Entry
 
 Json = dict[str, Any]
 ANSWERS = ("facts", "refused", "unchanged", "quarantined", "adopted")
 OUR_FAULTS = {"broken_invariant", "fault_in_decide", "fault_in_fold"}
-FINAL = {"completed", "failed", "cancelled", "expired"}
-NO_EFFECT = {"failed", "cancelled", "expired"}
+FINAL = {"completed", "failed", "denied", "cancelled", "expired"}
+NO_EFFECT = {"failed", "denied", "cancelled", "expired"}
 OUTCOMES = {
     "attempt.declined": "declined",
     "attempt.succeeded": "succeeded",
@@ -40,13 +42,10 @@ OUTCOMES = {
 ENDS = {
     "action.completed": "completed",
     "action.failed": "failed",
+    "action.denied": "denied",
     "action.cancelled": "cancelled",
     "action.expired": "expired",
 }
-
-
-class BrokenLawError(AssertionError):
-    """A history that must not be."""
 
 
 @dataclass
@@ -78,6 +77,7 @@ class PlainAction:
     lookups: dict[int, int] = field(default_factory=dict)
     evidence: list[Json] = field(default_factory=list)
     references: list[str] = field(default_factory=list)
+    asked: Asked = field(default_factory=Asked)
 
     @property
     def operation(self) -> str:
@@ -95,12 +95,6 @@ class PlainAction:
         return [one for one in self.attempts if one.outcome != "declined"]
 
 
-def law(holds: object, name: str, why: object) -> None:
-    """Say which law is broken, and by what."""
-    if not holds:
-        raise BrokenLawError(f"{name}: {why}")
-
-
 @dataclass
 class Judge:
     """Reads one finished history."""
@@ -112,27 +106,30 @@ class Judge:
     decisions: dict[int, list[Json]] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
     spent: Counter[tuple[int, str, int]] = field(default_factory=Counter)
+    nonces: set[str] = field(default_factory=set)
     void: int = 0
 
     def judge(self) -> None:
         """Every law over every partition. Raises BrokenLawError."""
         for partition in range(self.log.partitions):
             accepted = self.decisions[partition] = list(self.accepted(partition))
+            in_force = InForce()
             self.causes(partition, accepted)
             self.times(partition, accepted)
             for record in accepted:
                 self.answer(record)
+                in_force.adopt(record.get("adopted") or {"kind": None})
                 landed_at = self.log.landed_at("ledger", partition, record["at"])
                 for fact in record.get("facts", ()):
-                    self.fold(fact, record, landed_at)
+                    self.fold(fact, record, landed_at, in_force)
         self.effects()
 
     def answer(self, record: Json) -> None:
         """Count what inputs were answered; each has one answer of one kind (S11)."""
         kinds = [kind for kind in ANSWERS if record.get(kind)]
-        law(len(kinds) == 1, "S11", f"{record} has the answers {kinds}")
+        law(len(kinds) == 1, "S11", record)
         reason = record["quarantined"]["reason"] if "quarantined" in kinds else None
-        law(reason not in OUR_FAULTS, "fault", f"{record} hides a fault of ours")
+        law(reason not in OUR_FAULTS, "fault", record)
         for kind, field_name in (("refused", "code"), ("unchanged", "reason")):
             if kind in kinds:
                 self.answers[f"{kind}: {record[kind][field_name]}"] += 1
@@ -168,7 +165,8 @@ class Judge:
             cause = record["cause"]
             decided.setdefault(cause["topic"], []).append(cause["offset"])
             law(cause["partition"] in {0, partition}, "S11", "an input of another partition")
-        for topic, begin in (("intents", 1), ("attempts", 1), ("evidence", 1), ("config", 0)):
+        inboxes = ("intents", "approvals", "attempts", "evidence")
+        for topic, begin in (*((topic, 1) for topic in inboxes), ("config", 0)):
             end = self.log.end_offset(topic, 0 if topic == "config" else partition)
             law(
                 decided.get(topic, []) == list(range(begin, end)),
@@ -185,29 +183,31 @@ class Judge:
             law(record["decided_at"] >= before, "time", "log time runs back")
             before = record["decided_at"]
             ahead_ms = before - self.log.landed_at("ledger", partition, record["at"])
-            law(ahead_ms <= SKEW_MS, "time", f"{record} is decided {ahead_ms} ms ahead")
+            law(ahead_ms <= SKEW_MS, "time", record)
 
     # The fold, plainly
 
-    def fold(self, fact: Json, record: Json, landed_at: int) -> None:
+    def fold(self, fact: Json, record: Json, landed_at: int, in_force: InForce) -> None:
         """One fact after the other, with what must be true when it comes."""
         kind, key = fact["type"], fact["action"]
         if kind == "intent.recorded":
             law(key not in self.actions, "S10", f"{key} is recorded twice")
             law(fact["version"] == 1, "S7", "a beginning in the middle")
-            self.actions[key] = PlainAction(key, fact)
+            asked = Asked(deadline=fact["step_deadline_at"])
+            self.actions[key] = PlainAction(key, fact, asked=asked)
             return
         action = self.actions[key]
         self.answers[f"cell: {action.status} {kind}"] += 1
-        law(fact["version"] == action.version + 1, "S7", f"{key} {fact}")
+        law(fact["version"] == action.version + 1, "S7", fact)
         action.version = fact["version"]
         if action.status in FINAL:
             law(kind in {"evidence.recorded", "review.opened"}, "S5", f"{kind} after the end")
         match kind:
-            case "policy.decided":
-                law(action.status == "proposed", "S6", kind)
-                action.status = "ready"
+            case _ if kind in FACTS:
+                law(action.status in {"proposed", "awaiting_approval", "ready"}, "S6", kind)
+                action.status = self.case(action, fact, record, in_force).fold()
             case "attempt.started":
+                self.case(action, fact, record, in_force).start()
                 self.start(action, fact, record, landed_at)
             case "evidence.recorded":
                 known = {one["source_id"] for one in action.evidence}
@@ -221,9 +221,40 @@ class Judge:
                 if action.status not in FINAL:
                     action.status = "needs_review"
             case "timer.set":
-                law(action.status in {"ready", "unknown"}, "S6", f"{kind} {action.status}")
+                may_wait = {"awaiting_approval", "ready", "unknown"}
+                law(action.status in may_wait, "S6", f"{kind} {action.status}")
             case _:
+                self.ending(action, fact, record, in_force)
                 self.outcome(action, fact, record)
+
+    def case(self, action: PlainAction, fact: Json, record: Json, in_force: InForce) -> Case:
+        """The fact with everything that people's word is held against."""
+        has_begun = bool(action.counted)
+        about = (action.key, action.intent, action.asked, fact, record)
+        return Case(*about, in_force, self.read, action.status, has_begun, self.nonces)
+
+    def read(self, topic: str, partition: int, offset: int) -> tuple[int, bytes]:
+        """An input as its inbox holds it."""
+        (raw,) = self.log.read(topic, partition, offset, records_max=1)
+        return raw.timestamp, raw.value
+
+    def ending(self, action: PlainAction, fact: Json, record: Json, in_force: InForce) -> None:
+        """S4: who says no may; nothing expires in its time; what moved ends what was shown."""
+        asked, case = action.asked, self.case(action, fact, record, in_force)
+        match fact["type"]:
+            case "action.denied" if fact["by"] == "person":
+                law(case.statement("deny")["approver"] == fact["person"], "S4", fact)
+            case "action.denied":
+                row = in_force.row_for(action.operation)
+                law(row["outcome"] == "deny", "S4", f"{fact} by {row}")
+            case "action.expired":
+                law(case.now >= asked.deadline, "deadline", f"{action.key}: expired too early")
+            case "attempt.declined" if len([one for one in action.attempts if one.is_open]) == 1:
+                cause = record["cause"]
+                said = orjson.loads(self.read("attempts", cause["partition"], cause["offset"])[1])
+                approval = action.attempts[-1].start.get("approval")
+                if said["data"].get("changes") and approval is not None:
+                    asked.moved.add(approval["nonce"])
 
     def start(self, action: PlainAction, fact: Json, record: Json, landed_at: int) -> None:
         """S8, S9, S17: the next number and token, one key for ever, and only where it is safe."""
@@ -246,8 +277,8 @@ class Judge:
         place = (record["cause"]["partition"], fact["holder"], fact["offer_sequence"])
         self.spent[place] += 1
         law(self.spent[place] <= offer["slots"], "offer", f"{place} is spent too often")
-        deadline = action.intent["step_deadline_at"]
-        law(record["decided_at"] < deadline, "deadline", f"{action.key}: started too late")
+        late = record["decided_at"] >= action.asked.deadline
+        law(not late, "deadline", f"{action.key}: started too late")
         earlier = action.counted
         if earlier:
             self.again(action, earlier, record["decided_at"])

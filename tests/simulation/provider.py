@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ledger.core.inputs import NoAnswer, Refusal, ReportedOutcome, Retry, Success
 from ledger.core.money import Money
+from ledger.core.wire import Json
 from tests.simulation.catalogue import CARELESS, CLASSES, KEY_WINDOW_MS, LAG_MS
 from tests.simulation.world import World
 
@@ -73,12 +74,20 @@ class Provider:
     book: list[Entry] = field(default_factory=list)
     _known: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
     _pending: dict[tuple[str, str], int] = field(default_factory=dict)
+    _balance: int = 10_000
     _effects: int = 0
     _events: int = 0
     _failed: set[tuple[str, str]] = field(default_factory=set)
     received: list[Event] = field(default_factory=list)
     """What it was told to have been received."""
     tell: Callable[[Event, Callable[[], None]], None] = lambda _event, _received: None
+
+    def observed(self) -> dict[str, Json]:
+        """What may move between a preview and an act, and does whenever somebody looks."""
+        if self.world.happens("facts_move"):
+            self.world.reach("facts moved")
+            self._balance -= 1
+        return {"balance": self._balance}
 
     def receive(self, entry: Entry, answer: Answer) -> None:
         """A request arrives. `answer` is called at most once, or never."""

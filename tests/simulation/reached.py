@@ -2,7 +2,7 @@
 
 Each is counted once a history. `make sim` fails where one of them is reached too rarely. The cells
 are those of the table of statuses and facts that can exist: `proposed` lasts no longer than the
-decision that records an intent, what has expired was never sent, and what comes with approvals and
+decision that records an intent, what has expired or was denied was never sent, and what comes with
 gates is not built yet.
 """
 
@@ -80,7 +80,7 @@ _EXECUTORS: Final = (
     "intent read again",
     "paused before the first byte",
     "socket was closed",
-    *_each("declined", "lease_over deadline_over shutting_down"),
+    *_each("declined", "lease_over deadline_over shutting_down approval_expired volatile_changed"),
 )
 _PROVIDER: Final = (
     "dropped before commit",
@@ -101,8 +101,25 @@ _PROVIDER: Final = (
     "search was silent",
     *_each("lookup", "found absent inconclusive"),
 )
+_PEOPLE: Final = (
+    *_each("table adopted", "one two confirm money auto never"),
+    "table adopted: one, reviewed",
+    "a key is revoked",
+    "a person is revoked",
+    "preview foreseen",
+    "preview failed",
+    "facts moved",
+    *_each(
+        "refused",
+        "signature_invalid unknown_signer signer_revoked other_ledger other_action other_tenant "
+        "other_environment other_request other_person not_for_tenant requester_decides "
+        "approval_spent nonce_dead other_policy other_preview approval_expired "
+        "expiry_beyond_request issued_in_future not_in_group nothing_to_withdraw",
+    ),
+    *_each("unchanged", "approved_already already_recorded not_asked_for"),
+)
 _OUTCOMES: Final = (
-    *_each("ended", "completed failed cancelled expired needs_review"),
+    *_each("ended", "completed failed denied cancelled expired needs_review"),
     *_each("proof", "report webhook lookup"),
     *_each("attempt", "succeeded refused not_sent declined unresolved absent settled"),
     *_each("retried", "charge payout ticket fee"),
@@ -125,8 +142,11 @@ _OUTCOMES: Final = (
 )
 _FACTS: Final[dict[str, str]] = {
     "proposed": "policy.decided",
-    "ready": "attempt.started timer.set evidence.recorded action.failed action.cancelled "
-    "action.expired review.opened",
+    "awaiting_approval": "policy.decided preview.started preview.failed preview.recorded "
+    "approval.requested approval.escalated approval.granted approval.withdrawn approval.ended "
+    "timer.set action.denied action.cancelled action.expired review.opened",
+    "ready": "policy.decided approval.withdrawn approval.ended attempt.started timer.set "
+    "evidence.recorded action.failed action.cancelled action.expired review.opened",
     "attempting": "attempt.declined attempt.succeeded attempt.refused attempt.not_sent "
     "attempt.unresolved evidence.recorded action.completed review.opened",
     "unknown": "attempt.started attempt.declined attempt.succeeded attempt.refused "
@@ -148,6 +168,7 @@ REACHED: Final = (
     *_LOG,
     *_EXECUTORS,
     *_PROVIDER,
+    *_PEOPLE,
     *_OUTCOMES,
     *_CELLS,
 )

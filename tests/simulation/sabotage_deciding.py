@@ -17,6 +17,7 @@ from ledger.core.facts import (
     AttemptUnresolved,
     EvidenceRecorded,
 )
+from ledger.core.ids import ActionKey
 from ledger.core.request import request_hash
 from ledger.core.state import Action, Attempt, AttemptStatus, Lookup, Status, Stream
 from streams import timetable
@@ -34,7 +35,7 @@ def _no_window(action: Action, operation: Operation) -> int | None:
 
 
 def _retries_whatever_the_class(
-    action: Action, operation: Operation, at: int
+    action: Action, operation: Operation, at: int, config: Config
 ) -> schedule.Bar | None:
     if at >= action.step_deadline_at:
         return schedule.Bar.STEP_DEADLINE
@@ -85,7 +86,7 @@ def _absence_without_horizon(draft: Draft, key: str, given: i.Evidence, asked: L
         for operation in config.catalogue.operations
     )
     catalogue = replace(config.catalogue, operations=operations)
-    draft.config = Config(catalogue, config.content_hash)
+    draft.config = replace(config, catalogue=catalogue)
     _original_absent(draft, key, given, asked)
     draft.config = config
 
@@ -144,7 +145,8 @@ def _takes_the_other_body(draft: Draft, given: i.Propose) -> Decided:
         return replayed(known, "replayed")
     others = tuple(one for one in draft.stream.actions if one.key != given.key)
     draft._stream = Stream(draft.stream.key, others)
-    intake._record(draft, given, request_hash(given.request), operation)
+    key = ActionKey.parse(given.key)
+    intake._record(draft, key, given, request_hash(given.request), operation)
     return draft.decided()
 
 
@@ -226,9 +228,11 @@ def _due_without_allowance(action: Action, now: int, *, skew_ms: int) -> int | N
 _original_bar = schedule.bar
 
 
-def _no_step_deadline(action: Action, operation: Operation, at: int) -> schedule.Bar | None:
+def _no_step_deadline(
+    action: Action, operation: Operation, at: int, config: Config
+) -> schedule.Bar | None:
     """A step is started however late it is."""
-    return _original_bar(action, operation, min(at, action.step_deadline_at - 1))
+    return _original_bar(action, operation, min(at, action.step_deadline_at - 1), config)
 
 
 DECIDING: Final[dict[str, Saboteur]] = {

@@ -7,7 +7,7 @@ from typing import Final
 
 from ledger.core.evolve import Place, evolve
 from ledger.core.facts import AnyFact
-from ledger.core.inputs import Input
+from ledger.core.inputs import Decidable
 from ledger.core.offers import Offer
 from ledger.core.records import Cause, Decision, EpochOpened, Genesis, LedgerRecord, Verdict, accept
 from ledger.core.request import RecordedRequest
@@ -90,7 +90,7 @@ _original_decided = deciding._decided
 
 
 def _decides_what_lives_elsewhere(
-    record: Record, given: Input, cause: Cause, seat: deciding.Seat, stream_key: str | None
+    record: Record, given: Decidable, cause: Cause, seat: deciding.Seat, stream_key: str | None
 ) -> deciding.Made:
     """A key is decided in whatever partition it comes in."""
     key = record.key if stream_key is None else stream_key.encode()

@@ -9,9 +9,10 @@ from typing import Final
 from tests.simulation.sabotage import Saboteur
 from tests.simulation.sabotage_deciding import DECIDING
 from tests.simulation.sabotage_following import FOLLOWING
+from tests.simulation.sabotage_people import PEOPLE
 from tests.simulation.sabotage_reading import READING
 
-SABOTEURS: Final[dict[str, Saboteur]] = DECIDING | FOLLOWING | READING
+SABOTEURS: Final[dict[str, Saboteur]] = DECIDING | FOLLOWING | PEOPLE | READING
 
 
 @contextmanager
@@ -29,10 +30,10 @@ def sabotaged(name: str) -> Iterator[None]:
 
 
 STRUCK: Final[dict[str, str]] = {
-    # Before approvals and gates exist there is nothing to break.
-    "approval expiry not checked": "there are no approvals yet",
-    "approval bound to the action id only": "there are no approvals yet",
-    "approver is the requester": "there are no approvals yet",
+    "approval expiry not checked": "is approval_expiry_not_checked",
+    "approval bound to the action id only": "is approval_bound_to_the_key_only",
+    "approver is the requester": "is requester_decides",
+    # Before gates exist there is nothing to break.
     "block lifted while an attempt is open": "there are no target blocks yet",
     "grant to a dead action, double release, lost wake-up": "there are no gates yet",
     # This design has no such part.

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ledger.log.simulated import LogFaults
 from tests.simulation.catalogue import OPERATIONS, SETTLE_MS, SKEW_MS
+from tests.simulation.tables import FIRST
 
 PROCESSES: Final = (
     "processor_crash",
@@ -47,6 +48,26 @@ FINDING_OUT: Final = (
     "webhook_of_other_account",
 )
 CALLERS: Final = ("repeats", "conflicts", "cancels", "stranger_reports")
+PEOPLE: Final[Mapping[str, float]] = {
+    "person_silent": 0.5,
+    "person_denies": 0.3,
+    "says_twice": 0.6,
+    "withdraws": 0.5,
+    "copies": 1.0,
+    "outsiders": 0.8,
+    "forgeries": 0.6,
+    "transplants": 1.0,
+    "asked_again": 1.0,
+    "table_changes": 1.0,
+    "revocations": 1.0,
+    "facts_move": 0.6,
+    "previews_fail": 0.7,
+}
+"""What people do, what is done to them, and what moves meanwhile: the largest share of each."""
+ASKED: Final = 0.2
+"""The part of histories in which somebody decides."""
+FORESEEN: Final = 0.25
+"""The part of those that are about what a provider foresees, and nothing else."""
 AWAY: Final = ("forgets", "offers_replayed", "database_away", "database_slow")
 ONCE: Final = ("poison", "withdrawals", "clock_steps", "made_anew", "rebuilds")
 LOG: Final = ("lost", "unacknowledged", "late", "split")
@@ -149,6 +170,8 @@ class Weather:
     projectors: int = 1
     projection_lag_ms: int = 30
     operations: tuple[str, ...] = OPERATIONS
+    table: str | None = None
+    """The decision table that is published first; None where none ever is, and nobody decides."""
     actions: int = 2
     partitions: int = 1
     chaos_ms: int = 4_000
@@ -158,8 +181,24 @@ class Weather:
         return replace(self, shares={}, log=LogFaults(delay_ms=4), caches_errors=False)
 
 
+def with_people(weather: Weather, chance: random.Random) -> Weather:
+    """The same weather, and in some histories people who are asked."""
+    if chance.random() >= ASKED:
+        return weather
+    shares, storms = dict(weather.shares), chance.random() < HALF
+    for fault, most in PEOPLE.items():
+        if chance.random() < (STORMY if storms else COMMON):
+            shares[fault] = chance.random() * most
+    table = chance.choice(FIRST)
+    if chance.random() < FORESEEN:
+        # What a provider foresees, and what moves before it is acted on.
+        shares |= {"facts_move": chance.random(), "cancels": 0.0, "executor_declines": 0.0}
+        weather = replace(weather, operations=("payout",), chaos_ms=max(4_000, weather.chaos_ms))
+    return replace(weather, shares=shares, table=table)
+
+
 def draw(chance: random.Random) -> Weather:
-    """The weather of one history."""
+    """The weather of one history, as far as no person is in it."""
     storms = chance.choice((0.1, 0.3, 0.5))
     shares: dict[str, float] = {}
     for kind, (usual, strong) in MOST.items():

@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
+from ledger.core.inputs import Publish
 from ledger.log.envelope import outgoing
 from ledger.log.port import Outgoing
 from ledger.log.simulated import Draws, SimulatedGroup, SimulatedLog, VirtualTime
 from ledger.log.topics import Topic
+from tests.simulation import tables
 from tests.simulation.catalogue import published
-from tests.simulation.weather import Weather, draw
+from tests.simulation.weather import Weather, draw, with_people
 
 BEGINS_AT: Final = 1_800_000_000_000
 GENERATION: Final = "generation-1"
@@ -47,7 +49,9 @@ class World:
     ) -> None:
         self.seed = seed
         self.chance = Chance(seed)
-        self.weather = draw(self.chance) if weather is None else weather
+        if weather is None:
+            weather = with_people(draw(self.chance), random.Random(f"people {seed}"))
+        self.weather = weather
         self.time = VirtualTime(BEGINS_AT)
         self.partitions = self.weather.partitions
         self.draws = Draws(seed, only)
@@ -72,8 +76,15 @@ class World:
         self._group_listeners: list[Callable[[], None]] = []
         self._listeners: dict[str, list[Callable[[int], None]]] = {}
         self.log.landed = self._landed
+        if weather.table is not None:
+            self.publish_one(tables.table(weather.table))
+            self.publish_one(tables.people(0))
         self.publish()
         self.log.faults = self.weather.log
+
+    def publish_one(self, said: Publish) -> None:
+        """An operator publishes a table, or who may decide."""
+        self.log.append(CONFIG, 0, [_outgoing(said)])
 
     def publish(self, *, without: str | None = None) -> None:
         """An operator publishes the catalogue, whole or with one operation withdrawn."""
@@ -166,8 +177,13 @@ class World:
 
 @lru_cache
 def _published(without: str | None) -> Outgoing:
+    return _outgoing(published(without=without))
+
+
+@lru_cache
+def _outgoing(said: Publish) -> Outgoing:
     return outgoing(
-        published(without=without),
+        said,
         stream="catalogue",
         subject=None,
         event_id="catalogue",

@@ -1,0 +1,91 @@
+"""Who decides in the simulated world: decision tables and documents of people, as texts that an
+operator publishes.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+from ledger.core.inputs import Publish
+from ledger.core.people import people_hash
+from ledger.core.policy import policy_hash
+from tests.simulation.signatures import key_of
+
+
+def _row(name: str, outcome: str, extra: str = "") -> str:
+    return f"""
+[[row]]
+name = "{name}"
+outcome = "{outcome}"
+reason = "As the history wants it."
+{extra}"""
+
+
+_FINANCE: Final = 'groups = ["finance"]\nvalid_ms = 3000\n'
+_ONE: Final = _row("one", "people", _FINANCE)
+TABLES: Final = {
+    "one": _ONE,
+    "one, reviewed": f"# reviewed\n{_ONE}",
+    "two": _row(
+        "two",
+        "people",
+        'quorum = 2\ngroups = ["finance"]\nvalid_ms = 4000\nescalate_after_ms = 1000\n'
+        'escalate_to = ["managers"]\n',
+    ),
+    "confirm": _row("confirm", "confirmation", "valid_ms = 1500\n"),
+    "money": _row("money", "people", f'{_FINANCE}when.operation = ["charge", "fee", "payout"]\n')
+    + _row("rest", "automatic"),
+    "auto": _row("auto", "automatic"),
+    "never": _row("never", "deny"),
+}
+FIRST: Final = ("one", "one", "two", "two", "confirm", "money", "auto")
+"""Which table a history begins with."""
+
+
+def _person(name: str, groups: str, extra: str = "", *keys: tuple[str, str]) -> str:
+    written = "".join(
+        f"""
+[[person.keys]]
+id = "{key_of(key).id}"
+kind = "ed25519"
+public = "{key_of(key).public}"
+{more}"""
+        for key, more in keys or ((name, ""),)
+    )
+    tenants = "" if "tenants" in extra else 'tenants = ["*"]\n'
+    return f'\n[[person]]\nname = "{name}"\ngroups = {groups}\n{tenants}{extra}{written}'
+
+
+_OTHERS: Final = (
+    _person("cleo", '["managers"]')
+    + _person("dan", '["finance", "managers"]', 'tenants = ["globex"]\n')
+    + _person("eve", '["finance", "managers"]', 'principals = ["agent:billing"]\n')
+)
+_REVOKED: Final = "revoked = true\n"
+_ADA_ANEW: Final = (("ada", _REVOKED), ("ada's second", ""))
+
+
+@lru_cache
+def documents() -> tuple[str, ...]:
+    """Documents of people, each in the place of the one before: all of them; ada with another key;
+    ben with none that counts.
+    """
+    first = _person("ada", '["finance"]') + _person("ben", '["finance"]') + _OTHERS
+    lost_key = _person("ada", '["finance"]', "", *_ADA_ANEW)
+    second = _replacing(first, lost_key + _person("ben", '["finance"]') + _OTHERS)
+    gone = _person("ben", '["finance"]', _REVOKED)
+    return first, second, _replacing(second, lost_key + gone + _OTHERS)
+
+
+def _replacing(before: str, text: str) -> str:
+    return f'replaces = "{people_hash(before)}"\n{text}'
+
+
+def table(name: str) -> Publish:
+    """A decision table as an operator publishes it."""
+    return Publish(kind="policy", content=TABLES[name], content_hash=policy_hash(TABLES[name]))
+
+
+def people(number: int) -> Publish:
+    """A document of people as an operator publishes it."""
+    text = documents()[number]
+    return Publish(kind="people", content=text, content_hash=people_hash(text))
