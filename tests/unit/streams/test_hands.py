@@ -140,7 +140,7 @@ def test_nothing_is_acted_on_before_everything_old_was_read() -> None:
     ledger = Ledger()
     ledger.hands._places[0].is_current = False
     assert ledger.hands.offer(0, SENT_MONO_MS, valid_ms=1) is None
-    ledger.hands._places[0].sent[1] = SENT_MONO_MS
+    ledger.hands._places[0].sent[1] = hands._Sent(SENT_MONO_MS)
     assert ledger.decide(recorded(), automatic(), begin()) == []
 
 
