@@ -14,7 +14,7 @@ from gateway.keys import Role, create_key
 from ledger.core.ids import MalformedId
 from ledger.core.request import request_hash
 from tests import asking
-from tests.integration.asking_people import Office, office
+from tests.integration.asking_people import Office, known, office
 from tests.integration.door import code_of
 from tests.servers import Addresses
 
@@ -104,6 +104,19 @@ def ticket() -> dict[str, Any]:
 def as_json(body: object) -> bytes:
     """JSON with every character written as it is escaped, half ones too."""
     return json.dumps(body).encode()
+
+
+async def test_a_principal_that_looks_like_another_is_marked(people: Office) -> None:
+    """A letter of another alphabet in the name of whoever asks is seen as what it is."""
+    name = "\u0430gent:billing"
+    key = create_key(
+        people.door.settings.api_keys_file, tenant="acme", principal=name, role=Role.AGENT
+    )
+    answer = await known(people, email_body("mail-1"), {"Authorization": f"Bearer {key}"})
+    sheet = await people.sheet(answer.json()["key"])
+    assert sheet.request.principal == name
+    assert shown(sheet.request.principal).is_marked
+    assert not shown("agent:billing").is_marked
 
 
 async def test_no_principal_has_a_name_that_passes_for_another(people: Office) -> None:
