@@ -265,6 +265,16 @@ async def _providers(settings: "Settings") -> str:
     return f"{', '.join(can) or 'none'} named by these settings, and nothing relied on beyond them"
 
 
+async def _notices(settings: "Settings") -> str:
+    """Read who is told that something waits, with the secrets of each. Calls nobody."""
+    from reconciler.notifying.destinations import load_destinations
+
+    if settings.notify_file is None:
+        return "nobody is told that something waits"
+    known = load_destinations(settings.notify_file)
+    return f"{len(known.webhooks)} webhooks and {len(known.mails)} people are told what waits"
+
+
 async def _clock(settings: "Settings") -> str:
     """Compare this machine's clock with that of the database; the broker's needs a write."""
     from gateway.wiring.installation import open_log
@@ -320,6 +330,7 @@ _INSTALLATION: tuple[tuple[str, Check], ...] = (
     ("rights", _rights),
     ("projector", _lag),
     ("providers", _providers),
+    ("notices", _notices),
     ("clocks", _clock),
     ("HTTP door", _door),
 )

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.cli.app import run
+from gateway.cli.doctor import _notices
+from gateway.settings import Settings
 from ledger.core.money import Money
 from ledger.core.people import People
 from ledger.log.attention_record import AttentionKind, AttentionRaised, PeopleWanted
@@ -288,6 +290,19 @@ def test_check_names_who_is_told_and_every_mistake(
     file.write_text(FILE.replace("https://", "http://"), encoding="utf-8")
     assert run(["notify", "check", str(file)]) == 4
     assert ":4: webhook[0].url must be https" in capsys.readouterr().out
+
+
+async def test_the_doctor_reads_who_is_told(file: Path) -> None:
+    """A file that the reconciler would refuse is found before it does."""
+    state = {"ACTIONLEDGER_STATE": str(file.parent)}
+    assert await _notices(Settings.from_environment(state)) == (
+        "1 webhooks and 2 people are told what waits"
+    )
+    (file.parent / "ops.secret").unlink()
+    with pytest.raises(UnusableDestinations, match="cannot be read"):
+        await _notices(Settings.from_environment(state))
+    file.unlink()
+    assert await _notices(Settings.from_environment(state)) == "nobody is told that something waits"
 
 
 def test_a_destination_that_is_not_there_cannot_be_tried(
