@@ -92,6 +92,10 @@ class PasskeyLinks:
         await self._pool.execute(self._sql["forget_spent"], kept_ms)
         return await self._pool.fetchval(self._sql["spend"], _kept(once)) is not None
 
+    async def is_spent(self, once: str) -> bool:
+        """Whether somebody used up a one-time value."""
+        return bool(await self._pool.fetchval(self._sql["is_spent"], _kept(once)))
+
 
 def _kept(secret: str) -> str:
     """What is kept of a secret text."""

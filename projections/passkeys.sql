@@ -26,6 +26,9 @@ values ($1)
 on conflict do nothing
 returning value_sha256
 
+-- name: is_spent
+select exists (select from actionledger.console_spent where value_sha256 = $1)
+
 -- name: forget_spent
 delete from actionledger.console_spent
 where spent_at < now() - $1::bigint * interval '1 millisecond'

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, quote
 
@@ -152,11 +152,12 @@ async def _answered(
     people = console.port.people()
     cookie = http.cookies.get(console.cookie)
     visitor = console.seals.visitor(cookie, people, now_ms=now)
-    if isinstance(form, PageNo):
-        return Asked(http, console, people, visitor, now, {}).refused(form)
-    asked = Asked(http, console, people, visitor, now, form)
+    asked = Asked(http, console, people, visitor, now, {} if isinstance(form, PageNo) else form)
     try:
-        answer = await work(asked)
+        if visitor is not None and await console.port.is_spent(visitor.session.id):
+            # Its person logged out; whoever has a copy of the cookie is nobody.
+            asked = replace(asked, visitor=None)
+        answer = form if isinstance(form, PageNo) else await work(asked)
     except NotAnsweringError:
         answer = PageNo.NOT_ANSWERING
     return answer if isinstance(answer, Response) else asked.refused(answer)

@@ -101,6 +101,7 @@ async def _login(asked: Asked) -> Answer:
 
 async def _logout(seen: Seen) -> Answer:
     console = seen.console
+    await console.port.spend(seen.visitor.session.id)
     left = seen.to("/console/login")
     left.delete_cookie(
         console.cookie, path="/", secure=console.site.is_secure, httponly=True, samesite="strict"

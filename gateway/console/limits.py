@@ -47,7 +47,9 @@ DECIDED_MS_MAX: Final = 8_000
 """From a signed decision in the log to the ledger's; without one by then the page says so."""
 
 SPENT_KEPT_MS: Final = 60 * 60_000
-"""How long it is remembered that a one-time value was spent: above CHALLENGE_MS and LINK_MS."""
+"""How long it is remembered that a one-time value was spent, or a session ended: above the time of
+any of them.
+"""
 
 DEVICE_CHARS_MAX: Final = 60
 """What a person calls the device whose passkey they register."""

@@ -112,6 +112,10 @@ class ConsolePort(Protocol):
         """Use up a one-time value; False where somebody did before."""
         ...
 
+    async def is_spent(self, once: str) -> bool:
+        """Whether somebody used up a one-time value."""
+        ...
+
     async def enrolment(self, token: str) -> Enrolment | None:
         """What a link to register a passkey is for, or None where it is none or is over."""
         ...

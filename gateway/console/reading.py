@@ -118,6 +118,11 @@ class ConsoleReading:
         async with _asking():
             return await self._links.spend(once, kept_ms=SPENT_KEPT_MS)
 
+    async def is_spent(self, once: str) -> bool:
+        """Whether somebody used up a one-time value."""
+        async with _asking():
+            return await self._links.is_spent(once)
+
     async def enrolment(self, token: str) -> Enrolment | None:
         """What a link is for, or None."""
         async with _asking():

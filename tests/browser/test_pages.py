@@ -393,6 +393,18 @@ def test_a_session_ends_with_its_person(stage: Stage, knocking: Knocks) -> None:
     assert code_of(eve.http.post("/console/login", data=form)) == "login_signer_revoked"
 
 
+def test_logging_out_ends_a_session_for_its_copies_too(stage: Stage, knocking: Knocks) -> None:
+    """Whoever kept the cookie reads nothing with it any more."""
+    anna, copy = knocking("anna").log_in(), knocking("anna")
+    copy.http.cookies.update(anna.http.cookies)
+    page = copy.http.get("/console/waiting")
+    assert page.status_code == 200
+    form = {"form": hidden(page.text, "form")}
+    assert anna.http.post("/console/logout", data=form).status_code == 303
+    assert copy.http.get("/console/waiting").status_code == 303
+    assert code_of(copy.http.post("/console/logout", data=form)) == "log_in_first"
+
+
 def test_every_answer_keeps_browsers_in_bounds(
     stage: Stage, visiting: Visiting, knocking: Knocks
 ) -> None:
