@@ -271,8 +271,8 @@ async def _notices(settings: "Settings") -> str:
 
     if settings.notify_file is None:
         return "nobody is told that something waits"
-    known = load_destinations(settings.notify_file)
-    return f"{len(known.webhooks)} webhooks and {len(known.mails)} people are told what waits"
+    told = load_destinations(settings.notify_file).all
+    return f"told what waits: {', '.join(one.id for one in told) or 'nobody'}"
 
 
 async def _clock(settings: "Settings") -> str:

@@ -1,5 +1,6 @@
 """Telling people that something waits: whom, in which words, and with what signature."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -292,17 +293,19 @@ def test_check_names_who_is_told_and_every_mistake(
     assert ":4: webhook[0].url must be https" in capsys.readouterr().out
 
 
-async def test_the_doctor_reads_who_is_told(file: Path) -> None:
+def test_the_doctor_reads_who_is_told(file: Path) -> None:
     """A file that the reconciler would refuse is found before it does."""
-    state = {"ACTIONLEDGER_STATE": str(file.parent)}
-    assert await _notices(Settings.from_environment(state)) == (
-        "1 webhooks and 2 people are told what waits"
-    )
+
+    def looked() -> str:
+        state = {"ACTIONLEDGER_STATE": str(file.parent)}
+        return asyncio.run(_notices(Settings.from_environment(state)))
+
+    assert looked() == "told what waits: webhook:ops-chat, mail:ann, mail:cem"
     (file.parent / "ops.secret").unlink()
     with pytest.raises(UnusableDestinations, match="cannot be read"):
-        await _notices(Settings.from_environment(state))
+        looked()
     file.unlink()
-    assert await _notices(Settings.from_environment(state)) == "nobody is told that something waits"
+    assert looked() == "nobody is told that something waits"
 
 
 def test_a_destination_that_is_not_there_cannot_be_tried(
