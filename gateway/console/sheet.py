@@ -18,7 +18,7 @@ from gateway.console.port import Known
 from gateway.console.rounds import Earlier, earlier_rounds
 from gateway.console.text import Shown, grouped, shown
 from ledger.core.canonical import canonicalize
-from ledger.core.decide.approvals import preview_is_under_way
+from ledger.core.decide.asking import preview_is_under_way
 from ledger.core.ids import ActionKey
 from ledger.core.money import Money, exponent
 from ledger.core.people import Person

@@ -180,6 +180,11 @@ PREVIEWS_MAX = 5
 PREVIEW_WAIT_MS = 30_000
 """Between one failed preview and the next."""
 
+FORESEEN_BYTES_MAX = 64 * 1_024
+"""What a provider may foresee of one action, in canonical form: as much as an intent says. It
+travels in the start, beside the signatures, and both fit DECISION_BYTES_MAX.
+"""
+
 OBSERVED_MAX = 32
 """Volatile facts of one preview."""
 

@@ -243,7 +243,7 @@ DECIDING: Final[dict[str, Saboteur]] = {
     ),
     "key_window_not_checked": Saboteur(
         "the provider is trusted to remember a key for ever",
-        181,
+        1454,
         ((schedule, "key_window_closes_at", _no_window),),
     ),
     "retry_without_a_key": Saboteur(
@@ -271,12 +271,12 @@ DECIDING: Final[dict[str, Saboteur]] = {
     ),
     "no_settle_horizon": Saboteur(
         "a call is believed to be over when its lease is",
-        28,
+        76,
         ((evidence, "_absent", _absence_without_horizon),),
     ),
     "absence_counts_from_its_answer": Saboteur(
         "an absence counts for what was over when it was told, not when it was asked",
-        28,
+        224,
         ((evidence, "_absent", _absence_counts_from_its_answer),),
     ),
     "old_absence_settles_newer_attempt": Saboteur(
@@ -286,7 +286,7 @@ DECIDING: Final[dict[str, Saboteur]] = {
     ),
     "timeout_is_failure": Saboteur(
         "a lost answer is taken for a failure",
-        1,
+        3,
         (
             (attempts, "find_out", _a_lapse_is_a_failure),
             (evolving, "invariant", no_invariants),
@@ -311,18 +311,18 @@ DECIDING: Final[dict[str, Saboteur]] = {
     ),
     "other_body_accepted": Saboteur(
         "a known key stands for whatever was asked last",
-        29,
+        15,
         ((dispatch, "propose", _takes_the_other_body), (evolving, "invariant", no_invariants)),
         "stops",
     ),
     "money_not_compared": Saboteur(
         "a webhook of any amount completes",
-        16,
+        97,
         ((evidence, "_effect", _any_money_will_do),),
     ),
     "foreign_account_believed": Saboteur(
         "evidence counts whichever account it comes from",
-        14,
+        260,
         ((dispatch, "weigh", _any_account_will_do),),
     ),
     "evidence_counted_twice": Saboteur(
@@ -332,12 +332,12 @@ DECIDING: Final[dict[str, Saboteur]] = {
     ),
     "lease_never_lapses": Saboteur(
         "a holder that says nothing is waited for",
-        12,
+        19,
         ((ticking, "_one", _never_lapses),),
     ),
     "lapse_without_allowance": Saboteur(
         "a lease is over at its very end, as if clocks agreed",
-        12,
+        34,
         (
             (ticking, "_one", _lapses_without_allowance),
             (timetable, "due_at", _due_without_allowance),

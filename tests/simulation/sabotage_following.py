@@ -221,7 +221,7 @@ FOLLOWING: Final[dict[str, Saboteur]] = {
     ),
     "one_key_on_two_partitions": Saboteur(
         "a key is decided in whatever partition it comes in",
-        207,
+        270,
         ((deciding, "_decided", _decides_what_lives_elsewhere),),
     ),
     "log_time_of_the_input": Saboteur(
@@ -241,7 +241,7 @@ FOLLOWING: Final[dict[str, Saboteur]] = {
     ),
     "lapsed_offer_spent": Saboteur(
         "an offer stands until another one comes, also when it is read again after an outage",
-        457,
+        1,
         ((OfferBook, "pick", _picks_what_has_lapsed),),
     ),
     "offer_spent_twice": Saboteur(
@@ -261,12 +261,12 @@ FOLLOWING: Final[dict[str, Saboteur]] = {
     ),
     "last_check_before_connecting": Saboteur(
         "nobody looks again once the connection is open",
-        44,
+        86,
         ((executors.Executor, "_connected", _looks_before_connecting),),
     ),
     "any_time_before_the_first_byte": Saboteur(
         "between the last check and the first byte any time may pass",
-        267,
+        556,
         ((executors.Executor, "_first_byte", _waits_on_any_connection),),
     ),
     "lease_is_all_that_counts": Saboteur(
@@ -276,7 +276,7 @@ FOLLOWING: Final[dict[str, Saboteur]] = {
     ),
     "void_starts_acted_on": Saboteur(
         "an executor acts on a start that does not count",
-        3,
+        17,
         ((hands, "PartitionFold", _Gullible),),
     ),
 }

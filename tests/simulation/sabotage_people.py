@@ -7,7 +7,7 @@ from typing import Final
 from ledger.core import evolve as evolving
 from ledger.core import inputs as i
 from ledger.core.config import Config
-from ledger.core.decide import approvals, attempts, dispatch, ruling, schedule
+from ledger.core.decide import approvals, asking, attempts, dispatch, ruling, schedule
 from ledger.core.decide import time as ticking
 from ledger.core.decide.draft import Decided, Draft
 from ledger.core.decide.schedule import after_decline
@@ -152,7 +152,7 @@ def _any_row_keeps_the_round(draft: Draft, key: str, reason: str, changes: objec
         _original_end(draft, key, reason, changes)  # type: ignore[arg-type]  # as it was given
 
 
-_original_end = approvals.end
+_original_end = asking.end
 
 
 PEOPLE: Final[dict[str, Saboteur]] = {

@@ -134,7 +134,7 @@ def _hears_anybody(self: ActionsSeen, record: Record) -> str | None:
 READING: Final[dict[str, Saboteur]] = {
     "cold_state_below_the_floor": Saboteur(
         "a state is loaded that is older than what was let go",
-        1035,
+        350,
         ((StreamMemory, "take_in", _believes_any_answer),),
     ),
     "not_held_is_new": Saboteur(
@@ -179,12 +179,12 @@ READING: Final[dict[str, Saboteur]] = {
     ),
     "webhook_answered_before_kept": Saboteur(
         "a webhook is acknowledged before it is kept",
-        94,
+        245,
         ((finders.Door, "_keep", _answers_before_it_keeps),),
     ),
     "told_at_anybodys_word": Saboteur(
         "a caller is told a success that the ledger refuses",
-        0,
+        3528,
         ((ActionsSeen, "hear", _hears_anybody),),
     ),
 }

@@ -8,7 +8,7 @@ denies, which is a person's case.
 from typing import Final, assert_never
 
 from ledger.core import inputs as i
-from ledger.core.decide.approvals import ask, end
+from ledger.core.decide.asking import ask, end
 from ledger.core.decide.draft import Decided, Draft, replayed
 from ledger.core.decide.schedule import (
     SETTLED_BY_PERSON,

@@ -4,7 +4,8 @@ from typing import assert_never
 
 from ledger.core import inputs as i
 from ledger.core.config import Config
-from ledger.core.decide.approvals import ask_again, judge, preview_read
+from ledger.core.decide.approvals import judge
+from ledger.core.decide.asking import ask_again, preview_read
 from ledger.core.decide.attempts import decline, report, report_of_caller
 from ledger.core.decide.draft import Decided, Draft
 from ledger.core.decide.evidence import weigh

@@ -12,7 +12,7 @@ from ledger.core.evolve import Place, evolve
 from ledger.core.facts import AnyFact
 from ledger.core.invariants import invariant
 from ledger.core.offers import Offer
-from ledger.core.rejections import Refused, Unchanged
+from ledger.core.rejections import Refused, Rejection, Unchanged
 from ledger.core.state import Action, Stream
 
 
@@ -91,3 +91,8 @@ def replayed(action: Action, reason: str) -> Decided:
             action_version=action.version,
         )
     )
+
+
+def refused_by(code: Rejection, action: Action | None = None) -> Decided:
+    """The answer to an input that may not be, by its name."""
+    return Decided(refused=Refused(code=code, action=None if action is None else action.key))

@@ -7,7 +7,8 @@ row that it began with.
 
 from ledger.core.catalogue import Operation
 from ledger.core.config import Config
-from ledger.core.decide.approvals import ask, ask_under_another_row, end, no_later
+from ledger.core.decide.approvals import no_later
+from ledger.core.decide.asking import ask, ask_under_another_row, end
 from ledger.core.decide.draft import Draft
 from ledger.core.facts import ActionDenied, PolicyDecided
 from ledger.core.ids import ActionKey

@@ -10,7 +10,8 @@ from typing import assert_never
 
 from ledger.core.catalogue import Operation
 from ledger.core.config import Config
-from ledger.core.decide.approvals import ask, end, lapse, start_approval
+from ledger.core.decide.approvals import lapse, start_approval
+from ledger.core.decide.asking import ask, end
 from ledger.core.decide.draft import Draft
 from ledger.core.decide.ruling import needs_ruling
 from ledger.core.facts import (

@@ -1,7 +1,7 @@
 """Time: what is due in a stream when its tick comes. Time alone makes nothing failed."""
 
 from ledger.core.catalogue import Operation
-from ledger.core.decide.approvals import ask_without_provider, end, escalate, start_preview
+from ledger.core.decide.asking import ask_without_provider, end, escalate, start_preview
 from ledger.core.decide.draft import Decided, Draft
 from ledger.core.decide.ruling import MAY_BE_RULED_ANEW, needs_ruling, rule_anew
 from ledger.core.decide.schedule import (

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from ledger.core.canonical import canonicalize
 from ledger.core.facts import AnyFact
 from ledger.core.inputs import Decline
-from ledger.core.limits import PREVIEW_WAIT_MS, PREVIEWS_MAX
+from ledger.core.limits import FORESEEN_BYTES_MAX, PREVIEW_WAIT_MS, PREVIEWS_MAX
 from ledger.core.preview import Change, Foreseen, moved, preview_hash
 from ledger.core.rejections import Rejection
 from ledger.core.state import Status
@@ -126,6 +127,17 @@ def test_a_preview_that_fails_is_asked_for_again_after_a_while() -> None:
     history.when(foresees(), at=60).then_unchanged("already_recorded")
     history.when(tick(), at=49 + PREVIEW_WAIT_MS).then_unchanged("nothing_due")
     history.when(tick(), at=50 + PREVIEW_WAIT_MS).then(asked_provider(2, at=50 + PREVIEW_WAIT_MS))
+
+
+def test_more_than_anybody_could_read_is_no_preview() -> None:
+    """It is bounded as an intent is; what is larger counts as a preview that failed."""
+    empty = len(canonicalize(Foreseen(observed={"log": ""}).model_dump(exclude_none=True)))
+    fits = Foreseen(observed={"log": "x" * (FORESEEN_BYTES_MAX - empty)})
+    shown = LOOKING.when(foresees(foreseen=fits), at=50).decided.facts
+    assert shown[0].type == "preview.recorded"
+    larger = Foreseen(observed={"log": "x" * (FORESEEN_BYTES_MAX - empty + 1)})
+    (failed, _) = LOOKING.when(foresees(foreseen=larger), at=50).decided.facts
+    assert failed == preview_failed().model_copy(update={"version": 4, "code": "too_large"})
 
 
 def test_a_preview_that_stays_out_is_asked_for_again() -> None:

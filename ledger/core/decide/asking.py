@@ -1,0 +1,242 @@
+"""Asking people: what they are shown first, under which nonce, and what ends it.
+
+A preview is drawn from the request, or completed by what the provider foresees; nobody is asked
+before it is there. What was asked and came to nothing is dead for good: the next round has a nonce
+of its own.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Final
+
+from ledger.core.canonical import canonicalize
+from ledger.core.catalogue import Operation
+from ledger.core.decide.draft import Decided, Draft, refused_by, replayed
+from ledger.core.facts import (
+    ApprovalEnd,
+    ApprovalEnded,
+    ApprovalEscalated,
+    ApprovalRequested,
+    PreviewFailed,
+    PreviewRecorded,
+    PreviewStarted,
+    TimerSet,
+)
+from ledger.core.inputs import AskAgain, PreviewRead
+from ledger.core.limits import FORESEEN_BYTES_MAX, PREVIEW_WAIT_MS
+from ledger.core.preview import Change, Check, Foreseen, Preview, preview_hash
+from ledger.core.rejections import Rejection
+from ledger.core.state import Action, Approval, Status
+
+_NONCE_DOMAIN: Final = "actionledger.nonce.v1"
+
+
+def ask(draft: Draft, key: str, operation: Operation) -> None:
+    """Show people what would happen, and ask them: at once, or as soon as the provider has said
+    what it foresees.
+    """
+    action = draft.action(key)
+    if preview_is_under_way(action):
+        return
+    if action.dry is None or action.dry.content is None:
+        if operation.preview == "provider":
+            start_preview(draft, key)
+            return
+        _record_preview(draft, key, None)
+    _request(draft, key)
+
+
+def ask_under_another_row(draft: Draft, key: str, operation: Operation) -> None:
+    """Ask by what another table says, and show which row it is: the preview names it."""
+    dry = draft.action(key).dry
+    if dry is not None and dry.content is not None:
+        _record_preview(draft, key, dry.content.foreseen)
+    ask(draft, key, operation)
+
+
+def ask_without_provider(draft: Draft, key: str) -> None:
+    """Show people what the request itself says, and ask them: nothing more is to be foreseen."""
+    _record_preview(draft, key, None)
+    _request(draft, key)
+
+
+def preview_is_under_way(action: Action) -> bool:
+    """Whether the provider is being asked what would happen, or will be again in a while."""
+    dry, timer = action.dry, action.timer
+    if dry is None or dry.content is not None:
+        return False
+    return dry.answer_by is not None or (timer is not None and timer.purpose == "preview")
+
+
+def start_preview(draft: Draft, key: str) -> None:
+    """Have the provider asked what would happen."""
+    action = draft.action(key)
+    draft.add(
+        PreviewStarted(
+            action=key,
+            version=draft.version(key),
+            preview=_next_preview(action),
+            provider=action.provider,
+            account=action.account,
+            intent_offset=action.intent_offset,
+            answer_by=draft.now + draft.config.timing.lookup_answer_ms,
+        )
+    )
+
+
+def _next_preview(action: Action) -> int:
+    return 1 if action.dry is None else action.dry.number + 1
+
+
+def _record_preview(
+    draft: Draft, key: str, foreseen: Foreseen | None, number: int | None = None
+) -> None:
+    """Draw the preview up: as the answer to the one of this number, or as the next one."""
+    action = draft.action(key)
+    content = Preview(
+        request_hash=action.request_hash,
+        provider=action.provider,
+        account=action.account,
+        target=action.request.target,
+        money=action.request.money,
+        foreseen=foreseen,
+        checks=tuple(_checks(action)),
+    )
+    draft.add(
+        PreviewRecorded(
+            action=key,
+            version=draft.version(key),
+            preview=_next_preview(action) if number is None else number,
+            content=content,
+            preview_hash=preview_hash(content),
+        )
+    )
+
+
+def _checks(action: Action) -> Iterator[Check]:
+    """What the action has passed so far, for whoever is asked about it."""
+    request = action.request
+    name = f"{request.operation} v{request.version}"
+    yield Check(name="may_ask", passed=True, detail=f"{request.principal} may ask for {name}")
+    yield Check(name="declared", passed=True, detail=f"the request fits the declaration of {name}")
+    yield Check(
+        name="automatic", passed=False, detail=f"row {action.policy_row} asks for people to agree"
+    )
+
+
+def _request(draft: Draft, key: str) -> None:
+    """Ask people: a new round, under a nonce that no earlier decision can name."""
+    action = draft.action(key)
+    asks, dry = action.asks, action.dry
+    if asks is None or dry is None or dry.content_hash is None or action.policy_hash is None:
+        return
+    number = 1 if action.approval is None else action.approval.round + 1
+    escalates = asks.escalate_after_ms is not None
+    draft.add(
+        ApprovalRequested(
+            action=key,
+            version=draft.version(key),
+            round=number,
+            nonce=_nonce(draft, key, number),
+            expires_at=draft.now + asks.valid_ms,
+            policy_hash=action.policy_hash,
+            row=action.policy_row or "",
+            preview_hash=dry.content_hash,
+            quorum=asks.quorum,
+            groups=asks.groups,
+            escalate_at=draft.now + (asks.escalate_after_ms or 0) if escalates else None,
+            escalate_to=asks.escalate_to,
+        )
+    )
+
+
+def _nonce(draft: Draft, key: str, number: int) -> str:
+    """Different for every round of every action at every place of every log."""
+    place = draft.place
+    text = "\n".join((_NONCE_DOMAIN, key, str(number), str(place.offset), str(place.decided_at)))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def ask_again(draft: Draft, given: AskAgain) -> Decided:
+    """Ask once more where the last request came to nothing; while one is alive it is that one."""
+    action = draft.stream.action(given.key)
+    if action is None:
+        return refused_by(Rejection.UNKNOWN_ACTION)
+    if action.is_final:
+        return refused_by(Rejection.ALREADY_FINAL, action)
+    if action.status is not Status.AWAITING_APPROVAL:
+        return replayed(action, "nobody_to_ask")
+    approval = action.approval
+    if approval is None or preview_is_under_way(action):
+        return replayed(action, "preview_under_way")
+    if approval.ended is None and draft.now < approval.expires_at:
+        return replayed(action, "asked_already")
+    operation = draft.operation(action)
+    if operation is None:
+        return refused_by(Rejection.UNKNOWN_OPERATION, action)
+    if approval.ended is None:
+        end(draft, given.key, "expired")
+    if operation.preview == "provider" and draft.action(given.key).dry is not None:
+        # What the provider foresaw is as old as the request that came to nothing.
+        start_preview(draft, given.key)
+    else:
+        ask(draft, given.key, operation)
+    return draft.decided()
+
+
+def preview_read(draft: Draft, given: PreviewRead) -> Decided:
+    """Record what the provider foresees, and ask people; or wait and have it asked again."""
+    action = draft.stream.action(given.key)
+    if action is None:
+        return refused_by(Rejection.UNKNOWN_ACTION)
+    if (given.provider, given.account) != (action.provider, action.account):
+        return refused_by(Rejection.FOREIGN_ACCOUNT, action)
+    dry = action.dry
+    if dry is None or dry.number != given.preview or action.status is not Status.AWAITING_APPROVAL:
+        return replayed(action, "not_asked_for")
+    if dry.answer_by is None:
+        return replayed(action, "already_recorded")
+    foreseen, code = given.foreseen, given.code or "no_answer"
+    if foreseen is not None and _is_too_large(foreseen):
+        foreseen, code = None, "too_large"
+    if foreseen is None:
+        failed = PreviewFailed(
+            action=given.key, version=draft.version(given.key), preview=dry.number, code=code
+        )
+        draft.add(failed)
+        due_at = draft.now + PREVIEW_WAIT_MS
+        version = draft.version(given.key)
+        draft.add(TimerSet(action=given.key, version=version, purpose="preview", due_at=due_at))
+        return draft.decided()
+    _record_preview(draft, given.key, foreseen, dry.number)
+    _request(draft, given.key)
+    return draft.decided()
+
+
+def _is_too_large(foreseen: Foreseen) -> bool:
+    """Whether nobody could read it, and no start could carry it."""
+    form = canonicalize(foreseen.model_dump(mode="json", exclude_none=True))
+    return len(form) > FORESEEN_BYTES_MAX
+
+
+def end(
+    draft: Draft, key: str, reason: ApprovalEnd, changes: tuple[Change, ...] | None = None
+) -> None:
+    """The nonce that is alive is dead from now on, and what was granted under it counts no more."""
+    approval = draft.action(key).approval
+    if approval is not None and approval.ended is None:
+        draft.add(
+            ApprovalEnded(
+                action=key,
+                version=draft.version(key),
+                nonce=approval.nonce,
+                reason=reason,
+                changes=changes,
+            )
+        )
+
+
+def escalate(draft: Draft, key: str, approval: Approval) -> None:
+    """Nobody decided in time: let further groups decide too."""
+    version = draft.version(key)
+    draft.add(ApprovalEscalated(action=key, version=version, groups=approval.escalate_to))
