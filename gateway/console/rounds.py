@@ -4,7 +4,7 @@ Guarantees that a value which differs from what somebody was shown earlier stand
 one. Pure; called for sheets.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -60,13 +60,14 @@ def _rounds(events: Sequence[EventView], newest: Mapping[str, Any]) -> Iterator[
             asked = event
         elif event.type == "approval.ended" and asked is not None:
             reason = str(event.data.get("reason", ""))
+            told = {change["name"]: change for change in event.data.get("changes") or ()}
             yield Earlier(
                 round=asked.data["round"],
                 asked_at=asked.decided_at,
                 ended_at=event.decided_at,
                 reason=reason,
                 sentence=WHY_ENDED.get(reason, reason),
-                moved=(*_told(event), *_differing(preview, newest)),
+                moved=(*_told(told.values()), *_differing(preview, newest, without=told)),
             )
 
 
@@ -78,18 +79,20 @@ def _newest_preview(events: Sequence[EventView]) -> Mapping[str, Any]:
     return {}
 
 
-def _told(event: EventView) -> Iterator[Moved]:
+def _told(changes: Iterable[Mapping[str, str]]) -> Iterator[Moved]:
     """What the executor found moved when it read again."""
-    for change in event.data.get("changes") or ():
+    for change in changes:
         yield Moved(shown(change["name"]), shown(change["was"]), shown(change["now"]))
 
 
-def _differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Moved]:
-    """What the dry run says differently."""
+def _differing(
+    was: Mapping[str, Any], now: Mapping[str, Any], *, without: Collection[str]
+) -> Iterator[Moved]:
+    """What the dry run says differently, but for names that are told already."""
     before, after = dict(_leaves(was)), dict(_leaves(now))
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name, _ABSENT), after.get(name, _ABSENT)
-        if old != new:
+        if old != new and name not in without:
             yield Moved(shown(name), shown(old), shown(new))
 
 
@@ -100,4 +103,5 @@ def _leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:
             if path or name not in {"request_hash", "checks"}:
                 yield from _leaves(item, f"{path} {name}".strip())
     else:
+        path = path.removeprefix("foreseen ").removeprefix("observed ")
         yield path, value if isinstance(value, str) else canonicalize(value).decode()
