@@ -18,7 +18,7 @@ from gateway.demo.chapter import Chapter
 from gateway.demo.claims import Claim
 from gateway.demo.colleagues import Colleague, Sheet, code_of, hand_in, registered, stranger
 from gateway.demo.refunds import key_of, refund
-from gateway.demo.scene import REFUSED, Scene
+from gateway.demo.scene import Scene
 from gateway.wiring.installation import open_log
 from gateway.wiring.local import ACCOUNT, PARTITIONS
 from ledger.core.ids import stream_key_of
@@ -147,8 +147,8 @@ async def _by_changing(scene: Scene) -> None:
 async def _by_flooding(scene: Scene) -> None:
     scene.telling.step(f"It asks {FLOOD} times more, until somebody clicks without looking")
     events = [f"return-2026-09-04-{number:02}" for number in range(2, 2 + FLOOD)]
-    told = await asyncio.gather(*(scene.ask(refund(event)) for event in events))
-    refused = [one["code"] for one in told if one["result"] == REFUSED]
+    told = await asyncio.gather(*(scene.propose(refund(event)) for event in events))
+    refused = [code_of(one) for one in told if not one.is_success]
     scene.telling.say(f"{len(refused)} of them are refused: {', '.join(sorted(set(refused)))}.")
     waiting = FLOOD + 1 - len(refused)
     scene.claim(

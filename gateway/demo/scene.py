@@ -7,6 +7,8 @@ database, and that one that failed does not stop the chapter. Called by the chap
 from collections.abc import Mapping
 from typing import Any, Final
 
+import httpx
+
 from gateway.demo.claims import Claim, Told
 from gateway.demo.stage import Acting, Stage, act
 from gateway.demo.telling import Telling
@@ -51,6 +53,11 @@ class Scene:
             told = await agent.answer()
         await agent.end()
         return told
+
+    async def propose(self, intent: Intent) -> httpx.Response:
+        """Ask over HTTP, as an agent without the SDK does."""
+        body = {"version": 1, **intent}
+        return await self.stage.door.post("/v1/actions", json=body, headers=self._as_agent())
 
     async def ask_again(self, key: str) -> None:
         """Have people asked once more, as the agent that wants the action."""
