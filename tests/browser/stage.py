@@ -54,7 +54,7 @@ name = "quick"
 when.operation = ["ticket"]
 outcome = "people"
 valid_ms = 2500
-reason = "A ticket that has to be decided at once, for this test."
+reason = "Tickets are decided while somebody is on duty."
 
 [[row]]
 name = "two-of-finance"
