@@ -87,10 +87,31 @@ def _show_answer(console: "Console", answer: "Mapping[str, Any]") -> None:
     if held := answer.get("held"):
         told = f"by {held['by']}" + (f": {held['reason']}" if held.get("reason") else "")
         console.print(f"  held       {told}", markup=False, soft_wrap=True)
+    if asked := answer.get("approval"):
+        console.print(f"  people     {asked_line(asked)}", markup=False, soft_wrap=True)
+    if denied := answer.get("denied"):
+        by = denied.get("person") or "the policy"
+        told = by + (f": {denied['comment']}" if denied.get("comment") else "")
+        console.print(f"  denied by  {told}", markup=False, soft_wrap=True)
     if answer.get("ledger"):
         place = answer["ledger"]
         console.print(f"  ledger     {place['partition']}:{place['offset']}")
+    if asked:
+        console.print(f"\nDecide: actionledger approve {answer['key']}", soft_wrap=True)
+        console.print(f"Why people are asked: actionledger policy explain {answer['key']}")
+        return
     console.print(f"\nWhy: actionledger why {answer['key']}", soft_wrap=True)
+
+
+def asked_line(asked: "Mapping[str, Any]") -> str:
+    """What people are asked about an action, and how far they are."""
+    if asked.get("ended") == "expired" or asked.get("state") == "expired":
+        return "nobody decided in time, which is no denial; `actionledger ask` has them asked again"
+    if asked.get("expires_at") is None:
+        return "they are asked as soon as the provider has said what would happen"
+    agreed = f"{asked.get('granted') or 0} of {asked['quorum']} agreed"
+    who = f", of {' or '.join(asked['groups'])}" if asked.get("groups") else ""
+    return f"{agreed}{who}; until {clock(asked['expires_at'])} UTC"
 
 
 def _show_refusal(console: "Console", answer: "Mapping[str, Any]") -> None:
@@ -174,6 +195,7 @@ def _show_action(console: "Console", found: "Mapping[str, Any]") -> None:
         ("proof", action["proof"]),
         ("code", action["code"]),
         ("review", action["review"]),
+        ("people", _people(action)),
         ("next due", _when(action["next_due_at"])),
         ("held", held_line(action["held"])),
         ("asked by", action["principal"]),
@@ -198,6 +220,12 @@ def _show_action(console: "Console", found: "Mapping[str, Any]") -> None:
             f"{cause['topic']} {cause['partition']}:{cause['offset']}",
         )
     console.print(table)
+
+
+def _people(action: "Mapping[str, Any]") -> str | None:
+    """What people are asked, while it matters."""
+    waits = action["status"] in {"awaiting_approval", "ready"}
+    return asked_line(action["approval"]) if waits and action["approval"] else None
 
 
 def held_line(held: "Mapping[str, Any] | None") -> str | None:

@@ -244,5 +244,7 @@ def _show_refusal(console: "Console", refused: "DoorRefusedError") -> None:
     from rich.text import Text
 
     console.print(Text(f"{refused.code}: {refused.message}"), soft_wrap=True)
-    if refused.hint:
+    if refused.code == "unknown_action":
+        console.print(Text("Check the key, and whether you decide for its tenant."))
+    elif refused.hint:
         console.print(Text(refused.hint), soft_wrap=True)

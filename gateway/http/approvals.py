@@ -167,6 +167,7 @@ async def list_approvals(http: HttpRequest) -> Response:
         ledger=doors.ledger_id,
         now=now_ms,
         you=person.name,
+        tenants=person.tenants,
         waiting=tuple(entry_of(row, known, now_ms=now_ms) for row in rows),
     )
     return Response(found.model_dump_json(exclude_none=True), media_type=_JSON)

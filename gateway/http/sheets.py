@@ -147,11 +147,14 @@ class WaitingEntry(_Model):
 
 
 class WaitingList(_Model):
-    """What waits for people, oldest first; `now` is the time at the ledger, `you` who looks."""
+    """What waits for people, oldest first; `now` is the time at the ledger, `you` who looks, and
+    `tenants` those for which you decide (`*` is all of them).
+    """
 
     ledger: str
     now: int
     you: str
+    tenants: tuple[str, ...]
     waiting: tuple[WaitingEntry, ...]
 
 
