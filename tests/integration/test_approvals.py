@@ -354,3 +354,63 @@ async def test_people_see_what_is_theirs_only(people: Office) -> None:
     answer = await people.door.http.post(path, headers=people.login("POST", path, "ben"))
     assert code_of(answer) == "unknown_action"
     assert code_of(await people.read(f"/v1/approvals/{own}", "cyd")) == "login_unknown_signer"
+
+
+async def test_further_groups_may_decide_when_nobody_did(
+    servers: Addresses, tmp_path: Path
+) -> None:
+    """The first group is asked alone for a while, then the second may decide too."""
+    row = 'groups = ["finance"]\nescalate_after_ms = 2_000\nescalate_to = ["operations"]'
+    policy = asking.asked("refund", more=row) + asking.EVERYTHING_GOES_AHEAD
+    async with office(servers, tmp_path, policy) as people:
+        key = await asked_for(people, "return-15")
+        sheet = await people.sheet(key)
+        assert code_of(await people.say(sheet, "cyd")) == "not_in_group"
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while (now := await people.sheet(key)).asked == sheet.asked:
+                await asyncio.sleep(POLL_SECONDS)
+        assert now.asked is not None
+        assert now.asked.groups == ("finance", "operations")
+        assert (await people.say(sheet, "cyd")).status_code == 200
+        await people.until(key, "completed")
+        assert people.provider.calls[key] == 1
+
+
+async def test_another_table_asks_anew_and_the_old_yes_is_dead(
+    servers: Addresses, tmp_path: Path
+) -> None:
+    """What people are asked under another row they are asked again, under another nonce."""
+    policy = asking.asked("refund", quorum=2) + asking.EVERYTHING_GOES_AHEAD
+    async with office(servers, tmp_path, policy) as people:
+        key = await asked_for(people, "return-16")
+        old = await people.sheet(key)
+        assert (await people.say(old)).status_code == 200
+        stricter = asking.asked("refund", quorum=2, more='groups = ["operations"]')
+        await republish(people.door, "policy", stricter + asking.EVERYTHING_GOES_AHEAD)
+        new = await people.sheet(key, round_min=2)
+        assert new.asked is not None
+        assert (new.asked.groups, new.asked.agreed) == (("operations",), ())
+        assert [one.decision for one in new.signed] == ["approve"]
+        assert code_of(await people.say(old, "ben")) == "nonce_dead"
+        assert (await people.say(new, "ben")).status_code == 200
+        assert people.provider.calls[key] == 0
+        assert (await people.say(new, "cyd")).status_code == 200
+        await people.until(key, "completed")
+        assert people.provider.calls[key] == 1
+
+
+async def test_a_yes_of_somebody_who_was_revoked_starts_nothing(
+    servers: Addresses, tmp_path: Path
+) -> None:
+    """Revoked between the yes and the start: nothing is sent, and somebody else is asked."""
+    async with office(servers, tmp_path, POLICY, has_executor=False) as people:
+        key = await asked_for(people, "return-17")
+        assert (await people.say(await people.sheet(key))).status_code == 200
+        await people.until(key, "ready")
+        await revoke(people, "ada")
+        await people.door.one.executor(people.provider)
+        new = await people.sheet(key, "ben", round_min=2)
+        assert people.provider.calls[key] == 0
+        assert (await people.say(new, "ben")).status_code == 200
+        await people.until(key, "completed")
+        assert people.provider.calls[key] == 1
