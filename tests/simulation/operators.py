@@ -42,8 +42,9 @@ class Operators:
         ):
             if self.world.happens(fault):
                 self._some_time(call)
-        if self.world.happens("revocations"):
-            self._some_time(self._revoke)
+        for fault, call in (("revocations", self._revoke), ("holds", self._hold)):
+            if self.world.happens(fault):
+                self._some_time(call)
         if self.model is not None and self.world.happens("rebuilds"):
             self._some_time(self.model.rebuild)
 
@@ -59,6 +60,17 @@ class Operators:
         name = self.world.chance.choice(tuple(tables.TABLES))
         self.world.reach(f"table adopted: {name}")
         self.world.publish_one(tables.table(name))
+
+    def _hold(self) -> None:
+        """Nothing of an operation, or nothing at all, is to start; healing lets it go on."""
+        scopes: tuple[dict[str, str], ...] = (
+            {},
+            {"tenant": "acme"},
+            {"operation": self.world.chance.choice(self.world.weather.operations)},
+            {"operation": "email", "provider": "simulated"},
+        )
+        self.world.reach("held")
+        self.world.hold(self.world.chance.choice(scopes))
 
     def _revoke(self) -> None:
         """Ada lost her key and has another; a while later, perhaps, ben is gone."""

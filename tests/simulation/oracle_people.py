@@ -48,11 +48,12 @@ def _read_text(text: str) -> Json:
 
 @dataclass
 class InForce:
-    """The table and the people that a partition has adopted."""
+    """The table, the people and the holds that a partition has adopted."""
 
     table: tuple[Json, ...] | None = None
     table_hash: str | None = None
     people: tuple[Json, ...] = _NOBODY
+    held: list[Json] = field(default_factory=list)
 
     def adopt(self, adopted: Json) -> None:
         """Another text holds from here on."""
@@ -61,6 +62,20 @@ class InForce:
             self.table_hash = adopted["content_hash"]
         elif adopted["kind"] == "people":
             self.people = tuple(_read_text(adopted["content"]).get("person", ()))
+        elif adopted["kind"] in {"hold", "release"}:
+            scope = orjson.loads(adopted["content"])["scope"]
+            self.held = [one for one in self.held if one != scope]
+            if adopted["kind"] == "hold":
+                self.held.append(scope)
+
+    def holds(self, intent: Json) -> bool:
+        """Whether an operator keeps an action from starting."""
+        is_of = {
+            "provider": intent["provider"],
+            "tenant": intent["action"].split(":")[2],
+            "operation": intent["request"]["operation"],
+        }
+        return any(all(is_of[name] == it for name, it in scope.items()) for scope in self.held)
 
     def row_for(self, operation: str) -> Json:
         """The first row that is for an operation."""
@@ -377,6 +392,7 @@ class Case:
         about what was shown.
         """
         asked, given = self.asked, self.fact.get("approval")
+        law(not self.in_force.holds(self.intent), "hold", f"{self.key} is held and started")
         row = self.in_force.row_for(self.operation)
         if not self.has_begun:
             self.must(row["outcome"] != "deny", "the table refuses it")

@@ -74,6 +74,7 @@ _LOG: Final = (
     "clocks too far apart",
     "record from the future refused",
     "operation withdrawn",
+    "held",
     "stranger reported",
 )
 _EXECUTORS: Final = (

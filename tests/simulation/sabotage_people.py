@@ -12,6 +12,7 @@ from ledger.core.decide import time as ticking
 from ledger.core.decide.draft import Decided, Draft
 from ledger.core.decide.schedule import after_decline
 from ledger.core.facts import AttemptDeclined
+from ledger.core.holds import Hold
 from ledger.core.people import People, Person
 from ledger.core.rejections import Rejection
 from ledger.core.state import Action, Approval
@@ -138,6 +139,11 @@ def _never_said_before(approval: Approval, statement: Statement) -> bool:
     return False
 
 
+def _holds_nothing(config: Config, action: Action) -> Hold | None:
+    """An operator's word comes after capacity."""
+    return None
+
+
 # --- under which table ---------------------------------------------------------------------------
 
 
@@ -234,6 +240,11 @@ PEOPLE: Final[dict[str, Saboteur]] = {
             (ticking, "needs_ruling", _ruled_for_good),
             (timetable, "needs_ruling", _ruled_for_good),
         ),
+    ),
+    "hold_ignored": Saboteur(
+        "what an operator holds starts all the same",
+        34,
+        ((Config, "hold_on", _holds_nothing),),
     ),
     "round_outlives_its_row": Saboteur(
         "what people granted under one row is good under another",

@@ -1,10 +1,11 @@
-"""Who decides in the simulated world: decision tables and documents of people, as texts that an
-operator publishes.
+"""Who decides in the simulated world: decision tables, documents of people and holds, as texts that
+an operator publishes.
 """
 
 from functools import lru_cache
-from typing import Final
+from typing import Final, Literal
 
+from ledger.core.holds import Order, Scope, order_hash
 from ledger.core.inputs import Publish
 from ledger.core.people import people_hash
 from ledger.core.policy import policy_hash
@@ -83,6 +84,12 @@ def _replacing(before: str, text: str) -> str:
 def table(name: str) -> Publish:
     """A decision table as an operator publishes it."""
     return Publish(kind="policy", content=TABLES[name], content_hash=policy_hash(TABLES[name]))
+
+
+def order(kind: Literal["hold", "release"], scope: dict[str, str]) -> Publish:
+    """A hold, or its release, as an operator gives it."""
+    content = Order(scope=Scope(**scope), by="ops").model_dump_json(exclude_none=True)
+    return Publish(kind=kind, content=content, content_hash=order_hash(content))
 
 
 def people(number: int) -> Publish:

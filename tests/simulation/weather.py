@@ -66,6 +66,8 @@ PEOPLE: Final[Mapping[str, float]] = {
 """What people do, what is done to them, and what moves meanwhile: the largest share of each."""
 ASKED: Final = 0.2
 """The part of histories in which somebody decides."""
+HELD: Final = 0.06
+"""The part of histories in which an operator keeps something from starting."""
 FORESEEN: Final = 0.25
 """The part of those that are about what a provider foresees, and nothing else."""
 AWAY: Final = ("forgets", "offers_replayed", "database_away", "database_slow")
@@ -182,9 +184,15 @@ class Weather:
 
 
 def with_people(weather: Weather, chance: random.Random) -> Weather:
-    """The same weather, and in some histories people who are asked."""
-    if chance.random() >= ASKED:
-        return weather
+    """The same weather, and in some histories people who are asked, and an operator who holds."""
+    if chance.random() < ASKED:
+        weather = _asked(weather, chance)
+    if chance.random() < HELD:
+        weather = replace(weather, shares={**weather.shares, "holds": 1.0})
+    return weather
+
+
+def _asked(weather: Weather, chance: random.Random) -> Weather:
     shares, storms = dict(weather.shares), chance.random() < HALF
     for fault, most in PEOPLE.items():
         if chance.random() < (STORMY if storms else COMMON):

@@ -67,6 +67,7 @@ class World:
         self.reached: Counter[str] = Counter()
         self.is_calm = False
         self.is_withdrawn = False
+        self.held: list[dict[str, str]] = []
         self.is_stepped = False
         self.wants_capacity: Callable[[], bool] = lambda: True
         self.known_end: Callable[[int], tuple[int, int]] = lambda _partition: (0, 0)
@@ -89,6 +90,11 @@ class World:
     def publish(self, *, without: str | None = None) -> None:
         """An operator publishes the catalogue, whole or with one operation withdrawn."""
         self.log.append(CONFIG, 0, [_published(without)])
+
+    def hold(self, scope: dict[str, str]) -> None:
+        """An operator gives a hold; healing takes it away."""
+        self.held.append(scope)
+        self.publish_one(tables.order("hold", scope))
 
     def forget(self) -> None:
         """Let go of everything that holds itself, so that nobody has to search for it."""
@@ -171,6 +177,8 @@ class World:
                 self.log.restore(topic.value, partition)
         if self.is_withdrawn:
             self.publish()
+        for scope in self.held:
+            self.publish_one(tables.order("release", scope))
         self.is_calm = True
         self.trace("world", "healed")
 
