@@ -19,6 +19,7 @@ WRONG = [
     ("ACTIONLEDGER_TOPIC_PREFIX", "abc", "end it with a dot"),
     ("ACTIONLEDGER_PARTITIONS", "0", "1 to 1024"),
     ("ACTIONLEDGER_PARTITIONS", "six", "1 to 1024"),
+    ("ACTIONLEDGER_APPROVALS_OPEN_MAX", "0", "1 to 1000"),
     ("ACTIONLEDGER_HTTP_PORT", "65536", "1 to 65535"),
     ("ACTIONLEDGER_HTTP_PORT", "8788.0", "1 to 65535"),
     ("ACTIONLEDGER_HTTP_HOST", "http://here", "127.0.0.1"),
@@ -57,6 +58,7 @@ def test_an_empty_environment_is_enough() -> None:
     assert settings.signing_key_file == own_key
     assert (settings.log_level, settings.log_format) == (LogLevel.INFO, LogFormat.JSON)
     assert settings.url == "http://127.0.0.1:8788"
+    assert settings.approvals_open_max == 10
     assert not settings.webhook_secrets
 
 
