@@ -23,7 +23,7 @@ class Follower:
         self.ledger = LedgerBuilder()
         self.seen = ActionsSeen(1, {})
 
-    def take(self, given: i.Input, *, later_ms: int = 0, executor: str | None = HOLDER) -> None:
+    def take(self, given: i.Decidable, *, later_ms: int = 0, executor: str | None = HOLDER) -> None:
         """The ledger decides an input, and the client reads it."""
         self.ledger.take(given, later_ms=later_ms, executor=executor)
         self.catch_up()
