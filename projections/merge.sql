@@ -11,6 +11,8 @@ create temporary table if not exists stage_decisions
     (like actionledger.decisions) on commit delete rows;
 create temporary table if not exists stage_review_cases
     (like actionledger.review_cases) on commit delete rows;
+create temporary table if not exists stage_review_resolutions
+    (like actionledger.review_resolutions) on commit delete rows;
 create temporary table if not exists stage_previews
     (like actionledger.previews) on commit delete rows;
 create temporary table if not exists stage_approval_decisions
@@ -97,7 +99,7 @@ select
 from claimed
 
 -- name: merge
--- Every stage at once. Rows of the first five tables are new, because their offsets are.
+-- Every stage at once. Rows of the first six tables are new, because their offsets are.
 with
 action_events_merged as (
     insert into actionledger.action_events
@@ -110,6 +112,10 @@ decisions_merged as (
 review_cases_merged as (
     insert into actionledger.review_cases
     select * from stage_review_cases
+),
+review_resolutions_merged as (
+    insert into actionledger.review_resolutions
+    select * from stage_review_resolutions
 ),
 previews_merged as (
     insert into actionledger.previews

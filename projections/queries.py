@@ -4,13 +4,14 @@ Guarantees that an answer for a tenant holds nothing of another, and that every 
 read model is never the last word on whether something may happen: that is decided in the log.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 import asyncpg
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from ledger.core.evolve import Place, evolve
+from ledger.core.ids import stream_key_of
 from ledger.core.state import Action, Stream
 from projections.fold import Held
 from projections.limits import ACTION_FACTS_MAX, ROWS_READ_MAX
@@ -23,10 +24,12 @@ from projections.views import (
     AllTenants,
     AttemptView,
     Became,
+    CaseView,
     CauseView,
     DueStream,
     EventView,
     OffsetView,
+    ResolutionView,
     ReviewView,
     SignedView,
     TenantScope,
@@ -127,13 +130,33 @@ class Queries:
         rows = await self._rows(tenant, "unknowns", _bounded(limit))
         return tuple(_view(UnknownView, row) for row in rows)
 
-    async def review_cases(
+    async def cases(
         self, scope: TenantScope | TenantsScope, *, limit: int = ROWS_READ_MAX
     ) -> tuple[ReviewView, ...]:
-        """Cases that wait for a person, oldest first."""
+        """Cases that wait for a person, one an action, oldest first."""
         tenants = [scope] if isinstance(scope, str) else scope
-        rows = await self._rows(tenants, "review_cases", _bounded(limit))
+        rows = await self._rows(tenants, "cases", _bounded(limit))
         return tuple(_view(ReviewView, row) for row in rows)
+
+    async def case_sheet(
+        self, tenant: TenantScope, action_key: str, *, limit: int = ROWS_READ_MAX
+    ) -> CaseView | None:
+        """Everything that was recorded of an action and what it makes, of one moment; or None.
+
+        What a person settles a case by. Raises BrokenInvariantError, ValueError where stored facts
+        lie.
+        """
+        events = await self.timeline(tenant, action_key, limit=limit)
+        if not events:
+            return None
+        return CaseView(folded(action_key, events), events, is_whole=len(events) < _bounded(limit))
+
+    async def resolutions(
+        self, tenant: TenantScope, action_key: str, *, limit: int = ROWS_READ_MAX
+    ) -> tuple[ResolutionView, ...]:
+        """How people have settled the cases of an action, in order."""
+        rows = await self._rows(tenant, "resolutions", action_key, _bounded(limit))
+        return tuple(_view(ResolutionView, row) for row in rows)
 
     async def stream(self, stream_key: str) -> Held | None:
         """The folded state of a business event, or None; its key names its tenant."""
@@ -195,6 +218,15 @@ class Queries:
         async with self._pool.acquire() as connection, connection.transaction(readonly=True):
             await connection.execute("select set_config($1, $2, true)", TENANT_SETTING, told)
             return await connection.fetch(self._sql[statement], asked, *arguments)
+
+
+def folded(key: str, events: Sequence[EventView]) -> Action:
+    """The action that its facts make, from the first of them on."""
+    stream = Stream(stream_key_of(key))
+    for event in events:
+        place = Place(offset=event.ledger_offset, decided_at=event.decided_at)
+        stream = evolve(stream, FACT.validate_json(to_json(event.data)), place)
+    return stream.actions[0]
 
 
 def lag(offsets: Mapping[int, OffsetView], ends: Mapping[int, int]) -> dict[int, int]:

@@ -273,8 +273,9 @@ where actions.status = 'unknown' and ($1::text is null or actions.tenant_id = $1
 order by actions.updated_at, actions.action_key
 limit $2
 
--- name: review_cases
--- What waits for a person: cases of actions that need one, and every alarm. Oldest first.
+-- name: cases
+-- What waits for a person: the newest case of each action that needs one and each alarm, until
+-- somebody settles it. Oldest first.
 select
     cases.tenant_id,
     cases.action_key,
@@ -282,15 +283,29 @@ select
     cases.kind,
     cases.reason,
     actions.status,
+    actions.operation,
     actions.target,
     actions.amount_minor,
     actions.currency,
+    actions.principal,
+    actions.environment,
+    actions.provider,
+    actions.account,
     (extract(epoch from cases.opened_at) * 1000)::bigint as opened_at,
     cases.partition,
     cases.ledger_offset
 from actionledger.review_cases as cases
 join actionledger.actions on actions.action_key = cases.action_key
 where (cases.kind = 'alarm' or actions.status = 'needs_review')
+  and not exists (
+      -- A person who settles an action settles every case of it that was open.
+      select from actionledger.review_resolutions as later
+      where later.action_key = cases.action_key and later.version > cases.version
+  )
+  and not exists (
+      select from actionledger.review_cases as newer
+      where newer.action_key = cases.action_key and newer.version > cases.version
+  )
   and ($1::text[] is null or cases.tenant_id = any ($1))
 order by cases.opened_at, cases.action_key, cases.version
 limit $2
@@ -386,6 +401,21 @@ from actionledger.action_events
 join actionledger.actions using (action_key)
 where action_key = $2 and ($1::text is null or actions.tenant_id = $1)
 order by action_events.version
+limit $3
+
+-- name: resolutions
+select
+    version,
+    case_version,
+    move,
+    person,
+    key_id,
+    reference,
+    comment,
+    (extract(epoch from resolved_at) * 1000)::bigint as resolved_at
+from actionledger.review_resolutions
+where action_key = $2 and ($1::text is null or tenant_id = $1)
+order by version
 limit $3
 
 -- name: signed

@@ -146,6 +146,9 @@ TABLES: Final[Mapping[str, Guarded]] = MappingProxyType(
             rights={**_READERS, Role.PROJECTOR: _APPEND, Role.RECONCILER: _READ},
         ),
         "review_cases": Guarded(has_tenant=True, rights={**_READERS, Role.PROJECTOR: _APPEND}),
+        "review_resolutions": Guarded(
+            has_tenant=True, rights={**_READERS, Role.PROJECTOR: _APPEND}
+        ),
         "previews": Guarded(has_tenant=True, rights={**_READERS, Role.PROJECTOR: _APPEND}),
         "approvals": Guarded(has_tenant=True, rights={**_READERS, Role.PROJECTOR: _CHANGE}),
         "approval_decisions": Guarded(

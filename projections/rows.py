@@ -94,6 +94,12 @@ REVIEW_CASES: Final = _table(
     "action_key version tenant_id kind reason opened_at partition ledger_offset",
     "action_key version",
 )
+REVIEW_RESOLUTIONS: Final = _table(
+    "review_resolutions",
+    "action_key version tenant_id case_version move person key_id reference comment signed "
+    "resolved_at partition ledger_offset",
+    "action_key version",
+)
 PREVIEWS: Final = _table(
     "previews",
     "action_key version tenant_id preview_hash content recorded_at partition ledger_offset",
@@ -120,6 +126,7 @@ PROJECTED: Final = (
     ATTEMPTS,
     REFERENCES,
     REVIEW_CASES,
+    REVIEW_RESOLUTIONS,
     PREVIEWS,
     APPROVALS,
     APPROVAL_DECISIONS,

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from ledger.core.holds import Hold
+from ledger.core.state import Action
 from ledger.log.fold import Begin
 
 Json = dict[str, Any]
@@ -204,12 +205,44 @@ class ReviewView:
     kind: str
     reason: str
     status: str
+    operation: str
     target: str | None
     amount_minor: int | None
     currency: str | None
+    principal: str
+    environment: str
+    provider: str
+    account: str
     opened_at: int
     partition: int
     ledger_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResolutionView:
+    """How a person settled a case: what they said, as whom, and why. `case_version` is the fact
+    that had opened it.
+    """
+
+    version: int
+    case_version: int
+    move: str
+    person: str
+    key_id: str
+    reference: str | None
+    comment: str
+    resolved_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class CaseView:
+    """An action as everything that was recorded of it makes it, with all of it, in order.
+    `is_whole` is False where it has more facts than are read.
+    """
+
+    action: Action
+    events: tuple[EventView, ...]
+    is_whole: bool
 
 
 @dataclass(frozen=True, slots=True)

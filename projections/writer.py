@@ -29,6 +29,7 @@ from projections.rows import (
     PREVIEWS,
     REFERENCES,
     REVIEW_CASES,
+    REVIEW_RESOLUTIONS,
     STREAMS,
     Table,
     offsets_row,
@@ -40,6 +41,7 @@ _WRITTEN: Final = (
     EVENTS,
     DECISIONS,
     REVIEW_CASES,
+    REVIEW_RESOLUTIONS,
     PREVIEWS,
     APPROVAL_DECISIONS,
     STREAMS,
@@ -48,7 +50,7 @@ _WRITTEN: Final = (
     APPROVALS,
     REFERENCES,
 )
-"""Tables of a batch. Rows of the first five are always new, because the offsets that go with them
+"""Tables of a batch. Rows of the first six are always new, because the offsets that go with them
 are; those of the others may be there already. All are staged: see decision 0012."""
 
 # Postgres counts microseconds from 2000-01-01.

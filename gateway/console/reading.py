@@ -11,25 +11,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from pydantic_core import to_json
-
 from gateway.console.limits import DECIDED_MS_MAX, EVENTS_MAX, READ_MS_MAX, SPENT_KEPT_MS
 from gateway.console.port import Decided, Enrolment, Known, NotAnsweringError, Waiting
 from gateway.passkeys import PasskeyLinks
 from ledger.client.client import Answer, UndecidedError
 from ledger.core.config import MAY_BE_HELD, hold_on
 from ledger.core.errors import LedgerError
-from ledger.core.evolve import Place, evolve
-from ledger.core.ids import ActionKey, stream_key_of
+from ledger.core.ids import ActionKey
 from ledger.core.inputs import AskAgain, Judge
 from ledger.core.operation import Risk
 from ledger.core.people import People, PersonKey
-from ledger.core.state import Action, Stream
 from ledger.core.statement import Signed
 from ledger.log.published import Published
 from projections.queries import Queries
-from projections.states import FACT
-from projections.views import EventView, ReviewView, WaitingView
+from projections.views import ReviewView, WaitingView
 
 logger = logging.getLogger("actionledger.console")
 
@@ -78,7 +73,7 @@ class ConsoleReading:
         """What needs a person, oldest first: what is to be decided, and what is to be settled."""
         async with _asking():
             asked = await self._queries.waiting(tenants, limit=limit)
-            cases = await self._queries.review_cases(tenants, limit=limit)
+            cases = await self._queries.cases(tenants, limit=limit)
         found = [self._asked(one) for one in asked] + [self._case(one) for one in cases]
         found.sort(key=lambda one: (one.since, one.key))
         return found[:limit]
@@ -86,19 +81,19 @@ class ConsoleReading:
     async def known(self, tenant: str, key: str) -> Known | None:
         """An action with all that is known of it, or None."""
         async with _asking():
-            events = await self._queries.timeline(tenant, key, limit=EVENTS_MAX)
-        if not events:
+            found = await self._queries.case_sheet(tenant, key, limit=EVENTS_MAX)
+        if found is None:
             return None
-        action = folded(key, events)
+        action = found.action
         known = self._published()
         asked = action.policy_hash if action.approval is None else action.approval.policy_hash
         return Known(
             action=action,
-            events=events,
+            events=found.events,
             ledger=self._generation,
             policy=None if asked is None else known.policies.get(asked),
             hold=hold_on(action, known.holds) if action.status in MAY_BE_HELD else None,
-            is_whole=len(events) < EVENTS_MAX,
+            is_whole=found.is_whole,
         )
 
     async def decide(self, key: str, signed: Signed) -> Decided:
@@ -163,7 +158,7 @@ class ConsoleReading:
             target=one.target,
             amount_minor=one.amount_minor,
             currency=one.currency,
-            principal=None,
+            principal=one.principal,
             row=None,
             risk=self._risk(one.action_key),
             reason=one.reason,
@@ -187,15 +182,6 @@ async def _handed_in(asking: Awaitable[Answer]) -> Decided:
         logger.warning("console_not_answering", extra={"reason": repr(trouble)})
         raise NotAnsweringError from trouble
     return Decided(answer.partition, answer.decision)
-
-
-def folded(key: str, events: Sequence[EventView]) -> Action:
-    """The action that its facts make, from the first of them on."""
-    stream = Stream(stream_key_of(key))
-    for event in events:
-        place = Place(offset=event.ledger_offset, decided_at=event.decided_at)
-        stream = evolve(stream, FACT.validate_json(to_json(event.data)), place)
-    return stream.actions[0]
 
 
 @asynccontextmanager

@@ -117,7 +117,7 @@ async def test_an_action_of_another_tenant_is_not_there(
         assert await queries.attempts(OWN, other) == ()
         assert await queries.why_action(OWN, other) == ()
         assert {one.action_key for one in await queries.unknowns(OWN)} == {own}
-        assert {one.tenant_id for one in await queries.review_cases(OWN)} == {OWN}
+        assert {one.tenant_id for one in await queries.cases(OWN)} == {OWN}
         # Without a tenant the role sees nobody's rows, whoever says that all are meant.
         assert await queries.unknowns(ALL) == ()
 

@@ -142,7 +142,8 @@ async def test_a_cut_in_mid_transaction_leaves_nothing_half(
             "truncate actionledger.projection_offsets, actionledger.streams,"
             " actionledger.actions, actionledger.action_events, actionledger.decisions,"
             " actionledger.attempts, actionledger.provider_references, actionledger.review_cases,"
-            " actionledger.previews, actionledger.approvals, actionledger.approval_decisions"
+            " actionledger.review_resolutions, actionledger.previews,"
+            " actionledger.approvals, actionledger.approval_decisions"
         )
     await project(pool, builder)
     assert await digest(pool) == after_cut

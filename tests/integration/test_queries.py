@@ -163,15 +163,15 @@ async def test_cases_for_people_are_listed(pool: asyncpg.Pool, queries: Queries)
     builder.take(x.report(x.success()), later_ms=1)
     builder.take(x.found_out(i.Meaning.EFFECT, lookup=None, reference="ch_2"), later_ms=1)
     await project(pool, builder)
-    cases = await queries.review_cases("acme")
+    cases = await queries.cases("acme")
     assert [(case.action_key, case.kind, case.reason) for case in cases] == [
         (x.EMAIL, "review", "no_way_to_find_out"),
         (x.CHARGE, "alarm", "second_effect"),
     ]
-    assert await queries.review_cases("globex") == ()
+    assert await queries.cases("globex") == ()
     builder.take(x.found_out(i.Meaning.EFFECT, key=x.EMAIL, lookup=None, reference="m_1"))
     await project(pool, builder)
-    assert [case.kind for case in await queries.review_cases("acme")] == ["alarm"]
+    assert [case.kind for case in await queries.cases("acme")] == ["alarm"]
 
 
 async def test_actions_are_found_by_the_providers_name(
@@ -293,7 +293,7 @@ async def test_lists_have_an_end(pool: asyncpg.Pool, queries: Queries) -> None:
         builder.take(x.propose(key))
         builder.take(x.report(x.no_answer(), key=key))
     await project(pool, builder, batch_records=2_000)
-    cases = await queries.review_cases("acme", limit=10 * ROWS_READ_MAX)
+    cases = await queries.cases("acme", limit=10 * ROWS_READ_MAX)
     assert len(cases) == ROWS_READ_MAX
 
 

@@ -7,7 +7,6 @@ from pydantic import JsonValue
 
 from gateway.console.limits import SHEET_CHARS_MAX, SHEET_ROWS_MAX
 from gateway.console.port import Known
-from gateway.console.reading import folded
 from gateway.console.sheet import Sheet, amount, sheet_of, values_of
 from gateway.memory.doors import MemoryQueries
 from ledger.core import facts as f
@@ -20,6 +19,7 @@ from ledger.core.request import request_hash
 from ledger.core.state import Action
 from ledger.core.statement import Say, statement_hash
 from ledger.log.envelope import read_ledger
+from projections.queries import folded
 from tests import asking
 from tests import examples as x
 from tests.ledgers import ASKED, LedgerBuilder

@@ -5,12 +5,12 @@ from typing import get_args
 
 import pytest
 
-from gateway.console.reading import folded
 from gateway.console.rounds import WHY_ENDED
 from gateway.console.why import FACTS, REVIEWS, span, told, why
 from ledger.core.facts import FACT_TYPES, ApprovalEnd, ReviewReason
 from ledger.core.holds import Hold, Scope
 from ledger.core.state import Status
+from projections.queries import folded
 from tests import examples as x
 from tests.unit.console.test_sheet import KEY, asked, known
 
