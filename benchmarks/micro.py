@@ -31,8 +31,10 @@ from ledger.core.strict import parse
 from ledger.log.envelope import encode_ledger, outgoing, read_input, read_ledger
 from ledger.log.fold import PartitionFold, fold_decision
 from ledger.log.port import Appended, Outgoing, Record
+from ledger.log.published import Published
 from ledger.log.topics import Topic
 from projections.fold import Held, fold_batch, read_batch
+from streams.allowing import Grounds, Permit
 from streams.hands import Assignment, Hands, objection
 from streams.owner import Batch, Owner
 
@@ -182,9 +184,22 @@ def costs() -> Costs:
         "executor: last check": _us(
             lambda: objection(first, world.proposal.request, 0, margin_ms=0)
         ),
+        "executor: what allows a start": _us(_allowing(first)),
         "projector: rows of a decision": _us(lambda: _rows(world), len(world.ledger)),
     }
     return found
+
+
+def _allowing(assignment: Assignment) -> Callable[[], object]:
+    """What an executor finds out of a start that nobody had to be asked about."""
+    published = Published(catalogue=CONFIG.catalogue)
+    default = parse_policy(default_policy())
+    assert isinstance(default, Policy), default
+    published.policy = default
+    grounds, intent = Grounds(published, GENERATION), assignment.intent
+    assert intent is not None
+    assert Permit(grounds, assignment.start, intent).objection() is None
+    return lambda: Permit(grounds, assignment.start, intent).objection()
 
 
 def _rulings(given: Propose) -> Costs:
