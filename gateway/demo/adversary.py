@@ -48,6 +48,7 @@ async def _tell(scene: Scene) -> None:
     await _by_changing(scene)
     await _by_flooding(scene)
     await _proof(scene)
+    await scene.claim_tables()
 
 
 async def _by_http(scene: Scene, sheet: Sheet) -> None:

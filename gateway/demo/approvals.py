@@ -40,6 +40,7 @@ class _Approvals:
         await self._expired()
         await self._forged(sheet, signed)
         await self._proof()
+        await self._scene.claim_tables()
 
     async def _waits(self) -> Sheet:
         self._telling.step("An agent wants to refund 120 EUR")

@@ -22,6 +22,7 @@ async def _tell(scene: Scene) -> None:
     await _outside_the_declaration(scene)
     await _who_may_ask(scene)
     await _proof(scene)
+    await scene.claim_tables()
 
 
 async def _outside_the_declaration(scene: Scene) -> None:

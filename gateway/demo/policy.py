@@ -70,6 +70,7 @@ async def _tell(scene: Scene) -> None:
     await _five_kinds(scene)
     await _why(scene)
     await _another_table(scene)
+    await scene.claim_tables()
 
 
 async def _five_kinds(scene: Scene) -> None:

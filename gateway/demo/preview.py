@@ -29,6 +29,7 @@ async def _tell(scene: Scene) -> None:
     again = await _moved(scene, mara, sheet)
     await _agreed(scene, mara, again)
     await _proof(scene)
+    await scene.claim_tables()
 
 
 async def _foreseen(scene: Scene, mara: Colleague) -> Sheet:

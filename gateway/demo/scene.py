@@ -9,10 +9,12 @@ from typing import Any, Final
 
 import httpx
 
+from gateway.cli.checking import replayed
 from gateway.demo.claims import Claim, Told
 from gateway.demo.stage import Acting, Stage, act
 from gateway.demo.telling import Telling
 from gateway.demo.witness import Document, Witness
+from gateway.local.progress import silent
 
 AGENT: Final = "gateway.demo.agent"
 
@@ -99,6 +101,22 @@ class Scene:
     def show(self, last: Document | None = None) -> None:
         """What is new in the log, up to a record."""
         self.telling.records(self.witness.new(last))
+
+    async def claim_tables(self) -> None:
+        """Fold the log from its beginning, and claim that the tables say the same."""
+        replay = await replayed(self.stage.settings, silent)
+        self.telling.say(
+            f"Replay from offset 0: {replay['decisions']} decisions, {replay['facts']} facts; "
+            f"{replay['compared']} streams compared with their rows."
+        )
+        self.claim(
+            Claim(
+                "replay_equals",
+                "Replay from offset 0 gives the state in the database",
+                not replay["differences"] and replay["compared"] > 0,
+                f"{replay['differences']}",
+            )
+        )
 
     def claim(self, one: Claim) -> None:
         """Claim something; the chapter goes on whether it held or not."""
