@@ -24,7 +24,7 @@ class Provider:
     """Performer and previewer in one, so that a test sees in which order they are asked."""
 
     answer: Answer | Exception = field(default_factory=dict)
-    delay_s: float = 0
+    never: asyncio.Event | None = None
     asked: list[str] = field(default_factory=list)
     requests: list[port.ProviderRequest] = field(default_factory=list)
 
@@ -37,11 +37,12 @@ class Provider:
     async def recheck(
         self, request: port.ProviderRequest, *, timeout_ms: int
     ) -> Mapping[str, JsonValue] | port.Unforeseen:
-        """Answer after a while."""
+        """Answer at once, or never."""
         assert timeout_ms > 0
         self.asked.append("recheck")
         self.requests.append(request)
-        await asyncio.sleep(self.delay_s)
+        if self.never is not None:
+            await self.never.wait()
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -166,7 +167,7 @@ async def test_what_cannot_be_read_again_does_not_hold(
 
 async def test_a_look_that_takes_too_long_is_none() -> None:
     """It has no more time than the call itself."""
-    slow = Provider({"balance": 10_000}, delay_s=5)
+    slow = Provider({"balance": 10_000}, never=asyncio.Event())
     declined = await said(slow, previewer=slow, response_ms=50)
     assert isinstance(declined, Decline)
     assert declined.code == "recheck_failed:timed_out"
