@@ -63,6 +63,10 @@ sim: .venv ## 200,000 simulated histories; make sim SEED=N repeats one and tells
 		$(if $(HISTORIES),--histories $(HISTORIES)) $(if $(FAULTS),--faults "$(FAULTS)") \
 		$(if $(SABOTEUR),--saboteur $(SABOTEUR))
 
+.PHONY: model
+model: .venv ## 2,000 orders of what people may say and do, against a plain model; make model RUNS=N
+	@$(BIN)/python -m tests.model $(if $(RUNS),--runs $(RUNS)) $(if $(STEPS),--steps $(STEPS))
+
 .PHONY: crash
 crash: .venv ## kill and freeze real processes at every named point; make crash AT=POINT for one
 	@$(BIN)/python -m tests.crash $(if $(SEED),--seed $(SEED)) $(if $(AT),--at $(AT))

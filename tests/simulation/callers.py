@@ -15,6 +15,7 @@ from ledger.log.envelope import outgoing
 from ledger.log.port import Appended, Outgoing
 from ledger.log.topics import Topic, partition_of
 from tests.simulation.catalogue import WITH_MONEY
+from tests.simulation.performers import Performers
 from tests.simulation.world import World
 
 POISON = (
@@ -44,6 +45,8 @@ class Callers:
     wanted: list[Wanted] = field(default_factory=list)
     acknowledged: list[tuple[int, bytes]] = field(default_factory=list)
     left: int = 0
+    performers: Performers | None = None
+    """Where callers carry out what they ask for."""
     _said: int = 0
 
     def begin(self) -> None:
@@ -68,6 +71,8 @@ class Callers:
         world = self.world
         self.left -= 1
         self._propose(wanted)
+        if self.performers is not None:
+            self.performers.calls_again(wanted.key, partial(self._propose, wanted))
         later = world.chance.randint
         if world.happens("repeats"):
             world.time.after(later(1, 3_000), lambda: self._propose(wanted))
@@ -76,12 +81,16 @@ class Callers:
             world.time.after(later(1, 3_000), lambda: self._propose(other))
         if world.happens("cancels"):
             cancel = Cancel(key=wanted.key, principal="agent:billing")
-            world.time.after(later(1, 3_000), lambda: self._say(cancel, wanted.stream))
+            world.time.after(later(1, 3_000), lambda: self.say(cancel, wanted.stream))
 
     def _propose(self, wanted: Wanted) -> None:
-        self._say(Propose(key=wanted.key, request=wanted.request), wanted.stream)
+        offers = None
+        if self.performers is not None:
+            offers = self.performers.offers(wanted.key, wanted.request)
+        said = Propose(key=wanted.key, request=wanted.request, caller=offers)
+        self.say(said, wanted.stream)
 
-    def _say(self, said: Wire, stream: str) -> None:
+    def say(self, said: Wire, stream: str) -> None:
         """Append through a producer of its own; without an answer say it once more, as new."""
         self._said += 1
         record = outgoing(

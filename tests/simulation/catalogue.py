@@ -92,9 +92,13 @@ _TABLES: Final = {
 OPERATIONS: Final = tuple(_TABLES)
 
 
-def published(*, without: str | None = None) -> Publish:
-    """The catalogue, whole or with one operation withdrawn."""
+def published(*, without: str | None = None, performer: str | None = None) -> Publish:
+    """The catalogue, whole or with one operation withdrawn; carried out by executors, or by whom
+    the first proposal says.
+    """
     text = _TIMING + "".join(table for name, table in _TABLES.items() if name != without)
+    if performer is not None:
+        text = text.replace("[[operation]]\n", f'[[operation]]\nperformer = "{performer}"\n')
     return Publish(kind="catalogue", content=text, content_hash=catalogue_hash(text))
 
 

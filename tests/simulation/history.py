@@ -26,6 +26,7 @@ from tests.simulation.finders import Door, Inquirer, Matcher, deliver
 from tests.simulation.observer import Observer
 from tests.simulation.operators import Operators
 from tests.simulation.oracle import Judge
+from tests.simulation.performers import Performers
 from tests.simulation.processes import Supervisor
 from tests.simulation.processors import Processor
 from tests.simulation.provider import Provider
@@ -99,6 +100,10 @@ class History:
         self.deciders = Deciders(world, really=self.really)
         if drawn.table is not None:
             self.deciders.begin()
+        if drawn.performs:
+            performers = Performers(world, self.provider, self.callers.say)
+            self.callers.performers = performers
+            performers.begin()
         world.wants_capacity = self._wants_capacity
 
     def run(self) -> Outcome:

@@ -270,6 +270,8 @@ class Judge:
                 "capacity",
                 "asked again who gave it back",
             )
+        is_own = fact["holder"].startswith("caller:")
+        law(is_own is ("performer" in action.intent), "performer", f"{fact['holder']} took it")
         law(fact["offered_at"] <= record["decided_at"], "offer", "spent before it came")
         offer = self.offer_of(fact, record)
         law(offer is not None, "offer", f"{action.key}: no such offer, or it had lapsed")
@@ -304,6 +306,8 @@ class Judge:
         """The offer that a start spends, if it was made and was not yet over."""
         if record["cause"]["topic"] == "config":
             return None
+        if fact["holder"].startswith("caller:"):
+            return self.offer_of_call(fact, record)
         for offer in self.log.read("offers", record["cause"]["partition"], 0):
             if offer.timestamp == fact["offered_at"]:
                 data: Json = orjson.loads(offer.value)["data"]
@@ -311,6 +315,22 @@ class Judge:
                 lapses_at = offer.timestamp + data["valid_ms"]
                 if named == (fact["holder"], fact["offer_sequence"]):
                     return data if record["decided_at"] <= lapses_at else None
+        return None
+
+    def offer_of_call(self, fact: Json, record: Json) -> Json | None:
+        """The proposal by which a call offered itself for this one action, if it was in time."""
+        for raw in self.log.read("intents", record["cause"]["partition"], 1):
+            nonce = fact["holder"].removeprefix("caller:").encode()
+            if raw.timestamp != fact["offered_at"] or nonce not in raw.value:
+                continue
+            data = orjson.loads(raw.value)["data"]
+            offers = data.get("caller")
+            if offers and (data["key"], f"caller:{offers['nonce']}") == (
+                fact["action"],
+                fact["holder"],
+            ):
+                in_time = record["decided_at"] <= raw.timestamp + offers["valid_ms"]
+                return {"slots": 1} if in_time else None
         return None
 
     def outcome(self, action: PlainAction, fact: Json, record: Json) -> None:
@@ -346,10 +366,12 @@ class Judge:
     def said_by_its_holder(self, attempt: PlainAttempt, record: Json) -> None:
         """S17: what a holder says counts for the start that bears its token and its name."""
         cause = record["cause"]
-        if cause["topic"] != "attempts":
+        if cause["topic"] not in {"attempts", "intents"}:
             return
-        (raw,) = self.log.read("attempts", cause["partition"], cause["offset"], records_max=1)
-        said = orjson.loads(raw.value)["data"]
+        _, value = self.read(cause["topic"], cause["partition"], cause["offset"])
+        said = orjson.loads(value)["data"]
+        if cause["topic"] == "intents":
+            said["holder"] = f"caller:{said['nonce']}"
         for name in ("holder", "fencing_token"):
             law(said[name] == attempt.start[name], "S17", f"a word of another {name}")
 

@@ -110,6 +110,9 @@ _PEOPLE: Final = (
     "preview foreseen",
     "preview failed",
     "facts moved",
+    "caller acted",
+    "caller came too late",
+    "caller never heard of again",
     *_each(
         "refused",
         "signature_invalid unknown_signer signer_revoked other_ledger other_action other_tenant "

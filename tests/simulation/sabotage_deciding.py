@@ -317,7 +317,7 @@ DECIDING: Final[dict[str, Saboteur]] = {
     ),
     "money_not_compared": Saboteur(
         "a webhook of any amount completes",
-        97,
+        100,
         ((evidence, "_effect", _any_money_will_do),),
     ),
     "foreign_account_believed": Saboteur(

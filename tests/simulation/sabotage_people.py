@@ -13,9 +13,9 @@ from ledger.core.decide.draft import Decided, Draft
 from ledger.core.decide.schedule import after_decline
 from ledger.core.facts import AttemptDeclined
 from ledger.core.holds import Hold
-from ledger.core.people import People, Person
+from ledger.core.people import Person
 from ledger.core.rejections import Rejection
-from ledger.core.state import Action, Approval
+from ledger.core.state import Action, Approval, Status
 from ledger.core.statement import Say, Statement
 from streams import timetable
 from tests.simulation.sabotage import Everything, Saboteur, no_invariants
@@ -112,12 +112,6 @@ def _any_tenant(person: Person, tenant: str) -> bool:
     return True
 
 
-def _revoked_signs(people: People, key_id: str, at: int) -> Person | None:
-    """A key is good for as long as it is in the document."""
-    known = people.person_of(key_id)
-    return None if known is None else known[0]
-
-
 _original_counted = approvals._counted
 
 
@@ -137,6 +131,11 @@ def _counts_signatures(approval: Approval) -> bool:
 
 def _never_said_before(approval: Approval, statement: Statement) -> bool:
     return False
+
+
+def _whoever_has_capacity(action: Action, now: int) -> bool:
+    """What people agreed to starts with the capacity that is at hand."""
+    return action.status is Status.READY
 
 
 def _holds_nothing(config: Config, action: Action) -> Hold | None:
@@ -164,7 +163,7 @@ _original_end = asking.end
 PEOPLE: Final[dict[str, Saboteur]] = {
     "approval_bound_to_the_key_only": Saboteur(
         "a signature is good for any payload, tenant and ledger",
-        282,
+        322,
         ((approvals, "_transplanted", _only_the_key),),
     ),
     "approval_bound_to_no_round": Saboteur(
@@ -194,7 +193,7 @@ PEOPLE: Final[dict[str, Saboteur]] = {
     ),
     "moved_facts_forgotten": Saboteur(
         "what people saw may move before it is acted on",
-        357,
+        366,
         ((dispatch, "decline", _moves_unnoticed),),
     ),
     "requester_decides": Saboteur(
@@ -211,11 +210,6 @@ PEOPLE: Final[dict[str, Saboteur]] = {
         "nobody asks for which tenants somebody decides",
         274,
         ((Person, "may_decide_for", _any_tenant),),
-    ),
-    "revoked_key_signs": Saboteur(
-        "a revoked key is a key",
-        2467,
-        ((People, "signer", _revoked_signs),),
     ),
     "deny_read_as_approve": Saboteur(
         "whatever was signed is taken for a yes",
@@ -240,6 +234,11 @@ PEOPLE: Final[dict[str, Saboteur]] = {
             (ticking, "needs_ruling", _ruled_for_good),
             (timetable, "needs_ruling", _ruled_for_good),
         ),
+    ),
+    "executor_takes_the_callers_action": Saboteur(
+        "what people agreed to starts with any capacity, whoever is to carry it out",
+        94,
+        ((dispatch, "awaits_offer", _whoever_has_capacity),),
     ),
     "hold_ignored": Saboteur(
         "what an operator holds starts all the same",

@@ -68,6 +68,9 @@ ASKED: Final = 0.2
 """The part of histories in which somebody decides."""
 HELD: Final = 0.06
 """The part of histories in which an operator keeps something from starting."""
+PERFORMED: Final = 0.04
+PERFORMED_AND_ASKED: Final = 0.15
+"""The part of histories in which callers carry things out themselves; with people, and without."""
 FORESEEN: Final = 0.25
 """The part of those that are about what a provider foresees, and nothing else."""
 AWAY: Final = ("forgets", "offers_replayed", "database_away", "database_slow")
@@ -174,6 +177,8 @@ class Weather:
     operations: tuple[str, ...] = OPERATIONS
     table: str | None = None
     """The decision table that is published first; None where none ever is, and nobody decides."""
+    performs: bool = False
+    """Whether callers carry out what they ask for."""
     actions: int = 2
     partitions: int = 1
     chaos_ms: int = 4_000
@@ -189,6 +194,9 @@ def with_people(weather: Weather, chance: random.Random) -> Weather:
         weather = _asked(weather, chance)
     if chance.random() < HELD:
         weather = replace(weather, shares={**weather.shares, "holds": 1.0})
+    if chance.random() < (PERFORMED_AND_ASKED if weather.table else PERFORMED):
+        late = {"call_forgotten": chance.random() * HALF, "says_late": chance.random() * HALF}
+        weather = replace(weather, shares={**weather.shares, **late}, performs=True)
     return weather
 
 

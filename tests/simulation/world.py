@@ -89,7 +89,8 @@ class World:
 
     def publish(self, *, without: str | None = None) -> None:
         """An operator publishes the catalogue, whole or with one operation withdrawn."""
-        self.log.append(CONFIG, 0, [_published(without)])
+        performer = "either" if self.weather.performs else None
+        self.log.append(CONFIG, 0, [_published(without, performer)])
 
     def hold(self, scope: dict[str, str]) -> None:
         """An operator gives a hold; healing takes it away."""
@@ -184,8 +185,8 @@ class World:
 
 
 @lru_cache
-def _published(without: str | None) -> Outgoing:
-    return _outgoing(published(without=without))
+def _published(without: str | None, performer: str | None) -> Outgoing:
+    return _outgoing(published(without=without, performer=performer))
 
 
 @lru_cache

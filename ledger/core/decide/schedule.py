@@ -26,6 +26,7 @@ from ledger.core.facts import (
 from ledger.core.ids import provider_key
 from ledger.core.inputs import Retry
 from ledger.core.limits import DECLINES_MAX, LOOKUPS_UNANSWERED_MAX
+from ledger.core.offers import Offer, is_caller
 from ledger.core.retries import backoff_ms
 from ledger.core.state import Action, AttemptStatus, Status
 
@@ -121,10 +122,7 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
         return
     if action.running is not None or bar(action, operation, draft.now, draft.config) is not None:
         return
-    if any(
-        attempt.status is AttemptStatus.DECLINED and attempt.holder == offer.incarnation
-        for attempt in action.attempts
-    ):
+    if _had_its_turn(action, offer):
         return
     last_token = action.attempts[-1].fencing_token if action.attempts else 0
     call_ms = operation.deadlines.connect_ms + operation.deadlines.response_ms
@@ -151,6 +149,17 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
         )
     )
     draft.offer, draft.offer_spent = None, offer
+
+
+def _had_its_turn(action: Action, offer: Offer) -> bool:
+    """Whether who offers gave this action back; or is a call that was named before: its offer is
+    good for one start, however often its proposal comes.
+    """
+    return any(
+        attempt.holder == offer.incarnation
+        and (attempt.status is AttemptStatus.DECLINED or is_caller(attempt.holder))
+        for attempt in action.attempts
+    )
 
 
 def _provider_key(action: Action, operation: Operation) -> str:

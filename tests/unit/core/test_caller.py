@@ -40,6 +40,7 @@ from tests.examples import (
     refusal,
     refused,
     request,
+    retry_due,
     review,
     started,
     succeeded,
@@ -158,6 +159,18 @@ def test_a_caller_may_offer_again_while_its_action_waits() -> None:
     waiting = given(own(), automatic()).under(config())
     waiting.when(propose(caller=offers(OTHER)), at=9, offer=at_hand(OTHER, at=9)).then(
         started(at=9, holder=f"caller:{OTHER}", sequence=0)
+    )
+
+
+def test_an_offer_is_good_for_one_start_however_often_it_comes() -> None:
+    """A proposal that lies twice in the log names the same call: it had its turn, and does not act
+    again. Another call may.
+    """
+    attests = config(attests=True)
+    over = given(own(), automatic(), begun(), refused(), retry_due(9)).under(attests)
+    over.when(propose(caller=offers()), at=20, offer=at_hand(at=20)).then_unchanged("replayed")
+    over.when(propose(caller=offers(OTHER)), at=20, offer=at_hand(OTHER, at=20)).then(
+        begun(2, nonce=OTHER, at=20)
     )
 
 
