@@ -91,11 +91,11 @@ class Terminal:
 
 @pytest.fixture
 async def terminal(servers: Addresses, tmp_path: Path) -> AsyncIterator[Terminal]:
-    """The door on a port, and two people with key files beside those of `tests.asking`."""
+    """The door on a port, and three people with key files beside those of `tests.asking`."""
     (tmp_path / "passphrase").write_text(f"{PASSPHRASE}\n", encoding="utf-8")
     (tmp_path / "passphrase").chmod(0o600)
     text = asking.people_text()
-    for name in ("eve", "fay"):
+    for name in ("eve", "fay", "gus"):
         key = create_key_file(tmp_path / f"{name}.pem", PASSPHRASE)
         text += f'[[person]]\nname = "{name}"\ntenants = ["acme"]\n'
         text += f'keys = [{{ id = "{key.id}", kind = "ed25519", public = "{key.public}" }}]\n'
@@ -188,7 +188,7 @@ async def test_two_people_agree_and_one_takes_it_back(terminal: Terminal) -> Non
     assert terminal.people.provider.calls[key] == 0
     again = await terminal.run("withdraw", key, "--json", typed="y\n")
     assert again.result["code"] == "nothing_to_withdraw"
-    assert (await terminal.run("approve", key, typed="y\n")).code == 0
+    assert (await terminal.run("approve", key, typed="y\n", who="gus")).code == 0
     await terminal.people.until(key, "completed")
     assert terminal.people.provider.calls[key] == 1
 
