@@ -24,7 +24,7 @@ from ledger.core.policy import Asks, Outcome
 from ledger.core.preview import preview_hash
 from ledger.core.rejections import Rejection
 from ledger.core.request import RecordedRequest, request_hash
-from ledger.core.statement import Say, Statement
+from ledger.core.statement import Resolution, Say, Statement
 from ledger.log.published import Published
 from ledger.signing.reading import read_signed
 
@@ -176,7 +176,10 @@ def _unapproved(
         read = read_signed(signed, people)
         if isinstance(read, Rejection):
             return read
-        refused = _about_another(read.statement, start, approval, intent, grounds.generation, asked)
+        said = read.statement
+        if isinstance(said, Resolution):
+            return Unallowed.NOT_AN_APPROVAL
+        refused = _about_another(said, start, approval, intent, grounds.generation, asked)
         person = people.person(read.person)
         if refused is None:
             refused = _unfit(person, start, approval, intent)

@@ -15,12 +15,13 @@ from ledger.core import facts as f
 from ledger.core import inputs as i
 from ledger.core.catalogue import Catalogue
 from ledger.core.config import Config
+from ledger.core.limits import RESOLUTION_VALID_MS_MAX
 from ledger.core.operation import PEOPLE_MS_DEFAULT
 from ledger.core.people import People, Person, PersonKey, people_hash
 from ledger.core.policy import Asks, Outcome, Policy, Row
 from ledger.core.preview import Change, Check, Foreseen, Preview, preview_hash
 from ledger.core.request import request_hash
-from ledger.core.statement import Say, Signed, SignedByKey, Statement
+from ledger.core.statement import Move, Resolution, Say, Signable, Signed, SignedByKey, Statement
 from ledger.signing.keys import SigningKey, sign
 from tests.examples import CHARGE, CONFIG, STEP_MS, T0, operation_of, request, started
 
@@ -185,17 +186,49 @@ def statement(
     return Statement.model_validate(fields | changes)
 
 
-def signed(said: Statement, name: str | None = None) -> SignedByKey:
+def resolution(
+    move: Move,
+    name: str = "ada",
+    *,
+    case: int,
+    moved: int | None = None,
+    key: str = CHARGE,
+    at: int = 0,
+    until: int | None = None,
+    **changes: Any,  # noqa: ANN401 - fields of a model
+) -> Resolution:
+    """What somebody signs about a case as it stood, issued `at` and good for its whole time or
+    `until`.
+    """
+    fields: dict[str, Any] = {
+        "ledger": GENERATION,
+        "move": move,
+        "approver": name,
+        "tenant": "acme",
+        "environment": "live",
+        "key": key,
+        "request_hash": request_hash(request(key)),
+        "case": case,
+        "moved": case if moved is None else moved,
+        "reference": "ch_person" if move is Move.EFFECT_EXISTS else None,
+        "issued_at": T0 + at,
+        "expires_at": T0 + (at + RESOLUTION_VALID_MS_MAX if until is None else until),
+        "comment": "I looked at the provider's own pages.",
+    }
+    return Resolution.model_validate(fields | changes)
+
+
+def signed(said: Signable, name: str | None = None) -> SignedByKey:
     """A statement under its approver's signature, or under that of another."""
     return sign(said, KEYS_OF[said.approver if name is None else name])
 
 
-def judge(said: Statement, name: str | None = None) -> i.Judge:
+def judge(said: Signable, name: str | None = None) -> i.Judge:
     """A decision as it is sent."""
     return i.Judge(key=said.key, signed=signed(said, name))
 
 
-def judged(said: Statement, *, at: int | None = None, by: str | None = None) -> i.Judged:
+def judged(said: Signable, *, at: int | None = None, by: str | None = None) -> i.Judged:
     """A decision whose signature was proven, appended when it was issued or `at`."""
     appended_at = said.issued_at if at is None else T0 + at
     proof, key_id = signed(said, by), KEYS_OF[said.approver if by is None else by].id
@@ -425,3 +458,22 @@ def start_of(
     )
     begun = started(attempt, key=key, **when)
     return begun.model_copy(update={"approval": approval})
+
+
+def resolved(
+    said: Resolution, *, step: int | None = None, people_until: int | None = None
+) -> f.ReviewResolved:
+    """A case was settled; where it is tried again, until when its `step` may take."""
+    return f.ReviewResolved(
+        action=said.key,
+        version=0,
+        move=said.move,
+        case=said.case,
+        person=said.approver,
+        key_id=KEYS_OF[said.approver].id,
+        signed=signed(said),
+        reference=said.reference,
+        comment=said.comment,
+        step_deadline_at=None if step is None else T0 + step,
+        people_until=None if people_until is None else T0 + people_until,
+    )

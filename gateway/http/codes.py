@@ -262,6 +262,8 @@ _STATUSES: Final[Mapping[Rejection, int]] = {
     Rejection.NOT_FOR_TENANT: 403,
     Rejection.REQUESTER_DECIDES: 403,
     Rejection.NOTHING_ASKED: 409,
+    Rejection.NO_CASE: 409,
+    Rejection.CASE_MOVED: 409,
     Rejection.APPROVAL_SPENT: 409,
     Rejection.NONCE_DEAD: 409,
     Rejection.OTHER_POLICY: 409,
@@ -271,6 +273,8 @@ _STATUSES: Final[Mapping[Rejection, int]] = {
     Rejection.ISSUED_IN_FUTURE: 403,
     Rejection.NOT_IN_GROUP: 403,
     Rejection.NOTHING_TO_WITHDRAW: 409,
+    Rejection.REFERENCE_UNFIT: 400,
+    Rejection.MOVE_NOT_SAFE: 409,
     Rejection.INVALID_CONFIGURATION: 400,
 }
 
@@ -316,6 +320,8 @@ _NEXT: Final[Mapping[Rejection, str]] = {
     Rejection.NOT_FOR_TENANT: "Ask somebody who is registered for the tenant.",
     Rejection.REQUESTER_DECIDES: "Ask another person.",
     Rejection.NOTHING_ASKED: "Nothing is to be decided; look at the action.",
+    Rejection.NO_CASE: "Look at the action: evidence, or somebody else, has settled it.",
+    Rejection.CASE_MOVED: "Look at the case as it is now, and sign that.",
     Rejection.APPROVAL_SPENT: "What left cannot be called back; look at the action.",
     Rejection.NONCE_DEAD: "Look at what is asked now, and sign that.",
     Rejection.OTHER_POLICY: "Look at what is asked now, and sign that.",
@@ -325,6 +331,8 @@ _NEXT: Final[Mapping[Rejection, str]] = {
     Rejection.ISSUED_IN_FUTURE: "Set the clock of the device that signs.",
     Rejection.NOT_IN_GROUP: "Ask somebody of the groups that are named.",
     Rejection.NOTHING_TO_WITHDRAW: "Deny it, where nothing has begun.",
+    Rejection.REFERENCE_UNFIT: "Give the reference with effect_exists, and with nothing else.",
+    Rejection.MOVE_NOT_SAFE: "Look at the case again: it shows the moves that are safe now.",
     Rejection.INVALID_CONFIGURATION: "Correct the configuration and publish it again.",
 }
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from ledger.core.config import MAY_BE_HELD, hold_on
-from ledger.core.decide.schedule import SETTLED_BY_PERSON
+from ledger.core.decide.schedule import is_disputed
 from ledger.core.evolve import Place, evolve
 from ledger.core.facts import (
     ActionCompleted,
@@ -217,7 +217,7 @@ class ActionsSeen:
         pieces of evidence that disagree, which are for a person.
         """
         number, success = self._succeeded.get(action.key, (0, None))
-        if success is None or action.is_final or action.review in SETTLED_BY_PERSON:
+        if success is None or action.is_final or is_disputed(action):
             return None
         return success if action.attempts[number - 1].status in OPEN else None
 

@@ -20,15 +20,31 @@ from ledger.core.state import (
     Approval,
     Attempt,
     AttemptStatus,
+    Case,
     Dry,
     Grant,
     Lookup,
+    Resolved,
     Status,
     Stream,
     Timer,
     Withdrawal,
 )
+from ledger.core.statement import Move
 from ledger.core.table import ACCEPTED
+
+_TELLING: Final = frozenset(
+    {
+        f.AttemptDeclined,
+        f.AttemptSucceeded,
+        f.AttemptRefused,
+        f.AttemptNotSent,
+        f.AttemptUnresolved,
+        f.AttemptAbsent,
+        f.EvidenceRecorded,
+    }
+)
+"""What tells a person who looks at a case something that they had not seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +129,8 @@ def _after(action: Action, fact: f.AnyFact, place: Place) -> Action:
     changes = _changes(action, fact, place.decided_at)
     changes["version"] = fact.version
     changes["updated_at"] = place.decided_at
+    if action.case is not None and type(fact) in _TELLING:
+        changes["case"] = replace(action.case, moved_version=fact.version)
     return _action_with(action, changes)
 
 
@@ -172,8 +190,9 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
         case f.ActionExpired():
             return _closed(action, Status.EXPIRED, None)
         case f.ReviewOpened():
-            status = action.status if action.is_final else Status.NEEDS_REVIEW
-            return {"status": status, "timer": None, "review": fact.reason}
+            return _opened(action, fact, now)
+        case f.ReviewResolved():
+            return _resolved(action, fact)
         case f.IntentRecorded():
             invariant(condition=False, why="an intent begins an action")
             return {}
@@ -351,6 +370,8 @@ def _completed(action: Action, fact: f.ActionCompleted, now: int) -> dict[str, o
         "lookup": None,
         "reference": fact.reference,
         "proof": fact.proof,
+        # Proof settles what only waited for it. What contradicts it opens another case.
+        "case": None,
     }
 
 
@@ -358,3 +379,60 @@ def _closed(action: Action, status: Status, code: str | None) -> dict[str, objec
     """A final status without an effect: nothing may be open."""
     invariant(not action.is_open, f"{status} while an attempt is open")
     return {"status": status, "timer": None, "code": code}
+
+
+def _opened(action: Action, fact: f.ReviewOpened, now: int) -> dict[str, object]:
+    """A person's case; a further reason belongs to the case that is open."""
+    case = action.case
+    opened = (fact.version, now) if case is None else (case.opened_version, case.opened_at)
+    return {
+        "status": action.status if action.is_final else Status.NEEDS_REVIEW,
+        "timer": None,
+        "review": fact.reason,
+        "case": Case(opened[0], fact.reason, opened[1], fact.version),
+    }
+
+
+def _resolved(action: Action, fact: f.ReviewResolved) -> dict[str, object]:
+    """The case is settled. An effect that is there, or what was only noted, leaves the status as it
+    is: completion is a fact of its own. With any other move the action is what it would be if no
+    person had been needed.
+    """
+    case, before = action.case, action.resolved
+    invariant(case is not None and fact.case == case.opened_version, "another case is settled")
+    settled = Resolved(fact.case, fact.move, fact.person)
+    if before is not None:
+        settled = replace(before, case=fact.case, move=fact.move, person=fact.person)
+    changes: dict[str, object] = {"case": None}
+    match fact.move:
+        case Move.ACKNOWLEDGE:
+            invariant(action.is_final, "what is not final is not only noted")
+            return changes | {"resolved": settled}
+        case Move.EFFECT_EXISTS:
+            return changes | {"resolved": settled}
+        case Move.NO_EFFECT:
+            pass
+        case Move.LOOK_AGAIN:
+            invariant(action.is_open, "what is asked about again is open")
+            resumes, asked = settled.resumes + 1, action.lookups_asked
+            settled = replace(settled, resumes=resumes, lookups_before=asked)
+            changes["lookups_answered"] = 0
+        case Move.TRY_AGAIN:
+            resumes, declines = settled.resumes + 1, settled.declines_before + action.declines
+            settled = replace(settled, resumes=resumes, declines_before=declines)
+            changes["step_deadline_at"] = fact.step_deadline_at or action.step_deadline_at
+            changes["people_until"] = fact.people_until or action.people_until
+            if action.dry is not None:
+                changes["dry"] = replace(action.dry, failed=0)
+        case _:
+            assert_never(fact.move)
+    invariant(not action.is_final, "a final status never changes")
+    changes["resolved"] = settled
+    is_granted = action.asks is None or (action.approval is not None and action.approval.is_met)
+    if action.is_open:
+        changes["status"] = Status.UNKNOWN
+    else:
+        changes["status"] = Status.READY if is_granted else Status.AWAITING_APPROVAL
+    if changes["status"] is Status.AWAITING_APPROVAL and fact.people_until is not None:
+        changes["step_deadline_at"] = fact.people_until
+    return changes

@@ -16,7 +16,7 @@ from ledger.core.money import Money
 from ledger.core.policy import Asks
 from ledger.core.preview import Change, Observed, Preview
 from ledger.core.request import RecordedRequest
-from ledger.core.statement import Signed
+from ledger.core.statement import Comment, Move, Signed
 from ledger.core.wire import Count, Json, Milliseconds, Text, Wire
 
 ReviewReason = Literal[
@@ -300,7 +300,9 @@ class AttemptUnresolved(Wire):
 
 
 class AttemptAbsent(Wire):
-    """A reliable absence closes the attempt: the provider, asked late enough, does not know it."""
+    """A reliable absence closes the attempt: the provider, asked late enough, does not know it; or
+    a person has signed that there is no effect (`source_id` is `person:` and the case).
+    """
 
     type: Literal["attempt.absent"] = "attempt.absent"
     action: Text
@@ -355,12 +357,12 @@ class EvidenceRecorded(Wire):
 
 
 class ActionCompleted(Wire):
-    """The effect is proven."""
+    """The effect is proven; or a person has signed that it is there."""
 
     type: Literal["action.completed"] = "action.completed"
     action: Text
     version: Count
-    proof: Literal["report", "webhook", "lookup"]
+    proof: Literal["report", "webhook", "lookup", "person"]
     reference: Text
 
 
@@ -374,7 +376,9 @@ class ActionFailed(Wire):
 
 
 class ActionCancelled(Wire):
-    """The caller took the action back before anything began."""
+    """The caller took the action back before anything began; or a person who settled its case
+    did.
+    """
 
     type: Literal["action.cancelled"] = "action.cancelled"
     action: Text
@@ -413,6 +417,30 @@ class ReviewOpened(Wire):
     reason: ReviewReason
 
 
+class ReviewResolved(Wire):
+    """A person settled the case that the fact of version `case` opened, by their signature. What
+    follows from the move are facts of their own.
+
+    `step_deadline_at` and `people_until` are set where it is tried again: the end of the new step,
+    and of waiting for people.
+    """
+
+    type: Literal["review.resolved"] = "review.resolved"
+    action: Text
+    version: Count
+    move: Literal[
+        Move.EFFECT_EXISTS, Move.NO_EFFECT, Move.TRY_AGAIN, Move.LOOK_AGAIN, Move.ACKNOWLEDGE
+    ]
+    case: Count
+    person: Text
+    key_id: Text
+    signed: Signed
+    reference: Text | None = None
+    comment: Comment
+    step_deadline_at: Milliseconds | None = None
+    people_until: Milliseconds | None = None
+
+
 AnyFact = (
     IntentRecorded
     | PolicyDecided
@@ -440,6 +468,7 @@ AnyFact = (
     | ActionCancelled
     | ActionExpired
     | ReviewOpened
+    | ReviewResolved
 )
 Fact = Annotated[AnyFact, Field(discriminator="type")]
 

@@ -16,7 +16,7 @@ from ledger.core.money import Money
 from ledger.core.preview import Change, Foreseen
 from ledger.core.rejections import Rejection
 from ledger.core.request import Request
-from ledger.core.statement import Signed, SignedByKey, SignedByPasskey, Statement
+from ledger.core.statement import Signable, Signed, SignedByKey, SignedByPasskey
 from ledger.core.wire import Count, Json, Milliseconds, Text, Wire
 
 
@@ -73,7 +73,9 @@ class AskAgain(Wire):
 
 
 class Judge(Wire):
-    """A person's signed decision about one action. Who they are follows from the signature."""
+    """What a person signed about one action: a decision, or what settles its case. Who they are
+    follows from the signature.
+    """
 
     key: Text
     signed: Signed
@@ -81,15 +83,16 @@ class Judge(Wire):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A decision whose signature was looked at: the statement, and by which key it was signed; or
-    why it counts for nothing. `appended_at` is when it was durable: its timeliness.
+    """What a person signed once its signature was looked at: the statement or resolution, and by
+    which key it was signed; or why it counts for nothing. `appended_at` is when it was durable: its
+    timeliness.
     """
 
     key: str
     signed: SignedByKey | SignedByPasskey
     appended_at: int
     ledger: str
-    statement: Statement | None = None
+    statement: Signable | None = None
     key_id: str = ""
     refusal: Rejection | None = None
 

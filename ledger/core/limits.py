@@ -216,3 +216,14 @@ APPROVAL_VALID_MS_MAX = 7 * 24 * 3_600_000
 """How long a request for approval may stand. What was shown grows old: a week is far too long for
 money, and the most that anybody needs for a planned change.
 """
+
+COMMENT_CHARS_MAX = 1_024
+"""What a person says about a case that they settle."""
+
+RESOLUTION_VALID_MS_MAX = 600_000
+"""How long after it was issued a resolution may count: what was looked at grows old."""
+
+RESUMES_MAX = 16
+"""How often people may let one action go on after it had come to them: each time costs at most as
+many starts given back and questions as the first.
+"""

@@ -58,6 +58,7 @@ __all__ = [
 
 _HASH_DOMAIN: Final = "actionledger.policy.v1\n"
 _TABLES: Final = "row"
+_REVIEW: Final = "review"
 APPROVAL_VALID_MS_DEFAULT: Final = 600_000
 
 Quorum = Annotated[int, Field(ge=1, le=QUORUM_MAX)]
@@ -127,6 +128,12 @@ class Row(Wire):
         )
 
 
+class Review(Wire):
+    """Who settles what needs a person: people of these groups."""
+
+    groups: Annotated[Groups, Field(min_length=1)]
+
+
 @dataclass(frozen=True, slots=True)
 class Ruling:
     """What a table says about an action: by which row, and which facts were missing when it is a
@@ -158,10 +165,13 @@ lacks, and what is left to ask of a request.
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The rows of one policy text, in its order, and the hash of that text."""
+    """The rows of one policy text, in its order, and the hash of that text. `review_groups` settle
+    what needs a person; anybody who is registered for the tenant where none is named.
+    """
 
     rows: tuple[Row, ...]
     content_hash: str
+    review_groups: tuple[str, ...] = ()
     _compiled: tuple[tuple[Ruling, tuple[Condition, ...]], ...] = field(
         init=False, repr=False, compare=False
     )
@@ -267,16 +277,32 @@ def parse_policy(text: str) -> Policy | tuple[Mistake, ...]:
     if not isinstance(document, Document):
         return document
     rows, found = _rows(document.content)
-    if found:
-        return document.mistakes(found)
-    return Policy(rows, policy_hash(text))
+    groups, more = _review(document.content.get(_REVIEW))
+    if found or more:
+        return document.mistakes([*found, *more])
+    return Policy(rows, policy_hash(text), groups)
+
+
+def _review(table: object) -> tuple[tuple[str, ...], list[Found]]:
+    if table is None:
+        return (), []
+    try:
+        review = Review.model_validate(table)
+    except ValidationError as refused:
+        return (), list(complaints(refused, Review, at=(_REVIEW,)))
+    groups = review.groups
+    return groups, [
+        ((_REVIEW, "groups", place), f"names {name} twice")
+        for place, name in enumerate(groups)
+        if name in groups[:place]
+    ]
 
 
 def _rows(document: dict[str, Any]) -> tuple[tuple[Row, ...], list[Found]]:
     found: list[Found] = [
         ((name,), f"is not a known key here; write [[{_TABLES}]] for each row")
         for name in document
-        if name != _TABLES
+        if name not in {_TABLES, _REVIEW}
     ]
     tables = document.get(_TABLES)
     if not isinstance(tables, list) or not tables:

@@ -46,6 +46,8 @@ class Rejection(StrEnum):
     NOT_FOR_TENANT = "not_for_tenant"
     REQUESTER_DECIDES = "requester_decides"
     NOTHING_ASKED = "nothing_asked"
+    NO_CASE = "no_case"
+    CASE_MOVED = "case_moved"
     ALREADY_FINAL = "already_final"
     ATTEMPT_OPEN = "attempt_open"
     IN_REVIEW = "in_review"
@@ -58,6 +60,8 @@ class Rejection(StrEnum):
     ISSUED_IN_FUTURE = "issued_in_future"
     NOT_IN_GROUP = "not_in_group"
     NOTHING_TO_WITHDRAW = "nothing_to_withdraw"
+    REFERENCE_UNFIT = "reference_unfit"
+    MOVE_NOT_SAFE = "move_not_safe"
     INVALID_CONFIGURATION = "invalid_configuration"
 
 
@@ -176,7 +180,7 @@ MEANINGS: dict[Rejection, Meaning] = {
         retry_can_help=False,
     ),
     Rejection.EXPIRY_BEYOND_REQUEST: Meaning(
-        "The statement would hold longer than the request for it.", retry_can_help=False
+        "The statement would hold longer than it may.", retry_can_help=False
     ),
     Rejection.ISSUED_IN_FUTURE: Meaning(
         "The statement was issued in the future.", retry_can_help=False
@@ -186,6 +190,21 @@ MEANINGS: dict[Rejection, Meaning] = {
     ),
     Rejection.NOTHING_TO_WITHDRAW: Meaning(
         "This person has granted nothing that could be taken back.", retry_can_help=False
+    ),
+    Rejection.NO_CASE: Meaning(
+        "Nothing of this action waits for a person to settle it.", retry_can_help=False
+    ),
+    Rejection.CASE_MOVED: Meaning(
+        "More has become known since the person looked, or it is another case: look again.",
+        retry_can_help=False,
+    ),
+    Rejection.REFERENCE_UNFIT: Meaning(
+        "Who says that the effect exists names its reference at the provider; no other move names "
+        "one.",
+        retry_can_help=False,
+    ),
+    Rejection.MOVE_NOT_SAFE: Meaning(
+        "This move would not be safe now: nothing was changed.", retry_can_help=True
     ),
     Rejection.INVALID_CONFIGURATION: Meaning(
         "The configuration is invalid; what was in force stays in force.", retry_can_help=False

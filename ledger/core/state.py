@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from ledger.core.policy import Asks
 from ledger.core.preview import Preview
 from ledger.core.request import RecordedRequest
-from ledger.core.statement import Signed
+from ledger.core.statement import Move, Signed
 
 
 class Status(StrEnum):
@@ -167,10 +167,40 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True)
+class Case:
+    """Why a person is needed: the fact that opened it (`opened_version`), and the newest one that
+    told something about it (`moved_version`).
+    """
+
+    opened_version: int
+    reason: str
+    opened_at: int
+    moved_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The case that was settled last, and by whom, so that the same again is known. `resumes`
+    counts how often people let the action go on; declines and lookups before the last time count no
+    more.
+    """
+
+    case: int
+    move: Move
+    person: str
+    resumes: int = 0
+    declines_before: int = 0
+    lookups_before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
     """One intended effect, from proposal to settled outcome. `version` counts its facts.
     `performer` is set where its caller carries it out. `step_deadline_at` is the end of what it
     does now; it waits for people no longer than `people_until`.
+
+    `review` is why a person was needed last, `case` what waits for one now, `resolved` what one
+    said of the last.
     """
 
     key: str
@@ -205,6 +235,8 @@ class Action:
     review: str | None = None
     sources: tuple[str, ...] = ()
     performer: Literal["caller"] | None = None
+    case: Case | None = None
+    resolved: Resolved | None = None
 
     @property
     def is_final(self) -> bool:
@@ -230,8 +262,21 @@ class Action:
 
     @property
     def declines(self) -> int:
-        """Starts that their holders gave back."""
-        return sum(attempt.status is AttemptStatus.DECLINED for attempt in self.attempts)
+        """Starts that their holders gave back, since it was tried again if a person said so."""
+        given_back = sum(attempt.status is AttemptStatus.DECLINED for attempt in self.attempts)
+        return given_back if self.resolved is None else given_back - self.resolved.declines_before
+
+    @property
+    def lookups_in_turn(self) -> int:
+        """Questions put to the provider since its schedule began, the last time it did."""
+        if self.resolved is None:
+            return self.lookups_asked
+        return self.lookups_asked - self.resolved.lookups_before
+
+    @property
+    def resumes(self) -> int:
+        """How often people let it go on after it had come to them."""
+        return 0 if self.resolved is None else self.resolved.resumes
 
     @property
     def has_begun(self) -> bool:

@@ -1,9 +1,11 @@
-"""What a person signs, and in which two ways: one decision about one payload of one action.
+"""What a person signs, and in which two ways: a decision about one payload of one action, or what
+settles one case of it.
 
-Guarantees that equal statements are equal bytes. Everything that a person could be misled about
-stands in it by value or by hash, so a signature cannot be carried over to another action, payload,
-tenant, preview, policy or time. Knows no cryptography: `ledger.signing` verifies. Made by the
-approval pages and the command line, read by owners and executors.
+Guarantees that equal statements are equal bytes, and that neither kind passes for the other: each
+is signed under a domain of its own. Everything that a person could be misled about stands in it by
+value or by hash, so a signature cannot be carried over to another action, payload, tenant, preview,
+policy, case or time. Knows no cryptography: `ledger.signing` verifies. Made by the pages and the
+command line, read by owners and executors.
 """
 
 import hashlib
@@ -13,9 +15,11 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from ledger.core.canonical import canonicalize
-from ledger.core.wire import Milliseconds, Text, Wire
+from ledger.core.limits import COMMENT_CHARS_MAX
+from ledger.core.wire import Count, Milliseconds, Text, Wire
 
 DOMAIN: Final = b"actionledger.approval.v1\n"
+RESOLUTION_DOMAIN: Final = b"actionledger.resolution.v1\n"
 SIGNED_CHARS_MAX: Final = 16_384
 
 Encoded = Annotated[str, Field(max_length=SIGNED_CHARS_MAX)]
@@ -50,14 +54,61 @@ class Statement(Wire):
     comment: Text | None = None
 
 
-def statement_bytes(statement: Statement) -> bytes:
+class Move(StrEnum):
+    """What a person does about a case: says what is so, has it tried or asked again, or takes note
+    of it.
+    """
+
+    EFFECT_EXISTS = "effect_exists"
+    NO_EFFECT = "no_effect"
+    TRY_AGAIN = "try_again"
+    LOOK_AGAIN = "look_again"
+    ACKNOWLEDGE = "acknowledge"
+
+
+Comment = Annotated[str, Field(min_length=1, max_length=COMMENT_CHARS_MAX)]
+"""Why somebody settles a case as they do: never left out."""
+
+
+class Resolution(Wire):
+    """What one person says that settles one case of one action, as it stood when they looked.
+
+    `case` is the version of the fact that opened it, `moved` that of the newest fact which told
+    something about it. `reference` is the name of the effect at the provider.
+    """
+
+    v: Literal[1] = 1
+    ledger: Text
+    decision: Literal["resolve"] = "resolve"
+    move: Literal[
+        Move.EFFECT_EXISTS, Move.NO_EFFECT, Move.TRY_AGAIN, Move.LOOK_AGAIN, Move.ACKNOWLEDGE
+    ]
+    approver: Text
+    tenant: Text
+    environment: Text
+    key: Text
+    request_hash: Text
+    case: Count
+    moved: Count
+    reference: Annotated[Text, Field(min_length=1)] | None = None
+    issued_at: Milliseconds
+    expires_at: Milliseconds
+    comment: Comment
+
+
+Signable = Statement | Resolution
+"""Everything that a person signs about an action."""
+
+
+def statement_bytes(statement: Signable) -> bytes:
     """The RFC 8785 bytes: what is signed."""
     return canonicalize(statement.model_dump(mode="json", exclude_none=True))
 
 
-def statement_hash(statement: Statement) -> bytes:
-    """SHA-256 over the domain and the bytes: what a passkey signs as its challenge."""
-    return hashlib.sha256(DOMAIN + statement_bytes(statement)).digest()
+def statement_hash(statement: Signable) -> bytes:
+    """SHA-256 over the domain of its kind and the bytes: what a passkey signs as its challenge."""
+    domain = RESOLUTION_DOMAIN if isinstance(statement, Resolution) else DOMAIN
+    return hashlib.sha256(domain + statement_bytes(statement)).digest()
 
 
 class SignedByKey(Wire):

@@ -54,6 +54,7 @@ action.denied        A  A  A  A   .  .  .   .  .  .  .  .  .
 action.cancelled     A  A  A  A   .  .  .   .  .  .  .  .  .
 action.expired       A  A  A  A   .  .  .   .  .  .  .  .  .
 review.opened        A  A  A  A   A  A  A   A  A  A  A  A  A
+review.resolved      .  .  .  .   .  .  A   A  A  A  A  A  A
 """
 
 

@@ -21,6 +21,7 @@ from joserfc.jwk import OKPKey
 from ledger.core.public_keys import decoded
 
 APPROVAL: Final = "actionledger-approval+jws"
+RESOLUTION: Final = "actionledger-resolution+jws"
 LOGIN: Final = "actionledger-login+jws"
 
 # RFC 9864 names the curve; the older name, EdDSA, is refused like every other algorithm.

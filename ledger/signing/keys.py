@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from ledger.core.errors import LedgerError
 from ledger.core.public_keys import encoded, thumbprint
-from ledger.core.statement import SignedByKey, Statement, statement_bytes
+from ledger.core.statement import Resolution, Signable, SignedByKey, statement_bytes
 from ledger.signing import jws
 
 PASSPHRASE_CHARS_MIN: Final = 12
@@ -71,9 +71,12 @@ class SigningKey:
         return jws.signed(payload, typ, self._private, self.id)
 
 
-def sign(statement: Statement, key: SigningKey) -> SignedByKey:
-    """A decision as the person's key proves it. Equal statements give equal texts."""
-    return SignedByKey(jws=key.token(statement_bytes(statement), jws.APPROVAL))
+def sign(statement: Signable, key: SigningKey) -> SignedByKey:
+    """A decision, or what settles a case, as the person's key proves it. Equal statements give
+    equal texts.
+    """
+    typ = jws.RESOLUTION if isinstance(statement, Resolution) else jws.APPROVAL
+    return SignedByKey(jws=key.token(statement_bytes(statement), typ))
 
 
 def new_key(passphrase: str) -> tuple[bytes, SigningKey]:

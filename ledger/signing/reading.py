@@ -1,11 +1,14 @@
-"""What a person said, proven: a signed decision read against the people who may decide.
+"""What a person said, proven: a signed decision, or a signed resolution of a case, read against the
+people who may decide.
 
 Guarantees that the answer is a function of the two arguments, so that processor, executor and
-auditor come to the same one, and that every byte of the statement was signed. Any bytes have an
-answer: a decision or a refusal by name. Remembers what was proven, which cannot change; asks anew
-whose key it is and whether it is revoked. Called by owners of partitions, executors and doors.
+auditor come to the same one, and that every byte of the statement was signed, as what it is. Any
+bytes have an answer: what was said or a refusal by name. Remembers what was proven, which cannot
+change; asks anew whose key it is and whether it is revoked. Called by owners of partitions,
+executors and doors.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, assert_never
@@ -16,6 +19,8 @@ from ledger.core.canonical import NotCanonical
 from ledger.core.people import People, Person, PersonKey
 from ledger.core.rejections import Rejection
 from ledger.core.statement import (
+    Resolution,
+    Signable,
     Signed,
     SignedByKey,
     SignedByPasskey,
@@ -31,9 +36,9 @@ _PROVEN_REMEMBERED: Final = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A decision that was proven: what was said, by whom, with which key."""
+    """What was proven to be said, by whom, with which key."""
 
-    statement: Statement
+    statement: Signable
     person: str
     key_id: str
 
@@ -83,7 +88,7 @@ def _key_id(signed: Signed) -> str | None:
             assert_never(signed)
 
 
-def _proven(signed: Signed, key: PersonKey) -> Statement:
+def _proven(signed: Signed, key: PersonKey) -> Signable:
     match signed:
         case SignedByKey(jws=token) if key.kind == "ed25519":
             return _proven_by_key(token, key.public)
@@ -100,16 +105,18 @@ def _proven(signed: Signed, key: PersonKey) -> Statement:
 
 
 @lru_cache(maxsize=_PROVEN_REMEMBERED)
-def _proven_by_key(token: str, public: str) -> Statement:
+def _proven_by_key(token: str, public: str) -> Signable:
     claimed = jws.claimed(token)
-    if claimed is None or claimed.typ != jws.APPROVAL or not jws.is_proven(token, public):
+    kind = None if claimed is None else _KINDS.get(claimed.typ)
+    if claimed is None or kind is None or not jws.is_proven(token, public):
         raise _NotProven
-    return _statement(claimed.payload)
+    return _read(kind, claimed.payload)
 
 
 @lru_cache(maxsize=_PROVEN_REMEMBERED)
-def _proven_by_passkey(signed: SignedByPasskey, key: PersonKey) -> Statement:
-    statement = _statement(signed.statement.encode("utf-8", "surrogatepass"))
+def _proven_by_passkey(signed: SignedByPasskey, key: PersonKey) -> Signable:
+    raw = signed.statement.encode("utf-8", "surrogatepass")
+    statement = _read_either(raw)
     assertion = Assertion(
         signed.credential_id, signed.authenticator_data, signed.client_data, signed.signature
     )
@@ -118,10 +125,27 @@ def _proven_by_passkey(signed: SignedByPasskey, key: PersonKey) -> Statement:
     return statement
 
 
-def _statement(raw: bytes) -> Statement:
+_KINDS: Final[Mapping[str, type[Signable]]] = {
+    jws.APPROVAL: Statement,
+    jws.RESOLUTION: Resolution,
+}
+"""What a token of a type holds, and nothing else."""
+
+
+def _read_either(raw: bytes) -> Signable:
+    """What a passkey signed: the challenge says of which kind it is, because each has its domain.
+    No bytes are both: they name what is decided.
+    """
+    try:
+        return _read(Statement, raw)
+    except _NotProven:
+        return _read(Resolution, raw)
+
+
+def _read(kind: type[Signable], raw: bytes) -> Signable:
     """The statement whose canonical bytes these are, and no other bytes."""
     try:
-        statement = Statement.model_validate_json(raw)
+        statement = kind.model_validate_json(raw)
         if statement_bytes(statement) == raw:
             return statement
     except (ValidationError, NotCanonical):

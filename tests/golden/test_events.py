@@ -25,7 +25,7 @@ from ledger.core.inputs import EvidenceKind, Meaning, Retry
 from ledger.core.records import Adopted, Decision, EpochOpened, Genesis, LedgerRecord, Verdict
 from ledger.core.rejections import Rejection
 from ledger.core.state import AttemptStatus, Status
-from ledger.core.statement import Say
+from ledger.core.statement import Move, Say
 from ledger.core.wire import Wire
 from ledger.log.envelope import (
     CONTENT_TYPE,
@@ -191,7 +191,8 @@ def test_an_unknown_field_is_refused(path: Path) -> None:
 def current_vocabulary() -> dict[str, list[str]]:
     """Every closed word that stands in records now."""
     words: dict[str, list[str]] = {}
-    for kind in (Rejection, Meaning, EvidenceKind, Retry, Status, AttemptStatus, Verdict, Say):
+    kinds = (Rejection, Meaning, EvidenceKind, Retry, Status, AttemptStatus, Verdict, Say, Move)
+    for kind in kinds:
         words[kind.__name__] = sorted(str(word) for word in kind)
     literals: dict[str, object] = {
         "ReviewReason": ReviewReason,

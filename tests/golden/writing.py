@@ -25,7 +25,7 @@ from ledger.core.records import (
     Quarantined,
 )
 from ledger.core.rejections import Detail, Refused, Rejection, Unchanged
-from ledger.core.statement import SignedByPasskey
+from ledger.core.statement import Move, SignedByPasskey
 from ledger.core.wire import Wire
 from ledger.log.envelope import encode, encode_ledger
 from ledger.log.port import Record
@@ -121,6 +121,7 @@ def _inputs() -> Iterator[tuple[str, Wire]]:
     yield "intent.propose.behalf", e.propose(behalf=("ada", "service:shop"))
     yield "approval.ask", p.ask_again()
     yield "approval.decide", p.judge(p.statement(comment='Called her: "yes". Grüße 😊'))
+    yield "approval.decide.resolution", p.judge(_RESOLUTION)
     yield "approval.decide.passkey", i.Judge(key=e.CHARGE, signed=_PASSKEY)
     yield "preview.report", p.foresees()
     yield "preview.report.failed", p.foresees(2, foreseen=None)
@@ -154,6 +155,9 @@ def _inputs() -> Iterator[tuple[str, Wire]]:
     yield "genesis.recorded", _genesis()
 
 
+_RESOLUTION = p.resolution(
+    Move.EFFECT_EXISTS, case=6, moved=8, comment='Found it as "renewal". Grüße 😊'
+)
 _PASSKEY = SignedByPasskey(
     statement='{"v":1}',
     credential_id="Y3JlZGVudGlhbA",
@@ -231,6 +235,10 @@ def _facts_of_people() -> Iterator[tuple[str, AnyFact]]:
         p.denied(p.denies(policy=p.ESCALATING, comment="Not hers.")),
     ):
         yield fact.type, fact
+    again = p.resolution(Move.TRY_AGAIN, case=6)
+    yield "review.resolved", p.resolved(_RESOLUTION)
+    yield "review.resolved.try_again", p.resolved(again, step=e.STEP_MS, people_until=p.PEOPLE_MS)
+    yield "action.completed.person", e.completed("person", reference="ch_person")
     yield "preview.recorded.request", p.previewed()
     yield "approval.requested.plain", p.asking(policy=p.ONE)
     yield "approval.ended.expired", p.ended("expired")

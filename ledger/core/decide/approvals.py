@@ -20,7 +20,7 @@ from ledger.core.inputs import Judged
 from ledger.core.people import Person
 from ledger.core.rejections import Rejection
 from ledger.core.state import Action, Approval, Status
-from ledger.core.statement import Say, Statement
+from ledger.core.statement import Resolution, Say, Signable, Statement
 
 # --- answering -----------------------------------------------------------------------------------
 
@@ -31,7 +31,7 @@ def judge(draft: Draft, given: Judged) -> Decided:
     if action is None:
         return refused_by(Rejection.UNKNOWN_ACTION)
     statement = given.statement
-    if statement is None:
+    if statement is None or isinstance(statement, Resolution):
         return refused_by(given.refusal or Rejection.SIGNATURE_INVALID, action)
     refused = _transplanted(action, statement, given.ledger)
     person = draft.config.people.signer(given.key_id, given.appended_at)
@@ -58,7 +58,7 @@ def judge(draft: Draft, given: Judged) -> Decided:
     return _counted(draft, action, approval, given, statement)
 
 
-def _transplanted(action: Action, statement: Statement, ledger: str) -> Rejection | None:
+def _transplanted(action: Action, statement: Signable, ledger: str) -> Rejection | None:
     """Of what else the statement speaks, or None: everything in it was signed for one action."""
     if statement.ledger != ledger:
         return Rejection.OTHER_LEDGER
@@ -73,7 +73,7 @@ def _transplanted(action: Action, statement: Statement, ledger: str) -> Rejectio
     return None
 
 
-def _unfit(action: Action, statement: Statement, person: Person | None) -> Rejection | None:
+def _unfit(action: Action, statement: Signable, person: Person | None) -> Rejection | None:
     """Why this person may not decide about this action, or None."""
     if person is None:
         return Rejection.UNKNOWN_SIGNER

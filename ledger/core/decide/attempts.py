@@ -11,10 +11,10 @@ from ledger.core import inputs as i
 from ledger.core.decide.asking import ask, end
 from ledger.core.decide.draft import Decided, Draft, replayed
 from ledger.core.decide.schedule import (
-    SETTLED_BY_PERSON,
     after_decline,
     after_no_effect,
     find_out,
+    is_disputed,
     review,
 )
 from ledger.core.facts import (
@@ -81,7 +81,7 @@ def _reported(
                     action=key, version=version, attempt=number, reference=reference, result=result
                 )
             )
-            if action.review not in SETTLED_BY_PERSON:
+            if not is_disputed(action):
                 _complete(draft, key, reference)
         case i.PartialSuccess():
             return _partly_succeeded(draft, action, attempt, outcome)

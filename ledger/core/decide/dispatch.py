@@ -10,16 +10,19 @@ from ledger.core.decide.attempts import decline, report, report_of_caller
 from ledger.core.decide.draft import Decided, Draft
 from ledger.core.decide.evidence import weigh
 from ledger.core.decide.intake import cancel, propose
+from ledger.core.decide.resolving import resolve
 from ledger.core.decide.schedule import awaits_offer, start
 from ledger.core.decide.time import tick
 from ledger.core.evolve import Place
 from ledger.core.offers import Offer
 from ledger.core.state import Stream
+from ledger.core.statement import Resolution
 
 
 def judged(draft: Draft, given: i.Judged) -> Decided:
-    """Count a person's decision and, where capacity is at hand, start in the same decision."""
-    decided = judge(draft, given)
+    """Count what a person signed and, where capacity is at hand, start in the same decision."""
+    said = given.statement
+    decided = resolve(draft, given, said) if isinstance(said, Resolution) else judge(draft, given)
     action = draft.stream.action(given.key)
     if draft.facts and action is not None and awaits_offer(action, draft.now):
         operation = draft.operation(action)

@@ -11,9 +11,9 @@ from typing import assert_never
 from ledger.core.catalogue import Operation
 from ledger.core.decide.draft import Decided, Draft, replayed
 from ledger.core.decide.schedule import (
-    SETTLED_BY_PERSON,
     after_no_effect,
     find_out,
+    is_disputed,
     review,
     try_again,
 )
@@ -88,7 +88,7 @@ def _effect(draft: Draft, key: str, given: Evidence) -> None:
         review(draft, key, "effect_without_attempt")
     elif not action.is_open:
         review(draft, key, "evidence_conflicts")
-    elif action.review not in SETTLED_BY_PERSON:
+    elif not is_disputed(action):
         draft.add(
             ActionCompleted(
                 action=key,

@@ -42,6 +42,11 @@ SETTLED_BY_PERSON = frozenset(
 """Reviews that no further evidence may end: two pieces disagree, and a third does not undo that."""
 
 
+def is_disputed(action: Action) -> bool:
+    """Whether its case is one that only a person ends."""
+    return action.case is not None and action.case.reason in SETTLED_BY_PERSON
+
+
 class Bar(StrEnum):
     """Why no further attempt may start; the first that applies."""
 
@@ -299,7 +304,7 @@ def ask_later_or_review(draft: Draft, key: str, operation: Operation) -> None:
     """
     action = draft.action(key)
     if _has_lookups_left(action, operation):
-        rung = min(action.lookups_asked, len(operation.lookups) - 1)
+        rung = min(action.lookups_in_turn, len(operation.lookups) - 1)
         due_at = draft.now + operation.lookups[rung]
         draft.add(TimerSet(action=key, version=draft.version(key), purpose="lookup", due_at=due_at))
     elif action.status is not Status.NEEDS_REVIEW:
@@ -308,7 +313,7 @@ def ask_later_or_review(draft: Draft, key: str, operation: Operation) -> None:
 
 def _has_lookups_left(action: Action, operation: Operation) -> bool:
     rungs = len(operation.lookups)
-    is_left = action.lookups_asked < rungs + LOOKUPS_UNANSWERED_MAX
+    is_left = action.lookups_in_turn < rungs + LOOKUPS_UNANSWERED_MAX
     return action.lookups_answered < rungs and is_left
 
 
@@ -371,7 +376,7 @@ def ask_provider(draft: Draft, key: str) -> None:
 def review(draft: Draft, key: str, reason: ReviewReason) -> None:
     """Hand the action to a person, once for a reason."""
     action = draft.action(key)
-    if action.review != reason:
+    if action.case is None or action.case.reason != reason:
         draft.add(ReviewOpened(action=key, version=draft.version(key), reason=reason))
 
 

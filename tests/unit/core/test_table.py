@@ -17,10 +17,12 @@ from ledger.core.state import (
     Approval,
     Attempt,
     AttemptStatus,
+    Case,
     Grant,
     Status,
     Stream,
 )
+from ledger.core.statement import Move
 from ledger.core.table import ACCEPTED, TABLE
 from tests.examples import (
     CHARGE,
@@ -56,6 +58,8 @@ from tests.examples_of_people import (
     granted,
     preview_failed,
     previewed,
+    resolution,
+    resolved,
     withdrawn,
     withdraws,
 )
@@ -101,6 +105,7 @@ EXAMPLES: dict[str, AnyFact] = {
         cancelled(),
         expired(),
         review("lookups_exhausted"),
+        resolved(resolution(Move.EFFECT_EXISTS, case=1)),
     )
 }
 
@@ -136,7 +141,9 @@ def in_status(status: Status, *, outcome: AttemptStatus = AttemptStatus.UNRESOLV
         case _:
             attempt = _attempt(AttemptStatus.NOT_SENT)
     before = given(recorded()).action()
-    return replace(before, status=status, attempts=(attempt,), approval=approval)
+    needs_person = status is Status.NEEDS_REVIEW or status in FINAL
+    case = Case(1, "evidence_conflicts", T0, 1) if needs_person else None
+    return replace(before, status=status, attempts=(attempt,), approval=approval, case=case)
 
 
 def folded(action: Action, fact: AnyFact) -> Action:
@@ -180,7 +187,7 @@ def test_broken_cells_raise(pair: tuple[Status, str]) -> None:
 def test_final_statuses_stay(status: Status) -> None:
     """Of everything that may follow a final status, nothing changes it."""
     followers = {kind for before, kind in ACCEPTED if before is status}
-    assert followers == {"evidence.recorded", "review.opened"}
+    assert followers == {"evidence.recorded", "review.opened", "review.resolved"}
     for kind in followers:
         assert folded(in_status(status), EXAMPLES[kind]).status is status
 

@@ -19,7 +19,7 @@ from ledger.core.policy import Policy
 from ledger.core.records import Adopted, Decision, Genesis
 from ledger.core.rejections import MEANINGS, Rejection
 from ledger.core.state import Status, Stream
-from ledger.core.statement import Say, SignedByKey
+from ledger.core.statement import Move, Say, SignedByKey
 from ledger.core.wire import Wire
 from ledger.log.envelope import encode
 from ledger.log.fold import InForce
@@ -100,6 +100,12 @@ def says(
     return Case(read._replace(timestamp=T0 + at), seat(history, config=config))
 
 
+def settles(move: Move, history: Given, *, reference: str | None = None, case: int = 3) -> Case:
+    """Somebody's signed resolution of a case."""
+    said = p.resolution(move, case=case).model_copy(update={"reference": reference})
+    return Case(record(p.judge(said), topic="approvals"), seat(history, config=p.under(p.FREE)))
+
+
 def _forged() -> Case:
     """A decision under ada's name that another key signed."""
     case = says()
@@ -112,6 +118,7 @@ def _forged() -> Case:
     return replace(case, read=record(forged, topic="approvals"))
 
 
+_WITHDRAWN = READY.and_then(review("operation_withdrawn"))
 _REVOKED = p.people(p.ADA.model_copy(update={"revoked": True}), *p.EVERYBODY[1:])
 _BEGUN = ASKED.and_then(p.agreed(p.approves()), p.start_of(p.approves()))
 
@@ -179,6 +186,10 @@ REFUSALS: dict[Rejection, Case] = {
     Rejection.NOT_FOR_TENANT: says(name="dan"),
     Rejection.REQUESTER_DECIDES: says(name="eve"),
     Rejection.NOTHING_ASKED: says(READY),
+    Rejection.NO_CASE: settles(Move.NO_EFFECT, READY),
+    Rejection.CASE_MOVED: settles(Move.NO_EFFECT, _WITHDRAWN, case=2),
+    Rejection.REFERENCE_UNFIT: settles(Move.NO_EFFECT, _WITHDRAWN, reference="ch_1"),
+    Rejection.MOVE_NOT_SAFE: settles(Move.LOOK_AGAIN, _WITHDRAWN),
     Rejection.APPROVAL_SPENT: says(_BEGUN, decision=Say.WITHDRAW),
     Rejection.NONCE_DEAD: says(nonce="nonce-0"),
     Rejection.OTHER_POLICY: says(policy_hash="sha256:00"),
@@ -190,9 +201,7 @@ REFUSALS: dict[Rejection, Case] = {
     Rejection.NOTHING_TO_WITHDRAW: says(decision=Say.WITHDRAW),
     Rejection.ALREADY_FINAL: Case(record(cancel()), seat(READY.and_then(expired()))),
     Rejection.ATTEMPT_OPEN: Case(record(cancel()), seat(RUNNING)),
-    Rejection.IN_REVIEW: Case(
-        record(cancel()), seat(READY.and_then(review("operation_withdrawn")))
-    ),
+    Rejection.IN_REVIEW: Case(record(cancel()), seat(_WITHDRAWN)),
     Rejection.INVALID_CONFIGURATION: Case(
         record(publish("[[operation]]\nname = 1"), topic="config"), seat()
     ),

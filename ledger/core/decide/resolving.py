@@ -1,0 +1,312 @@
+"""The review desk: which moves settle a case, what each would do, and what comes of the one that a
+person signs.
+
+A resolution is bound to one case as its person saw it: whatever became known since makes it count
+for nothing. What a person says that there was no effect of counts only once nothing of an attempt
+can leave or take effect any more, and never against a provider that has confirmed one to us.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
+
+from ledger.core.catalogue import Operation
+from ledger.core.config import Config
+from ledger.core.decide.approvals import _transplanted, _unfit, lapse, no_later
+from ledger.core.decide.asking import ask, end, preview_is_under_way, start_preview
+from ledger.core.decide.draft import Decided, Draft, refused_by, replayed
+from ledger.core.decide.ruling import needs_ruling, rule_anew
+from ledger.core.decide.schedule import (
+    Bar,
+    ask_later_or_review,
+    bar,
+    is_disputed,
+)
+from ledger.core.facts import (
+    ActionCancelled,
+    ActionCompleted,
+    ActionFailed,
+    AttemptAbsent,
+    ReviewResolved,
+)
+from ledger.core.inputs import Judged
+from ledger.core.limits import RESOLUTION_VALID_MS_MAX, RESUMES_MAX
+from ledger.core.rejections import Rejection
+from ledger.core.state import OPEN, Action, AttemptStatus, Case, Resolved, Status
+from ledger.core.statement import Move, Resolution
+
+PERSON_SOURCE: Final = "person:"
+"""Before the number of the case, where a person's word closed an attempt."""
+
+NO_EFFECT_CODE: Final = "resolved_no_effect"
+
+_EFFECT_WAS_SEEN: Final = frozenset({"effect_without_attempt", "amount_differs"})
+"""Reviews that were opened by an effect, whether or not anything was sent for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A move that is safe now, and in one sentence what it would do."""
+
+    move: Move
+    sentence: str
+
+
+# --- what is safe --------------------------------------------------------------------------------
+
+
+def moves(
+    action: Action, operation: Operation | None, config: Config, now: int
+) -> tuple[Offered, ...]:
+    """The moves by which a person may settle the case of an action at a time; none where it has no
+    case. `operation` is its declaration in force, None where it has none any more.
+    """
+    case = action.case
+    if case is None:
+        return ()
+    if action.is_final:
+        return (Offered(Move.ACKNOWLEDGE, _NOTED),)
+    return tuple(_of_unsettled(action, case, operation, config, now))
+
+
+def _of_unsettled(
+    action: Action, case: Case, operation: Operation | None, config: Config, now: int
+) -> Iterator[Offered]:
+    is_confirmed = any(one.status is AttemptStatus.SUCCEEDED for one in action.attempts)
+    is_over = now > _over_at(action, operation, config)
+    if action.counted_attempts or case.reason in _EFFECT_WAS_SEEN:
+        yield Offered(Move.EFFECT_EXISTS, _EXISTS)
+    if is_over and not is_confirmed:
+        yield Offered(Move.NO_EFFECT, _NOTHING if action.counted_attempts else _NEVER_BEGAN)
+    if operation is None or is_disputed(action) or is_confirmed or action.resumes >= RESUMES_MAX:
+        return
+    if is_over:
+        stopped = bar(_closed(action, operation, now), operation, now, config)
+        if stopped is None:
+            yield Offered(Move.TRY_AGAIN, _AGAIN)
+        elif stopped is Bar.APPROVAL:
+            yield Offered(Move.TRY_AGAIN, _AGAIN_IF_AGREED)
+    if action.is_open and action.running is None and operation.lookups:
+        yield Offered(Move.LOOK_AGAIN, _LOOK)
+
+
+_EXISTS: Final = (
+    "The action is completed under the reference that you give; nothing more is sent for it."
+)
+_NOTHING: Final = (
+    "Every open attempt is closed as without effect, and the action has failed for good."
+)
+_NEVER_BEGAN: Final = "The action is cancelled: nothing of it was ever sent, and nothing will be."
+_AGAIN: Final = (
+    "Every open attempt is closed as without effect, and the action is sent once more with the "
+    "same key: if there was an effect after all, there may be two."
+)
+_AGAIN_IF_AGREED: Final = (
+    "Every open attempt is closed as without effect, and people are asked to agree before the "
+    "action is sent once more: if there was an effect after all, there may be two."
+)
+_LOOK: Final = (
+    "The provider is asked again what became of it, by the same schedule from its beginning."
+)
+_NOTED: Final = "The alarm is settled; the status of the action stays as it is."
+
+
+def _over_at(action: Action, operation: Operation | None, config: Config) -> int:
+    """After which time nothing open can leave, take effect or come to light any more; -1 where
+    nothing is open.
+    """
+    settle_ms = 0 if operation is None else operation.search_lag_ms + operation.settle_horizon_ms
+    over_ms = config.timing.skew_ms + settle_ms
+    ends = (one.lease_until + over_ms for one in action.attempts if one.status in OPEN)
+    return max(ends, default=-1)
+
+
+def _closed(action: Action, operation: Operation, now: int) -> Action:
+    """The action as it would be once a person has it tried again."""
+    return replace(
+        action,
+        attempts=tuple(
+            replace(one, status=AttemptStatus.ABSENT) if one.status in OPEN else one
+            for one in action.attempts
+        ),
+        step_deadline_at=no_later(action, now + operation.deadlines.step_ms),
+        resolved=Resolved(0, Move.TRY_AGAIN, "", declines_before=_given_back(action)),
+    )
+
+
+def _given_back(action: Action) -> int:
+    return sum(one.status is AttemptStatus.DECLINED for one in action.attempts)
+
+
+# --- settling ------------------------------------------------------------------------------------
+
+
+def resolve(draft: Draft, given: Judged, said: Resolution) -> Decided:
+    """Settle a case as a person has signed, or say by which rule it settles nothing."""
+    action = draft.stream.action(given.key)
+    if action is None:
+        return refused_by(Rejection.UNKNOWN_ACTION)
+    person = draft.config.people.signer(given.key_id, given.appended_at)
+    refused = _transplanted(action, said, given.ledger) or _unfit(action, said, person)
+    if refused is not None or person is None:
+        return refused_by(refused or Rejection.UNKNOWN_SIGNER, action)
+    if _said_before(action, said):
+        return replayed(action, "resolved_already")
+    case = action.case
+    if case is None:
+        return refused_by(Rejection.NO_CASE, action)
+    if not _is_as_shown(case, said):
+        return refused_by(Rejection.CASE_MOVED, action)
+    untimely = _untimely(draft, given, said)
+    if untimely is not None:
+        return refused_by(untimely, action)
+    if not person.is_in_one_of(draft.config.policy.review_groups):
+        return refused_by(Rejection.NOT_IN_GROUP, action)
+    if not _names_what_it_must(said):
+        return refused_by(Rejection.REFERENCE_UNFIT, action)
+    if not _is_safe(draft, action, said):
+        return refused_by(Rejection.MOVE_NOT_SAFE, action)
+    _settle(draft, action, given, said)
+    return draft.decided()
+
+
+def _said_before(action: Action, said: Resolution) -> bool:
+    """Whether this person has settled that case so already: a double click is one resolution."""
+    before = action.resolved
+    return before is not None and (before.case, before.move, before.person) == (
+        said.case,
+        said.move,
+        said.approver,
+    )
+
+
+def _is_as_shown(case: Case, said: Resolution) -> bool:
+    """Whether it is the case that was shown, with all that is known of it."""
+    return (said.case, said.moved) == (case.opened_version, case.moved_version)
+
+
+def _untimely(draft: Draft, given: Judged, said: Resolution) -> Rejection | None:
+    """Why the resolution does not count at the time of its own append, or None."""
+    if given.appended_at >= said.expires_at:
+        return Rejection.APPROVAL_EXPIRED
+    if said.expires_at > said.issued_at + RESOLUTION_VALID_MS_MAX:
+        return Rejection.EXPIRY_BEYOND_REQUEST
+    if said.issued_at > given.appended_at + draft.config.timing.skew_ms:
+        return Rejection.ISSUED_IN_FUTURE
+    return None
+
+
+def _names_what_it_must(said: Resolution) -> bool:
+    """Whether a reference stands exactly where somebody says that there is an effect."""
+    return (said.reference is not None) is (said.move is Move.EFFECT_EXISTS)
+
+
+def _is_safe(draft: Draft, action: Action, said: Resolution) -> bool:
+    """Whether the move was offered when its person looked, and still is: who looked before nothing
+    could happen any more has not seen the end of it.
+    """
+    operation = draft.operation(action)
+    looked_at = min(said.issued_at, draft.now)
+    return all(
+        any(one.move is said.move for one in moves(action, operation, draft.config, at))
+        for at in {looked_at, draft.now}
+    )
+
+
+def _settle(draft: Draft, action: Action, given: Judged, said: Resolution) -> None:
+    """Write down the resolution, and what follows from it."""
+    key, operation = action.key, draft.operation(action)
+    is_again = said.move is Move.TRY_AGAIN and operation is not None
+    step_ms = operation.deadlines.step_ms if operation is not None else 0
+    people_ms = operation.deadlines.people_ms if operation is not None else 0
+    waits = is_again and action.people_until is not None
+    draft.add(
+        ReviewResolved(
+            action=key,
+            version=draft.version(key),
+            move=said.move,
+            case=said.case,
+            person=said.approver,
+            key_id=given.key_id,
+            signed=given.signed,
+            reference=said.reference,
+            comment=said.comment,
+            step_deadline_at=no_later(action, draft.now + step_ms) if is_again else None,
+            people_until=no_later(action, draft.now + people_ms) if waits else None,
+        )
+    )
+    match said.move:
+        case Move.EFFECT_EXISTS:
+            draft.add(
+                ActionCompleted(
+                    action=key,
+                    version=draft.version(key),
+                    proof="person",
+                    reference=said.reference or key,
+                )
+            )
+        case Move.NO_EFFECT:
+            _close(draft, key, said)
+            _end_without_effect(draft, key, said)
+        case Move.TRY_AGAIN:
+            _close(draft, key, said)
+            if operation is not None:
+                _go_on(draft, key, operation)
+        case Move.LOOK_AGAIN:
+            if operation is not None and action.lookup is None:
+                ask_later_or_review(draft, key, operation)
+        case Move.ACKNOWLEDGE:
+            pass
+        case _:
+            assert_never(said.move)
+
+
+def _close(draft: Draft, key: str, said: Resolution) -> None:
+    """Nothing of what is open has had an effect: a person has signed it."""
+    for attempt in draft.action(key).attempts:
+        if attempt.status in OPEN:
+            draft.add(
+                AttemptAbsent(
+                    action=key,
+                    version=draft.version(key),
+                    attempt=attempt.number,
+                    source_id=f"{PERSON_SOURCE}{said.case}",
+                )
+            )
+
+
+def _end_without_effect(draft: Draft, key: str, said: Resolution) -> None:
+    version = draft.version(key)
+    if draft.action(key).counted_attempts:
+        draft.add(ActionFailed(action=key, version=version, code=NO_EFFECT_CODE))
+    else:
+        draft.add(
+            ActionCancelled(
+                action=key, version=version, principal=said.approver, reason=NO_EFFECT_CODE
+            )
+        )
+
+
+def _go_on(draft: Draft, key: str, operation: Operation) -> None:
+    """What is ready starts as soon as there is capacity; what people have to agree to is asked
+    about at once, because it is a person who wants it to go on.
+    """
+    if needs_ruling(draft.action(key), draft.config):
+        rule_anew(draft, key, operation)
+    action = draft.action(key)
+    if action.is_final or preview_is_under_way(action):
+        return
+    over = lapse(action, draft.config, draft.now)
+    if action.status is Status.READY:
+        if over is None or over == "not_met":
+            return
+        end(draft, key, over)
+    elif action.approval is not None and action.approval.ended is None:
+        if draft.now < action.approval.expires_at:
+            return
+        end(draft, key, "expired")
+    if action.approval is not None and operation.preview == "provider":
+        # What the provider foresaw is as old as the request that came to nothing.
+        start_preview(draft, key)
+    else:
+        ask(draft, key, operation)
