@@ -5,7 +5,7 @@ request and the dry run as they were shown, and a sheet that says otherwise is r
 the door can show nothing that differs from what is signed. Pure; called by the command line.
 """
 
-from gateway.http.sheets import DecisionSheet
+from gateway.http.sheets import ActionSheet, DecisionSheet
 from ledger.core.errors import LedgerError
 from ledger.core.ids import ActionKey, MalformedId
 from ledger.core.preview import preview_hash
@@ -27,8 +27,8 @@ class NothingToSignError(LedgerError):
     """Nobody is asked about the action just now."""
 
 
-def check_sheet(sheet: DecisionSheet) -> None:
-    """Compute again whatever a person cannot see with their eyes. Raises SheetDiffersError."""
+def check_action(sheet: ActionSheet) -> None:
+    """Compute again what cannot be seen of the action itself. Raises SheetDiffersError."""
     try:
         key = ActionKey.parse(sheet.key)
     except MalformedId as malformed:
@@ -40,6 +40,12 @@ def check_sheet(sheet: DecisionSheet) -> None:
         raise SheetDiffersError("the key is of another tenant")
     if request_hash(request) != sheet.request_hash:
         raise SheetDiffersError("the request has another hash")
+
+
+def check_sheet(sheet: DecisionSheet) -> None:
+    """Compute again whatever a person cannot see with their eyes. Raises SheetDiffersError."""
+    check_action(sheet)
+    request = sheet.request
     asked, preview = sheet.asked, sheet.preview
     if asked is None:
         return

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pydantic_core import from_json
 
 from ledger.core.evolve import Place, evolve
-from ledger.core.facts import AnyFact, PreviewRecorded
+from ledger.core.facts import AnyFact, PreviewRecorded, ReviewResolved
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.records import Decision
 from ledger.core.state import FINAL, Action, Attempt, Stream
@@ -31,6 +31,7 @@ from projections.rows import (
     PREVIEWS,
     REFERENCES,
     REVIEW_CASES,
+    REVIEW_RESOLUTIONS,
     STREAMS,
     Row,
     action_row,
@@ -41,6 +42,7 @@ from projections.rows import (
     event_rows,
     preview_row,
     reference_row,
+    resolution_row,
     review_row,
     stream_row,
 )
@@ -174,6 +176,7 @@ class Folding:
         self._events: list[Row] = self._rows(EVENTS.name)
         self._decisions: list[Row] = self._rows(DECISIONS.name)
         self._reviews: list[Row] = self._rows(REVIEW_CASES.name)
+        self._resolutions: list[Row] = self._rows(REVIEW_RESOLUTIONS.name)
         self._previews: list[Row] = self._rows(PREVIEWS.name)
         self._signed: list[Row] = self._rows(APPROVAL_DECISIONS.name)
 
@@ -259,6 +262,7 @@ class Folding:
         place = Place(offset=decision.at, decided_at=decision.decided_at)
         tenant = key.partition("/")[0]
         reviews: list[Row] = []
+        resolutions: list[Row] = []
         references: list[Row] = []
         asking: list[tuple[AnyFact, Action]] = []
         for fact in decision.facts:
@@ -274,8 +278,11 @@ class Folding:
                 asking.append((fact, _of(stream, fact)))
             elif kind == "review.opened":
                 reviews.append(review_row(decision, fact, _of(stream, fact), partition))
+            elif isinstance(fact, ReviewResolved):
+                resolutions.append(resolution_row(decision, fact, partition))
         self._events += event_rows(decision, fact_texts(value, decision), tenant, partition)
         self._reviews += reviews
+        self._resolutions += resolutions
         for fact, after in asking:
             self._ask(decision, fact, after, partition)
         for row in references:

@@ -23,6 +23,7 @@ from ledger.core.facts import (
     AttemptSucceeded,
     EvidenceRecorded,
     PreviewRecorded,
+    ReviewResolved,
 )
 from ledger.core.holds import Hold, Holds
 from ledger.core.records import Cause, Decision
@@ -317,6 +318,25 @@ def review_row(decision: Decision, fact: AnyFact, after: Action, partition: int)
         decision.stream.partition("/")[0],
         "alarm" if after.is_final else "review",
         after.review,
+        decision.decided_at,
+        partition,
+        decision.at,
+    )
+
+
+def resolution_row(decision: Decision, fact: ReviewResolved, partition: int) -> Row:
+    """What a person has signed that settled a case."""
+    return (
+        fact.action,
+        fact.version,
+        decision.stream.partition("/")[0],
+        fact.case,
+        fact.move.value,
+        fact.person,
+        fact.key_id,
+        fact.reference,
+        fact.comment,
+        fact.signed.model_dump_json(),
         decision.decided_at,
         partition,
         decision.at,

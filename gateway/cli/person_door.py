@@ -16,6 +16,7 @@ import httpx
 from pydantic import ValidationError
 
 from gateway.cli.proposing import LOOPBACK, MARGIN_MS, UnexpectedAnswerError
+from gateway.http.cases import CaseList, CaseSheet
 from gateway.http.sheets import DecisionSheet, WaitingList
 from ledger.core.errors import LedgerError
 from ledger.core.statement import SignedByKey
@@ -28,7 +29,7 @@ AGAIN_S_MAX: Final = 20.0
 AGAIN_EVERY_S: Final = 0.3
 _AGAIN: Final = frozenset({408, 502, 503, 504})
 _LEDGER: Final = re.compile(r'ledger="([A-Za-z0-9._-]{1,128})"')
-_Model = TypeVar("_Model", WaitingList, DecisionSheet)
+_Model = TypeVar("_Model", WaitingList, DecisionSheet, CaseList, CaseSheet)
 _OK: Final = 200
 _UNDECIDED: Final = 202
 
@@ -78,6 +79,14 @@ class PersonDoor:
     def sheet(self, key: str) -> DecisionSheet:
         """Everything that would be signed about an action; as `waiting`."""
         return self._model(DecisionSheet, f"/v1/approvals/{quote(key, safe=':~')}")
+
+    def cases(self) -> CaseList:
+        """The cases that wait for a person; as `waiting`."""
+        return self._model(CaseList, "/v1/reviews")
+
+    def case(self, key: str) -> CaseSheet:
+        """Everything about a case, and what would settle it; as `waiting`."""
+        return self._model(CaseSheet, f"/v1/reviews/{quote(key, safe=':~')}")
 
     def hand_in(self, key: str, signed: SignedByKey) -> dict[str, Any]:
         """Send a decision, and again while it is not known whether it arrived: it counts once."""

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from gateway.console.sheet import values_of
 from gateway.console.text import Shown, shown
-from gateway.http.sheets import DecisionSheet, WaitingEntry, WaitingList
+from gateway.http.sheets import ActionSheet, DecisionSheet, WaitingEntry, WaitingList
 from ledger.core.request import canonical_form
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _STYLES: Final = {"hidden": "bold red", "odd": "bold yellow reverse", "rtl": "magenta"}
 _NAME_CHARS: Final = 13
-_MARGIN: Final = "    │ "
+MARGIN: Final = "    │ "
 """Stands before every line that somebody else wrote."""
 _MS_PER_S: Final = 1_000
 _S_PER_MINUTE: Final = 60
@@ -34,17 +34,18 @@ def show_sheet(console: "Console", sheet: DecisionSheet, *, heading: str) -> Non
     """
     console.print()
     console.print(Text(heading, style="bold"))
-    _rows(console, _subject(sheet))
-    _payload(console, sheet)
+    rows(console, subject(sheet))
+    payload(console, sheet)
     _foreseen(console, sheet)
     console.print(Text("Why people are asked", style="bold"))
-    _rows(console, _why(sheet))
+    rows(console, _why(sheet))
     _history(console, sheet)
     console.print(Text("What is signed", style="bold"))
-    _rows(console, _signed(sheet))
+    rows(console, _signed(sheet))
 
 
-def _subject(sheet: DecisionSheet) -> Iterator[tuple[str, str | Shown]]:
+def subject(sheet: ActionSheet) -> Iterator[tuple[str, str | Shown]]:
+    """What the action is, and who wants it."""
     request, risk = sheet.request, sheet.operation.risk
     yield "action", shown(sheet.key)
     yield "operation", shown(f"{request.operation} v{request.version}")
@@ -66,18 +67,19 @@ def _subject(sheet: DecisionSheet) -> Iterator[tuple[str, str | Shown]]:
         yield "risk", ", ".join(f"{name.replace('_', ' ')} {levels[name]}" for name in levels)
 
 
-def _payload(console: "Console", sheet: DecisionSheet) -> None:
+def payload(console: "Console", sheet: ActionSheet) -> None:
+    """The request, whole."""
     console.print(Text("Parameters", style="bold"))
     values = tuple(values_of(canonical_form(sheet.request)["params"]))
     if not values:
         console.print(Text("  none"))
     for value in values:
         line = Text("  ")
-        line.append(_text(value.path))
-        line.append(f"  ({value.kind})\n{_MARGIN}", style="dim")
-        line.append(_text(value.text, margin=_MARGIN))
+        line.append(marked(value.path))
+        line.append(f"  ({value.kind})\n{MARGIN}", style="dim")
+        line.append(marked(value.text, margin=MARGIN))
         console.print(line, soft_wrap=True)
-        _notes(console, (*value.path.notes, *value.text.notes))
+        notes(console, (*value.path.notes, *value.text.notes))
 
 
 def _foreseen(console: "Console", sheet: DecisionSheet) -> None:
@@ -91,17 +93,17 @@ def _foreseen(console: "Console", sheet: DecisionSheet) -> None:
         console.print(Text("  exactly this request; the provider was not asked what it foresees"))
     else:
         found = (("effect", said.effect), ("target", said.target), ("scope", said.scope))
-        _rows(console, ((name, shown(text)) for name, text in found if text is not None))
+        rows(console, ((name, shown(text)) for name, text in found if text is not None))
         for value in values_of(dict(said.observed)):
             line = Text("  ")
-            line.append(_text(value.path))
+            line.append(marked(value.path))
             line.append("  now  ", style="dim")
-            line.append(_text(value.text))
+            line.append(marked(value.text))
             console.print(line, soft_wrap=True)
-            _notes(console, (*value.path.notes, *value.text.notes))
+            notes(console, (*value.path.notes, *value.text.notes))
     for check in preview.checks:
         mark = Text("  ✓ ", style="green") if check.passed else Text("  ! ", style="yellow")
-        console.print(mark + _text(shown(check.detail)), soft_wrap=True)
+        console.print(mark + marked(shown(check.detail)), soft_wrap=True)
 
 
 def _why(sheet: DecisionSheet) -> Iterator[tuple[str, str | Shown]]:
@@ -116,7 +118,7 @@ def _why(sheet: DecisionSheet) -> Iterator[tuple[str, str | Shown]]:
     yield "who may", who or shown(", ".join(asked.groups))
     yield "how many", f"{asked.quorum}; agreed so far: {len(asked.agreed)}"
     for one in asked.agreed:
-        yield "agreed", shown(f"{one.person} at {_moment(one.granted_at)}")
+        yield "agreed", shown(f"{one.person} at {moment(one.granted_at)}")
     if asked.ended is not None:
         yield "over", asked.ended
 
@@ -126,11 +128,11 @@ def _history(console: "Console", sheet: DecisionSheet) -> None:
         return
     console.print(Text("Earlier", style="bold"))
     for one in sheet.signed:
-        said = f"round {one.round}: {one.person} said {one.decision} at {_moment(one.decided_at)}"
+        said = f"round {one.round}: {one.person} said {one.decision} at {moment(one.decided_at)}"
         comment = "" if one.comment is None else f": {one.comment}"
         line = shown(said + comment)
-        console.print(Text(_MARGIN) + _text(line, margin=_MARGIN), soft_wrap=True)
-        _notes(console, line.notes)
+        console.print(Text(MARGIN) + marked(line, margin=MARGIN), soft_wrap=True)
+        notes(console, line.notes)
 
 
 def _signed(sheet: DecisionSheet) -> Iterator[tuple[str, str | Shown]]:
@@ -142,7 +144,7 @@ def _signed(sheet: DecisionSheet) -> Iterator[tuple[str, str | Shown]]:
         yield "dry run", asked.preview_hash
         yield "policy", asked.policy_hash
         yield "nonce", shown(f"{asked.nonce} (round {asked.round})")
-        yield "until", f"{_moment(asked.expires_at)}, {left(asked.expires_at, sheet.now)}"
+        yield "until", f"{moment(asked.expires_at)}, {left(asked.expires_at, sheet.now)}"
 
 
 def left(expires_at: int, now_ms: int) -> str:
@@ -172,23 +174,23 @@ def _entry(console: "Console", one: WaitingEntry, now_ms: int) -> None:
         "expired": "nobody decided in time; `actionledger ask` has people asked again",
         "ended": "people are being asked anew",
     }
-    console.print(_text(shown(one.key)).append(f"  {states[one.state]}", style="bold"))
+    console.print(marked(shown(one.key)).append(f"  {states[one.state]}", style="bold"))
     what = " ".join(part for part in (one.operation, one.amount, one.target) if part)
-    _rows(
+    rows(
         console,
         (
             ("what", shown(what)),
-            ("asked by", shown(f"{one.principal}, {_ago(now_ms - one.since)} ago")),
+            ("asked by", shown(f"{one.principal}, {ago(now_ms - one.since)} ago")),
             ("where", shown(f"{one.provider} / {one.account}, {one.environment}, {one.tenant}")),
         ),
     )
     if one.policy is not None:
         reason = one.policy.reason or "(its table is not known here)"
-        _rows(console, (("why", shown(f"{one.policy.row}: {reason}")),))
+        rows(console, (("why", shown(f"{one.policy.row}: {reason}")),))
     if one.quorum is not None:
         agreed = f"{len(one.agreed)} of {one.quorum} agreed"
         groups = f"; one of {', '.join(one.groups)} may" if one.groups else ""
-        _rows(console, (("people", shown(agreed + groups)),))
+        rows(console, (("people", shown(agreed + groups)),))
 
 
 def status_line(answer: Mapping[str, Any]) -> str:
@@ -208,21 +210,23 @@ def status_line(answer: Mapping[str, Any]) -> str:
             return "It goes ahead."
 
 
-def _rows(console: "Console", rows: Iterable[tuple[str, str | Shown]]) -> None:
-    for name, value in rows:
+def rows(console: "Console", told: Iterable[tuple[str, str | Shown]]) -> None:
+    """Names and what is said under them, each with its marked characters named below."""
+    for name, value in told:
         line = Text(f"  {name:<{_NAME_CHARS}} ")
         known = value if isinstance(value, Shown) else shown(value)
-        line.append(_text(known, margin=" " * _NAME_CHARS + " │ "))
+        line.append(marked(known, margin=" " * _NAME_CHARS + " │ "))
         console.print(line, soft_wrap=True)
-        _notes(console, known.notes)
+        notes(console, known.notes)
 
 
-def _notes(console: "Console", notes: Iterable[str]) -> None:
-    for note in notes:
+def notes(console: "Console", found: Iterable[str]) -> None:
+    """What a reader has to know of characters."""
+    for note in found:
         console.print(Text(f"    ⚠ {note}", style="bold yellow"), soft_wrap=True)
 
 
-def _text(text: Shown, *, margin: str = "") -> Text:
+def marked(text: Shown, *, margin: str = "") -> Text:
     """A text with what is not what it looks like marked in it. Every further line of it begins at
     the margin, so that no text can pass for a line of ours.
     """
@@ -235,11 +239,13 @@ def _text(text: Shown, *, margin: str = "") -> Text:
     return line
 
 
-def _moment(at_ms: int) -> str:
+def moment(at_ms: int) -> str:
+    """A time of the log, to the second and in UTC."""
     return datetime.fromtimestamp(at_ms / _MS_PER_S, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _ago(since_ms: int) -> str:
+def ago(since_ms: int) -> str:
+    """How long something lasts already."""
     seconds = max(0, since_ms) // _MS_PER_S
     if seconds < 2 * _S_PER_MINUTE:
         return f"{seconds} s"

@@ -167,7 +167,7 @@ async def _decide(seen: Seen, key: str) -> Answer:
     if not await console.port.spend(once.id):
         return seen.refused(PageNo.SPENT, key=key)
     decided = await console.port.decide(key, signed)
-    doors.metrics.decision(read.statement.decision.value)
+    doors.metrics.decision(str(read.statement.decision))
     outcome = outcome_of(decided, quorum=_quorum(known))
     logger.info(
         "console_decided",

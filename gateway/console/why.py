@@ -147,10 +147,17 @@ def _review(action: Action) -> str:
     return REVIEWS.get(action.review or "", action.review or "no reason given.")
 
 
+def review_sentence(reason: str) -> str:
+    """Why a person is needed, as a sentence of its own."""
+    said = REVIEWS.get(reason, reason)
+    return said[:1].upper() + said[1:]
+
+
 _PROOFS: Final[Mapping[str, str]] = {
     "report": "the provider's answer",
     "webhook": "a webhook of the provider",
     "lookup": "what the provider said when it was asked",
+    "person": "what a person has signed",
 }
 
 REVIEWS: Final[Mapping[str, str]] = {
@@ -210,4 +217,5 @@ FACTS: Final[Mapping[str, str]] = {
     "action.cancelled": "It was cancelled",
     "action.expired": "It expired",
     "review.opened": "A person was asked to look: {reason}",
+    "review.resolved": "{person} settled it: {move}",
 }

@@ -12,7 +12,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gateway.console.app import Console, add_console
-from gateway.http import actions, approvals, health, webhooks
+from gateway.http import actions, approvals, health, reviews, webhooks
 from gateway.http.approvals import DecisionBody
 from gateway.http.bodies import CancelBody, OutcomeBody, ProposeBody
 from gateway.http.codes import Code
@@ -49,6 +49,7 @@ def bare_app() -> FastAPI:
     )
     app.include_router(actions.router)
     app.include_router(approvals.router)
+    app.include_router(reviews.router)
     app.include_router(webhooks.router)
     app.include_router(health.router)
 

@@ -24,12 +24,11 @@ from gateway.http.limits import (
     SHEETS_MAX,
 )
 from gateway.http.openapi import answer, json_body, problems
-from gateway.http.persons import person_of
+from gateway.http.persons import looking_at, person_of, readable
 from gateway.http.problems import No
 from gateway.http.sheets import DecisionSheet, WaitingList, entry_of, sheet_of
 from gateway.http.views import ActionView, undecided
 from ledger.core.inputs import Judge
-from ledger.core.invariants import BrokenInvariantError
 from ledger.core.rejections import Rejection
 from ledger.core.statement import Signed
 from ledger.core.wire import Text, Wire
@@ -102,7 +101,7 @@ async def _decided(http: HttpRequest, doors: Doors) -> tuple[ActionView, int, st
     asked = await following.ask(doors.ledger.judge(given, timeout_ms=DECISION_MS_MAX))
     if isinstance(asked, No):
         return asked
-    said = read.statement.decision.value
+    said = str(read.statement.decision)
     if isinstance(asked, following.Undecided):
         return undecided(given.key), 202, said
     view = await following.decided(doors, given.key, asked)
@@ -191,22 +190,11 @@ async def get_approval(http: HttpRequest, key: str) -> Response:
 
 
 async def _sheet(http: HttpRequest, doors: Doors, text: str) -> DecisionSheet | No:
-    person = person_of(http, doors)
-    if isinstance(person, No):
-        return person
-    key = parsed_key(text)
-    if isinstance(key, No):
-        return key
-    if not person.may_decide_for(key.tenant):
-        # Answered as one that nobody ever used, without a look at it.
-        return No(Rejection.UNKNOWN_ACTION)
-    try:
-        action = await following.read(doors.queries.recorded(key.tenant, text))
-    except (BrokenInvariantError, ValueError) as lying:
-        # Why is told in a line; where it came to light helps nobody.
-        told = {"action": text, "reason": str(lying)}
-        logger.error("sheet_unreadable", extra=told)  # noqa: TRY400
-        return No(Code.READ_MODEL_UNAVAILABLE)
+    asked = looking_at(http, doors, text)
+    if isinstance(asked, No):
+        return asked
+    person, key = asked
+    action = await readable(text, doors.queries.recorded(key.tenant, text))
     if isinstance(action, No):
         return action
     if action is None:

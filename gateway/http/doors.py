@@ -33,8 +33,8 @@ from ledger.core.state import Action
 from ledger.log.port import Appender
 from ledger.log.published import Published
 from projections.views import ActionView as ActionRow
+from projections.views import CaseView, ReviewView, SignedView, WaitingView
 from projections.views import EventView as EventRow
-from projections.views import SignedView, WaitingView
 
 if TYPE_CHECKING:
     from gateway.http.waiting_quota import WaitingQuota
@@ -95,6 +95,14 @@ class QueriesPort(Protocol):
 
     async def recorded(self, tenant: str, action_key: str) -> Action | None:
         """An action whole, folded from everything that was recorded of it, or None."""
+        ...
+
+    async def cases(self, tenants: Collection[str], *, limit: int) -> Sequence[ReviewView]:
+        """Cases that wait for a person, of these tenants; `*` is all of them."""
+        ...
+
+    async def case_sheet(self, tenant: str, action_key: str) -> CaseView | None:
+        """An action with everything that was recorded of it, or None."""
         ...
 
     async def signed(self, tenant: str, action_key: str) -> Sequence[SignedView]:

@@ -4,17 +4,27 @@ Guarantees that an API key is never a person's log-in, and that a person is know
 force now. Sessions of the pages are one more way beside it. Called by the routes for people.
 """
 
-from typing import Final
+import logging
+from collections.abc import Awaitable
+from typing import Final, TypeVar
 
 from starlette.requests import Request as HttpRequest
 
+from gateway.http import following
+from gateway.http.bodies import parsed_key
 from gateway.http.codes import Code
 from gateway.http.doors import Doors
 from gateway.http.problems import No
+from ledger.core.ids import ActionKey
+from ledger.core.invariants import BrokenInvariantError
 from ledger.core.people import Person
+from ledger.core.rejections import Rejection
 from ledger.signing.logins import NotLoggedIn, read_login
 
+logger = logging.getLogger("actionledger.http")
+
 SCHEME: Final = "login "
+_Found = TypeVar("_Found")
 
 _CODES: Final = {
     NotLoggedIn.LOGIN_INVALID: Code.LOGIN_INVALID,
@@ -54,6 +64,30 @@ def person_of(http: HttpRequest, doors: Doors) -> Person | No:
         if found is not None:
             return found
     return _no(doors, Code.LOGIN_INVALID)
+
+
+def looking_at(http: HttpRequest, doors: Doors, text: str) -> tuple[Person, ActionKey] | No:
+    """Who asks for the sheet of an action, and its key; or why they are shown nothing."""
+    person = person_of(http, doors)
+    if isinstance(person, No):
+        return person
+    key = parsed_key(text)
+    if isinstance(key, No):
+        return key
+    # Answered as one that nobody ever used, without a look at it.
+    may_look = person.may_decide_for(key.tenant)
+    return (person, key) if may_look else No(Rejection.UNKNOWN_ACTION)
+
+
+async def readable(text: str, asking: Awaitable[_Found]) -> _Found | No:
+    """What the read model has of an action, or why nothing is shown of it."""
+    try:
+        return await following.read(asking)
+    except (BrokenInvariantError, ValueError) as lying:
+        # Why is told in a line; where it came to light helps nobody.
+        told = {"action": text, "reason": str(lying)}
+        logger.error("sheet_unreadable", extra=told)  # noqa: TRY400
+        return No(Code.READ_MODEL_UNAVAILABLE)
 
 
 def _no(doors: Doors, code: Code) -> No:

@@ -7,7 +7,7 @@ the routes of approvals, read by the command line.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -26,11 +26,13 @@ from projections.views import SignedView, WaitingView
 DEFAULT_REASON: Final = "No row of the table applies: one person is asked."
 
 
-class _Model(BaseModel):
+class OnSheet(BaseModel):
+    """Something that is shown to people, as JSON."""
+
     model_config = ConfigDict(frozen=True)
 
 
-class PolicySheet(_Model):
+class PolicySheet(OnSheet):
     """The row by which people are asked, and its sentence; None where the table is not known."""
 
     policy_hash: str
@@ -38,7 +40,7 @@ class PolicySheet(_Model):
     reason: str | None = None
 
 
-class OperationSheet(_Model):
+class OperationSheet(OnSheet):
     """What is to be done, by its declaration in the newest catalogue; nothing where it has none."""
 
     description: str | None = None
@@ -48,7 +50,7 @@ class OperationSheet(_Model):
     volatile: tuple[str, ...] = ()
 
 
-class AgreedSheet(_Model):
+class AgreedSheet(OnSheet):
     """Somebody who has agreed in this round."""
 
     person: str
@@ -56,7 +58,7 @@ class AgreedSheet(_Model):
     expires_at: int
 
 
-class AskedSheet(_Model):
+class AskedSheet(OnSheet):
     """What people are asked now. `ended` says why it is over; expired is no denial."""
 
     round: int
@@ -74,7 +76,7 @@ class AskedSheet(_Model):
     ended: str | None = None
 
 
-class SignedSheet(_Model):
+class SignedSheet(OnSheet):
     """What somebody has signed about the action before, and what counted."""
 
     version: int
@@ -85,13 +87,11 @@ class SignedSheet(_Model):
     decided_at: int
 
 
-class DecisionSheet(_Model):
-    """Everything that a person sees before they decide. `ledger` is the generation of the log,
-    `now` the time there, for the countdown; times are milliseconds since 1970-01-01T00:00:00Z.
-    `you` is the person who looks.
-
-    `exponent` is how many decimals the currency has. `preview` is None while the provider is to say
-    what it foresees.
+class ActionSheet(OnSheet):
+    """What a person sees of an action, whatever they sign about it. `ledger` is the generation of
+    the log, `now` the time there, for the countdown; times are milliseconds since
+    1970-01-01T00:00:00Z. `you` is the person who looks; `exponent` is how many decimals the
+    currency has.
     """
 
     ledger: str
@@ -113,14 +113,21 @@ class DecisionSheet(_Model):
     reliability: str
     behalf: tuple[str, ...] = ()
     policy: PolicySheet | None = None
-    preview: Preview | None = None
-    asked: AskedSheet | None = None
-    signed: tuple[SignedSheet, ...] = ()
     recorded_at: int
     step_deadline_at: int
 
 
-class WaitingEntry(_Model):
+class DecisionSheet(ActionSheet):
+    """Everything that a person sees before they decide. `preview` is None while the provider is to
+    say what it foresees.
+    """
+
+    preview: Preview | None = None
+    asked: AskedSheet | None = None
+    signed: tuple[SignedSheet, ...] = ()
+
+
+class WaitingEntry(OnSheet):
     """One action that people are asked about, for a list. `preparing` before there is anything to
     sign; `expired` until somebody asks again.
     """
@@ -146,7 +153,7 @@ class WaitingEntry(_Model):
     preview: dict[str, JsonValue] | None = None
 
 
-class WaitingList(_Model):
+class WaitingList(OnSheet):
     """What waits for people, oldest first; `now` is the time at the ledger, `you` who looks, and
     `tenants` those for which you decide (`*` is all of them).
     """
@@ -168,33 +175,41 @@ def sheet_of(
     you: str,
 ) -> DecisionSheet:
     """The sheet of an action as it stands, for a person."""
-    request, money, dry = action.request, action.request.money, action.dry
+    dry = action.dry
     return DecisionSheet(
         ledger=ledger,
         now=now_ms,
         you=you,
-        key=action.key,
         href=views.sheet_href(action.key),
         page=views.page(action.key),
-        tenant=ActionKey.parse(action.key).tenant,
-        status=action.status,
-        version=action.version,
-        operation=_operation(known, request),
-        request=request,
-        request_hash=action.request_hash,
-        amount=None if money is None else format_money(money),
-        exponent=None if money is None else exponent(money.currency),
-        provider=action.provider,
-        account=action.account,
-        reliability=action.reliability,
-        behalf=action.behalf or (),
-        policy=_policy(known.policies, action.policy_hash, action.policy_row),
         preview=None if dry is None else dry.content,
         asked=None if action.approval is None else _asked(action.approval),
         signed=tuple(SignedSheet.model_validate(_as_dict(one)) for one in signed),
-        recorded_at=action.recorded_at,
-        step_deadline_at=action.step_deadline_at,
+        **of_action(action, known),
     )
+
+
+def of_action(action: Action, known: Published) -> dict[str, Any]:
+    """What every sheet shows of its action, whoever looks at it and whatever for."""
+    request, money = action.request, action.request.money
+    return {
+        "key": action.key,
+        "tenant": ActionKey.parse(action.key).tenant,
+        "status": action.status,
+        "version": action.version,
+        "operation": _operation(known, request),
+        "request": request,
+        "request_hash": action.request_hash,
+        "amount": None if money is None else format_money(money),
+        "exponent": None if money is None else exponent(money.currency),
+        "provider": action.provider,
+        "account": action.account,
+        "reliability": action.reliability,
+        "behalf": action.behalf or (),
+        "policy": _policy(known.policies, action.policy_hash, action.policy_row),
+        "recorded_at": action.recorded_at,
+        "step_deadline_at": action.step_deadline_at,
+    }
 
 
 def _as_dict(one: SignedView) -> dict[str, object]:

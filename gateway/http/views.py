@@ -169,6 +169,16 @@ def page(key: str) -> str:
     return f"/console/approve/{quote(key, safe=':~')}"
 
 
+def case_href(key: str) -> str:
+    """Where a person finds why the action needs one, and what would settle it, as JSON."""
+    return f"/v1/reviews/{quote(key, safe=':~')}"
+
+
+def case_page(key: str) -> str:
+    """Where a person looks at the case of the action and settles it."""
+    return f"/console/review/{quote(key, safe=':~')}"
+
+
 def undecided(key: str) -> ActionView:
     """A durable intent without a decision so far."""
     return ActionView(key=key, href=href(key), status=UNDECIDED)

@@ -29,7 +29,15 @@ from ledger.log.fold import fold_decision
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.simulated import SimulatedLog
 from ledger.log.topics import Topic
-from projections.views import ActionView, CauseView, EventView, SignedView, WaitingView
+from projections.views import (
+    ActionView,
+    CaseView,
+    CauseView,
+    EventView,
+    ReviewView,
+    SignedView,
+    WaitingView,
+)
 
 _INTENTS: Final = Topic.INTENTS.value
 _APPROVALS: Final = Topic.APPROVALS.value
@@ -191,6 +199,56 @@ class MemoryQueries:
             and ActionKey.parse(action.key).tenant == tenant
         ]
         return found[:limit]
+
+    async def cases(self, tenants: Collection[str], *, limit: int) -> Sequence[ReviewView]:
+        """Cases that wait for a person, oldest first."""
+        found: list[ReviewView] = []
+        for stream in map(self._stream, self._decisions):
+            for action in stream.actions:
+                tenant = ActionKey.parse(action.key).tenant
+                if not {tenant, EVERY_TENANT}.isdisjoint(tenants):
+                    found += self._case(action, tenant)
+        return sorted(found, key=lambda one: one.opened_at)[:limit]
+
+    def _case(self, action: Action, tenant: str) -> list[ReviewView]:
+        """The case of an action, where it has one that nobody has settled."""
+        told = [
+            one
+            for one in self._events[action.key]
+            if one.type in {"review.opened", "review.resolved"}
+        ]
+        is_waiting = action.status is Status.NEEDS_REVIEW or action.is_final
+        if not told or told[-1].type == "review.resolved" or not is_waiting:
+            return []
+        opened, money = told[-1], action.request.money
+        return [
+            ReviewView(
+                tenant_id=tenant,
+                action_key=action.key,
+                version=opened.version,
+                kind="alarm" if action.is_final else "review",
+                reason=opened.data["reason"],
+                status=action.status,
+                operation=action.request.operation,
+                target=action.request.target,
+                amount_minor=None if money is None else money.minor,
+                currency=None if money is None else money.currency,
+                principal=action.request.principal,
+                environment=action.request.environment,
+                provider=action.provider,
+                account=action.account,
+                opened_at=opened.decided_at,
+                partition=opened.partition,
+                ledger_offset=opened.ledger_offset,
+            )
+        ]
+
+    async def case_sheet(self, tenant: str, action_key: str) -> CaseView | None:
+        """An action with everything that was recorded of it."""
+        action = await self.recorded(tenant, action_key)
+        if action is None:
+            return None
+        return CaseView(action, tuple(self._events[action_key]), is_whole=True)
 
     async def signed(self, tenant: str, action_key: str) -> Sequence[SignedView]:
         """What people have signed about an action, in order."""

@@ -1,0 +1,318 @@
+"""A case that a person settles, as JSON: a list of what waits, and the sheet of one case.
+
+Guarantees that a sheet holds why a person is needed, every attempt, every piece of evidence and
+every move that is safe now with what it would do; whatever a resolution is bound to stands on it.
+It is data to be shown, not to be believed: whoever signs compares it with what they sign. Made for
+the routes and the page of reviews, read by the command line.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal
+
+from pydantic import JsonValue
+
+from gateway.console.why import review_sentence
+from gateway.http import views
+from gateway.http.sheets import ActionSheet, OnSheet, of_action
+from ledger.core.config import Config
+from ledger.core.decide.resolving import moves
+from ledger.core.decide.schedule import key_window_closes_at
+from ledger.core.money import Money, format_money
+from ledger.core.state import Action
+from ledger.core.statement import Move
+from ledger.log.published import Published
+from projections.views import CaseView, EventView, ReviewView
+
+Kind = Literal["review", "alarm"]
+
+OUTCOMES: Final = {
+    "attempt.succeeded": "effect",
+    "attempt.refused": "no_effect",
+    "attempt.not_sent": "no_effect",
+    "attempt.declined": "no_effect",
+    "attempt.unresolved": "inconclusive",
+    "attempt.absent": "absent",
+}
+"""What the outcome of an attempt says about its effect, in the words of evidence."""
+
+
+class ReasonSheet(OnSheet):
+    """Why a person is needed: the name of the reason, and a sentence."""
+
+    version: int
+    reason: str
+    sentence: str
+    opened_at: int
+
+
+class AttemptSheet(OnSheet):
+    """One try at the provider. No byte of it can leave after `last_byte_at`."""
+
+    number: int
+    status: str
+    code: str | None = None
+    holder: str
+    provider_key: str
+    started_at: int
+    lease_until: int
+    last_byte_at: int | None = None
+    ended_at: int | None = None
+
+
+class EvidenceSheet(OnSheet):
+    """One thing that is known about the effect: what an attempt came to (`response`), what the
+    provider said when it was asked (`lookup`), or by itself (`webhook`). `source_id` and
+    `raw_sha256` say of which bytes.
+    """
+
+    version: int
+    at: int
+    kind: str
+    meaning: str
+    attempt: int | None = None
+    attempts_upto: int | None = None
+    lookup: int | None = None
+    reference: str | None = None
+    money: Money | None = None
+    amount: str | None = None
+    code: str | None = None
+    result: dict[str, JsonValue] | None = None
+    source_id: str | None = None
+    raw_sha256: str | None = None
+
+
+class MoveSheet(OnSheet):
+    """Something that is safe to say now, and what it would do."""
+
+    move: str
+    sentence: str
+    needs_reference: bool
+
+
+class ResolvedSheet(OnSheet):
+    """How somebody settled an earlier case of the action."""
+
+    version: int
+    case: int
+    move: str
+    person: str
+    reference: str | None = None
+    comment: str
+    resolved_at: int
+
+
+class CaseSheet(ActionSheet):
+    """Everything that a person sees before they settle a case. `case` is the fact that opened it
+    and `moved` the newest one that tells something about it: a resolution names both, and counts
+    for nothing once they have changed.
+
+    `kind` is `alarm` where the action is final and stays so; `key_window_closes_at` is until when
+    the provider surely knows the key of the attempts; one of `groups` settles it, anybody who is
+    registered for the tenant where none is named.
+    """
+
+    kind: Kind | None = None
+    case: int | None = None
+    moved: int | None = None
+    reasons: tuple[ReasonSheet, ...] = ()
+    attempts: tuple[AttemptSheet, ...] = ()
+    evidence: tuple[EvidenceSheet, ...] = ()
+    key_window_closes_at: int | None = None
+    last_byte_at: int | None = None
+    groups: tuple[str, ...] = ()
+    moves: tuple[MoveSheet, ...] = ()
+    resolved: tuple[ResolvedSheet, ...] = ()
+
+
+class CaseEntry(OnSheet):
+    """One case that waits for a person, for a list."""
+
+    key: str
+    href: str
+    page: str
+    tenant: str
+    operation: str
+    target: str | None = None
+    amount: str | None = None
+    principal: str
+    environment: str
+    provider: str
+    account: str
+    status: str
+    kind: Kind
+    reason: str
+    sentence: str
+    since: int
+
+
+class CaseList(OnSheet):
+    """The cases that wait, oldest first; `now` is the time at the ledger, `you` who looks, and
+    `tenants` those for which you decide (`*` is all of them).
+    """
+
+    ledger: str
+    now: int
+    you: str
+    tenants: tuple[str, ...]
+    cases: tuple[CaseEntry, ...]
+
+
+def case_entry(row: ReviewView) -> CaseEntry:
+    """One line of the list."""
+    amount = None
+    if row.amount_minor is not None and row.currency is not None:
+        amount = format_money(Money(minor=row.amount_minor, currency=row.currency))
+    return CaseEntry(
+        key=row.action_key,
+        href=views.case_href(row.action_key),
+        page=views.case_page(row.action_key),
+        tenant=row.tenant_id,
+        operation=row.operation,
+        target=row.target,
+        amount=amount,
+        principal=row.principal,
+        environment=row.environment,
+        provider=row.provider,
+        account=row.account,
+        status=row.status,
+        kind="alarm" if row.kind == "alarm" else "review",
+        reason=row.reason,
+        sentence=review_sentence(row.reason),
+        since=row.opened_at,
+    )
+
+
+def case_sheet_of(
+    found: CaseView, known: Published, *, ledger: str, now_ms: int, you: str
+) -> CaseSheet:
+    """The sheet of a case as it stands, for a person; without `case` where nothing is to settle."""
+    action, events = found.action, found.events
+    operation = None
+    if known.catalogue is not None:
+        request = action.request
+        operation = known.catalogue.operation(request.operation, request.version)
+    attempts = _attempts(action, known)
+    last_bytes = [one.last_byte_at for one in attempts if one.last_byte_at is not None]
+    case = action.case
+    return CaseSheet(
+        ledger=ledger,
+        now=now_ms,
+        you=you,
+        href=views.case_href(action.key),
+        page=views.case_page(action.key),
+        kind=None if case is None else "alarm" if action.is_final else "review",
+        case=None if case is None else case.opened_version,
+        moved=None if case is None else case.moved_version,
+        reasons=() if case is None else _reasons(events, case.opened_version),
+        attempts=attempts,
+        evidence=tuple(evidence_of(events)),
+        key_window_closes_at=None if operation is None else key_window_closes_at(action, operation),
+        last_byte_at=max(last_bytes, default=None),
+        groups=known.policy.review_groups,
+        moves=_moves(action, known, now_ms),
+        resolved=tuple(_resolved(events)),
+        **of_action(action, known),
+    )
+
+
+def _moves(action: Action, known: Published, now_ms: int) -> tuple[MoveSheet, ...]:
+    """What the ledger would take now; nothing where no catalogue is known here."""
+    catalogue = known.catalogue
+    if catalogue is None:
+        return ()
+    config = Config(
+        catalogue, catalogue.content_hash, known.holds, policy=known.policy, people=known.people
+    )
+    operation = config.operation(action.request.operation, action.request.version)
+    return tuple(
+        MoveSheet(
+            move=one.move,
+            sentence=one.sentence,
+            needs_reference=one.move is Move.EFFECT_EXISTS,
+        )
+        for one in moves(action, operation, config, now_ms)
+    )
+
+
+def _attempts(action: Action, known: Published) -> tuple[AttemptSheet, ...]:
+    skew_ms = None if known.catalogue is None else known.catalogue.timing.skew_ms
+    return tuple(
+        AttemptSheet(
+            number=one.number,
+            status=one.status,
+            code=one.code,
+            holder=one.holder,
+            provider_key=one.provider_key,
+            started_at=one.started_at,
+            lease_until=one.lease_until,
+            last_byte_at=None if skew_ms is None else one.lease_until + skew_ms,
+            ended_at=one.ended_at,
+        )
+        for one in action.attempts
+    )
+
+
+def _reasons(events: Sequence[EventView], since_version: int) -> tuple[ReasonSheet, ...]:
+    """Why a person was asked for, each time since the case was opened."""
+    return tuple(
+        ReasonSheet(
+            version=one.version,
+            reason=one.data["reason"],
+            sentence=review_sentence(one.data["reason"]),
+            opened_at=one.decided_at,
+        )
+        for one in events
+        if one.type == "review.opened" and one.version >= since_version
+    )
+
+
+def evidence_of(events: Sequence[EventView]) -> Iterator[EvidenceSheet]:
+    """Everything that is known about the effect, in the order in which it became known."""
+    for one in events:
+        if one.type == "evidence.recorded":
+            yield EvidenceSheet(version=one.version, at=one.decided_at, **_evidence(one.data))
+        elif (meaning := OUTCOMES.get(one.type)) is not None:
+            yield EvidenceSheet(
+                version=one.version,
+                at=one.decided_at,
+                kind="response",
+                meaning=meaning,
+                attempt=one.data["attempt"],
+                reference=one.data.get("reference"),
+                code=one.data.get("code"),
+                result=one.data.get("result"),
+                source_id=one.data.get("source_id"),
+            )
+
+
+_EVIDENCE: Final = (
+    "kind",
+    "meaning",
+    "attempts_upto",
+    "lookup",
+    "reference",
+    "code",
+    "source_id",
+    "raw_sha256",
+)
+
+
+def _evidence(data: dict[str, Any]) -> dict[str, Any]:
+    money = None if data.get("money") is None else Money.model_validate(data["money"])
+    told = {name: data.get(name) for name in _EVIDENCE}
+    return {**told, "money": money, "amount": None if money is None else format_money(money)}
+
+
+def _resolved(events: Sequence[EventView]) -> Iterator[ResolvedSheet]:
+    for one in events:
+        if one.type == "review.resolved":
+            data = one.data
+            yield ResolvedSheet(
+                version=one.version,
+                case=data["case"],
+                move=data["move"],
+                person=data["person"],
+                reference=data.get("reference"),
+                comment=data["comment"],
+                resolved_at=one.decided_at,
+            )
