@@ -13,7 +13,7 @@ from ledger.core import inputs as i
 from ledger.core.catalogue import Catalogue, Mistake, parse_catalogue
 from ledger.core.config import Config
 from ledger.core.decide import Decided, decide
-from ledger.core.decide.schedule import may_take_offer
+from ledger.core.decide.schedule import holders_that_declined, may_take_offer
 from ledger.core.evolve import Place
 from ledger.core.holds import NotOrderable, objection_to, order_hash, parse_order
 from ledger.core.ids import MalformedId, is_stream_key, stream_key_of
@@ -23,7 +23,7 @@ from ledger.core.people import NOBODY, People, objection_to_people, parse_people
 from ledger.core.policy import AUTOMATIC, Policy, parse_policy
 from ledger.core.records import Adopted, Cause, Decision, Quarantined
 from ledger.core.rejections import Detail, Refused, Rejection, Unchanged
-from ledger.core.state import Action, AttemptStatus, Stream
+from ledger.core.state import Stream
 from ledger.log.envelope import Unreadable, read_input
 from ledger.log.fold import InForce
 from ledger.log.port import Record
@@ -190,13 +190,6 @@ def _offer_for(
             return None
         case _:
             return None
-
-
-def holders_that_declined(action: Action) -> frozenset[str]:
-    """Incarnations that gave this action back: they are not asked again."""
-    return frozenset(
-        attempt.holder for attempt in action.attempts if attempt.status is AttemptStatus.DECLINED
-    )
 
 
 def _decision(

@@ -14,9 +14,8 @@ from zlib import crc32
 from ledger.core.config import Config
 from ledger.core.decide.approvals import lapse
 from ledger.core.decide.ruling import MAY_BE_RULED_ANEW, needs_ruling
-from ledger.core.decide.schedule import due_at, may_take_offer, turn
+from ledger.core.decide.schedule import due_at, holders_that_declined, may_take_offer, turn
 from ledger.core.state import Action, Status, Stream
-from streams.deciding import holders_that_declined
 from streams.limits import (
     AWAITING_HELD_MAX,
     DUE_AHEAD_MS,

@@ -368,7 +368,7 @@ def escalated(*groups: str, key: str = CHARGE) -> f.ApprovalEscalated:
 def granted(given: i.Judged, *, deadline: int | None = None) -> f.ApprovalGranted:
     """Somebody agreed; with enough people the step has until `deadline`."""
     said = given.statement
-    assert said is not None
+    assert isinstance(said, Statement)
     return f.ApprovalGranted(
         action=said.key,
         version=0,
@@ -440,10 +440,9 @@ def start_of(
 ) -> f.AttemptStarted:
     """An attempt begins on the word of people."""
     asks = asks_of(policy)
-    said = [one.statement for one in given]
-    assert said[0] is not None
+    said = [one.statement for one in given if isinstance(one.statement, Statement)]
     shown = preview(policy, key=key, foreseen=foreseen)
-    expires_at = min(one.expires_at for one in said if one is not None)
+    expires_at = min(one.expires_at for one in said)
     proofs: tuple[Signed, ...] = tuple(one.signed for one in given)
     approval = f.StartApproval(
         nonce=said[0].nonce,
@@ -461,9 +460,10 @@ def start_of(
 
 
 def resolved(
-    said: Resolution, *, step: int | None = None, people_until: int | None = None
+    said: Signable | None, *, step: int | None = None, people_until: int | None = None
 ) -> f.ReviewResolved:
     """A case was settled; where it is tried again, until when its `step` may take."""
+    assert isinstance(said, Resolution)
     return f.ReviewResolved(
         action=said.key,
         version=0,

@@ -418,8 +418,8 @@ def _resolved(action: Action, fact: f.ReviewResolved) -> dict[str, object]:
             settled = replace(settled, resumes=resumes, lookups_before=asked)
             changes["lookups_answered"] = 0
         case Move.TRY_AGAIN:
-            resumes, declines = settled.resumes + 1, settled.declines_before + action.declines
-            settled = replace(settled, resumes=resumes, declines_before=declines)
+            resumes, tried = settled.resumes + 1, len(action.attempts)
+            settled = replace(settled, resumes=resumes, attempts_before=tried)
             changes["step_deadline_at"] = fact.step_deadline_at or action.step_deadline_at
             changes["people_until"] = fact.people_until or action.people_until
             if action.dry is not None:

@@ -181,15 +181,15 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class Resolved:
     """The case that was settled last, and by whom, so that the same again is known. `resumes`
-    counts how often people let the action go on; declines and lookups before the last time count no
-    more.
+    counts how often people let the action go on. No decline counts any more among the attempts
+    before it was tried again, and no question before the schedule began anew.
     """
 
     case: int
     move: Move
     person: str
     resumes: int = 0
-    declines_before: int = 0
+    attempts_before: int = 0
     lookups_before: int = 0
 
 
@@ -262,9 +262,15 @@ class Action:
 
     @property
     def declines(self) -> int:
-        """Starts that their holders gave back, since it was tried again if a person said so."""
-        given_back = sum(attempt.status is AttemptStatus.DECLINED for attempt in self.attempts)
-        return given_back if self.resolved is None else given_back - self.resolved.declines_before
+        """Starts that their holders gave back, since a person had it tried again if one did."""
+        return sum(one.status is AttemptStatus.DECLINED for one in self.attempts_in_turn)
+
+    @property
+    def attempts_in_turn(self) -> tuple[Attempt, ...]:
+        """Attempts since a person had it tried again; all of them where nobody did."""
+        if self.resolved is None:
+            return self.attempts
+        return self.attempts[self.resolved.attempts_before :]
 
     @property
     def lookups_in_turn(self) -> int:

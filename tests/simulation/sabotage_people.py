@@ -164,7 +164,7 @@ PEOPLE: Final[dict[str, Saboteur]] = {
     "approval_bound_to_the_key_only": Saboteur(
         "a signature is good for any payload, tenant and ledger",
         322,
-        ((approvals, "_transplanted", _only_the_key),),
+        ((approvals, "transplanted", _only_the_key),),
     ),
     "approval_bound_to_no_round": Saboteur(
         "a signature is good for any preview, table and round",

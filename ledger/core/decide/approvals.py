@@ -33,10 +33,10 @@ def judge(draft: Draft, given: Judged) -> Decided:
     statement = given.statement
     if statement is None or isinstance(statement, Resolution):
         return refused_by(given.refusal or Rejection.SIGNATURE_INVALID, action)
-    refused = _transplanted(action, statement, given.ledger)
+    refused = transplanted(action, statement, given.ledger)
     person = draft.config.people.signer(given.key_id, given.appended_at)
     if refused is None:
-        refused = _unfit(action, statement, person)
+        refused = unfit(action, statement, person)
     if refused is not None or person is None:
         return refused_by(refused or Rejection.UNKNOWN_SIGNER, action)
     approval = action.approval
@@ -58,7 +58,7 @@ def judge(draft: Draft, given: Judged) -> Decided:
     return _counted(draft, action, approval, given, statement)
 
 
-def _transplanted(action: Action, statement: Signable, ledger: str) -> Rejection | None:
+def transplanted(action: Action, statement: Signable, ledger: str) -> Rejection | None:
     """Of what else the statement speaks, or None: everything in it was signed for one action."""
     if statement.ledger != ledger:
         return Rejection.OTHER_LEDGER
@@ -73,8 +73,8 @@ def _transplanted(action: Action, statement: Signable, ledger: str) -> Rejection
     return None
 
 
-def _unfit(action: Action, statement: Signable, person: Person | None) -> Rejection | None:
-    """Why this person may not decide about this action, or None."""
+def unfit(action: Action, statement: Signable, person: Person | None) -> Rejection | None:
+    """Why this person may not decide or say anything about this action, or None."""
     if person is None:
         return Rejection.UNKNOWN_SIGNER
     if person.name != statement.approver:

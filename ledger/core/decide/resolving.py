@@ -12,7 +12,7 @@ from typing import Final, assert_never
 
 from ledger.core.catalogue import Operation
 from ledger.core.config import Config
-from ledger.core.decide.approvals import _transplanted, _unfit, lapse, no_later
+from ledger.core.decide.approvals import lapse, no_later, transplanted, unfit
 from ledger.core.decide.asking import ask, end, preview_is_under_way, start_preview
 from ledger.core.decide.draft import Decided, Draft, refused_by, replayed
 from ledger.core.decide.ruling import needs_ruling, rule_anew
@@ -130,12 +130,8 @@ def _closed(action: Action, operation: Operation, now: int) -> Action:
             for one in action.attempts
         ),
         step_deadline_at=no_later(action, now + operation.deadlines.step_ms),
-        resolved=Resolved(0, Move.TRY_AGAIN, "", declines_before=_given_back(action)),
+        resolved=Resolved(0, Move.TRY_AGAIN, "", attempts_before=len(action.attempts)),
     )
-
-
-def _given_back(action: Action) -> int:
-    return sum(one.status is AttemptStatus.DECLINED for one in action.attempts)
 
 
 # --- settling ------------------------------------------------------------------------------------
@@ -147,7 +143,7 @@ def resolve(draft: Draft, given: Judged, said: Resolution) -> Decided:
     if action is None:
         return refused_by(Rejection.UNKNOWN_ACTION)
     person = draft.config.people.signer(given.key_id, given.appended_at)
-    refused = _transplanted(action, said, given.ledger) or _unfit(action, said, person)
+    refused = transplanted(action, said, given.ledger) or unfit(action, said, person)
     if refused is not None or person is None:
         return refused_by(refused or Rejection.UNKNOWN_SIGNER, action)
     if _said_before(action, said):

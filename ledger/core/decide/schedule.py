@@ -160,10 +160,19 @@ def _had_its_turn(action: Action, offer: Offer) -> bool:
     """Whether who offers gave this action back; or is a call that was named before: its offer is
     good for one start, however often its proposal comes.
     """
-    return any(
-        attempt.holder == offer.incarnation
-        and (attempt.status is AttemptStatus.DECLINED or is_caller(attempt.holder))
-        for attempt in action.attempts
+    if is_caller(offer.incarnation):
+        return any(attempt.holder == offer.incarnation for attempt in action.attempts)
+    return offer.incarnation in holders_that_declined(action)
+
+
+def holders_that_declined(action: Action) -> frozenset[str]:
+    """Incarnations that gave this action back: they are not asked again, unless a person has it
+    tried again.
+    """
+    return frozenset(
+        attempt.holder
+        for attempt in action.attempts_in_turn
+        if attempt.status is AttemptStatus.DECLINED
     )
 
 
