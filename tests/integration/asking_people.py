@@ -142,12 +142,13 @@ async def office(
     people: str | None = None,
     catalogue: str = CATALOGUE,
     has_executor: bool = True,
+    provider: CountingProvider | None = None,
 ) -> AsyncIterator[Office]:
     """An installation under a policy, with the people of `tests.asking`, everything running."""
     everybody = asking.people_text() if people is None else people
     documents: dict[Kind, str] = {"policy": policy, "people": everybody}
     async with opened(servers, folder, catalogue=catalogue, documents=documents) as door:
-        provider = CountingProvider()
+        provider = provider or CountingProvider()
         await door.one.processor()
         if has_executor:
             await door.one.executor(provider)

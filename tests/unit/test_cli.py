@@ -57,6 +57,7 @@ def test_every_command_is_known() -> None:
         *("people list", "people add", "people remove", "people revoke"),
         *("people check", "people publish", "people key new", "people key add", "people passkey"),
         *("waiting", "approve", "deny", "withdraw", "ask"),
+        *("review list", "review show", "review resolve"),
         *("secrets list", "secrets rotate", "secrets revoke"),
         *("policy check", "policy show", "policy publish", "policy explain", "policy whatif"),
         *("hold", "release", "holds", "provider check", "provider show"),

@@ -38,6 +38,8 @@ def test_every_operation_is_named_and_summed_up(document: dict[str, Any]) -> Non
         "getTimeline",
         "cancel",
         "askAgain",
+        "listReviews",
+        "getReview",
         "reportOutcome",
         "decide",
         "listApprovals",
@@ -88,5 +90,5 @@ def test_who_may_ask_is_said_of_every_operation(document: dict[str, Any]) -> Non
         for operation in methods.values():
             security = operation.get("security", document["security"])
             assert ({"apiKey": []} in security) is path.startswith("/v1/actions")
-            for_people = path.startswith("/v1/approvals") or path.endswith("/ask")
+            for_people = path.startswith(("/v1/approvals", "/v1/reviews")) or path.endswith("/ask")
             assert ({"login": []} in security) is for_people

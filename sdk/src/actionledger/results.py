@@ -40,7 +40,9 @@ class _Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Succeeded(_Result):
-    """The effect exists, once. `proof` says how it is known: report, webhook or lookup."""
+    """The effect exists, once. `proof` says how it is known: report, webhook, lookup, or person:
+    somebody who settled it signed so.
+    """
 
     reference: str | None = None
     result: Mapping[str, JsonValue] | None = None
@@ -168,7 +170,9 @@ class Blocked(_Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeedsReview(_Result):
-    """A person has to settle it. `reason` says why; the effect may exist."""
+    """A person has to settle it, by what they sign; then it has an outcome as any other, or goes
+    on. `reason` says why; the effect may exist.
+    """
 
     reason: str | None = None
 
@@ -177,8 +181,9 @@ class NeedsReview(_Result):
         """What happened, what may be done next, what must not."""
         return (
             f"The action {self.key} needs a person{_because(self.reason)}. It may or may not have "
-            "had its effect. Tell the user that it is being looked at. Do not say that it "
-            "succeeded or failed, and do not try it another way."
+            "had its effect, and a person settles which. Tell the user that it is being looked "
+            "at, and look again later under the same key: the outcome comes by itself. You cannot "
+            "settle it. Do not say that it succeeded or failed, and do not try it another way."
         )
 
 
