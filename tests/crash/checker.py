@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.crash import laws_of_book as book
+from tests.crash import laws_of_desk as desk
 from tests.crash import laws_of_log as log
 from tests.crash import laws_of_people as people
 from tests.crash import laws_of_rows as rows
@@ -33,6 +34,8 @@ LAWS: Final[tuple[Law, ...]] = (
     people.s4_authorised,
     people.s4_denied_never_begins,
     log.s5_final_stays,
+    desk.s5_settled_by_a_person,
+    desk.s5_a_persons_word_is_signed,
     log.s6_transitions,
     log.s7_versions,
     log.s8_one_key,

@@ -169,7 +169,8 @@ def _completed(action: Action, effects: list[Json]) -> Iterator[Finding]:
     proofs = [
         told.fact.get("reference")
         for told in action.history
-        if told.fact["type"] == "attempt.succeeded" or told.fact.get("meaning") == "effect"
+        if told.fact["type"] in {"attempt.succeeded", "review.resolved"}
+        or told.fact.get("meaning") == "effect"
     ]
     if reference not in proofs:
         yield Finding("S12", action.key, "is completed and nobody proved it")

@@ -86,6 +86,9 @@ def s9_absence_is_late_enough(_run: Run, folded: Folded) -> Iterator[Finding]:
                     asked_at = told.decided.data["decided_at"]
                 case "attempt.absent":
                     settle_ms = catalogue.settle_ms(action)
+                    if str(told.fact.get("source_id")).startswith("person:"):
+                        # A person looked, at the latest when what they signed was decided.
+                        asked_at = told.decided.data["decided_at"]
                     if asked_at <= leases[told.fact["attempt"]] + settle_ms:
                         what = f"{action.key} was asked about too early to be absent"
                         yield Finding("S9", told.decided.place, what)

@@ -25,8 +25,8 @@ def s4_authorised(run: Run, folded: Folded) -> Iterator[Finding]:
     signature over this very action, request, dry run, policy and round, in time, and none of them
     who asks for it.
     """
-    people = _People.of(folded)
-    ledger = _generation(run)
+    people = People.of(folded)
+    ledger = generation(run)
     for action in folded.actions.values():
         asking = _Asking()
         for told in action.history:
@@ -99,14 +99,14 @@ class _Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class _People:
+class People:
     """Who may decide, by the newest document that was adopted: their keys, and their groups."""
 
     keys: dict[str, tuple[str, str]]
     groups: dict[str, list[str]]
 
     @classmethod
-    def of(cls, folded: Folded) -> "_People":
+    def of(cls, folded: Folded) -> "People":
         """The people of a run."""
         text = folded.people[-1] if folded.people else ""
         found: list[Json] = tomllib.loads(text).get("person", [])
@@ -136,7 +136,7 @@ def _decoded(text: str) -> bytes:
 
 
 def _objections(
-    action: Action, asking: _Asking, start: Told, people: _People, ledger: str | None
+    action: Action, asking: _Asking, start: Told, people: People, ledger: str | None
 ) -> Iterator[str]:
     now, asked = start.decided.data["decided_at"], asking.asked
     if asked is None or asking.asks is None:
@@ -194,7 +194,7 @@ def _is_after(one: Told, other: Told) -> bool:
     return bool(one.fact["version"] > other.fact["version"])
 
 
-def _generation(run: Run) -> str | None:
+def generation(run: Run) -> str | None:
     """How the log is called, by its first record."""
     records = run.records("ledger", 0)
     _, data = event_of(records[0]) if records else ("", {})

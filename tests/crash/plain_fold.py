@@ -40,9 +40,9 @@ MAY_FOLLOW: Mapping[str, frozenset[str]] = {
         f"action.failed {_ENDS}",
         "attempting": _OUTCOMES,
         "unknown": _FROM_UNKNOWN,
-        "needs_review": f"{_OUTCOMES} attempt.absent lookup.started",
+        "needs_review": f"{_OUTCOMES} attempt.absent lookup.started review.resolved",
     }.items()
-} | dict.fromkeys(FINAL, _AT_ANY_TIME)
+} | dict.fromkeys(FINAL, _AT_ANY_TIME | {"review.resolved"})
 """Which facts a status allows; a status that is not here allows none."""
 
 
@@ -200,6 +200,8 @@ def _add(folded: Folded, decided: Decided, ordinal: int, fact: Json) -> None:
             _CHANGES[kind](action.state, fact, decided.data["decided_at"])
         else:
             folded.found("S6", decided.place, f"no fact is called {kind}")
+        if "case" in action.state and kind in _TELLING:
+            action.state["case"]["moved_version"] = fact["version"]
         action.state["version"] = fact["version"]
         action.state["updated_at"] = decided.data["decided_at"]
     action.history.append(Told(fact, decided, ordinal, before, action.status))
@@ -378,6 +380,8 @@ def _evidence(state: Json, fact: Json, _now: int) -> None:
 def _completed(state: Json, fact: Json, now: int) -> None:
     _final(state, "completed")
     state.pop("lookup", None)
+    # Proof settles what waited for a person.
+    state.pop("case", None)
     state["reference"], state["proof"] = fact["reference"], fact["proof"]
     for attempt in state["attempts"]:
         if attempt["status"] in OPEN:
@@ -391,12 +395,45 @@ def _final(state: Json, status: str, code: str | None = None) -> None:
         state["code"] = code
 
 
-def _review(state: Json, fact: Json, _now: int) -> None:
+def _review(state: Json, fact: Json, now: int) -> None:
     if state["status"] not in FINAL:
         state["status"] = "needs_review"
     state.pop("timer", None)
     state["review"] = fact["reason"]
+    first = state.get("case", {"opened_version": fact["version"], "opened_at": now})
+    state["case"] = {**first, "reason": fact["reason"], "moved_version": fact["version"]}
 
+
+def _resolved(state: Json, fact: Json, _now: int) -> None:
+    """A person settled the case; what follows are facts of their own."""
+    move, case = fact["move"], state.pop("case", {})
+    was = state.get("resolved", {"resumes": 0, "attempts_before": 0, "lookups_before": 0})
+    now: Json = {**was, "case": case.get("opened_version"), "move": move, "person": fact["person"]}
+    state["resolved"] = now
+    if move in {"acknowledge", "effect_exists"}:
+        return
+    if move != "no_effect":
+        now["resumes"] += 1
+    if move == "look_again":
+        now["lookups_before"], state["lookups_answered"] = state["lookups_asked"], 0
+    if move == "try_again":
+        now["attempts_before"] = len(state["attempts"])
+        for name in ("step_deadline_at", "people_until"):
+            if name in fact:
+                state[name] = fact[name]
+        if "dry" in state:
+            state["dry"]["failed"] = 0
+    if is_open(state):
+        state["status"] = "unknown"
+    elif "asks" not in state or _is_met(state):
+        state["status"] = "ready"
+    else:
+        state["status"] = "awaiting_approval"
+        state["step_deadline_at"] = fact.get("people_until", state["step_deadline_at"])
+
+
+_TELLING = frozenset({*_OUTCOMES.split(), "attempt.absent", "evidence.recorded"})
+"""What tells whoever looks at a case something new; completion ends it anyhow."""
 
 _CHANGES = {
     "policy.decided": _policy,
@@ -424,4 +461,5 @@ _CHANGES = {
     "action.cancelled": lambda state, fact, _: _final(state, "cancelled", fact.get("reason")),
     "action.expired": lambda state, _fact, _now: _final(state, "expired"),
     "review.opened": _review,
+    "review.resolved": _resolved,
 }
