@@ -52,8 +52,14 @@ UNREACHED_STATUSES = frozenset(
     }
 )
 """Declared in the table, and stayed in by nothing where nobody is asked."""
-OF_PEOPLE = ("policy.decided", "approval.withdrawn", "approval.ended", "action.denied")
-"""What befalls a ready action only where people are asked: that world has its own test."""
+OF_PEOPLE = (
+    "policy.decided",
+    "approval.withdrawn",
+    "approval.ended",
+    "action.denied",
+    "review.resolved",
+)
+"""What befalls an action only by the word of people: that world has its own tests."""
 
 
 @dataclass(frozen=True, slots=True)
