@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
 
-from gateway.console import deciding, enrolling, entering, looking
+from gateway.console import deciding, enrolling, entering, looking, reviewing
 from gateway.console.asking import SEE_OTHER, Console, console_of, opened
 from gateway.console.entering import FIRST_PAGE
 from gateway.console.refusals import PageNo
@@ -44,7 +44,14 @@ async def nothing(http: HttpRequest) -> Response:
 def add_console(app: FastAPI, console: Console) -> None:
     """Serve the pages from an app."""
     app.state.console = console
-    pages = (router, entering.router, enrolling.router, looking.router, deciding.router)
+    pages = (
+        router,
+        entering.router,
+        enrolling.router,
+        looking.router,
+        deciding.router,
+        reviewing.router,
+    )
     for part in pages:
         app.include_router(part)
     app.add_api_route("/console/{rest:path}", nothing, methods=["GET"], include_in_schema=False)

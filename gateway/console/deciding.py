@@ -34,11 +34,14 @@ from ledger.core.facts import (
     ApprovalRequested,
     ApprovalWithdrawn,
     PreviewStarted,
+    ReviewResolved,
 )
 from ledger.core.inputs import Judge
 from ledger.core.rejections import Rejection
 from ledger.core.statement import (
+    Move,
     Say,
+    Signable,
     SignedByPasskey,
     Statement,
     statement_bytes,
@@ -71,10 +74,8 @@ async def statement(http: HttpRequest, key: str) -> Response:
     async def work(seen: Seen) -> Answer:
         made = await _statement(seen, key)
         if isinstance(made, PageNo):
-            no = refusal(made)
-            said = {"code": no.code, "sentence": no.sentence, "hint": no.hint}
-            return _json(seen, said, no.status)
-        return _json(seen, made, 200)
+            return told(seen, made)
+        return json_page(seen, made, 200)
 
     return await submitted(http, work)
 
@@ -130,14 +131,19 @@ async def _statement(seen: Seen, key: str) -> dict[str, object] | PageNo:
     if len(comment) > COMMENT_CHARS_MAX:
         return PageNo.FORM_MALFORMED
     made = sheet.statement(say, person.name, comment=comment or None, now_ms=seen.now)
+    return to_be_signed(seen, made, Purpose.STATEMENT)
+
+
+def to_be_signed(seen: Seen, made: Signable, purpose: Purpose) -> dict[str, object]:
+    """What the script of a page asks a passkey to sign, sealed until it is handed in."""
     console = seen.console
     of = {"statement": statement_bytes(made).decode(), "session": seen.visitor.session.id}
     options = authentication_options(
         rp_id=console.site.rp_id,
         challenge=statement_hash(made),
-        known=console.site.passkeys_of(person),
+        known=console.site.passkeys_of(seen.visitor.person),
     )
-    once = console.seals.once(Purpose.STATEMENT, of, now_ms=seen.now)
+    once = console.seals.once(purpose, of, now_ms=seen.now)
     return {"once": once, "options": json.loads(options)}
 
 
@@ -146,14 +152,33 @@ def _say_of(text: str, sheet: Sheet) -> Say | None:
 
 
 async def _decide(seen: Seen, key: str) -> Answer:
-    console = seen.console
     known = await known_to(seen, key)
     if known is None:
         return PageNo.NOT_FOUND
-    once = console.seals.opened(Purpose.STATEMENT, seen.form.get("once", ""), now_ms=seen.now)
+    decided = await handed_in(seen, key, Statement, Purpose.STATEMENT)
+    if not isinstance(decided, Decided):
+        return decided
+    return outcome_page(seen, key, outcome_of(decided, quorum=_quorum(known)))
+
+
+def outcome_page(seen: Seen, key: str, outcome: "Outcome") -> Response:
+    """What the ledger decided about what was handed in."""
+    logger.info(
+        "console_decided",
+        extra={"action": key, "person": seen.visitor.person.name, "outcome": outcome.name},
+    )
+    return seen.page("decided", {"key": key, "outcome": outcome}, status=outcome.status)
+
+
+async def handed_in(
+    seen: Seen, key: str, kind: type[Signable], purpose: Purpose
+) -> Decided | Answer:
+    """What the ledger decides about what a passkey signed, once; or why it was not handed in."""
+    console = seen.console
+    once = console.seals.opened(purpose, seen.form.get("once", ""), now_ms=seen.now)
     if once is None or once.content["session"] != seen.visitor.session.id:
         return PageNo.CHALLENGE_OVER
-    signed = _signed(once, seen.form.get("credential", ""), key)
+    signed = _signed(once, seen.form.get("credential", ""), key, kind)
     if signed is None:
         return seen.refused(Rejection.SIGNATURE_INVALID, key=key)
     doors = doors_of(seen.http)
@@ -168,20 +193,15 @@ async def _decide(seen: Seen, key: str) -> Answer:
         return seen.refused(PageNo.SPENT, key=key)
     decided = await console.port.decide(key, signed)
     doors.metrics.decision(str(read.statement.decision))
-    outcome = outcome_of(decided, quorum=_quorum(known))
-    logger.info(
-        "console_decided",
-        extra={"action": key, "person": read.person, "outcome": outcome.name},
-    )
-    return seen.page("decided", {"key": key, "outcome": outcome}, status=outcome.status)
+    return decided
 
 
-def _signed(once: Once, credential: str, key: str) -> SignedByPasskey | None:
+def _signed(once: Once, credential: str, key: str, kind: type[Signable]) -> SignedByPasskey | None:
     assertion = read_assertion(credential)
     if assertion is None:
         return None
     try:
-        made = Statement.model_validate_json(once.content["statement"])
+        made = kind.model_validate_json(once.content["statement"])
     except ValidationError:
         return None
     return signed_by(assertion, made) if made.key == key else None
@@ -228,6 +248,8 @@ def outcome_of(decided: Decided, *, quorum: int = 1) -> Outcome:
             case ApprovalWithdrawn():
                 sentence = "Your approval counts no more."
                 return Outcome(fact.type, "Taken back", sentence, "", place)
+            case ReviewResolved():
+                return Outcome(fact.type, "Settled", SETTLED[fact.move], "", place)
             case ApprovalRequested() | PreviewStarted():
                 sentence = "People are asked once more, with a new end."
                 return Outcome(fact.type, "Asked again", sentence, "", place)
@@ -243,7 +265,17 @@ _UNCHANGED: Final = {
     "approved_already": "Your approval had been counted before: it counts once.",
     "asked_already": "People are being asked already.",
     "preview_under_way": "The provider is being asked already what would happen.",
+    "resolved_already": "You had settled it so before: it counts once.",
     "nobody_to_ask": "It does not wait for people any more.",
+}
+
+
+SETTLED: Final = {
+    Move.EFFECT_EXISTS: "It is completed on your word; nothing more is sent for it.",
+    Move.NO_EFFECT: "It is over on your word: it had no effect, and nothing of it will be sent.",
+    Move.TRY_AGAIN: "It is sent once more, as soon as nothing else keeps it from it.",
+    Move.LOOK_AGAIN: "The provider is asked again what became of it.",
+    Move.ACKNOWLEDGE: "The alarm is settled; the action stays as it is.",
 }
 
 
@@ -257,6 +289,14 @@ def _granted(fact: ApprovalGranted, quorum: int) -> str:
     return f"Your approval counts; {quorum} people have to agree in all."
 
 
-def _json(seen: Seen, said: Mapping[str, object], status: int) -> Response:
+def told(seen: Seen, no: PageNo) -> Response:
+    """A refusal for the script of a page."""
+    said = refusal(no)
+    content = {"code": said.code, "sentence": said.sentence, "hint": said.hint}
+    return json_page(seen, content, said.status)
+
+
+def json_page(seen: Seen, said: Mapping[str, object], status: int) -> Response:
+    """An answer for the script of a page."""
     response = Response(json.dumps(said), status_code=status, media_type="application/json")
     return seen.console.pages.protected(response)

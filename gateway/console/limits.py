@@ -25,6 +25,9 @@ FORM_MS_MAX: Final = 10_000
 COMMENT_CHARS_MAX: Final = 500
 """A person's own words to a decision; a statement holds 1,024."""
 
+REFERENCE_CHARS_MAX: Final = 255
+"""What a provider calls an effect; the longest that any is known to use."""
+
 SHEET_ROWS_MAX: Final = 400
 """Values of one payload that a person can be asked to read."""
 

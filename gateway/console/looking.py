@@ -53,13 +53,17 @@ async def action_page(http: HttpRequest, key: str) -> Response:
 
 async def known_to(seen: Seen, text: str) -> Known | None:
     """An action that the person may look at, or None."""
+    tenant = own_tenant(seen, text)
+    return None if tenant is None else await seen.console.port.known(tenant, text)
+
+
+def own_tenant(seen: Seen, text: str) -> str | None:
+    """The tenant of a key, where the person may look at its actions; or None."""
     try:
         key = ActionKey.parse(text)
     except MalformedId:
         return None
-    if not seen.visitor.person.may_decide_for(key.tenant):
-        return None
-    return await seen.console.port.known(key.tenant, text)
+    return key.tenant if seen.visitor.person.may_decide_for(key.tenant) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ def entry(one: Waiting, now_ms: int) -> Entry:
     key = ActionKey.parse(one.key)
     is_over = one.expires_at is not None and now_ms >= one.expires_at
     kind = "expired" if one.kind == "approval" and is_over else one.kind
-    page = "approve" if kind == "approval" else "actions"
+    page = {"approval": "approve", "review": "review"}.get(kind, "actions")
     money = None
     if one.amount_minor is not None and one.currency is not None:
         money = amount(Money(minor=one.amount_minor, currency=one.currency))

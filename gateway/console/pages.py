@@ -88,7 +88,7 @@ def headers(site: Site) -> dict[str, str]:
         f"style-src {own}/static/console.css",
         f"script-src {own}/static/console.js",
         f"img-src {own}/static/icon.svg",
-        f"connect-src {own}/approve/",
+        f"connect-src {own}/approve/ {own}/review/",
         f"form-action {own}/",
         "frame-ancestors 'none'",
         "base-uri 'none'",

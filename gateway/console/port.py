@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from gateway.http.cases import CaseEntry, CaseSheet
 from ledger.core.holds import Hold
 from ledger.core.operation import Risk
 from ledger.core.people import People, PersonKey
@@ -62,6 +63,14 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownCase:
+    """A case as its sheet tells it; `is_whole` is False where it has more facts than are read."""
+
+    sheet: CaseSheet
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Enrolment:
     """A one-time link to register a passkey: for whom, until when, and the key that was given."""
 
@@ -98,6 +107,16 @@ class ConsolePort(Protocol):
 
     async def known(self, tenant: str, key: str) -> Known | None:
         """An action of a tenant, or None."""
+        ...
+
+    async def cases(self, tenants: Sequence[str], *, limit: int) -> Sequence[CaseEntry]:
+        """The cases that wait for a person, oldest first, of these tenants only."""
+        ...
+
+    async def case(self, tenant: str, key: str, person: str, *, now_ms: int) -> KnownCase | None:
+        """Everything about the case of an action, for a person; or None where there is no such
+        action.
+        """
         ...
 
     async def decide(self, key: str, signed: Signed) -> Decided:

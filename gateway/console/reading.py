@@ -12,7 +12,15 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 from gateway.console.limits import DECIDED_MS_MAX, EVENTS_MAX, READ_MS_MAX, SPENT_KEPT_MS
-from gateway.console.port import Decided, Enrolment, Known, NotAnsweringError, Waiting
+from gateway.console.port import (
+    Decided,
+    Enrolment,
+    Known,
+    KnownCase,
+    NotAnsweringError,
+    Waiting,
+)
+from gateway.http.cases import CaseEntry, case_entry, case_sheet_of
 from gateway.passkeys import PasskeyLinks
 from ledger.client.client import Answer, UndecidedError
 from ledger.core.config import MAY_BE_HELD, hold_on
@@ -95,6 +103,23 @@ class ConsoleReading:
             hold=hold_on(action, known.holds) if action.status in MAY_BE_HELD else None,
             is_whole=found.is_whole,
         )
+
+    async def cases(self, tenants: Sequence[str], *, limit: int) -> Sequence[CaseEntry]:
+        """The cases that wait for a person, oldest first."""
+        async with _asking():
+            found = await self._queries.cases(tenants, limit=limit)
+        return [case_entry(one) for one in found]
+
+    async def case(self, tenant: str, key: str, person: str, *, now_ms: int) -> KnownCase | None:
+        """Everything about the case of an action, or None."""
+        async with _asking():
+            found = await self._queries.case_sheet(tenant, key, limit=EVENTS_MAX)
+        if found is None:
+            return None
+        sheet = case_sheet_of(
+            found, self._published(), ledger=self._generation, now_ms=now_ms, you=person
+        )
+        return KnownCase(sheet, found.is_whole)
 
     async def decide(self, key: str, signed: Signed) -> Decided:
         """Hand in a signed decision and wait for the ledger's."""

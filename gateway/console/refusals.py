@@ -26,6 +26,8 @@ class PageNo(StrEnum):
     CHALLENGE_OVER = "challenge_over"
     SPENT = "spent"
     SHEET_CHANGED = "sheet_changed"
+    MOVE_MISSING = "move_missing"
+    WORDS_MISSING = "words_missing"
     LINK_OVER = "link_over"
     LINK_USED = "link_used"
     NOT_ANSWERING = "not_answering"
@@ -82,6 +84,16 @@ _PAGES: Final[Mapping[PageNo | NotLoggedIn | NotRegistered, tuple[int, str, str]
         409,
         "What is asked is no longer what you were shown. Nothing was signed.",
         "Read the page again, as it is now.",
+    ),
+    PageNo.MOVE_MISSING: (
+        400,
+        "Nothing that is safe now was chosen. Nothing was signed.",
+        "Choose how you settle it.",
+    ),
+    PageNo.WORDS_MISSING: (
+        400,
+        "A reason is missing, or the reference of the effect. Nothing was signed.",
+        "Say how you know; whoever says that the effect exists names its reference.",
     ),
     PageNo.LINK_OVER: (404, "This link is over, or never was one.", _ASK_FOR_LINK),
     PageNo.LINK_USED: (409, "A passkey was made with this link already.", _ASK_FOR_LINK),

@@ -29,6 +29,7 @@ class Purpose(StrEnum):
     FORM = "form"
     LOGIN = "login"
     STATEMENT = "statement"
+    RESOLUTION = "resolution"
     ENROLMENT = "enrolment"
 
 

@@ -234,26 +234,26 @@ def _why_not(known: Known, person: Person, now_ms: int) -> WhyNot | None:
     """Why this person cannot decide this action now, or None."""
     action, approval = known.action, known.action.approval
     if action.is_final:
-        return _named(Rejection.ALREADY_FINAL)
+        return named(Rejection.ALREADY_FINAL)
     if action.status is Status.NEEDS_REVIEW:
-        return _named(Rejection.IN_REVIEW)
+        return named(Rejection.IN_REVIEW)
     is_asked = action.status is Status.AWAITING_APPROVAL
     if action.has_begun and not is_asked:
-        return _named(Rejection.APPROVAL_SPENT)
+        return named(Rejection.APPROVAL_SPENT)
     if is_asked and (approval is None or preview_is_under_way(action)):
         return _PREVIEW_UNDER_WAY
     if approval is None:
-        return _named(Rejection.NOTHING_ASKED)
+        return named(Rejection.NOTHING_ASKED)
     if not person.may_decide_for(ActionKey.parse(action.key).tenant):
-        return _named(Rejection.NOT_FOR_TENANT)
+        return named(Rejection.NOT_FOR_TENANT)
     if any(person.asks_as(name) for name in (action.request.principal, *(action.behalf or ()))):
-        return _named(Rejection.REQUESTER_DECIDES)
+        return named(Rejection.REQUESTER_DECIDES)
     if approval.ended not in {None, "expired"}:
         return _BEING_ASKED_ANEW
     if approval.ended is not None or now_ms >= approval.expires_at:
-        return _named(Rejection.APPROVAL_EXPIRED)
+        return named(Rejection.APPROVAL_EXPIRED)
     if not person.is_in_one_of(approval.groups):
-        return _named(Rejection.NOT_IN_GROUP)
+        return named(Rejection.NOT_IN_GROUP)
     return None
 
 
@@ -303,7 +303,8 @@ def _is_payload(request: RecordedRequest, recorded_hash: str) -> bool:
     return request_hash(request) == recorded_hash
 
 
-def _named(rejection: Rejection) -> WhyNot:
+def named(rejection: Rejection) -> WhyNot:
+    """Why not, where the ledger itself would say so."""
     return WhyNot(rejection.value, MEANINGS[rejection].sentence, _HINTS.get(rejection, ""))
 
 
@@ -333,9 +334,17 @@ _POLICY_NOT_HERE: Final = WhyNot(
     "The decision table under which this was asked is not known here, so there is nothing to sign.",
     "Look again in a moment; if it stays so, decide with `actionledger approve`.",
 )
-_TOO_LARGE: Final = WhyNot(
-    "sheet_too_large",
-    f"The payload is larger than a person can be asked to read on one page ({SHEET_ROWS_MAX} "
-    f"values, {SHEET_CHARS_MAX:,} characters). It is shown below, and cannot be decided here.",
-    "Ask for it in smaller actions, or deny it with `actionledger deny`.",
-)
+
+
+def too_large(hint: str) -> WhyNot:
+    """Why there is nothing to sign where a person could not read all of it."""
+    return WhyNot(
+        "sheet_too_large",
+        "The payload is larger than a person can be asked to read on one page "
+        f"({SHEET_ROWS_MAX} values, {SHEET_CHARS_MAX:,} characters). It is shown below, and cannot "
+        "be decided here.",
+        hint,
+    )
+
+
+_TOO_LARGE: Final = too_large("Ask for it in smaller actions, or deny it with `actionledger deny`.")

@@ -29,8 +29,8 @@ from ledger.core.people import PersonKey
 from ledger.core.public_keys import decoded, encoded, passkey_problem
 from ledger.core.statement import (
     SIGNED_CHARS_MAX,
+    Signable,
     SignedByPasskey,
-    Statement,
     statement_bytes,
 )
 from ledger.signing.passkeys import Assertion
@@ -147,7 +147,7 @@ def read_assertion(text: str) -> Assertion | None:
     return Assertion(said.id, answer.authenticator_data, answer.client_data, answer.signature)
 
 
-def signed_by(assertion: Assertion, statement: Statement) -> SignedByPasskey:
+def signed_by(assertion: Assertion, statement: Signable) -> SignedByPasskey:
     """An assertion beside the statement it was asked for; `read_signed` says what it proves."""
     return SignedByPasskey(
         statement=statement_bytes(statement).decode(),

@@ -58,28 +58,26 @@ def take(stage: Stage, browser: Browser, folder: Path) -> None:
     hostile = stage.propose("email:v1:acme:order-A-1842", params=HOSTILE, target=None)
     stage.wait_for(late, "approval.ended")
 
-    def picture(one: Visit, name: str) -> None:
-        one.page.screenshot(path=folder / f"{name}.png", full_page=True)
-
     bert = visit(browser, stage, "bert", size=WIDE)
     bert.log_in()
-    picture(bert, "waiting")
+    _picture(folder, bert, "waiting")
     bert.open(f"/console/approve/{refund}")
-    picture(bert, "approve")
+    _picture(folder, bert, "approve")
+    _cases(stage, browser, bert, folder)
     page = bert.open(f"/console/approve/{large}")
     page.get_by_role("button", name="Approve").click()
     page.get_by_role("heading", name="Approved", exact=True).wait_for()
-    picture(bert, "decided")
+    _picture(folder, bert, "decided")
     stage.wait_for(large, "approval.granted")
     page = bert.open(f"/console/actions/{large}")
     page.locator("summary").nth(3).click()
-    picture(bert, "action")
+    _picture(folder, bert, "action")
     anna = visit(browser, stage, "anna", size=NARROW)
     anna.log_in(f"/console/approve/{refund}")
-    picture(anna, "approve-narrow")
+    _picture(folder, anna, "approve-narrow")
     anna = visit(browser, stage, "anna", size=NARROW, scheme="dark")
     anna.log_in()
-    picture(anna, "waiting-narrow")
+    _picture(folder, anna, "waiting-narrow")
     page = anna.open(f"/console/approve/{late}")
     page.get_by_role("button", name="Ask again").click()
     page.get_by_role("heading", name="Asked again").wait_for()
@@ -87,15 +85,35 @@ def take(stage: Stage, browser: Browser, folder: Path) -> None:
     bert.open("/console/waiting")
     stage.foresee(late, 2, open_tickets=41)
     bert.open(f"/console/approve/{late}")
-    picture(bert, "approve-moved")
+    _picture(folder, bert, "approve-moved")
     dark = visit(browser, stage, "bert", size=WIDE, scheme="dark")
     dark.log_in(f"/console/approve/{hostile}")
-    picture(dark, "approve-hostile")
+    _picture(folder, dark, "approve-hostile")
     link = stage.run(PasskeyLinks(stage.pool).make("dora"))
     dora = visit(browser, stage, size=WIDE)
     page = dora.open(f"/console/passkeys/{link}")
     page.get_by_label("What do you call this device?").fill("Dora's phone")
-    picture(dora, "passkey")
+    _picture(folder, dora, "passkey")
+
+
+def _cases(stage: Stage, browser: Browser, bert: Visit, folder: Path) -> None:
+    """A provider that speaks of another amount, and the person who settles it."""
+    charge = stage.propose("charge:v1:acme:renewal-2026-08-28-01")
+    stage.claim(charge, "evt_71", "ch_8812", 9_980)
+    bert.open("/console/reviews")
+    _picture(folder, bert, "reviews")
+    page = bert.open(f"/console/review/{charge}")
+    page.get_by_label("Effect exists").check()
+    page.get_by_label("Reference of the effect").fill("ch_8812")
+    page.get_by_label("Why: how you know").fill("Charged twice the price; refunded the rest.")
+    _picture(folder, bert, "review")
+    anna = visit(browser, stage, "anna", size=NARROW)
+    anna.log_in(f"/console/review/{charge}")
+    _picture(folder, anna, "review-narrow")
+
+
+def _picture(folder: Path, one: Visit, name: str) -> None:
+    one.page.screenshot(path=folder / f"{name}.png", full_page=True)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from gateway.settings import Settings
 from gateway.wiring.publishing import default_catalogue, publish_document
 from ledger.client.client import LedgerClient
 from ledger.core.ids import stream_key_of
-from ledger.core.inputs import PreviewRead, Propose
+from ledger.core.inputs import Evidence, EvidenceKind, Meaning, PreviewRead, Propose
 from ledger.core.money import Money
 from ledger.core.people import People
 from ledger.core.people_text import Revoked, with_revoked
@@ -165,6 +166,24 @@ class Stage:
         self.run(self.one.put(Topic.EVIDENCE, partition_of(stream, PARTITIONS), record))
         self.wait_for(key, "approval.requested", times=number)
 
+    def claim(self, key: str, source: str, reference: str, minor: int) -> None:
+        """Have the provider say that an action has an effect, and wait until a person is needed."""
+        stream = stream_key_of(key)
+        said = Evidence(
+            key=key,
+            kind=EvidenceKind.WEBHOOK,
+            source_id=source,
+            provider="simulated",
+            account="main",
+            meaning=Meaning.EFFECT,
+            reference=reference,
+            money=Money(minor=minor, currency="EUR"),
+            raw_sha256=f"sha256:{sha256(source.encode()).hexdigest()}",
+        )
+        record = outgoing(said, stream=stream, subject=key, event_id=source, source="/test")
+        self.run(self.one.put(Topic.EVIDENCE, partition_of(stream, PARTITIONS), record))
+        self.wait_for(key, "review.opened")
+
     def events(self, key: str) -> tuple[EventView, ...]:
         """An action's facts, as they are projected."""
         return self.run(Queries(self.pool).timeline(key.split(":")[2], key))
@@ -218,6 +237,11 @@ class Stage:
 
 
 _USUAL: dict[str, dict[str, Any]] = {
+    "charge": {
+        "target": "order:A-1842",
+        "params": {"customer": "cus_1", "description": "Renewal of the yearly plan"},
+        "money": Money(minor=4_990, currency="EUR"),
+    },
     "refund": {
         "target": "order:A-1842",
         "params": {"charge": "ch_1", "reason": "requested_by_customer"},

@@ -62,7 +62,7 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_browser_is_told_what_it_may_load(tmp_path: Path) -> None:
-    """Our three files by their path, connections to the one address that makes statements."""
+    """Our three files by their path, connections to the two addresses that make statements."""
     site = read_site(tmp_path / "console.toml", THERE)
     said = headers(site)["Content-Security-Policy"]
     policy = dict(part.split(" ", 1) for part in said.split("; "))
@@ -71,7 +71,7 @@ def test_a_browser_is_told_what_it_may_load(tmp_path: Path) -> None:
         "style-src": f"{THERE}/console/static/console.css",
         "script-src": f"{THERE}/console/static/console.js",
         "img-src": f"{THERE}/console/static/icon.svg",
-        "connect-src": f"{THERE}/console/approve/",
+        "connect-src": f"{THERE}/console/approve/ {THERE}/console/review/",
         "form-action": f"{THERE}/console/",
         "frame-ancestors": "'none'",
         "base-uri": "'none'",
