@@ -5,7 +5,7 @@ Called by `actionledger demo`.
 
 from typing import Final
 
-from gateway.demo import adversary, approvals, catalogue, policy, preview, story
+from gateway.demo import adversary, approvals, catalogue, policy, preview, review, story
 from gateway.demo.chapter import Chapter
 
 CHAPTERS: Final[dict[str, Chapter]] = {
@@ -16,6 +16,7 @@ CHAPTERS: Final[dict[str, Chapter]] = {
         policy.CHAPTER,
         preview.CHAPTER,
         approvals.CHAPTER,
+        review.CHAPTER,
         adversary.CHAPTER,
     )
 }

@@ -16,11 +16,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.demo.stage import Stage
 from gateway.demo.waiting import until
+from gateway.http.cases import CaseSheet
+from gateway.signing_case import resolution_of
 from gateway.wiring.installation import open_log
 from gateway.wiring.local import TENANT
 from ledger.core.people import Person, PersonKey
 from ledger.core.people_text import written
-from ledger.core.statement import Say, SignedByKey, Statement
+from ledger.core.statement import Move, Resolution, Say, SignedByKey, Statement
 from ledger.log.follow import genesis_of
 from ledger.log.published import read_published
 from ledger.signing.keys import SigningKey, sign
@@ -83,6 +85,43 @@ class Colleague:
             "expires_at": asked["expires_at"],
         }
         return sign(Statement.model_validate(shown | changed), self.key)
+
+    async def case(self, action_key: str) -> CaseSheet:
+        """What is shown of a case, as soon as there is one. Raises NotSeenError."""
+        path = f"/v1/reviews/{quote(action_key, safe=':~')}"
+
+        async def shown() -> CaseSheet | None:
+            answer = await self.stage.door.get(path, headers=self._logged_in("GET", path))
+            if not answer.is_success:
+                return None
+            sheet = CaseSheet.model_validate_json(answer.content)
+            return None if sheet.case is None else sheet
+
+        return await until(f"the case that {self.name} is shown of {action_key}", shown)
+
+    async def cases(self) -> list[dict[str, Any]]:
+        """The cases that wait, as soon as there are any. Raises NotSeenError."""
+        path = "/v1/reviews"
+
+        async def listed() -> list[dict[str, Any]] | None:
+            answer = await self.stage.door.get(path, headers=self._logged_in("GET", path))
+            found: list[dict[str, Any]] = answer.json().get("cases") or []
+            return found or None
+
+        return await until(f"a case in the list of {self.name}", listed)
+
+    def settle(
+        self,
+        sheet: CaseSheet,
+        move: Move,
+        comment: str,
+        *,
+        reference: str | None = None,
+        **changed: object,
+    ) -> SignedByKey:
+        """What settles a case as a sheet shows it, unless somebody changes it first."""
+        shown = resolution_of(sheet, move, reference=reference, comment=comment)
+        return sign(Resolution.model_validate(shown.model_dump() | changed), self.key)
 
     async def hand_in(self, action_key: str, signed: SignedByKey) -> httpx.Response:
         """Send a decision about an action, as anybody may who has one."""

@@ -56,10 +56,9 @@ class Telling:
         for one in lines:
             effect = one["effect_id"] or "no effect"
             dropped = ", answer dropped" if one["answer"] == "dropped" else ""
-            self._print(
-                f"{INDENT}[magenta]{'provider':<14}[/] {effect}  {money_of(one['amount'])} for "
-                f"{one['target']}{dropped}"
-            )
+            what = money_of(one["amount"]) or one.get("operation") or ""
+            about = f"{what} for {one['target']}" if one.get("target") else what
+            self._print(f"{INDENT}[magenta]{'provider':<14}[/] {effect}  {about}{dropped}")
 
     def claims(self, claims: Sequence[Claim], seconds: float) -> None:
         """The list at the end."""
@@ -87,11 +86,13 @@ def lines_of(document: Mapping[str, Any]) -> list[str]:
     match short:
         case "intent.propose":
             request = data["request"]
-            money = money_of(request.get("money"))
-            return [f"propose {request['operation']} {money} for {request['target']}"]
+            money, target = money_of(request.get("money")), request.get("target")
+            what = f"propose {request['operation']} {money}".rstrip()
+            return [f"{what} for {target}" if target else what]
         case "approval.decide":
             said = statement_of(data["signed"])
-            return [f"in the name of {said.get('approver')}: {said.get('decision')}"]
+            word = said.get("move") or said.get("decision")
+            return [f"in the name of {said.get('approver')}: {word}"]
         case "approval.ask":
             return [f"{data['principal']} has people asked again"]
         case "preview.report":
@@ -145,6 +146,8 @@ def _fact(fact: Mapping[str, Any], decided_at: int) -> str:
             return f"approval.requested of {fact['quorum']}, for {left_s:.0f} s"
         case "approval.granted":
             return f"approval.granted by {fact['person']}"
+        case "review.resolved":
+            return f"review.resolved by {fact['person']}: {fact['move']}"
         case "preview.recorded":
             return f"preview.recorded {fact['preview_hash'][:19]}…"
         case kind:

@@ -47,6 +47,14 @@ CLAIMS = {
         "forgeries",
         "book",
     },
+    "review": {
+        "to_a_person",
+        "never_again",
+        "refused_by_name",
+        "settled",
+        "once",
+        "one_mail",
+    },
     "adversary": {
         "no_door",
         "no_key",
