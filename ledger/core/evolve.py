@@ -431,8 +431,11 @@ def _resolved(action: Action, fact: f.ReviewResolved) -> dict[str, object]:
     is_granted = action.asks is None or (action.approval is not None and action.approval.is_met)
     if action.is_open:
         changes["status"] = Status.UNKNOWN
+    elif is_granted or fact.move is Move.NO_EFFECT:
+        # It ends in the same decision, whoever would have had to agree to its start.
+        changes["status"] = Status.READY
     else:
-        changes["status"] = Status.READY if is_granted else Status.AWAITING_APPROVAL
+        changes["status"] = Status.AWAITING_APPROVAL
     if changes["status"] is Status.AWAITING_APPROVAL and fact.people_until is not None:
         changes["step_deadline_at"] = fact.people_until
     return changes

@@ -425,7 +425,7 @@ def _resolved(state: Json, fact: Json, _now: int) -> None:
             state["dry"]["failed"] = 0
     if is_open(state):
         state["status"] = "unknown"
-    elif "asks" not in state or _is_met(state):
+    elif move == "no_effect" or "asks" not in state or _is_met(state):
         state["status"] = "ready"
     else:
         state["status"] = "awaiting_approval"

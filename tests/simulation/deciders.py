@@ -132,7 +132,7 @@ class Deciders:
     def _signs(self, name: str, asked: ApprovalRequested, says: Say) -> None:
         statement = self._statement(name, asked, says)
         keys = (name, f"{name}'s second") if name == "ada" else (name,)
-        self._send(asked.action, sign(statement, self._one(keys), really=self.really))
+        self.send(asked.action, sign(statement, self._one(keys), really=self.really))
 
     def _one(self, names: tuple[str, ...]) -> str:
         return names[0] if len(names) == 1 else self.world.chance.choice(names)
@@ -170,12 +170,12 @@ class Deciders:
         name = self.world.chance.choice(OUTSIDERS)
         approver = "ada" if self.world.chance.random() < 1 / 4 else name
         statement = self._statement(approver, asked, Say.APPROVE)
-        self._send(asked.action, sign(statement, name, really=self.really))
+        self.send(asked.action, sign(statement, name, really=self.really))
 
     def _forges(self, asked: ApprovalRequested) -> None:
         """Somebody puts ben's name under what ben did not sign."""
         statement = self._statement("ben", asked, Say.APPROVE)
-        self._send(asked.action, forge(statement, "ben", really=self.really))
+        self.send(asked.action, forge(statement, "ben", really=self.really))
 
     def _transplants(self, asked: ApprovalRequested) -> None:
         """Ben signed something else: another payload, preview, table, tenant, time, or action."""
@@ -189,7 +189,7 @@ class Deciders:
         statement = self._statement("ben", asked, Say.APPROVE, **changes)
         if others and chance.random() < 1 / 4:
             statement = self._statement("ben", others[-1], Say.APPROVE)
-        self._send(asked.action, sign(statement, "ben", really=self.really))
+        self.send(asked.action, sign(statement, "ben", really=self.really))
 
     # Sending
 
@@ -203,7 +203,8 @@ class Deciders:
             delay_ms = world.chance.randint(1, 1_500)
             world.time.after(delay_ms, partial(self._append, place, record, INTENTS))
 
-    def _send(self, key: str, signed: Signed) -> None:
+    def send(self, key: str, signed: Signed) -> None:
+        """Send what somebody signed about an action."""
         partition = partition_of(stream_key_of(key), self.world.partitions)
         record = self._record(Judge(key=key, signed=signed), key)
         self._sent.append((partition, record))

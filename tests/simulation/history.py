@@ -21,6 +21,7 @@ from tests.simulation.callers import Callers
 from tests.simulation.catalogue import ATTEMPTS_MAX, CARELESS, SETTLED_BY_MS
 from tests.simulation.codec import read_once
 from tests.simulation.deciders import Deciders
+from tests.simulation.desk import Desk
 from tests.simulation.executors import Executor
 from tests.simulation.finders import Door, Inquirer, Matcher, deliver
 from tests.simulation.observer import Observer
@@ -100,6 +101,7 @@ class History:
         self.deciders = Deciders(world, really=self.really)
         if drawn.table is not None:
             self.deciders.begin()
+            Desk(world, self.provider, self.observer, self.deciders).begin()
         if drawn.performs:
             performers = Performers(world, self.provider, self.callers.say)
             self.callers.performers = performers

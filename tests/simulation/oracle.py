@@ -23,6 +23,7 @@ from tests.simulation.catalogue import (
     SETTLE_MS,
     SKEW_MS,
 )
+from tests.simulation.oracle_desk import OnDesk, Settling
 from tests.simulation.oracle_people import FACTS, Asked, Case, InForce
 from tests.simulation.provider import Entry
 
@@ -78,6 +79,7 @@ class PlainAction:
     evidence: list[Json] = field(default_factory=list)
     references: list[str] = field(default_factory=list)
     asked: Asked = field(default_factory=Asked)
+    desk: OnDesk = field(default_factory=OnDesk)
 
     @property
     def operation(self) -> str:
@@ -122,7 +124,17 @@ class Judge:
                 landed_at = self.log.landed_at("ledger", partition, record["at"])
                 for fact in record.get("facts", ()):
                     self.fold(fact, record, landed_at, in_force)
+                    self.closed(fact, record)
         self.effects()
+
+    def closed(self, fact: Json, record: Json) -> None:
+        """S9: what is tried again is over first, in the very decision that says so."""
+        action = self.actions[fact["action"]]
+        is_last = fact is record["facts"][-1]
+        if is_last and action.desk.says(record, "try_again"):
+            is_started = fact["type"] == "attempt.started"
+            before = action.attempts[:-1] if is_started else action.attempts
+            law(not any(one.is_open for one in before), "S9", f"{action.key}: open, tried again")
 
     def answer(self, record: Json) -> None:
         """Count what inputs were answered; each has one answer of one kind (S11)."""
@@ -201,7 +213,8 @@ class Judge:
         law(fact["version"] == action.version + 1, "S7", fact)
         action.version = fact["version"]
         if action.status in FINAL:
-            law(kind in {"evidence.recorded", "review.opened"}, "S5", f"{kind} after the end")
+            may_follow = {"evidence.recorded", "review.opened", "review.resolved"}
+            law(kind in may_follow, "S5", f"{kind} after the end")
         match kind:
             case _ if kind in FACTS:
                 law(action.status in {"proposed", "awaiting_approval", "ready"}, "S6", kind)
@@ -220,12 +233,44 @@ class Judge:
                 action.review = fact["reason"]
                 if action.status not in FINAL:
                     action.status = "needs_review"
+            case "review.resolved":
+                self.settle(action, fact, record, in_force)
             case "timer.set":
                 may_wait = {"awaiting_approval", "ready", "unknown"}
                 law(action.status in may_wait, "S6", f"{kind} {action.status}")
             case _:
                 self.ending(action, fact, record, in_force)
                 self.outcome(action, fact, record)
+        action.desk.takes(fact)
+
+    def settle(self, action: PlainAction, fact: Json, record: Json, in_force: InForce) -> None:
+        """A person settled the case: their word, and what the action is by it."""
+        law(action.status in {"needs_review", *FINAL}, "S6", f"settled while {action.status}")
+        desk, asked, move = action.desk, action.asked, fact["move"]
+        outcomes = [one.outcome for one in action.attempts]
+        Settling(
+            self.case(action, fact, record, in_force),
+            desk,
+            tuple(one.start["lease_until"] for one in action.attempts if one.is_open),
+            "running" in outcomes,
+            "succeeded" in outcomes,
+            action.status in FINAL,
+        ).judge()
+        desk.settled, desk.settled_at, desk.opened = fact, record["at"], None
+        self.answers[f"resolved: {move}"] += 1
+        if move in {"acknowledge", "effect_exists"}:
+            return
+        if move == "try_again":
+            desk.tried_from = len(action.attempts)
+            asked.deadline = fact["step_deadline_at"]
+            asked.people_until = fact.get("people_until", asked.people_until)
+        if action.is_open:
+            action.status = "unknown"
+        elif move == "no_effect" or asked.asks is None or asked.is_met:
+            action.status = "ready"
+        else:
+            action.status = "awaiting_approval"
+            asked.deadline = fact.get("people_until", asked.deadline)
 
     def case(self, action: PlainAction, fact: Json, record: Json, in_force: InForce) -> Case:
         """The fact with everything that people's word is held against."""
@@ -265,6 +310,7 @@ class Judge:
         law(all(one.outcome != "running" for one in action.attempts), "S9", "two at once")
         for one in action.attempts:
             law(one.start["provider_key"] == fact["provider_key"], "S8", "another key")
+        for one in action.attempts[action.desk.tried_from :]:
             law(
                 one.outcome != "declined" or one.start["holder"] != fact["holder"],
                 "capacity",
@@ -343,7 +389,9 @@ class Judge:
             if fact.get("code") == "lease_lapsed":
                 over_at = attempt.start["lease_until"] + SKEW_MS
                 law(record["decided_at"] >= over_at, "S17", f"{action.key}: lapsed too early")
-            if kind == "attempt.absent":
+            if kind == "attempt.absent" and fact["source_id"].startswith("person:"):
+                law(action.desk.says(record, "no_effect", "try_again"), "S12", f"{fact} unsigned")
+            elif kind == "attempt.absent":
                 self.absence(action, attempt, fact)
             attempt.outcome = OUTCOMES[kind]
             if kind == "attempt.succeeded":
@@ -357,10 +405,16 @@ class Judge:
         if kind == "action.completed":
             law(action.attempts, "S12", f"{action.key}: completed without an attempt")
             action.completed = fact
+            if fact["proof"] == "person":
+                said = action.desk.says(record, "effect_exists")
+                is_named = said is not None and said.get("reference") == fact["reference"]
+                law(is_named, "S12", f"{action.key}: completed by nobody's word, {fact}")
             for attempt in action.attempts:
                 attempt.outcome = "settled" if attempt.is_open else attempt.outcome
         else:
             law(not action.is_open, "S12", f"{action.key}: {kind} while an attempt is open")
+            if "resolved_no_effect" in {fact.get("code"), fact.get("reason")}:
+                law(action.desk.says(record, "no_effect"), "S12", f"{action.key}: {fact} unsigned")
         action.status = ENDS[kind]
 
     def said_by_its_holder(self, attempt: PlainAttempt, record: Json) -> None:

@@ -122,6 +122,12 @@ _PEOPLE: Final = (
     ),
     *_each("unchanged", "approved_already already_recorded not_asked_for"),
 )
+_DESK: Final = (
+    *_each("resolved", "effect_exists no_effect try_again look_again acknowledge"),
+    *_each("refused", "no_case case_moved reference_unfit move_not_safe"),
+    "unchanged: resolved_already",
+    "proof: person",
+)
 _OUTCOMES: Final = (
     *_each("ended", "completed failed denied cancelled expired needs_review"),
     *_each("proof", "report webhook lookup"),
@@ -158,8 +164,8 @@ _FACTS: Final[dict[str, str]] = {
     "review.opened",
     "needs_review": "attempt.declined attempt.succeeded attempt.refused attempt.not_sent "
     "attempt.unresolved attempt.absent lookup.started evidence.recorded action.completed "
-    "review.opened",
-    "completed": "evidence.recorded review.opened",
+    "review.opened review.resolved",
+    "completed": "evidence.recorded review.opened review.resolved",
     "failed": "evidence.recorded review.opened",
     "cancelled": "evidence.recorded review.opened",
 }
@@ -173,6 +179,7 @@ REACHED: Final = (
     *_EXECUTORS,
     *_PROVIDER,
     *_PEOPLE,
+    *_DESK,
     *_OUTCOMES,
     *_CELLS,
 )

@@ -8,11 +8,12 @@ from typing import Final
 
 from tests.simulation.sabotage import Saboteur
 from tests.simulation.sabotage_deciding import DECIDING
+from tests.simulation.sabotage_desk import DESK
 from tests.simulation.sabotage_following import FOLLOWING
 from tests.simulation.sabotage_people import PEOPLE
 from tests.simulation.sabotage_reading import READING
 
-SABOTEURS: Final[dict[str, Saboteur]] = DECIDING | FOLLOWING | PEOPLE | READING
+SABOTEURS: Final[dict[str, Saboteur]] = DECIDING | DESK | FOLLOWING | PEOPLE | READING
 
 
 @contextmanager

@@ -16,7 +16,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ledger.core.people import People
 from ledger.core.rejections import Rejection
-from ledger.core.statement import Signed, SignedByKey, Statement, statement_bytes
+from ledger.core.statement import (
+    Resolution,
+    Signable,
+    Signed,
+    SignedByKey,
+    Statement,
+    statement_bytes,
+)
 from ledger.signing.keys import SigningKey
 from ledger.signing.keys import sign as sign_really
 from ledger.signing.reading import Read
@@ -26,7 +33,8 @@ from streams import deciding
 _STUB: Final = "stub~"
 _PROVEN, _FORGED = "proven", "forged"
 _KEPT_MAX: Final = 4_096
-_statements: dict[str, Statement] = {}
+_statements: dict[str, Signable] = {}
+_RESOLVES: Final = b'"decision":"resolve"'
 
 
 @cache
@@ -36,7 +44,7 @@ def key_of(name: str) -> SigningKey:
     return SigningKey.of(Ed25519PrivateKey.from_private_bytes(bytes([seed]) * 32))
 
 
-def sign(statement: Statement, name: str, *, really: bool) -> SignedByKey:
+def sign(statement: Signable, name: str, *, really: bool) -> SignedByKey:
     """A statement under the key of a name."""
     key = key_of(name)
     if really:
@@ -44,7 +52,7 @@ def sign(statement: Statement, name: str, *, really: bool) -> SignedByKey:
     return SignedByKey(jws=f"{_STUB}{key.id}.{_encoded(statement_bytes(statement))}.{_PROVEN}")
 
 
-def forge(statement: Statement, name: str, *, really: bool) -> SignedByKey:
+def forge(statement: Signable, name: str, *, really: bool) -> SignedByKey:
     """A statement under the name of a key that did not sign it."""
     if not really:
         payload = _encoded(statement_bytes(statement))
@@ -91,7 +99,9 @@ def _read(signed: Signed, people: People) -> Read | Rejection:
     if statement is None:
         if len(_statements) > _KEPT_MAX:
             _statements.clear()
-        statement = _statements[payload] = Statement.model_validate_json(_decoded(payload))
+        raw = _decoded(payload)
+        kind = Resolution if _RESOLVES in raw else Statement
+        statement = _statements[payload] = kind.model_validate_json(raw)
     person, key = found
     if statement.approver != person.name:
         return Rejection.OTHER_PERSON

@@ -71,6 +71,26 @@ HELD: Final = 0.06
 PERFORMED: Final = 0.04
 PERFORMED_AND_ASKED: Final = 0.15
 """The part of histories in which callers carry things out themselves; with people, and without."""
+SETTLED: Final = 0.5
+"""The part of histories with people in which they settle what needs one; there nobody else finds
+out much.
+"""
+DESK: Final[Mapping[str, float]] = {
+    "resolves": 1.0,
+    "desk_outsiders": 0.3,
+    "desk_forgeries": 0.3,
+    "desk_transplants": 0.7,
+    "desk_disagrees": 0.3,
+    "desk_forgets": 1.0,
+    "says_twice": 0.4,
+}
+UNCLEAR: Final[Mapping[str, float]] = {
+    "drops_after": 0.6,
+    "drops_before": 0.3,
+    "connect_fails": 0.2,
+    "webhook_lost": 0.9,
+    "search_silent": 0.9,
+}
 FORESEEN: Final = 0.25
 """The part of those that are about what a provider foresees, and nothing else."""
 AWAY: Final = ("forgets", "offers_replayed", "database_away", "database_slow")
@@ -198,6 +218,23 @@ def with_people(weather: Weather, chance: random.Random) -> Weather:
         late = {"call_forgotten": chance.random() * HALF, "says_late": chance.random() * HALF}
         weather = replace(weather, shares={**weather.shares, **late}, performs=True)
     return weather
+
+
+def with_desk(weather: Weather, chance: random.Random) -> Weather:
+    """The same weather, and in some histories with people somebody who settles what needs one."""
+    if weather.table is None or chance.random() >= SETTLED:
+        return weather
+    shares = {**weather.shares, **{fault: most * chance.random() for fault, most in DESK.items()}}
+    if chance.random() < STORMY:
+        shares |= UNCLEAR
+        weather = replace(weather, chaos_ms=max(4_000, weather.chaos_ms))
+    if chance.random() < HALF:
+        # What was sent and is not declared any more, so that nothing finds out about it.
+        shares |= {"withdrawals": 1.0, "drops_after": 0.7, "executor_declines": 0.0}
+        weather = replace(weather, operations=(chance.choice((*OPERATIONS, "fee")),))
+    shares["resolves"] = 1.0
+    table = "auto" if chance.random() < HALF else weather.table
+    return replace(weather, shares=shares, table=table)
 
 
 def _asked(weather: Weather, chance: random.Random) -> Weather:

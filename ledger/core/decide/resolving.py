@@ -73,7 +73,7 @@ def _of_unsettled(
     action: Action, case: Case, operation: Operation | None, config: Config, now: int
 ) -> Iterator[Offered]:
     is_confirmed = any(one.status is AttemptStatus.SUCCEEDED for one in action.attempts)
-    is_over = now > _over_at(action, operation, config)
+    is_over = _is_over(action, operation, config, now)
     if action.counted_attempts or case.reason in _EFFECT_WAS_SEEN:
         yield Offered(Move.EFFECT_EXISTS, _EXISTS)
     if is_over and not is_confirmed:
@@ -111,14 +111,16 @@ _LOOK: Final = (
 _NOTED: Final = "The alarm is settled; the status of the action stays as it is."
 
 
-def _over_at(action: Action, operation: Operation | None, config: Config) -> int:
-    """After which time nothing open can leave, take effect or come to light any more; -1 where
-    nothing is open.
+def _is_over(action: Action, operation: Operation | None, config: Config, now: int) -> bool:
+    """Whether nothing open can leave, take effect or come to light any more. How long its provider
+    takes says its declaration; without one nobody knows.
     """
-    settle_ms = 0 if operation is None else operation.search_lag_ms + operation.settle_horizon_ms
-    over_ms = config.timing.skew_ms + settle_ms
-    ends = (one.lease_until + over_ms for one in action.attempts if one.status in OPEN)
-    return max(ends, default=-1)
+    if not action.is_open:
+        return True
+    if operation is None or action.running is not None:
+        return False
+    over_ms = config.timing.skew_ms + operation.search_lag_ms + operation.settle_horizon_ms
+    return all(now > one.lease_until + over_ms for one in action.attempts if one.status in OPEN)
 
 
 def _closed(action: Action, operation: Operation, now: int) -> Action:
@@ -290,7 +292,7 @@ def _go_on(draft: Draft, key: str, operation: Operation) -> None:
     if needs_ruling(draft.action(key), draft.config):
         rule_anew(draft, key, operation)
     action = draft.action(key)
-    if action.is_final or preview_is_under_way(action):
+    if action.is_final or action.is_open or preview_is_under_way(action):
         return
     over = lapse(action, draft.config, draft.now)
     if action.status is Status.READY:

@@ -141,9 +141,13 @@ def test_an_alarm_of_a_final_action_is_only_noted(fact: AnyFact) -> None:
 
 
 def test_an_operation_that_nobody_declares_any_more_is_neither_tried_nor_asked_about() -> None:
-    """A person can still say what is so."""
+    """That there is an effect can still be said; that there is none, of what was never sent: nobody
+    knows any more how long the provider takes.
+    """
     safe = {one.move for one in moves(OPEN.action(), None, UNDER, T0 + OVER)}
-    assert safe == {EXISTS, NOTHING}
+    assert safe == {EXISTS}
+    safe = {one.move for one in moves(NEVER_BEGUN.action(), None, UNDER, T0 + OVER)}
+    assert safe == {NOTHING}
 
 
 def test_people_let_an_action_go_on_only_so_often() -> None:
@@ -220,6 +224,20 @@ def test_what_never_began_is_cancelled(known: Given) -> None:
     by_her = cancelled().model_copy(update={"principal": "ada", "reason": "resolved_no_effect"})
     history = known.when(said, at=10).then(resolved(said.statement), by_her)
     assert history.action().status is Status.CANCELLED
+
+
+def test_what_waits_for_nobodys_word_any_more_can_still_have_failed() -> None:
+    """Refused once, its approval over, its declaration gone: a person says that it is nothing."""
+    known = BEGUN.and_then(refused(), ended("expired"), review("operation_withdrawn"))
+    said = settles(known, NOTHING, at=OVER, name="ben")
+    history = known.when(said, at=OVER).then(resolved(said.statement), failed("resolved_no_effect"))
+    assert history.action().status is Status.FAILED
+    unasked = given(recorded(), ruled(deadline=PEOPLE_MS), review("preview_failed")).under(under())
+    word = settles(unasked, NOTHING, at=10)
+    unasked.when(word, at=10).then(
+        resolved(word.statement),
+        cancelled().model_copy(update={"principal": "ada", "reason": "resolved_no_effect"}),
+    )
 
 
 # --- try again ---------------------------------------------------------------------------------
