@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from ledger.core.people import PersonKey
 from ledger.core.public_keys import encoded
 from ledger.core.statement import (
+    Signable,
     SignedByPasskey,
-    Statement,
     statement_bytes,
     statement_hash,
 )
@@ -93,7 +93,7 @@ class SoftwarePasskey:
         signed = data + hashlib.sha256(client_data).digest()
         return self.private.sign(signed, ec.ECDSA(SHA256()))
 
-    def sign(self, statement: Statement) -> SignedByPasskey:
+    def sign(self, statement: Signable) -> SignedByPasskey:
         """A decision as a browser sends it."""
         data = self.authenticator_data()
         client_data = self.client_data(statement_hash(statement))

@@ -201,3 +201,30 @@ def test_a_text_that_is_no_policy_is_refused_in_a_sentence(text: str, line: int,
 def test_mistakes_are_bounded() -> None:
     """A file that is all wrong gets as many mistakes as a person can use."""
     assert len(mistakes(f"row = [{'{},' * 100}]")) == MISTAKES_MAX
+
+
+def test_the_desk_may_be_for_groups() -> None:
+    """A table says who settles what needs a person; one that does not leaves it to everybody."""
+    named = parse_policy(f'{TABLE}\n[review]\ngroups = ["finance", "managers"]\n')
+    assert isinstance(named, Policy)
+    assert named.review_groups == ("finance", "managers")
+    unnamed = parse_policy(TABLE)
+    assert isinstance(unnamed, Policy)
+    assert unnamed.review_groups == ()
+
+
+@pytest.mark.parametrize(
+    ("review", "path"),
+    [
+        ("groups = []", "review.groups"),
+        ('groups = "finance"', "review.groups"),
+        ('groups = ["a b"]', "review.groups[0]"),
+        ('groups = ["finance", "finance"]', "review.groups[1]"),
+        ("group = []", "review.group"),
+        ("", "review.groups"),
+    ],
+)
+def test_a_desk_that_cannot_be_meant_is_refused(review: str, path: str) -> None:
+    """Nobody, something that is no list, the same twice, a slip of the pen."""
+    found = mistakes(f"{TABLE}\n[review]\n{review}\n")
+    assert path in {mistake.path for mistake in found}
