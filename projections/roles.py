@@ -145,9 +145,13 @@ TABLES: Final[Mapping[str, Guarded]] = MappingProxyType(
             has_tenant=True,
             rights={**_READERS, Role.PROJECTOR: _APPEND, Role.RECONCILER: _READ},
         ),
-        "review_cases": Guarded(has_tenant=True, rights={**_READERS, Role.PROJECTOR: _APPEND}),
+        "review_cases": Guarded(
+            has_tenant=True,
+            rights={**_READERS, Role.PROJECTOR: _APPEND, Role.RECONCILER: _READ},
+        ),
         "review_resolutions": Guarded(
-            has_tenant=True, rights={**_READERS, Role.PROJECTOR: _APPEND}
+            has_tenant=True,
+            rights={**_READERS, Role.PROJECTOR: _APPEND, Role.RECONCILER: _READ},
         ),
         "previews": Guarded(has_tenant=True, rights={**_READERS, Role.PROJECTOR: _APPEND}),
         "approvals": Guarded(has_tenant=True, rights={**_READERS, Role.PROJECTOR: _CHANGE}),

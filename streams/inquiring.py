@@ -294,5 +294,9 @@ def _people_wanted(decision: Decision, fact: AnyFact) -> PeopleWanted | None:
             )
         case ApprovalEscalated():
             return PeopleWanted(groups=fact.groups)
+        case ReviewOpened():
+            # Whom the table names to settle it is not in the ledger's facts; everybody who may
+            # decide for the tenant is told, and only those whom it names can.
+            return PeopleWanted(groups=(), quorum=1)
         case _:
             return None

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from ledger.core.excerpt import excerpt
 from ledger.core.money import format_money
+from ledger.log.attention_record import AttentionKind
 from reconciler.notifying.limits import SHOWN_MAX
 from reconciler.notifying.wanted import Wanted
 
@@ -55,6 +56,15 @@ class Pages:
         """The page on which one action is decided."""
         return f"{self.origin}/console/approve/{quote(action, safe=':~')}"
 
+    def case(self, action: str) -> str:
+        """The page on which the case of an action is settled."""
+        return f"{self.origin}/console/review/{quote(action, safe=':~')}"
+
+    def of(self, wanted: Wanted) -> str:
+        """The page on which people do what they are wanted for."""
+        page = self.case if wanted.kind == AttentionKind.NEEDS_REVIEW else self.one
+        return page(wanted.action)
+
     @property
     def all(self) -> str:
         """The page of everything that waits."""
@@ -85,7 +95,7 @@ def _lines(message: Message, pages: Pages) -> Iterator[str]:
     for one in message.shown:
         yield ""
         yield from _about(one)
-        yield f"  look at it  {pages.one(one.action)}"
+        yield f"  look at it  {pages.of(one)}"
     if message.more:
         yield ""
         yield f"and {message.more} more."
@@ -111,6 +121,8 @@ def _asked(one: Wanted) -> str:
     whom = f"of {', '.join(one.groups)}" if one.groups else "who may decide for the tenant"
     if one.kind == "approval_escalated":
         return f"people {whom}, because nobody decided in time"
+    if one.kind == AttentionKind.NEEDS_REVIEW:
+        return f"a person {whom}, to settle its case: {one.row}"
     many = "1 person" if one.quorum in {None, 1} else f"{one.quorum} people"
     return f"{many} {whom}, by the row {one.row}"
 
@@ -154,7 +166,7 @@ def _waiting(shown: Sequence[Wanted], pages: Pages) -> list[Mapping[str, object]
             "groups": list(one.groups),
             "quorum": one.quorum,
             "expires_at": one.expires_at,
-            "link": pages.one(one.action),
+            "link": pages.of(one),
         }
         for one in shown
     ]

@@ -35,7 +35,23 @@ where n.destination = $1
           select from actionledger.actions as a
           where a.action_key = n.action_key
             and a.version >= n.action_version
+            and n.kind <> 'needs_review'
             and a.status <> 'awaiting_approval'
+      )
+      or exists (
+          -- A case is over once somebody has settled it, or proof came; an alarm once somebody has.
+          select from actionledger.actions as a
+          join actionledger.review_cases as c on c.action_key = a.action_key
+          where a.action_key = n.action_key
+            and c.version = n.action_version
+            and n.kind = 'needs_review'
+            and (
+                (c.kind = 'review' and a.status <> 'needs_review')
+                or exists (
+                    select from actionledger.review_resolutions as r
+                    where r.action_key = n.action_key and r.version > n.action_version
+                )
+            )
       )
   );
 

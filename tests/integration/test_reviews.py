@@ -38,7 +38,11 @@ class LosingProvider(CountingProvider):
         super().__init__()
         self.refused: set[str] = set()
 
-    async def perform(self, request: port.ProviderRequest, **how: Any) -> port.Outcome:  # noqa: ANN401 - as it is handed on
+    async def perform(
+        self,
+        request: port.ProviderRequest,
+        **how: Any,  # noqa: ANN401 - as it is handed on
+    ) -> port.Outcome:
         """Have the effect, and lose the answer or refuse."""
         done = await super().perform(request, **how)
         if request.action_key in self.refused:

@@ -190,6 +190,21 @@ def test_a_notice_that_wants_nobody_is_none() -> None:
 # --- in which words ----------------------------------------------------------------------------
 
 
+def test_a_case_is_told_with_its_reason_and_its_own_page() -> None:
+    """Whom it wants, why, and the page on which it is settled."""
+    case = wanted(kind="needs_review", row="amount_differs", groups=(), quorum=1, expires_at=None)
+    message = Message("msg_1", (case,), T0)
+    said = text(message, PAGES)
+    assert "a person who may decide for the tenant, to settle its case: amount_differs" in said
+    assert "https://ledger.example/console/review/refund:v1:acme:order-1" in said
+    assert "/console/approve/" not in said
+    (one,) = json.loads(payload(message, PAGES))["data"]["waiting"]
+    assert (one["kind"], one["link"].rpartition("/")[0]) == (
+        "needs_review",
+        "https://ledger.example/console/review",
+    )
+
+
 def test_a_mail_says_what_waits_and_decides_nothing() -> None:
     """The amount as it was recorded, whom it wants, until when, one link to look, and no button."""
     said = text(Message("msg_1", (wanted(),), T0), PAGES)
