@@ -229,6 +229,17 @@ def test_a_refusal_is_the_whole_answer(code: Rejection) -> None:
     assert (decision.unchanged, decision.quarantined, decision.adopted) == (None, None, None)
 
 
+def test_what_a_person_has_tried_again_takes_capacity_in_the_same_decision() -> None:
+    """A signed resolution is read as an approval is, and its start spends an offer at hand."""
+    said = p.resolution(Move.TRY_AGAIN, case=3)
+    at_hand = offer()
+    here = seat(_WITHDRAWN, config=p.under(p.FREE), pick=lambda _operation, _declined: at_hand)
+    answer = made(record(p.judge(said), topic="approvals"), here)
+    kinds = [fact.type for fact in answer.decision.facts]
+    assert kinds == ["review.resolved", "policy.decided", "attempt.started"]
+    assert answer.offer_spent == at_hand
+
+
 def test_refusals_come_in_order_of_precedence() -> None:
     """An input that is wrong in two ways is refused by the more fundamental one."""
     both = i.Propose(key="charge:v7:acme:renewal-1", request=_STRANGER, request_hash="sha256:00")
