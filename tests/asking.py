@@ -6,10 +6,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ledger.core import inputs as i
 from ledger.core.ids import ActionKey
+from ledger.core.limits import RESOLUTION_VALID_MS_MAX
 from ledger.core.people import People, parse_people
 from ledger.core.policy import Policy, parse_policy
 from ledger.core.state import Action
-from ledger.core.statement import Say, Statement
+from ledger.core.statement import Move, Resolution, Say, Signable, Statement
 from ledger.signing.keys import SigningKey, sign
 from ledger.signing.reading import Read, read_signed
 
@@ -99,8 +100,29 @@ def statement(
     return Statement.model_validate(fields | changes)
 
 
-def judge(said: Statement) -> i.Judge:
-    """A statement as its approver signs it."""
+def resolution(action: Action, who: str, move: Move, *, ledger: str, at: int) -> Resolution:
+    """What a person signs of the case of an action as it stands now."""
+    case = action.case
+    assert case is not None
+    return Resolution(
+        ledger=ledger,
+        move=move,
+        approver=who,
+        tenant=ActionKey.parse(action.key).tenant,
+        environment=action.request.environment,
+        key=action.key,
+        request_hash=action.request_hash,
+        case=case.opened_version,
+        moved=case.moved_version,
+        reference="ch_person" if move is Move.EFFECT_EXISTS else None,
+        issued_at=at,
+        expires_at=at + RESOLUTION_VALID_MS_MAX,
+        comment="I looked at the provider's own pages.",
+    )
+
+
+def judge(said: Signable) -> i.Judge:
+    """A decision as its approver signs it."""
     return i.Judge(key=said.key, signed=sign(said, KEYS[said.approver]))
 
 

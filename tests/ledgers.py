@@ -29,7 +29,7 @@ from ledger.core.records import (
     Quarantined,
 )
 from ledger.core.state import Action, AttemptStatus, Stream
-from ledger.core.statement import Say
+from ledger.core.statement import Move, Say
 from ledger.log.envelope import encode_ledger, ledger_headers
 from ledger.log.fold import fold_decision
 from ledger.log.port import Record
@@ -289,6 +289,8 @@ def _input(chance: random.Random, builder: LedgerBuilder, key: str) -> i.Decidab
         return x.tick(stream.key)
     if chance.random() < 0.02:
         return x.cancel(key)
+    if action.case is not None and chance.random() < 0.2:
+        return _settled(chance, builder, action)
     tried = action.attempts and action.attempts[-1]
     if action.approval is not None and chance.random() < (0.1 if tried else 0.8):
         return _said(chance, builder, action)
@@ -320,6 +322,16 @@ def _said(chance: random.Random, builder: LedgerBuilder, action: Action) -> i.De
     say = chance.choice((*[Say.APPROVE] * 6, Say.WITHDRAW, Say.DENY))
     who = chance.choice(list(asking.KEYS))
     said = asking.statement(action, who, say, ledger=builder.generation, at=at)
+    return asking.judged(
+        asking.judge(said), builder.config.people, at=at, ledger=builder.generation
+    )
+
+
+def _settled(chance: random.Random, builder: LedgerBuilder, action: Action) -> i.Decidable:
+    """By what move somebody settles the case of an action, fitting or not."""
+    at, who = builder.decided_at(stream_key_of(action.key)), chance.choice(list(asking.KEYS))
+    move = chance.choice(list(Move))
+    said = asking.resolution(action, who, move, ledger=builder.generation, at=at)
     return asking.judged(
         asking.judge(said), builder.config.people, at=at, ledger=builder.generation
     )
