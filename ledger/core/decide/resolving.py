@@ -106,7 +106,8 @@ _AGAIN_IF_AGREED: Final = (
     "action is sent once more: if there was an effect after all, there may be two."
 )
 _LOOK: Final = (
-    "The provider is asked again what became of it, by the same schedule from its beginning."
+    "The provider is asked again what became of it, from the beginning of its schedule; then the "
+    "action goes on by the rules of its class."
 )
 _NOTED: Final = "The alarm is settled; the status of the action stays as it is."
 
