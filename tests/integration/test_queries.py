@@ -1,17 +1,20 @@
 """Reads of the projections on a real Postgres: for one tenant, in order, with their causes."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import asyncpg
 import pytest
 
 from ledger.core import inputs as i
-from ledger.core.ids import event_id
+from ledger.core.ids import event_id, stream_key_of
+from ledger.core.statement import Move
 from projections.limits import ROWS_READ_MAX
 from projections.queries import Queries, lag
 from projections.states import load_streams
 from projections.views import ALL, CauseView
 from tests import examples as x
+from tests import examples_of_people as people
 from tests.ledgers import LedgerBuilder, history
 from tests.projecting import project, projected
 
@@ -172,6 +175,48 @@ async def test_cases_for_people_are_listed(pool: asyncpg.Pool, queries: Queries)
     builder.take(x.found_out(i.Meaning.EFFECT, key=x.EMAIL, lookup=None, reference="m_1"))
     await project(pool, builder)
     assert [case.kind for case in await queries.cases("acme")] == ["alarm"]
+
+
+async def test_a_settled_case_is_listed_no_more_and_says_by_whom(
+    pool: asyncpg.Pool, queries: Queries
+) -> None:
+    """What a person signed ends a case and an alarm, and stands beside both for analysts."""
+    builder = LedgerBuilder(
+        generation=people.GENERATION, config=replace(x.CONFIG, people=people.PEOPLE)
+    )
+    builder.take(x.propose(x.EMAIL))
+    opened = builder.take(x.report(x.no_answer(), key=x.EMAIL)).facts[-1]
+    builder.take(x.propose())
+    builder.take(x.report(x.success()))
+    alarm = builder.take(x.found_out(i.Meaning.EFFECT, lookup=None, reference="ch_2")).facts[-1]
+    await project(pool, builder)
+    assert len(await queries.cases("acme")) == 2
+    sheet = await queries.case_sheet("acme", x.EMAIL)
+    assert sheet is not None
+    assert sheet.action == builder.streams[stream_key_of(x.EMAIL)].action(x.EMAIL)
+    assert sheet.events[-1].type == "review.opened"
+    assert sheet.is_whole
+    assert await queries.case_sheet("globex", x.EMAIL) is None
+    for move, fact in ((Move.EFFECT_EXISTS, opened), (Move.ACKNOWLEDGE, alarm)):
+        said = people.resolution(move, case=fact.version, key=fact.action)
+        decision = builder.take(people.judged(said))
+        assert decision.refused is None, decision.refused
+    await project(pool, builder)
+    assert await queries.cases("acme") == ()
+    (settled,) = await queries.resolutions("acme", x.EMAIL)
+    assert (settled.move, settled.person, settled.reference) == (
+        "effect_exists",
+        "ada",
+        "ch_person",
+    )
+    assert await queries.resolutions("globex", x.EMAIL) == ()
+    rows = await pool.fetch(
+        "select kind, is_open, move, person from actionledger_api_v1.review_cases order by kind"
+    )
+    assert [tuple(row) for row in rows] == [
+        ("alarm", False, "acknowledge", "ada"),
+        ("review", False, "effect_exists", "ada"),
+    ]
 
 
 async def test_actions_are_found_by_the_providers_name(
