@@ -101,6 +101,8 @@ def _show_answer(console: "Console", answer: "Mapping[str, Any]") -> None:
         console.print(f"Why people are asked: actionledger policy explain {answer['key']}")
         return
     console.print(f"\nWhy: actionledger why {answer['key']}", soft_wrap=True)
+    if answer.get("status") == "needs_review":
+        console.print(f"Settle it: actionledger review show {answer['key']}", soft_wrap=True)
 
 
 def asked_line(asked: "Mapping[str, Any]") -> str:

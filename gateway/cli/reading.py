@@ -123,7 +123,7 @@ def statement_of(signed: Mapping[str, Any]) -> Mapping[str, Any]:
 def _judge(data: dict[str, Any]) -> str:
     said = statement_of(data["signed"])
     by = f"by {said['approver']}" if "approver" in said else "unreadable"
-    return _joined(data["key"], said.get("decision"), by)
+    return _joined(data["key"], said.get("decision"), said.get("move"), by)
 
 
 def _preview(data: dict[str, Any]) -> str:
