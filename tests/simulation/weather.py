@@ -71,7 +71,7 @@ HELD: Final = 0.06
 PERFORMED: Final = 0.04
 PERFORMED_AND_ASKED: Final = 0.15
 """The part of histories in which callers carry things out themselves; with people, and without."""
-SETTLED: Final = 0.5
+SETTLED: Final = 0.7
 """The part of histories with people in which they settle what needs one; there nobody else finds
 out much.
 """
