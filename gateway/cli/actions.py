@@ -96,7 +96,7 @@ def _show_answer(console: "Console", answer: "Mapping[str, Any]") -> None:
     if answer.get("ledger"):
         place = answer["ledger"]
         console.print(f"  ledger     {place['partition']}:{place['offset']}")
-    if asked:
+    if asked and answer.get("status") == "awaiting_approval":
         console.print(f"\nDecide: actionledger approve {answer['key']}", soft_wrap=True)
         console.print(f"Why people are asked: actionledger policy explain {answer['key']}")
         return

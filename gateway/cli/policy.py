@@ -103,6 +103,7 @@ def show(
     result = {
         "content_hash": policy.content_hash,
         "rows": [row_result(row) for row in policy.rows],
+        "review_groups": policy.review_groups,
     }
     out.answer(result, lambda console: show_rows(console, policy))
 

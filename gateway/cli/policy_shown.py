@@ -52,6 +52,8 @@ def show_rows(console: "Console", policy: "Policy", unknown: "Sequence[UnknownNa
         when = "\n".join(f"{one.name}: {one.wanted}" for one in conditions(row.when))
         table.add_row(escape(row.name), escape(when or "always"), _outcome(row.outcome, row.asks))
     console.print(table)
+    reviewers = ", ".join(policy.review_groups) or "anybody registered for the tenant"
+    console.print(f"Cases are settled by {escape(reviewers)}.", soft_wrap=True)
     if policy.content_hash == AUTOMATIC.content_hash:
         console.print("[dim]No policy has been published.[/]")
     for one in unknown:
