@@ -128,7 +128,9 @@ async def test_every_case_of_deciding_and_following_has_its_figures(scratch: Pat
 
 async def test_an_interrupted_run_leaves_nothing_behind(scratch: Path) -> None:
     """Ctrl-C in the middle ends every server and process that the run had started."""
-    process = await start(scratch, "--cases", "seq", "--systems", "default")
+    # Far longer than it takes to look around here: it must not end by itself meanwhile.
+    far = ("--seconds", str(2 * RUN_SECONDS))
+    process = await start(scratch, "--cases", "seq", "--systems", "default", *far)
     assert process.stderr is not None
     async with asyncio.timeout(RUN_SECONDS):
         while b"warm-up" not in await process.stderr.readline():
