@@ -188,7 +188,7 @@ PEOPLE: Final[dict[str, Saboteur]] = {
     ),
     "withdrawn_yes_counts_again": Saboteur(
         "a copy of a yes brings back what was withdrawn",
-        364,
+        10_339,
         ((approvals, "_is_taken_back", _withdrawn_counts),),
     ),
     "moved_facts_forgotten": Saboteur(
