@@ -5,6 +5,7 @@ another tenant is answered exactly as one that does not exist. Called by agents,
 without it.
 """
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +38,7 @@ from gateway.http.problems import No
 from gateway.http.timeline import TimelineView, timeline_of
 from gateway.http.views import ActionView
 from gateway.keys import Caller, Role
+from ledger.client.client import Answer
 from ledger.core.ids import ActionKey
 from ledger.core.inputs import AskAgain, Cancel
 from ledger.core.rejections import Rejection
@@ -244,12 +246,17 @@ async def _cancelled(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
     if isinstance(body, No):
         return body
     given = Cancel(key=str(key), principal=caller.principal, reason=body.reason)
-    asked = await following.ask(doors.ledger.cancel(given, timeout_ms=DECISION_MS_MAX))
+    return await _moved(doors, given.key, doors.ledger.cancel(given, timeout_ms=DECISION_MS_MAX))
+
+
+async def _moved(doors: Doors, key: str, asking: Awaitable[Answer]) -> _Yes | No:
+    """How an action that is there stands after the ledger's answer to what was said about it."""
+    asked = await following.ask(asking)
     if isinstance(asked, No):
         return asked
     if isinstance(asked, following.Undecided):
-        return _Yes(views.undecided(given.key), 202)
-    view = await following.decided(doors, given.key, asked)
+        return _Yes(views.undecided(key), 202)
+    view = await following.decided(doors, key, asked)
     return view if isinstance(view, No) else _Yes(view, 200)
 
 
@@ -274,13 +281,7 @@ async def _asked_again(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
         return asking
     principal, key = asking
     given = AskAgain(key=str(key), principal=principal)
-    asked = await following.ask(doors.ledger.ask_again(given, timeout_ms=DECISION_MS_MAX))
-    if isinstance(asked, No):
-        return asked
-    if isinstance(asked, following.Undecided):
-        return _Yes(views.undecided(given.key), 202)
-    view = await following.decided(doors, given.key, asked)
-    return view if isinstance(view, No) else _Yes(view, 200)
+    return await _moved(doors, given.key, doors.ledger.ask_again(given, timeout_ms=DECISION_MS_MAX))
 
 
 def _asker_of(http: HttpRequest, doors: Doors, text: str) -> tuple[str, ActionKey] | No:

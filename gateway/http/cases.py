@@ -13,7 +13,14 @@ from pydantic import JsonValue
 
 from gateway.console.why import review_sentence
 from gateway.http import views
-from gateway.http.sheets import ActionSheet, OnSheet, of_action
+from gateway.http.sheets import (
+    ActionSheet,
+    ListEntry,
+    OnSheet,
+    PersonsList,
+    of_action,
+    of_row,
+)
 from ledger.core.config import Config
 from ledger.core.decide.resolving import moves
 from ledger.core.decide.schedule import key_window_closes_at
@@ -124,20 +131,9 @@ class CaseSheet(ActionSheet):
     resolved: tuple[ResolvedSheet, ...] = ()
 
 
-class CaseEntry(OnSheet):
+class CaseEntry(ListEntry):
     """One case that waits for a person, for a list."""
 
-    key: str
-    href: str
-    page: str
-    tenant: str
-    operation: str
-    target: str | None = None
-    amount: str | None = None
-    principal: str
-    environment: str
-    provider: str
-    account: str
     status: str
     kind: Kind
     reason: str
@@ -145,35 +141,20 @@ class CaseEntry(OnSheet):
     since: int
 
 
-class CaseList(OnSheet):
+class CaseList(PersonsList):
     """The cases that wait, oldest first; `now` is the time at the ledger, `you` who looks, and
     `tenants` those for which you decide (`*` is all of them).
     """
 
-    ledger: str
-    now: int
-    you: str
-    tenants: tuple[str, ...]
     cases: tuple[CaseEntry, ...]
 
 
 def case_entry(row: ReviewView) -> CaseEntry:
     """One line of the list."""
-    amount = None
-    if row.amount_minor is not None and row.currency is not None:
-        amount = format_money(Money(minor=row.amount_minor, currency=row.currency))
     return CaseEntry(
-        key=row.action_key,
         href=views.case_href(row.action_key),
         page=views.case_page(row.action_key),
-        tenant=row.tenant_id,
-        operation=row.operation,
-        target=row.target,
-        amount=amount,
-        principal=row.principal,
-        environment=row.environment,
-        provider=row.provider,
-        account=row.account,
+        **of_row(row),
         status=row.status,
         kind="alarm" if row.kind == "alarm" else "review",
         reason=row.reason,

@@ -21,7 +21,7 @@ from ledger.core.preview import Preview
 from ledger.core.request import RecordedRequest
 from ledger.core.state import Action, Approval
 from ledger.log.published import Published
-from projections.views import SignedView, WaitingView
+from projections.views import ReviewView, SignedView, WaitingView
 
 DEFAULT_REASON: Final = "No row of the table applies: one person is asked."
 
@@ -127,10 +127,8 @@ class DecisionSheet(ActionSheet):
     signed: tuple[SignedSheet, ...] = ()
 
 
-class WaitingEntry(OnSheet):
-    """One action that people are asked about, for a list. `preparing` before there is anything to
-    sign; `expired` until somebody asks again.
-    """
+class ListEntry(OnSheet):
+    """One action on a list of what waits for people."""
 
     key: str
     href: str
@@ -143,6 +141,13 @@ class WaitingEntry(OnSheet):
     environment: str
     provider: str
     account: str
+
+
+class WaitingEntry(ListEntry):
+    """One action that people are asked about, for a list. `preparing` before there is anything to
+    sign; `expired` until somebody asks again.
+    """
+
     state: Literal["preparing", "waiting", "expired", "ended"]
     since: int
     expires_at: int | None = None
@@ -153,15 +158,22 @@ class WaitingEntry(OnSheet):
     preview: dict[str, JsonValue] | None = None
 
 
-class WaitingList(OnSheet):
-    """What waits for people, oldest first; `now` is the time at the ledger, `you` who looks, and
-    `tenants` those for which you decide (`*` is all of them).
+class PersonsList(OnSheet):
+    """A list for a person: `now` is the time at the ledger, `you` who looks, and `tenants` those
+    for which you decide (`*` is all of them).
     """
 
     ledger: str
     now: int
     you: str
     tenants: tuple[str, ...]
+
+
+class WaitingList(PersonsList):
+    """What waits for people, oldest first; `now` is the time at the ledger, `you` who looks, and
+    `tenants` those for which you decide (`*` is all of them).
+    """
+
     waiting: tuple[WaitingEntry, ...]
 
 
@@ -268,23 +280,30 @@ def _asked(approval: Approval) -> AskedSheet:
     )
 
 
-def entry_of(row: WaitingView, known: Published, *, now_ms: int) -> WaitingEntry:
-    """One line of the list."""
+def of_row(row: WaitingView | ReviewView) -> dict[str, Any]:
+    """What every line shows of its action."""
     amount = None
     if row.amount_minor is not None and row.currency is not None:
         amount = format_money(Money(minor=row.amount_minor, currency=row.currency))
+    return {
+        "key": row.action_key,
+        "tenant": row.tenant_id,
+        "operation": row.operation,
+        "target": row.target,
+        "amount": amount,
+        "principal": row.principal,
+        "environment": row.environment,
+        "provider": row.provider,
+        "account": row.account,
+    }
+
+
+def entry_of(row: WaitingView, known: Published, *, now_ms: int) -> WaitingEntry:
+    """One line of the list."""
     return WaitingEntry(
-        key=row.action_key,
         href=views.sheet_href(row.action_key),
         page=views.page(row.action_key),
-        tenant=row.tenant_id,
-        operation=row.operation,
-        target=row.target,
-        amount=amount,
-        principal=row.principal,
-        environment=row.environment,
-        provider=row.provider,
-        account=row.account,
+        **of_row(row),
         state=_state(row, now_ms),
         since=row.created_at if row.requested_at is None else row.requested_at,
         expires_at=row.expires_at,

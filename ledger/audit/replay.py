@@ -7,11 +7,11 @@ of crash tests and by auditors; `Replay` alone is pure, `replay` reads a log.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from ledger.audit.reading import feed_ledger
 from ledger.core.errors import LedgerError
 from ledger.core.invariants import BrokenInvariantError
 from ledger.core.limits import DIFFERENCES_MAX
@@ -22,11 +22,6 @@ from ledger.log.envelope import read_ledger
 from ledger.log.fold import PartitionFold, fold_decision
 from ledger.log.port import Record
 from ledger.log.reading import ReadableLog
-from ledger.log.topics import Topic
-
-LEDGER: Final = Topic.LEDGER.value
-READ_WAIT_MS: Final = 250
-READ_RECORDS_MAX: Final = 2_000
 
 
 class ReplayStoppedError(LedgerError):
@@ -145,30 +140,7 @@ async def replay(
     the log raises.
     """
     replayed = Replay(as_of)
-    places = {(LEDGER, partition): 0 for partition in partitions}
-    reader = await log.reader(places)
-    try:
-        found = await reader.end_offsets(places)
-        ends = {
-            partition: end if until is None else min(end, until.get(partition, 0))
-            for (_, partition), end in found.items()
-        }
-        done, total = dict.fromkeys(ends, 0), sum(ends.values())
-        for partition, end in ends.items():
-            if end == 0:
-                reader.pause(LEDGER, partition)
-        while any(done[partition] < end for partition, end in ends.items()):
-            records = await reader.read(timeout_ms=READ_WAIT_MS, records_max=READ_RECORDS_MAX)
-            for record in records:
-                if record.offset < ends[record.partition]:
-                    replayed.feed(record)
-                    done[record.partition] = record.offset + 1
-                if record.offset + 1 >= ends[record.partition]:
-                    reader.pause(LEDGER, record.partition)
-            if progress is not None and records:
-                progress(sum(done.values()), total)
-    finally:
-        await reader.close()
+    await feed_ledger(log, partitions, replayed.feed, until=until, progress=progress)
     return replayed
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ledger.audit.replay import LEDGER, READ_RECORDS_MAX, READ_WAIT_MS
+from ledger.audit.reading import feed_ledger
 from ledger.core.catalogue import Catalogue
 from ledger.core.facts import IntentRecorded, PolicyDecided
 from ledger.core.ids import ActionKey
@@ -129,24 +129,5 @@ async def what_if(
     the log raises.
     """
     compared = WhatIf(policy, catalogue, since)
-    places = {(LEDGER, partition): 0 for partition in partitions}
-    reader = await log.reader(places)
-    try:
-        ends = {place[1]: end for place, end in (await reader.end_offsets(places)).items()}
-        done, total = dict.fromkeys(ends, 0), sum(ends.values())
-        for partition, end in ends.items():
-            if end == 0:
-                reader.pause(LEDGER, partition)
-        while any(done[partition] < end for partition, end in ends.items()):
-            records = await reader.read(timeout_ms=READ_WAIT_MS, records_max=READ_RECORDS_MAX)
-            for record in records:
-                if record.offset < ends[record.partition]:
-                    compared.feed(record)
-                    done[record.partition] = record.offset + 1
-                if record.offset + 1 >= ends[record.partition]:
-                    reader.pause(LEDGER, record.partition)
-            if progress is not None and records:
-                progress(sum(done.values()), total)
-    finally:
-        await reader.close()
+    await feed_ledger(log, partitions, compared.feed, progress=progress)
     return compared
