@@ -5,6 +5,8 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import jsonschema
@@ -49,6 +51,18 @@ FIGURES = {
     "approved": ("n", "p50_ms", "p99_ms", "per_s"),
     "webhook": ("n", "per_s", "matched_per_s"),
 }
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """What is started meanwhile can be interrupted, as at a terminal: a shell has what it starts
+    in the background ignore that, and so do all that come of it, the tests too.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 async def start(folder: Path, *arguments: str) -> asyncio.subprocess.Process:
@@ -130,7 +144,8 @@ async def test_an_interrupted_run_leaves_nothing_behind(scratch: Path) -> None:
     """Ctrl-C in the middle ends every server and process that the run had started."""
     # Far longer than it takes to look around here: it must not end by itself meanwhile.
     far = ("--seconds", str(2 * RUN_SECONDS))
-    process = await start(scratch, "--cases", "seq", "--systems", "default", *far)
+    with interruptible():
+        process = await start(scratch, "--cases", "seq", "--systems", "default", *far)
     assert process.stderr is not None
     async with asyncio.timeout(RUN_SECONDS):
         while b"warm-up" not in await process.stderr.readline():
