@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway.local import limits, ports
+from gateway.local import limits
 from gateway.local.errors import FolderBusyError, LocalError, ProcessFailedError
 from gateway.local.jars import ensure_jars
 from gateway.local.java import find_java
-from gateway.local.logs import open_log, tail
+from gateway.local.logs import open_log, why_ended
 from gateway.local.processes import family, is_running, rss_bytes, send, until
 from gateway.local.progress import Progress, Report, silent
 from gateway.local.servers import end_leftovers, erase
@@ -99,7 +99,7 @@ async def up(
         return await _until_ready(folder, report)
     try:
         await end_leftovers(state)
-        agreed = _agree_on_ports(state.state, services, wanted_ports or {})
+        agreed = _agree_on_ports(state, services, wanted_ports or {})
         state.change(
             ports=agreed, external=dict(external or {}), phase=Phase.STARTING, failure=None
         )
@@ -170,16 +170,16 @@ async def reset(folder: Path, confirm: Callable[[str], bool], *, report: Report 
 
 
 def _agree_on_ports(
-    state: State, services: tuple[Service, ...], wanted: Mapping[str, int]
+    state: StateFolder, services: tuple[Service, ...], wanted: Mapping[str, int]
 ) -> dict[str, int]:
     """Keep every port that was agreed on, move the wanted ones, choose for those without."""
-    agreed = dict(state.ports)
+    agreed = dict(state.state.ports)
     requests = {service.name: service.port for service in services if service.port is not None}
     for name, port in {**requests, **wanted}.items():
         if port:
             agreed[name] = port
         elif name not in agreed or name in wanted:
-            agreed[name] = ports.free_ports(1)[0]
+            (agreed[name],) = state.claims.choose(1)
     return agreed
 
 
@@ -242,7 +242,7 @@ def _require_holder(folder: Path) -> None:
         raise LocalError(message, hint=hint)
     if state is not None and state.phase in {Phase.STARTING, Phase.READY}:
         log = folder / "logs" / f"{SUPERVISOR}.log"
-        raise ProcessFailedError("The supervisor", f"ended, saying: {tail(log)}", log=log)
+        raise ProcessFailedError("The supervisor", f"ended, saying: {why_ended(log)}", log=log)
     raise LocalError("Another command has ended the start.", hint="Run `actionledger up`.")
 
 

@@ -6,11 +6,21 @@ own file.
 """
 
 import os
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from gateway.local import limits
+
+# How Postgres, Kafka, Java, Python and our own lines mark what went wrong.
+_TROUBLE = re.compile(
+    r"\b(?:FATAL|PANIC|CRITICAL|ERROR)\b"
+    r'|"level": "(?:error|critical)"'
+    r"|^\S+ (?:error|critical) "
+    r"|^(?:Caused by: )?[\w.$]*(?:Error|Exception)\b"
+)
 
 
 def open_log(path: Path) -> BinaryIO:
@@ -31,11 +41,32 @@ def rotate(path: Path, bytes_max: int = limits.LOG_FILE_BYTES_MAX) -> None:
     os.truncate(path, 0)
 
 
+def size(path: Path) -> int:
+    """Return how long the file is: where what is written from now on begins."""
+    return path.stat().st_size if path.exists() else 0
+
+
 def tail(path: Path) -> str:
     """Return the last line that says something, or an empty string."""
-    if not path.exists():
-        return ""
+    return next(_backwards(path), "")
+
+
+def why_ended(path: Path, since: int = 0) -> str:
+    """Return the last line that names trouble, else the last one, of those from `since` on.
+
+    Programs say goodbye after they have said what is wrong: "database system is shut down".
+    """
+    lines = list(_backwards(path, since))
+    return next(filter(_TROUBLE.search, lines), lines[0] if lines else "")
+
+
+def _backwards(path: Path, since: int = 0) -> Iterator[str]:
+    """Read the lines that say something, the last one first."""
+    end = size(path)
+    begin = since if since <= end else 0  # it was cut meanwhile
+    if begin == end:
+        return
     with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - limits.LOG_TAIL_BYTES_MAX))
+        file.seek(max(begin, end - limits.LOG_TAIL_BYTES_MAX))
         lines = file.read().decode(errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    yield from (line.strip() for line in reversed(lines) if line.strip())

@@ -22,7 +22,7 @@ import psutil
 from gateway.local import limits
 from gateway.local.accounts import Account
 from gateway.local.errors import ProcessFailedError
-from gateway.local.logs import open_log, tail
+from gateway.local.logs import open_log, size, why_ended
 
 LAUNCHER = Path(__file__).with_name("launch.py")
 
@@ -131,6 +131,7 @@ class Child:
     def __init__(self, command: Command, record: Callable[[Identity], None]) -> None:
         """Start it. `record` is called before the program runs and must make its word durable."""
         self.command = command
+        self._said_before = size(command.log)
         go_read, go_write = os.pipe()
         try:
             self._popen = _launch(command, go_read)
@@ -187,9 +188,9 @@ class Child:
             await until(lambda: not self.is_running, limits.KILL_MS_MAX)
 
     def failure(self, what: str) -> ProcessFailedError:
-        """Say that it failed, with the last line that it wrote."""
-        last = tail(self.command.log)
-        said = f", saying: {last}" if last else ""
+        """Say that it failed, with the line that tells most of those that it wrote."""
+        why = why_ended(self.command.log, self._said_before)
+        said = f", saying: {why}" if why else ""
         return ProcessFailedError(
             self.command.name, what + said, log=self.command.log, exit_code=self.exit_code
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gateway.local import limits
 from gateway.local.errors import ProcessFailedError
-from gateway.local.logs import tail
+from gateway.local.logs import size, why_ended
 from gateway.local.processes import Child, Command, Identity, run_once
 from gateway.local.state import ProcessRecord, StateFolder
 
@@ -26,6 +26,7 @@ class Program(ABC):
         self.name = name
         self._state = state
         self._child: Child | None = None
+        self._said_before = 0  # bytes in its log from earlier runs
 
     @property
     def log(self) -> Path:
@@ -78,12 +79,13 @@ class Program(ABC):
 
     def _launch(self, command: Command) -> None:
         """Make the command its process."""
+        self._said_before = size(self.log)
         self._child = Child(command, self._record)
 
     def _failure(self, what: str) -> ProcessFailedError:
-        """Say what is wrong with its process, with the last line that it wrote."""
-        last = tail(self.log)
-        said = f", saying: {last}" if last else ""
+        """Say what is wrong with its process, with the line of this run that tells most."""
+        why = why_ended(self.log, self._said_before)
+        said = f", saying: {why}" if why else ""
         return ProcessFailedError(self.name, what + said, log=self.log, exit_code=self.exit_code)
 
     async def _run_once(self, command: Command) -> None:

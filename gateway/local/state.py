@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from gateway.local import limits
 from gateway.local.errors import DiskFullError, FolderBusyError, FolderNotWritableError
-from gateway.local.ports import free_ports
+from gateway.local.ports import Claims
 from gateway.local.processes import Identity, is_running
 from projections.roles import Role
 
@@ -122,9 +122,9 @@ class State(BaseModel):
         return f"postgresql://postgres:{self.admin_password}@127.0.0.1:{port}/postgres"
 
 
-def new_state() -> State:
+def new_state(claims: Claims) -> State:
     """Agree on free ports, random passwords and the identity of a new broker."""
-    kafka, admin, controller, postgres = free_ports(4)
+    kafka, admin, controller, postgres = claims.choose(4)
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     return State(
         # The tools of Kafka take an argument that begins with a dash for an option.
@@ -219,15 +219,20 @@ def read_state(folder: Path) -> State | None:
 
 
 class StateFolder:
-    """The holder's view: the state, and the right to change it."""
+    """The holder's view: the state, the right to change it, and its ports."""
 
     def __init__(self, folder: Path, lock_descriptor: int) -> None:
         """Take over a lock that is held already (see `hold`)."""
         self.folder = folder
         self.lock_descriptor = lock_descriptor
-        state = read_state(folder) or new_state()
+        self.claims = Claims()
+        state = read_state(folder)
+        if state is None:
+            state = new_state(self.claims)
+        else:
+            self.claims.keep(state.ports.values())
         if "kafka-admin" not in state.ports:
-            (port,) = free_ports(1)
+            (port,) = self.claims.choose(1)
             state = state.model_copy(update={"ports": {**state.ports, "kafka-admin": port}})
         self.state = state
         self._write()
@@ -253,6 +258,7 @@ class StateFolder:
     def release(self) -> None:
         """Let go of the folder; a process that inherited the lock has it from then on."""
         os.close(self.lock_descriptor)
+        self.claims.close()
 
     def change(self, **fields: object) -> None:
         """Change the state, durably."""

@@ -139,11 +139,12 @@ def _detach() -> None:
 def main(arguments: list[str]) -> int:
     """Take over the folder and run."""
     lock_descriptor, folder, cache = int(arguments[0]), Path(arguments[1]), Path(arguments[2])
+    # Before the parent hears that we run: it lets go of the ports then.
+    state = StateFolder(folder, lock_descriptor)
     _detach()
     # Or our children would hold it after our death.
     os.set_inheritable(lock_descriptor, False)  # noqa: FBT003 - takes no keyword
     set_up_logs(LogLevel.INFO, LogFormat.JSON)
-    state = StateFolder(folder, lock_descriptor)
     me = identify(os.getpid())
     if me is None:
         raise ProcessLookupError

@@ -17,9 +17,10 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from gateway import local
 from gateway.local.control import down, reset, status, up
-from gateway.local.errors import PortTakenError
+from gateway.local.errors import PortTakenError, ProcessFailedError
 from gateway.local.kafka import SUPER_USER
-from gateway.local.processes import Identity, identify, is_running
+from gateway.local.postgres import PostgresServer
+from gateway.local.processes import Command, Identity, identify, is_running
 from gateway.local.servers import end_leftovers, temporary_folder
 from gateway.local.service import ExitsCleanly, HttpOk, Service
 from gateway.local.state import (
@@ -207,6 +208,27 @@ async def test_a_taken_port_is_told_with_its_holder() -> None:
         assert caught.value.port == port
         assert f"(pid {os.getpid()})" in caught.value.message
         assert "actionledger up --port postgres=0" in caught.value.hint
+
+
+async def test_a_server_that_ends_at_once_is_told_with_what_was_in_its_way() -> None:
+    """Not with its goodbye. Here somebody takes the port between the look and the start."""
+    with temporary_folder() as folder, socket.socket() as squatter:
+
+        class Late(PostgresServer):
+            def _launch(self, command: Command) -> None:
+                squatter.bind(("127.0.0.1", self.port))
+                squatter.listen()
+                super()._launch(command)
+
+        state = StateFolder.hold(folder)
+        postgres = Late(state)
+        try:
+            await postgres.start()
+            with pytest.raises(ProcessFailedError, match="could not create any TCP/IP sockets"):
+                await postgres.wait_ready()
+        finally:
+            await postgres.stop()
+            state.release()
 
 
 async def test_another_program_with_a_recorded_pid_is_left_alone() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.local import limits, ports
+from gateway.local import limits
 from gateway.local.accounts import SYSTEM_FOLDER, Account, can_reach, folder_for
 from gateway.local.errors import (
     DiskFullError,
@@ -17,7 +17,7 @@ from gateway.local.errors import (
     JarRefusedError,
 )
 from gateway.local.jars import Artifact, find_missing, place, read_lock
-from gateway.local.logs import open_log, rotate, tail
+from gateway.local.logs import open_log, rotate, size, tail, why_ended
 from gateway.local.processes import Child, Command, Identity, identify, is_running, until
 from gateway.local.service import Service, fill
 from gateway.local.state import StateFolder, read_state
@@ -74,6 +74,66 @@ def test_a_long_log_keeps_one_older_file(tmp_path: Path) -> None:
     assert path.with_name("program.log.1").read_text() == "first\n"
     assert tail(path) == "second"
     assert path.stat().st_mode & 0o077 == 0
+
+
+POSTGRES = """\
+LOG: starting
+FATAL: could not create any TCP/IP sockets
+LOG: database system is shut down
+"""
+KAFKA = """\
+INFO starting
+ERROR Exiting (kafka.Kafka$)
+java.lang.RuntimeException: no
+\tat kafka.X
+Caused by: java.net.BindException: Address in use
+\tat kafka.Y
+INFO shutting down
+"""
+PYTHON = """\
+Traceback (most recent call last):
+  File "x"
+gateway.local.errors.PortTakenError: taken
+bye
+"""
+OURS = """\
+{"event": "cut", "level": "error"}
+{"event": "stopping", "level": "info"}
+"""
+FOR_PEOPLE = """\
+12:00:00.123 error   cut
+12:00:00.124 info    stopping
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (POSTGRES, "FATAL: could not create any TCP/IP sockets"),
+        (KAFKA, "Caused by: java.net.BindException: Address in use"),
+        (PYTHON, "gateway.local.errors.PortTakenError: taken"),
+        (OURS, '{"event": "cut", "level": "error"}'),
+        (FOR_PEOPLE, "12:00:00.123 error   cut"),
+        ("one\ntwo\n\n", "two"),
+        ("", ""),
+    ],
+)
+def test_why_a_program_ended_is_the_last_line_that_names_trouble(
+    tmp_path: Path, said: str, why: str
+) -> None:
+    """In the words of Postgres, Kafka, Python and our own logs; of this run, not an earlier one."""
+    log = tmp_path / "log"
+    log.write_text("FATAL: of an earlier run\n")
+    since = size(log)
+    with open_log(log) as opened:
+        opened.write(said.encode())
+    assert why_ended(log, since) == why
+
+
+def test_a_log_that_was_cut_meanwhile_is_read_from_its_beginning(tmp_path: Path) -> None:
+    """Where this run began in it is not known any more, and all of it is this run."""
+    (tmp_path / "log").write_text("PANIC: disk\nbye\n")
+    assert why_ended(tmp_path / "log", since=1_000) == "PANIC: disk"
 
 
 def test_a_folder_has_one_holder_and_keeps_its_agreement(tmp_path: Path) -> None:
@@ -152,14 +212,6 @@ async def test_a_stubborn_program_is_killed_with_its_children(tmp_path: Path) ->
     await child.stop(signal.SIGTERM, stop_ms_max=100)
     assert child.exit_code == -signal.SIGKILL
     assert not is_running(inner)
-
-
-def test_ports_are_told_apart_from_those_of_outgoing_connections() -> None:
-    """Chosen ports differ, are free, and lie below the range the system gives to clients."""
-    chosen = ports.free_ports(20)
-    assert len(set(chosen)) == 20
-    assert all(limits.PORT_MIN <= port <= limits.PORT_MAX < 32_768 for port in chosen)
-    assert all(map(ports.is_free, chosen))
 
 
 def test_placeholders_are_filled_and_other_braces_stay() -> None:

@@ -13,6 +13,7 @@ import pytest
 from gateway.cli.place import settings
 from gateway.demo.stage import OWNER_FILE, PREFIX, end_abandoned
 from gateway.keys import Caller, KeyFile, Role
+from gateway.local.ports import Claims
 from gateway.local.processes import identify
 from gateway.local.service import fill
 from gateway.local.state import new_state, write_private
@@ -159,7 +160,7 @@ def test_commands_find_the_local_installation(
 ) -> None:
     """The state folder says where everything is; a variable that is set wins."""
     prepare_folder(tmp_path)
-    state = new_state()
+    state = new_state(Claims())
     state.ports.update({"gateway": 8_788, "simulated-provider": 8_790})
     write_private(tmp_path / "state.json", state.model_dump_json())
     monkeypatch.setenv("ACTIONLEDGER_STATE", str(tmp_path))

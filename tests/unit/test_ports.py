@@ -1,0 +1,90 @@
+"""Ports of the local servers: who has chosen one has it alone, before anything listens there."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.local import limits, ports
+from gateway.local.errors import FolderNotWritableError, PortTakenError
+from gateway.local.ports import Claims
+
+NARROW = 40
+AT_ONCE = 4
+CHOOSER = """
+import sys
+from gateway.local import limits
+from gateway.local.ports import Claims
+
+limits.PORT_MAX = limits.PORT_MIN + int(sys.argv[1]) - 1
+limits.PORT_TRIES_MAX = 10_000
+sys.stdin.readline()
+claims = Claims()
+print(*claims.choose(int(sys.argv[2])), flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def narrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range of two ports, and locks of our own."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(limits, "PORT_MAX", limits.PORT_MIN + 1)
+
+
+def test_ports_are_told_apart_from_those_of_outgoing_connections() -> None:
+    """Chosen ports differ, are free, and lie below the range the system gives to clients."""
+    chosen = ports.free_ports(20)
+    assert len(set(chosen)) == 20
+    assert all(limits.PORT_MIN <= port <= limits.PORT_MAX < 32_768 for port in chosen)
+    assert all(map(ports.is_free, chosen))
+
+
+def test_processes_that_choose_at_once_get_different_ports(tmp_path: Path) -> None:
+    """Out of a range that is just wide enough: by chance they would not."""
+    choosing = [
+        subprocess.Popen(
+            [sys.executable, "-c", CHOOSER, str(NARROW), str(NARROW // AT_ONCE)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"TMPDIR": str(tmp_path)},
+        )
+        for _ in range(AT_ONCE)
+    ]
+    chosen: list[str] = []
+    for process in choosing:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in choosing:
+        assert process.stdout is not None
+        chosen += process.stdout.readline().split()
+    for process in choosing:
+        process.communicate("end\n")
+    assert len(set(chosen)) == len(chosen) == NARROW
+
+
+@pytest.mark.usefixtures("narrow")
+def test_a_port_is_nobody_elses_until_the_last_holder_lets_go() -> None:
+    """Not while nothing listens there, and not while one of two holders has let go."""
+    chooser, keeper, other = Claims(), Claims(), Claims()
+    agreed = chooser.choose(2)
+    keeper.keep(agreed)
+    chooser.close()
+    with pytest.raises(PortTakenError):
+        other.choose(1)
+    keeper.close()
+    assert sorted(other.choose(2)) == sorted(agreed)
+    other.close()
+
+
+def test_without_a_place_for_locks_the_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A temporary folder that is none is named, with what the system says of it."""
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
+    with pytest.raises(FolderNotWritableError, match="file"):
+        Claims().choose(1)
