@@ -12,6 +12,7 @@ it buffered is sent. This one guarantees instead:
 * a partition of which nothing was ever committed is read from its beginning after every change of
   hands;
 * an acknowledgement of an earlier assignment counts for nothing in a later one;
+* nothing is read of an assignment before it is taken over whole;
 * `flush` waits for everything that was handed over, and raises if one of it failed;
 * the producer is idempotent and waits for all replicas.
 
@@ -139,8 +140,13 @@ class SafeConsumer(driver.Consumer):
         await super().on_partitions_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
-        """Begin the partitions anew: what came of an earlier assignment is read again."""
+        """Begin the partitions anew: what came of an earlier assignment is read again.
+
+        After an assignment of nothing Faust reads on while it takes over the next one: records
+        that have no agent yet, which ends the app, and before their offset is known, so twice.
+        """
         self._forget(assigned)
+        self.stop_flow()
         await super().on_partitions_assigned(assigned, generation_id)
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
