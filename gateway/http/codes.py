@@ -234,6 +234,7 @@ _STATUSES: Final[Mapping[Rejection, int]] = {
     Rejection.KEY_MISMATCH: 400,
     Rejection.HASH_MISMATCH: 400,
     Rejection.CONFLICTED: 422,
+    Rejection.UNSTABLE_KEY: 422,
     Rejection.UNKNOWN_ACTION: 404,
     Rejection.UNKNOWN_ATTEMPT: 404,
     Rejection.STALE_TOKEN: 409,
@@ -285,6 +286,8 @@ _NEXT: Final[Mapping[Rejection, str]] = {
     Rejection.HASH_MISMATCH: "Send the request as it was hashed.",
     Rejection.CONFLICTED: "Look at the original action first. A new key is the wrong move if the "
     "same thing is meant; what is really another thing belongs to a business event of its own.",
+    Rejection.UNSTABLE_KEY: "Name the effect by what it belongs to (an order, an invoice, a "
+    "ticket), in the same words at every try. Nothing was recorded.",
     Rejection.UNKNOWN_ACTION: "Check the key. If you proposed it a moment ago, propose the same "
     "again: it cannot happen twice.",
     Rejection.UNKNOWN_ATTEMPT: "Check the number of the attempt.",

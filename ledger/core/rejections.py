@@ -21,6 +21,7 @@ class Rejection(StrEnum):
     KEY_MISMATCH = "key_mismatch"
     HASH_MISMATCH = "hash_mismatch"
     CONFLICTED = "conflicted"
+    UNSTABLE_KEY = "unstable_key"
     UNKNOWN_ACTION = "unknown_action"
     UNKNOWN_ATTEMPT = "unknown_attempt"
     STALE_TOKEN = "stale_token"  # noqa: S105 - a code, not a secret
@@ -88,6 +89,11 @@ MEANINGS: dict[Rejection, Meaning] = {
     Rejection.CONFLICTED: Meaning(
         "This key already stands for another request. Nothing was started. A new key is the wrong "
         "move if the same thing is meant: look at the original action first.",
+        retry_can_help=False,
+    ),
+    Rejection.UNSTABLE_KEY: Meaning(
+        "The key holds something that changes with every try, so the next try would be another "
+        "action.",
         retry_can_help=False,
     ),
     Rejection.UNKNOWN_ACTION: Meaning("No such action.", retry_can_help=False),

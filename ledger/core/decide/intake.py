@@ -15,6 +15,7 @@ from ledger.core.limits import DIFFERENCES_MAX, STREAM_ACTIONS_ORDINARY_MAX
 from ledger.core.rejections import Detail, Refused, Rejection
 from ledger.core.request import Request, differences, recorded, request_hash
 from ledger.core.state import Action, Status
+from ledger.core.unstable_keys import instability
 
 
 def propose(draft: Draft, given: Propose) -> Decided:
@@ -59,6 +60,10 @@ def _refusal_of_new(
     draft: Draft, key: ActionKey, given: Propose, operation: Operation | None
 ) -> Decided | None:
     """Why a new key may not enter, or None."""
+    unstable = instability(key.action_id, draft.now)
+    if unstable is not None:
+        detail = (f"/{unstable.part}", unstable.code, unstable.message)
+        return _refuse(Rejection.UNSTABLE_KEY, detail=detail)
     if operation is None:
         return _refuse(Rejection.UNKNOWN_OPERATION)
     for action in draft.stream.actions:

@@ -117,9 +117,13 @@ def test_c017_a_used_key_never_stands_for_other_parameters() -> None:
 
 @pytest.mark.case("C019")
 def test_c019_a_key_made_of_nothing_gives_nobody_another_ones_result() -> None:
-    """C019: two users under one careless key: the second is refused and learns no result."""
+    """C019: a key in which a value is missing is refused by name. Under a careless one that cannot
+    be told from a good one, the second of two users is refused and learns no result.
+    """
     story = Story()
-    key = "charge:v1:acme:renewal-1#None"
+    nobodys = i.Propose(key="charge:v1:acme:renewal-1#account_None", request=request())
+    story.hears(nobodys, offer=offer()).then_rejected(Rejection.UNSTABLE_KEY)
+    key = "charge:v1:acme:renewal-1#account"
     story.hears(i.Propose(key=key, request=request(text="user u1")), offer=offer())
     story.hears(report(success(), key=key), at=5)
     then = story.hears(i.Propose(key=key, request=request(text="user u2")), at=9)

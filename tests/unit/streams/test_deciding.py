@@ -149,6 +149,9 @@ REFUSALS: dict[Rejection, Case] = {
     Rejection.KEY_MISMATCH: Case(record(i.Propose(key=PAYOUT, request=request())), seat()),
     Rejection.HASH_MISMATCH: Case(record(propose(request_hash="sha256:00")), seat()),
     Rejection.CONFLICTED: Case(record(propose(request=request(money=EUR_499))), seat(READY)),
+    Rejection.UNSTABLE_KEY: Case(
+        record(i.Propose(key=f"{CHARGE}#attempt-2", request=request())), seat()
+    ),
     Rejection.UNKNOWN_ACTION: Case(record(cancel()), seat()),
     Rejection.UNKNOWN_ATTEMPT: Case(record(report(success()), topic="attempts"), seat(READY)),
     Rejection.STALE_TOKEN: Case(
