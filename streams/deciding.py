@@ -16,7 +16,7 @@ from ledger.core.decide import Decided, decide
 from ledger.core.decide.schedule import holders_that_declined, may_take_offer
 from ledger.core.evolve import Place
 from ledger.core.holds import NotOrderable, objection_to, order_hash, parse_order
-from ledger.core.ids import MalformedId, is_stream_key, stream_key_of
+from ledger.core.ids import MalformedId, is_gate_key, is_stream_key, stream_key_of
 from ledger.core.invariants import BrokenInvariantError
 from ledger.core.offers import Offer, offer_of_caller
 from ledger.core.people import NOBODY, People, objection_to_people, parse_people
@@ -32,6 +32,8 @@ from ledger.log.topics import Topic, partition_of
 from ledger.signing.reading import read_signed
 
 TEXTS_REMEMBERED = 16
+
+_TICK: Final = "tick"
 
 PickOffer = Callable[[str, frozenset[str]], Offer | None]
 """Capacity for an operation, from nobody who gave this action back."""
@@ -61,11 +63,14 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The decision, the offer it spends, and why its input is to be quarantined, if it is."""
+    """The decision, the offer it spends, why its input is to be quarantined, if it is, and what is
+    to be said once it stands.
+    """
 
     decision: Decision
     offer_spent: Offer | None = None
     unreadable: Unreadable | None = None
+    messages: tuple[i.Message, ...] = ()
 
 
 def make_decision(record: Record, seat: Seat) -> Made | None:
@@ -84,6 +89,11 @@ def make_decision(record: Record, seat: Seat) -> Made | None:
             | i.Evidence()
         ):
             return _decided(record, given, cause, seat, _stream_of_action(given.key))
+        case i.ReportStep():
+            gate = given.gate if is_gate_key(given.gate) else None
+            return _decided(record, given, cause, seat, gate)
+        case i.GateAsk() | i.GateAnswer() | i.GateKeep() | i.GateClose() | i.GateTaken():
+            return _of_message(record, given, cause, seat)
         case i.Judge():
             judged = _judged(given, record.timestamp, seat)
             return _decided(record, judged, cause, seat, _stream_of_action(given.key))
@@ -94,7 +104,7 @@ def make_decision(record: Record, seat: Seat) -> Made | None:
             why = Unreadable("malformed_stream", "a tick of something that is no stream")
             return _quarantined(record, cause, seat, why)
         case i.Tick():
-            copied = cause.model_copy(update={"copied": f"tick due {given.due_at}"})
+            copied = cause.model_copy(update={"copied": f"{_TICK} due {given.due_at}"})
             return _decided(record, given, copied, seat, given.stream)
         case i.Publish():
             return Made(_published(given, cause, seat))
@@ -104,6 +114,49 @@ def make_decision(record: Record, seat: Seat) -> Made | None:
             return _quarantined(record, cause, seat, given)
         case _:
             return None
+
+
+def is_of_tick(decision: Decision) -> bool:
+    """Whether a decision answers a tick; of the internal inputs that cannot be read it is taken for
+    granted, so that what is due is left alone for a while.
+    """
+    copied = decision.cause.copied
+    return copied is None or copied.startswith(_TICK)
+
+
+def _of_message(record: Record, given: i.Message, cause: Cause, seat: Seat) -> Made:
+    """Decide what an action says to a gate, or a gate to an action. It is copied in few words: what
+    it led to are facts, and what it said follows from those of its sender.
+    """
+    if given.generation != seat.generation:
+        why = Unreadable("foreign_generation", f"a message of generation {given.generation}")
+        return _quarantined(record, cause, seat, why)
+    try:
+        stream = i.stream_of_message(given)
+    except MalformedId:
+        stream = ""
+    if not is_stream_key(stream):
+        why = Unreadable("malformed_stream", "a message to something that is no stream")
+        return _quarantined(record, cause, seat, why)
+    copied = cause.model_copy(update={"copied": _in_short(given)})
+    return _decided(record, given, copied, seat, stream)
+
+
+def _in_short(given: i.Message) -> str:
+    match given:
+        case i.GateAsk():
+            return f"ask {given.round} of {given.action}"
+        case i.GateAnswer():
+            return f"answer {given.outcome} {given.grant or '-'} to {given.round} from {given.gate}"
+        case i.GateKeep():
+            return f"keep {given.grant} of {given.action}"
+        case i.GateClose():
+            spent = "spent" if given.spent else "unspent"
+            return f"close {given.grant or '-'} {spent} of {given.round} of {given.action}"
+        case i.GateTaken():
+            return f"taken {given.round} by {given.gate}"
+        case _:
+            assert_never(given)
 
 
 def _judged(given: i.Judge, appended_at: int, seat: Seat) -> i.Judged:
@@ -146,7 +199,8 @@ def _decided(
     except Exception as fault:  # noqa: BLE001 - one input must not stop the others
         why = Unreadable("fault_in_decide", f"{type(fault).__name__}: {fault}")
         return _quarantined(record, cause, seat, why, stream_key)
-    return Made(_decision(cause, seat, stream_key, decided, now), decided.offer_spent)
+    decision = _decision(cause, seat, stream_key, decided, now)
+    return Made(decision, decided.offer_spent, messages=decided.messages)
 
 
 def _with_capacity(
@@ -177,7 +231,7 @@ def _offer_for(
             if stream.action(key) is not None:
                 return None
             return seat.pick_for_new(request.operation)
-        case i.Judged(key=key):
+        case i.Judged(key=key) | i.GateAnswer(key=key):
             action = stream.action(key)
             return None if action is None else seat.pick_for_new(action.request.operation)
         case i.Tick():
@@ -201,6 +255,7 @@ def _decision(
         cause=cause,
         decided_at=seat.decided_at if now is None else now,
         stream=stream_key,
+        gate=decided.gate or None,
         facts=decided.facts,
         refused=decided.refused,
         unchanged=decided.unchanged,

@@ -30,9 +30,9 @@ from ledger.log.envelope import (
 from ledger.log.fold import InForce, PartitionFold, fold_decision
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.quarantine import quarantined
-from ledger.log.topics import Topic
+from ledger.log.topics import Topic, partition_of
 from projections.states import ColdStreams
-from streams.deciding import Made, Seat, config_of, make_decision, set_aside
+from streams.deciding import Made, Seat, config_of, is_of_tick, make_decision, set_aside
 from streams.limits import STREAMS_HELD_MAX
 from streams.memory import StreamMemory
 from streams.offers import OfferBook
@@ -62,9 +62,11 @@ class ForeignCheckpointError(LedgerError):
 @dataclass(slots=True)
 class Batch:
     """Decisions made and not yet known to have landed. `read` is what their bytes say when read
-    back; `taken_mono_ms` is when the caller's clock began to run for them.
+    back; `taken_mono_ms` is when the caller's clock began to run for them. `messages` are said when
+    they have landed, and not before.
     """
 
+    partition: int
     first_at: int
     taken_mono_ms: int
     decided_at: int
@@ -73,6 +75,7 @@ class Batch:
     records: list[Outgoing] = field(default_factory=list)
     read: list[Decision] = field(default_factory=list)
     streams: dict[str, Stream] = field(default_factory=dict)
+    messages: list[i.Message] = field(default_factory=list)
     quarantine: list[Outgoing] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
@@ -190,6 +193,7 @@ class Owner:
         until `landed`.
         """
         batch = Batch(
+            partition=self.partition,
             first_at=self.fold.next_offset,
             taken_mono_ms=mono_ms,
             decided_at=max(self.fold.decided_at, self._opened_at),
@@ -267,6 +271,7 @@ class Owner:
             why = made.unreadable
             batch.reasons.append(f"{why.reason}: {why.detail}")
             batch.quarantine.append(quarantined(record, reason=why.reason, detail=why.detail))
+        batch.messages += made.messages
 
     def _written(
         self, batch: Batch, made: Made
@@ -279,7 +284,7 @@ class Owner:
             read = read_ledger(value)
             invariant(isinstance(read, Decision), "a decision reads back as a decision")
             assert isinstance(read, Decision)  # noqa: S101 - for the type checker
-            if not read.facts:
+            if not read.facts and not read.gate:
                 return value, read, None
             before = batch.streams.get(read.stream) or self.memory.stream(read.stream)
             return value, read, fold_decision(before, read)
@@ -325,10 +330,10 @@ class Owner:
 
         `folded` is the stream after the whole batch, folded from the same bytes when it was made.
         """
-        is_tick = read.cause.topic == Topic.INTERNAL
+        is_tick = read.cause.topic == Topic.INTERNAL and is_of_tick(read)
         if is_tick:
             self.ticking.decided(read.stream)
-        if read.facts:
+        if read.facts or read.gate:
             # A row that was loaded may be ahead of what is being folded here.
             if read.at >= self.memory.folded_to(read.stream):
                 after = folded or fold_decision(self.memory.stream(read.stream), read)
@@ -420,6 +425,23 @@ class Owner:
             event_id=f"tick.{self.partition}.{self.fold.epoch}.{key}.{due}",
             source=f"/actionledger/{self.generation}/{self.partition}",
         )
+
+    def messages(self, batch: Batch) -> dict[int, list[Outgoing]]:
+        """What the decisions of a batch say to gates and actions, by partition of `internal`."""
+        saying: dict[int, list[Outgoing]] = {}
+        for place, message in enumerate(batch.messages):
+            stream = i.stream_of_message(message)
+            said = message.model_copy(update={"generation": self.generation})
+            saying.setdefault(partition_of(stream, self.partitions), []).append(
+                outgoing(
+                    said,
+                    stream=stream,
+                    subject=None,
+                    event_id=f"message.{self.partition}.{self.fold.epoch}.{batch.first_at}.{place}",
+                    source=f"/actionledger/{self.generation}/{self.partition}",
+                )
+            )
+        return saying
 
     def offered(self, record: Record) -> None:
         """Take an offer from its topic; what is no offer is nobody's capacity."""

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AsyncExitStack
 
 from ledger.core.limits import BATCH_INPUTS_MAX
@@ -278,11 +278,32 @@ class Processor:
         if any(one.adopted for batch in batches.values() for one in batch.read[:1]):
             crash_point("config_adopted")
         await crash_when("revoke_in_batch", lambda: self._inboxes.is_changing)
-        return {
+        lost = {
             partition
             for partition, append in appends.items()
             if not await self._has_landed(partition, batches[partition], append.result(), sent_at)
         }
+        await self._say(batches[partition] for partition in batches.keys() - lost)
+        return lost
+
+    async def _say(self, batches: Iterable[Batch]) -> None:
+        """What decisions that stand say to gates and actions. What is lost here is said again by
+        timer, from state.
+        """
+        saying: dict[int, list[Outgoing]] = {}
+        for batch in batches:
+            if batch.messages:
+                owner = self._owners[batch.partition]
+                for partition, messages in owner.messages(batch).items():
+                    saying.setdefault(partition, []).extend(messages)
+        if not saying:
+            return
+        crash_point("messages_made")
+        async with asyncio.TaskGroup() as tasks:
+            for partition, messages in saying.items():
+                appending = self._appender.append(Topic.INTERNAL, partition, messages)
+                tasks.create_task(crash_while("messages_sent", appending))
+        crash_point("messages_acked")
 
     async def _has_landed(
         self, partition: int, batch: Batch, appended: list[Appended], sent_at: int

@@ -174,13 +174,19 @@ class Timetable:
 
 def next_due_of(stream: Stream, now: int, config: Config) -> int | None:
     """When time alone next changes the stream, in log time."""
-    times = (_due_at(action, now, config) for action in stream.actions if not action.is_final)
+    times = [
+        _due_at(action, now, config)
+        for action in stream.actions
+        if not action.is_final or action.claims
+    ]
+    if stream.gate is not None:
+        times.append(stream.gate.due_at)
     return min((time for time in times if time is not None), default=None)
 
 
 def _due_at(action: Action, now: int, config: Config) -> int | None:
     asked = action.request.operation, action.request.version
-    if action.status in MAY_BE_RULED_ANEW:
+    if action.status in MAY_BE_RULED_ANEW and not action.is_final:
         if config.operation(*asked) is None:
             return now  # nobody will ever offer what is not in the catalogue any more
         if needs_ruling(action, config):
@@ -194,10 +200,12 @@ def _due_at(action: Action, now: int, config: Config) -> int | None:
 
 def _place_of(stream: Stream) -> tuple[int, str] | None:
     """Where the stream's row stands in the order of timers, if it stands there."""
-    times = (
+    times = [
         due_at(action, action.updated_at, skew_ms=0)
         for action in stream.actions
-        if not action.is_final
-    )
+        if not action.is_final or action.claims
+    ]
+    if stream.gate is not None:
+        times.append(stream.gate.due_at)
     first = min((time for time in times if time is not None), default=None)
     return None if first is None else (first, stream.key)

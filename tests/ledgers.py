@@ -8,6 +8,7 @@ The world (operations, requests, inputs) is that of `tests.examples`.
 import asyncio
 import contextlib
 import random
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -45,7 +46,7 @@ LEDGER = Topic.LEDGER.value
 def topic_of(given: i.Decidable) -> str:
     """The inbox that an input arrives on."""
     match given:
-        case i.Propose() | i.Cancel() | i.CallerReport() | i.AskAgain():
+        case i.Propose() | i.Cancel() | i.CallerReport() | i.AskAgain() | i.ReportStep():
             return "intents"
         case i.Judged():
             return "approvals"
@@ -54,6 +55,8 @@ def topic_of(given: i.Decidable) -> str:
         case i.Evidence() | i.PreviewRead():
             return "evidence"
         case i.Tick():
+            return "internal"
+        case i.GateAsk() | i.GateAnswer() | i.GateKeep() | i.GateClose() | i.GateTaken():
             return "internal"
 
 
@@ -77,6 +80,7 @@ class LedgerBuilder:
         self.count = partitions
         self.config = x.CONFIG if config is None else config
         self.streams: dict[str, Stream] = {}
+        self.said: deque[i.Message] = deque()
         self._partitions = [_Partition() for _ in range(partitions)]
         self._sequence = 0
         for partition in range(partitions):
@@ -134,13 +138,13 @@ class LedgerBuilder:
         self, given: i.Decidable, *, later_ms: int = 0, executor: str | None = x.HOLDER
     ) -> Decision:
         """Decide an input `later_ms` after the last decision; `executor` has capacity at hand."""
-        key = given.stream if isinstance(given, i.Tick) else stream_key_of(given.key)
+        key = i.stream_of_input(given)
         partition = self.partition(key)
         own = self._partitions[partition]
         own.decided_at += later_ms
         stream = self.streams.get(key) or Stream(key)
         wants = next((one.key for one in stream.actions if awaits_offer(one, own.decided_at)), None)
-        acts = wants if isinstance(given, i.Tick) else given.key
+        acts = wants if isinstance(given, i.Tick) else getattr(given, "key", None)
         offer = None
         if executor is not None and acts is not None:
             offer = self._offer(executor, acts, own.decided_at)
@@ -153,12 +157,21 @@ class LedgerBuilder:
             partition,
             cause,
             stream=key,
+            gate=decided.gate or None,
             facts=decided.facts,
             refused=decided.refused,
             unchanged=decided.unchanged,
         )
         self.streams[key] = fold_decision(stream, decision)
+        self.said.extend(decided.messages)
         return decision
+
+    def deliver(self, *, executor: str | None = x.HOLDER) -> list[Decision]:
+        """Deliver what actions and gates have said to each other, until nobody says any more."""
+        decisions: list[Decision] = []
+        while self.said:
+            decisions.append(self.take(self.said.popleft(), executor=executor))
+        return decisions
 
     def quarantine(self, partition: int = 0, topic: str = "intents") -> Decision:
         """An input could not be read."""

@@ -244,10 +244,12 @@ _STATUSES: Final[Mapping[Rejection, int]] = {
     Rejection.OTHER_VERSION: 409,
     Rejection.REVISION_NEEDS_PERSON: 403,
     Rejection.NOT_ALLOWED: 403,
+    Rejection.RUN_MISSING: 422,
     Rejection.NEEDS_EXECUTOR: 403,
     Rejection.NEEDS_CALLER: 403,
     Rejection.INVALID_REQUEST: 400,
     Rejection.STREAM_FULL: 409,
+    Rejection.TOO_MANY_REPORTERS: 409,
     Rejection.ALREADY_FINAL: 409,
     Rejection.ATTEMPT_OPEN: 409,
     Rejection.IN_REVIEW: 409,
@@ -276,6 +278,7 @@ _STATUSES: Final[Mapping[Rejection, int]] = {
     Rejection.NOTHING_TO_WITHDRAW: 409,
     Rejection.REFERENCE_UNFIT: 400,
     Rejection.MOVE_NOT_SAFE: 409,
+    Rejection.ACCEPTS_UNFIT: 400,
     Rejection.INVALID_CONFIGURATION: 400,
 }
 
@@ -299,6 +302,7 @@ _NEXT: Final[Mapping[Rejection, str]] = {
     Rejection.OTHER_VERSION: "Look at the action that exists. Do not propose the same act under "
     "another version.",
     Rejection.REVISION_NEEDS_PERSON: "Ask a person, and leave the earlier action as it is.",
+    Rejection.RUN_MISSING: "Propose it again with `run`, under the same key.",
     Rejection.NOT_ALLOWED: "Ask an operator to allow this principal in the catalogue.",
     Rejection.NEEDS_EXECUTOR: "Propose it without an offer of your own; an executor carries it "
     "out. Or ask an operator to let its callers perform it.",
@@ -306,6 +310,7 @@ _NEXT: Final[Mapping[Rejection, str]] = {
     "`caller` in the body.",
     Rejection.INVALID_REQUEST: "Correct what is named under problems. Nothing was recorded under "
     "this key, so use the same key again.",
+    Rejection.TOO_MANY_REPORTERS: "Report under one of the names that report already.",
     Rejection.STREAM_FULL: "Use another business event for what does not belong to this one.",
     Rejection.ALREADY_FINAL: "Look at the action: its outcome stands.",
     Rejection.ATTEMPT_OPEN: "Wait for its outcome; it will be found out.",
@@ -335,6 +340,7 @@ _NEXT: Final[Mapping[Rejection, str]] = {
     Rejection.NOT_IN_GROUP: "Ask somebody of the groups that are named.",
     Rejection.NOTHING_TO_WITHDRAW: "Deny it, where nothing has begun.",
     Rejection.REFERENCE_UNFIT: "Give the reference with effect_exists, and with nothing else.",
+    Rejection.ACCEPTS_UNFIT: "Name with allow what the case names, and with nothing else.",
     Rejection.MOVE_NOT_SAFE: "Look at the case again: it shows the moves that are safe now.",
     Rejection.INVALID_CONFIGURATION: "Correct the configuration and publish it again.",
 }

@@ -96,6 +96,9 @@ class Processor:
             appended = self._append(Topic.LEDGER, batch.records)
             self.owner.landed(batch, appended, now)
             self._tell_landed(appended[0].offset)
+            for messages in self.owner.messages(batch).values():
+                self._append(Topic.INTERNAL, messages)
+                self.wake()
         due_at = self.owner.next_due_at()
         if due_at is not None:
             self.wake(max(1, due_at - now))

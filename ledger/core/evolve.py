@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Final, TypeVar, assert_never
 
 from ledger.core import facts as f
+from ledger.core.evolve_claims import claimed
 from ledger.core.inputs import Meaning
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.limits import SOURCES_KEPT_MAX
@@ -20,11 +21,13 @@ from ledger.core.state import (
     Approval,
     Attempt,
     AttemptStatus,
+    Blocked,
     Case,
     Dry,
     Grant,
     Lookup,
     Resolved,
+    SagaRole,
     Status,
     Stream,
     Timer,
@@ -94,7 +97,17 @@ def _recorded(fact: f.IntentRecorded, place: Place) -> Action:
         caller_deadline_at=fact.caller_deadline_at,
         performer=fact.performer,
         behalf=fact.behalf,
+        run=fact.run,
+        occurrence=fact.occurrence,
+        batch=fact.batch,
+        revises=fact.revises,
+        compensates=fact.compensates,
+        saga=None if fact.saga is None else _role(fact.saga),
     )
+
+
+def _role(place: f.SagaPlace) -> SagaRole:
+    return SagaRole(place.saga, place.step, place.steps, place.role)
 
 
 _Record = TypeVar("_Record", Action, Attempt)
@@ -174,6 +187,11 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
             f.ApprovalEscalated() | f.ApprovalGranted() | f.ApprovalWithdrawn() | f.ApprovalEnded()
         ):
             return _moved_on(action, fact, now)
+        case f.ActionBlocked():
+            blocked = Blocked(fact.reason, fact.by, fact.version)
+            return {"status": Status.BLOCKED, "blocked": blocked, "wait_until": fact.wait_until}
+        case f.GateAsked() | f.GateAnswered() | f.GateClosing() | f.GateClosed():
+            return claimed(action, fact, now)
         case f.ActionDenied():
             return _closed(action, Status.DENIED, fact.by)
         case f.TimerSet():
@@ -189,6 +207,8 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
             return _closed(action, Status.CANCELLED, fact.reason)
         case f.ActionExpired():
             return _closed(action, Status.EXPIRED, None)
+        case f.ActionSuperseded():
+            return _closed(action, Status.SUPERSEDED, fact.by) | {"case": None}
         case f.ReviewOpened():
             return _opened(action, fact, now)
         case f.ReviewResolved():
@@ -225,12 +245,19 @@ def _ruled(action: Action, fact: f.PolicyDecided) -> dict[str, object]:
         "policy_row": fact.row,
         "policy_hash": fact.policy_hash,
         "asks": fact.asks,
+        "gates": fact.gates,
+        "blocked": None,
+        "wait_until": None,
     }
     if fact.step_deadline_at is not None:
         changes["step_deadline_at"] = fact.step_deadline_at
         changes["people_until"] = None if fact.asks is None else fact.step_deadline_at
     if fact.asks is not None and action.approval is not None and action.approval.is_met:
         changes["status"] = action.status
+    if changes["status"] is Status.READY and action.awaits_gates:
+        changes["status"] = Status.BLOCKED
+    if changes["status"] is Status.BLOCKED:
+        changes["wait_until"] = action.wait_until
     if changes["status"] is not action.status:
         # What it waited for by itself belongs to what it was.
         changes["timer"] = None
@@ -286,7 +313,10 @@ def _moved_on(
                 changes["dry"] = Dry(action.dry.number, code=fact.reason)
         case _:
             assert_never(fact)
-    status = Status.READY if asked.is_met else Status.AWAITING_APPROVAL
+    # What it holds of gates it gives back before it waits for people, so that it asks anew.
+    status = Status.AWAITING_APPROVAL
+    if asked.is_met:
+        status = Status.BLOCKED if action.status is Status.BLOCKED else Status.READY
     changes |= {"approval": asked, "status": status}
     if status is action.status:
         return changes
@@ -304,6 +334,7 @@ def _started(action: Action, fact: f.AttemptStarted, now: int) -> dict[str, obje
     invariant(fact.attempt == len(action.attempts) + 1, "attempts are numbered without a gap")
     invariant(fact.fencing_token > last_token, "fencing tokens only grow")
     invariant(action.running is None, "two attempts at a time")
+    invariant(not action.awaits_gates, "a start holds every gate that it asked")
     started = Attempt(
         number=fact.attempt,
         fencing_token=fact.fencing_token,
@@ -389,7 +420,7 @@ def _opened(action: Action, fact: f.ReviewOpened, now: int) -> dict[str, object]
         "status": action.status if action.is_final else Status.NEEDS_REVIEW,
         "timer": None,
         "review": fact.reason,
-        "case": Case(opened[0], fact.reason, opened[1], fact.version),
+        "case": Case(opened[0], fact.reason, opened[1], fact.version, fact.names),
     }
 
 
@@ -399,7 +430,9 @@ def _resolved(action: Action, fact: f.ReviewResolved) -> dict[str, object]:
     person had been needed.
     """
     case, before = action.case, action.resolved
-    invariant(case is not None and fact.case == case.opened_version, "another case is settled")
+    is_case = case is not None and fact.case == case.opened_version
+    blocked_by_it = fact.move is Move.ALLOW and case is None
+    invariant(is_case or blocked_by_it, "another case is settled")
     settled = Resolved(fact.case, fact.move, fact.person)
     if before is not None:
         settled = replace(before, case=fact.case, move=fact.move, person=fact.person)
@@ -412,6 +445,13 @@ def _resolved(action: Action, fact: f.ReviewResolved) -> dict[str, object]:
             return changes | {"resolved": settled}
         case Move.NO_EFFECT:
             pass
+        case Move.ALLOW:
+            accepts = () if fact.accepts is None else (fact.accepts,)
+            changes["allowed"] = (*action.allowed, *accepts)
+            if action.status is Status.BLOCKED:
+                return changes | {"resolved": settled}
+            settled = replace(settled, resumes=settled.resumes + 1)
+            changes["step_deadline_at"] = fact.step_deadline_at or action.step_deadline_at
         case Move.LOOK_AGAIN:
             invariant(action.is_open, "what is asked about again is open")
             resumes, asked = settled.resumes + 1, action.lookups_asked

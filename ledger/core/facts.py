@@ -10,10 +10,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ledger.core.gates import Amounts, Identity, Reaching, RefusalReason
 from ledger.core.inputs import EvidenceKind, Meaning, Retry
 from ledger.core.limits import BEHALF_MAX, QUORUM_MAX
 from ledger.core.money import Money
-from ledger.core.policy import Asks
+from ledger.core.policy import Asks, Gates
 from ledger.core.preview import Change, Observed, Preview
 from ledger.core.request import RecordedRequest
 from ledger.core.statement import Comment, Move, Signed
@@ -33,17 +34,33 @@ ReviewReason = Literal[
     "partly_succeeded",
     "operation_withdrawn",
     "preview_failed",
+    "ceiling_reached",
+    "suspected_duplicate",
+    "gate_full",
+    "compensation_failed",
 ]
 
 ApprovalEnd = Literal["expired", "volatile_changed", "policy_changed", "signer_revoked"]
 """Why what a person was asked, or has granted, counts no more."""
 
 
+class SagaPlace(Wire):
+    """Which step of a saga an action is, from 1; or the planned compensation of that step."""
+
+    saga: Text
+    step: Count
+    steps: Count
+    role: Literal["step", "compensation"] = "step"
+
+
 class IntentRecorded(Wire):
     """The intent is durable, with what of its operation holds for the life of the action.
 
     `performer` is set where no executor but the caller itself carries it out. `caller_deadline_at`
-    is the end that the caller gave: nothing, and nobody, may take longer.
+    is the end that the caller gave: nothing, and nobody, may take longer. `run`: of which run of an
+    agent it is a step. `occurrence`: an intended repetition, told from the others by this.
+    `batch`: what it is shown together with. `revises` and `compensates` name an earlier action of
+    the stream. `saga`: its place in one.
     """
 
     type: Literal["intent.recorded"] = "intent.recorded"
@@ -58,6 +75,12 @@ class IntentRecorded(Wire):
     caller_deadline_at: Milliseconds | None = None
     performer: Literal["caller"] | None = None
     behalf: Annotated[tuple[Text, ...], Field(max_length=BEHALF_MAX)] | None = None
+    run: Text | None = None
+    occurrence: Text | None = None
+    batch: Text | None = None
+    revises: Text | None = None
+    compensates: Text | None = None
+    saga: SagaPlace | None = None
 
 
 class PolicyDecided(Wire):
@@ -77,6 +100,86 @@ class PolicyDecided(Wire):
     asks: Asks | None = None
     missing: tuple[Text, ...] | None = None
     step_deadline_at: Milliseconds | None = None
+    gates: Gates | None = None
+
+
+class ActionBlocked(Wire):
+    """The action waits for another one of its stream (`by`), until `wait_until` at the longest: for
+    the end of the one that it revises or compensates while that may still have its effect, for the
+    step before it, or for a saga to need it at all.
+    """
+
+    type: Literal["action.blocked"] = "action.blocked"
+    action: Text
+    version: Count
+    reason: Literal["revised_open", "original_open", "saga_order", "planned"]
+    by: Text
+    wait_until: Milliseconds
+
+
+class GateAsked(Wire):
+    """The action asks a gate for what it needs, and waits; once more with every one of `sends`,
+    under the same `round`. `over`: what a person has signed that it may pass. `forced`: its effect
+    is there already.
+    """
+
+    type: Literal["gate.asked"] = "gate.asked"
+    action: Text
+    version: Count
+    gate: Text
+    round: Count
+    sends: Count
+    demand: Amounts
+    ceilings: tuple[Text, ...] = ()
+    identity: Identity | None = None
+    over: tuple[Text, ...] | None = None
+    forced: bool | None = None
+    wait_until: Milliseconds | None = None
+
+
+class GateAnswered(Wire):
+    """What a gate said: granted under a number; queued behind another action; or refused, and why.
+
+    With the last grant the action may go ahead: then `step_deadline_at` is the end of its step.
+    """
+
+    type: Literal["gate.answered"] = "gate.answered"
+    action: Text
+    version: Count
+    gate: Text
+    round: Count
+    outcome: Literal["granted", "queued", "refused"]
+    grant: Count | None = None
+    behind: Text | None = None
+    reason: RefusalReason | None = None
+    reached: Reaching | None = None
+    like: Text | None = None
+    step_deadline_at: Milliseconds | None = None
+
+
+class GateClosing(Wire):
+    """The action gives back what it holds of a gate, or leaves its queue; `spent` where its effect
+    is there. Said again with every one of `sends` until the gate has answered.
+    """
+
+    type: Literal["gate.closing"] = "gate.closing"
+    action: Text
+    version: Count
+    gate: Text
+    round: Count
+    sends: Count
+    grant: Count | None = None
+    spent: bool
+
+
+class GateClosed(Wire):
+    """The gate has taken back what the action held."""
+
+    type: Literal["gate.closed"] = "gate.closed"
+    action: Text
+    version: Count
+    gate: Text
+    round: Count
 
 
 class PreviewStarted(Wire):
@@ -408,13 +511,27 @@ class ActionExpired(Wire):
     version: Count
 
 
+class ActionSuperseded(Wire):
+    """A revision took its place before it could have had an effect."""
+
+    type: Literal["action.superseded"] = "action.superseded"
+    action: Text
+    version: Count
+    by: Text
+
+
 class ReviewOpened(Wire):
-    """A person is needed. Of a final action it is an alarm and leaves the status as it is."""
+    """A person is needed. Of a final action it is an alarm and leaves the status as it is.
+
+    `names` is what the case is about where that is not the action itself: the ceiling that was
+    reached, the action that it looks like.
+    """
 
     type: Literal["review.opened"] = "review.opened"
     action: Text
     version: Count
     reason: ReviewReason
+    names: Text | None = None
 
 
 class ReviewResolved(Wire):
@@ -422,20 +539,26 @@ class ReviewResolved(Wire):
     follows from the move are facts of their own.
 
     `step_deadline_at` and `people_until` are set where it is tried again: the end of the new step,
-    and of waiting for people.
+    and of waiting for people. `accepts` names the ceiling, or the action, that they let it pass.
     """
 
     type: Literal["review.resolved"] = "review.resolved"
     action: Text
     version: Count
     move: Literal[
-        Move.EFFECT_EXISTS, Move.NO_EFFECT, Move.TRY_AGAIN, Move.LOOK_AGAIN, Move.ACKNOWLEDGE
+        Move.EFFECT_EXISTS,
+        Move.NO_EFFECT,
+        Move.TRY_AGAIN,
+        Move.LOOK_AGAIN,
+        Move.ACKNOWLEDGE,
+        Move.ALLOW,
     ]
     case: Count
     person: Text
     key_id: Text
     signed: Signed
     reference: Text | None = None
+    accepts: Text | None = None
     comment: Comment
     step_deadline_at: Milliseconds | None = None
     people_until: Milliseconds | None = None
@@ -444,6 +567,11 @@ class ReviewResolved(Wire):
 AnyFact = (
     IntentRecorded
     | PolicyDecided
+    | ActionBlocked
+    | GateAsked
+    | GateAnswered
+    | GateClosing
+    | GateClosed
     | PreviewStarted
     | PreviewFailed
     | PreviewRecorded
@@ -467,6 +595,7 @@ AnyFact = (
     | ActionDenied
     | ActionCancelled
     | ActionExpired
+    | ActionSuperseded
     | ReviewOpened
     | ReviewResolved
 )

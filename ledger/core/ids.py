@@ -19,6 +19,7 @@ from ledger.core.excerpt import excerpt
 from ledger.core.limits import (
     ACTION_KEY_CHARS_MAX,
     COMPONENT_CHARS_MAX,
+    GATE_NAME_CHARS_MAX,
     IDENTIFIER_CHARS_MAX,
     OPERATION_CHARS_MAX,
     OPERATION_VERSION_MAX,
@@ -42,10 +43,14 @@ _ID: Final = re.compile(_ACTION_ID)
 _KEY: Final = re.compile(rf"({_OPERATION}):v([1-9][0-9]{{0,3}}):({_COMPONENT}):{_ACTION_ID}")
 
 _STREAM_KEY: Final = re.compile(rf"{_COMPONENT}/{_COMPONENT}")
+# A colon stands in no component, so no business event is ever called like a gate.
+_GATE_NAME: Final = rf"[A-Za-z0-9._:-]{{1,{GATE_NAME_CHARS_MAX}}}"
+_GATE_KEY: Final = re.compile(rf"({_COMPONENT})/(run|window|target):({_GATE_NAME}|=[0-9a-f]{{32}})")
 
 _KEYS_REMEMBERED = 16_384
 _EVENT_ID_DOMAIN = "actionledger.event.v1"
 _PROVIDER_KEY_DOMAIN = "actionledger.provider_key.v1"
+_GATE_DOMAIN = "actionledger.gate.v1"
 _PROVIDER_HASH_CHARS = 32
 _QUOTED_CHARS_MAX = 60
 
@@ -143,8 +148,43 @@ def stream_key_of(action_key_text: str) -> str:
 
 
 def is_stream_key(text: str) -> bool:
-    """Whether the text is the key of a stream."""
-    return _STREAM_KEY.fullmatch(text) is not None
+    """Whether the text is the key of a stream: of a business event, or of a gate."""
+    return _STREAM_KEY.fullmatch(text) is not None or is_gate_key(text)
+
+
+class GateKind(StrEnum):
+    """What a gate guards: one run of an agent, one window of a ceiling, one target."""
+
+    RUN = "run"
+    WINDOW = "window"
+    TARGET = "target"
+
+
+def gate_key(tenant: str, kind: GateKind, name: str) -> str:
+    """The stream key of a gate; raises MalformedId. A name that no key can hold stands there as 128
+    bits of its hash.
+    """
+    check_component(tenant, "tenant")
+    check_identifier(name, kind)
+    if re.fullmatch(_GATE_NAME, name) is None:
+        digest = hashlib.sha256(f"{_GATE_DOMAIN}\n{kind}\n{name}".encode()).hexdigest()
+        name = f"={digest[:32]}"
+    return f"{tenant}/{kind}:{name}"
+
+
+def is_gate_key(text: str) -> bool:
+    """Whether the text is the stream key of a gate."""
+    return _GATE_KEY.fullmatch(text) is not None
+
+
+def gate_kind(key: str) -> GateKind:
+    """What the gate of a key guards; raises MalformedId where it is none."""
+    match = _GATE_KEY.fullmatch(key)
+    if match is None:
+        raise MalformedId(
+            "gate", f"is not the key of a gate: {_quoted(key)}", "write tenant/run:NAME"
+        )
+    return GateKind(match[2])
 
 
 def check_operation(text: str, field: str = "operation") -> str:

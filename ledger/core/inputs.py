@@ -9,15 +9,25 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from ledger.core.limits import BEHALF_MAX, OBSERVED_MAX
+from ledger.core.gates import Amounts, Identity, Reaching, RefusalReason
+from ledger.core.ids import check_component, stream_key_of
+from ledger.core.limits import BEHALF_MAX, CEILINGS_MAX, OBSERVED_MAX
 from ledger.core.money import Money
 from ledger.core.preview import Change, Foreseen
 from ledger.core.rejections import Rejection
 from ledger.core.request import Request
 from ledger.core.statement import Signable, Signed, SignedByKey, SignedByPasskey
 from ledger.core.wire import Count, Json, Milliseconds, Text, Wire
+
+
+def _component(text: str) -> str:
+    return check_component(text, "it")
+
+
+Component = Annotated[str, AfterValidator(_component)]
+"""A name that can stand in a key."""
 
 
 class Retry(StrEnum):
@@ -45,7 +55,9 @@ class Propose(Wire):
     `request_hash`, when given, must be the hash of `request`. `step_ms` shortens the operation's
     own deadline for the whole step. `caller` is an offer for this one action; the same proposal
     again with another one offers again. `behalf` names for whom the principal acts: none of them
-    may decide about it.
+    may decide about it. `run`: of which run of the agent it is a step. `occurrence` tells an
+    intended repetition from a duplicate. `batch`: what it is shown together with. `revises` and
+    `compensates` name an earlier action of the same business event.
     """
 
     key: Text
@@ -53,6 +65,10 @@ class Propose(Wire):
     request_hash: Text | None = None
     step_ms: Milliseconds | None = None
     revises: Text | None = None
+    compensates: Text | None = None
+    run: Component | None = None
+    occurrence: Component | None = None
+    batch: Component | None = None
     caller: CallerOffer | None = None
     behalf: Annotated[tuple[Text, ...], Field(max_length=BEHALF_MAX)] | None = None
 
@@ -232,6 +248,88 @@ class Evidence(Wire):
     raw_sha256: Text | None = None
 
 
+class ReportStep(Wire):
+    """What one step of an agent's run took, in the agent's own words. `step` only grows for one
+    `reporter`; the same again counts once. `gate` is the stream key of the run.
+    """
+
+    gate: Text
+    principal: Text
+    reporter: Component = "agent"
+    step: Annotated[int, Field(ge=1)]
+    amounts: Amounts = Field(default_factory=dict)
+
+
+class GateAsk(Wire):
+    """An action asks a gate for what it needs. `round` is the version at which it first asked."""
+
+    gate: Text
+    action: Text
+    round: Count
+    demand: Amounts
+    ceilings: Annotated[tuple[Text, ...], Field(max_length=CEILINGS_MAX)] = ()
+    identity: Identity | None = None
+    over: tuple[Text, ...] | None = None
+    forced: bool | None = None
+    generation: Text = ""
+
+
+class GateAnswer(Wire):
+    """What a gate says to the action that asked."""
+
+    key: Text
+    gate: Text
+    round: Count
+    outcome: Literal["granted", "queued", "refused"]
+    grant: Count | None = None
+    behind: Text | None = None
+    reason: RefusalReason | None = None
+    reached: Reaching | None = None
+    like: Text | None = None
+    generation: Text = ""
+
+
+class GateKeep(Wire):
+    """The action has the grant: it need not be sent again."""
+
+    gate: Text
+    action: Text
+    round: Count
+    grant: Count
+    generation: Text = ""
+
+
+class GateClose(Wire):
+    """The action gives a grant back, spent or not; or leaves the queue, where it has none."""
+
+    gate: Text
+    action: Text
+    round: Count
+    grant: Count | None = None
+    spent: bool = False
+    generation: Text = ""
+
+
+class GateTaken(Wire):
+    """The gate has taken back what the action held of it."""
+
+    key: Text
+    gate: Text
+    round: Count
+    generation: Text = ""
+
+
+Message = GateAsk | GateAnswer | GateKeep | GateClose | GateTaken
+"""What actions and gates say to each other, on `internal`."""
+
+
+def stream_of_message(message: Message) -> str:
+    """The stream that a message is for; raises MalformedId."""
+    if isinstance(message, GateAnswer | GateTaken):
+        return stream_key_of(message.key)
+    return message.gate
+
+
 class Tick(Wire):
     """Time has come for something in one stream; written by the owner of the partition, answered by
     the owner of the partition.
@@ -262,6 +360,8 @@ Input = (
     | CallerReport
     | Decline
     | Evidence
+    | ReportStep
+    | Message
     | Tick
 )
 """The inputs that concern one stream, as they are on the wire."""
@@ -276,9 +376,24 @@ Decidable = (
     | CallerReport
     | Decline
     | Evidence
+    | ReportStep
+    | Message
     | Tick
 )
 """The inputs as `decide` takes them: a signature has been looked at."""
+
+
+def stream_of_input(given: "Decidable") -> str:
+    """The stream that an input is for; raises MalformedId."""
+    match given:
+        case Tick():
+            return given.stream
+        case ReportStep():
+            return given.gate
+        case GateAsk() | GateAnswer() | GateKeep() | GateClose() | GateTaken():
+            return stream_of_message(given)
+        case _:
+            return stream_key_of(given.key)
 
 
 class Offered(Wire):

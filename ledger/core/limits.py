@@ -30,6 +30,9 @@ ACTION_KEY_CHARS_MAX = (
 )
 """Operation, version, tenant, event, item and revision with what stands between: 462."""
 
+GATE_NAME_CHARS_MAX = 256
+"""The name of a gate as it stands in its key; a longer or stranger one stands there as a hash."""
+
 IDENTIFIER_CHARS_MAX = 256
 """A free identifier: target, principal, a parameter of type identifier."""
 
@@ -227,3 +230,28 @@ RESUMES_MAX = 16
 """How often people may let one action go on after it had come to them: each time costs at most as
 many starts given back and questions as the first.
 """
+
+CEILINGS_MAX = 32
+"""Ceilings of one policy, and of one of its rows: each that applies is a reservation more."""
+
+CLAIMS_MAX = 48
+"""Gates that one action asks: its run, the windows of its ceilings, its targets."""
+
+RESERVATIONS_MAX = 512
+"""Reservations that one gate keeps open or in its queue; who comes then is refused, and says so."""
+
+RECENT_MAX = 64
+"""Requests that the gate of a target remembers for their look-alike windows; the oldest are
+forgotten first.
+"""
+
+REPORTERS_MAX = 32
+"""Who may report steps of one run, each with a count of its own."""
+
+GATE_RESEND_MS = 5_000
+"""After so long without an answer a message to or from a gate is sent again, ever more slowly."""
+
+GATE_RESEND_MS_MAX = 300_000
+
+TARGETS_MAX = 8
+"""Targets of one action."""

@@ -138,7 +138,8 @@ def _lookups_of(declared: dict[str, Any]) -> tuple[int, ...]:
 class Operation(Wire):
     """One version of an operation.
 
-    `kind`: what sort of effect it has. `preview`: who says what would happen. `volatile`: what is
+    `kind`: what sort of effect it has. `target_parameters`: parameters that name further things it
+    acts on. `preview`: who says what would happen. `volatile`: what is
     read again just before acting: parameters, or names that the provider observes. `tolerances`:
     how far a volatile whole number may move meanwhile.
     `key_window_ms`: how long the provider remembers a key; less `key_margin_ms`, how long we use
@@ -162,6 +163,7 @@ class Operation(Wire):
         default_factory=dict
     )
     preview: PreviewSource = "request"
+    target_parameters: Names = ()
     volatile: Names = ()
     tolerances: Annotated[dict[Text, Tolerance], Field(max_length=CHOICES_MAX)] = Field(
         default_factory=dict

@@ -24,11 +24,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError
 
+from ledger.core.ceilings import Ceiling
 from ledger.core.conditions import Check, Condition, conditions
 from ledger.core.limits import (
     APPROVAL_VALID_MS_MAX,
     APPROVAL_VALID_MS_MIN,
     CATALOGUE_OPERATIONS_MAX,
+    CEILINGS_MAX,
     GROUPS_MAX,
     POLICY_BYTES_MAX,
     POLICY_ROWS_MAX,
@@ -36,7 +38,11 @@ from ledger.core.limits import (
 )
 from ledger.core.mistakes import Document, Found, Mistake, complaints, read_toml
 from ledger.core.operation import Component, Operation
-from ledger.core.policy_contradictions import DEFAULT_ROW, contradictions
+from ledger.core.policy_contradictions import (
+    DEFAULT_ROW,
+    contradictions,
+    contradictions_of_ceiling,
+)
 from ledger.core.request import RecordedRequest
 from ledger.core.when import When
 from ledger.core.wire import Milliseconds, Text, Wire
@@ -46,6 +52,8 @@ __all__ = [
     "AUTOMATIC_POLICY",
     "AUTOMATIC_POLICY_HASH",
     "Asks",
+    "Ceiling",
+    "Gates",
     "Mistake",
     "Outcome",
     "Policy",
@@ -59,6 +67,7 @@ __all__ = [
 _HASH_DOMAIN: Final = "actionledger.policy.v1\n"
 _TABLES: Final = "row"
 _REVIEW: Final = "review"
+_CEILINGS: Final = "ceiling"
 APPROVAL_VALID_MS_DEFAULT: Final = 600_000
 
 Quorum = Annotated[int, Field(ge=1, le=QUORUM_MAX)]
@@ -101,8 +110,19 @@ class Asks(Wire):
     escalate_to: tuple[Text, ...] = ()
 
 
+class Gates(Wire):
+    """What a row of the decision table has an action pass: ceilings by their names, and the gate of
+    its target.
+    """
+
+    ceilings: Annotated[tuple[Text, ...], Field(max_length=CEILINGS_MAX)] = ()
+    target: bool = False
+
+
 class Row(Wire):
-    """One row: when it matches, what becomes of the action, and in a sentence why."""
+    """One row: when it matches, what becomes of the action, and in a sentence why. `ceilings` names
+    those that it has the action pass; `block_target` lets one action at a time on its target.
+    """
 
     name: Component
     when: When = When()
@@ -112,7 +132,16 @@ class Row(Wire):
     valid_ms: Valid | None = None
     escalate_after_ms: Valid | None = None
     escalate_to: Groups = ()
+    ceilings: Annotated[tuple[Component, ...], Field(strict=False, max_length=CEILINGS_MAX)] = ()
+    block_target: bool = False
     reason: Annotated[Text, Field(min_length=1)]
+
+    @property
+    def gates(self) -> Gates | None:
+        """What the row has an action pass; None where that is nothing."""
+        if not self.ceilings and not self.block_target:
+            return None
+        return Gates(ceilings=self.ceilings, target=self.block_target)
 
     @property
     def asks(self) -> Asks | None:
@@ -137,13 +166,15 @@ class Review(Wire):
 @dataclass(frozen=True, slots=True)
 class Ruling:
     """What a table says about an action: by which row, and which facts were missing when it is a
-    stricter one than they might have led to. `asks` is None iff nobody is asked.
+    stricter one than they might have led to. `asks` is None iff nobody is asked. `gates`: what it
+    has the action pass.
     """
 
     row: str
     outcome: Outcome
     asks: Asks | None
     missing: tuple[str, ...] = ()
+    gates: Gates | None = None
 
     @property
     def strictness(self) -> tuple[int, int, int]:
@@ -172,6 +203,7 @@ class Policy:
     rows: tuple[Row, ...]
     content_hash: str
     review_groups: tuple[str, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
     _compiled: tuple[tuple[Ruling, tuple[Condition, ...]], ...] = field(
         init=False, repr=False, compare=False
     )
@@ -182,7 +214,8 @@ class Policy:
 
     def __post_init__(self) -> None:
         compiled = tuple(
-            (Ruling(row.name, row.outcome, row.asks), conditions(row.when)) for row in self.rows
+            (Ruling(row.name, row.outcome, row.asks, gates=row.gates), conditions(row.when))
+            for row in self.rows
         )
         object.__setattr__(self, "_compiled", compiled)
 
@@ -212,6 +245,10 @@ class Policy:
                 else:
                     return ruling
         return _strictest((*possible, DEFAULT), missing) if possible else DEFAULT
+
+    def ceiling(self, name: str) -> Ceiling | None:
+        """The ceiling of a name, or None."""
+        return next((one for one in self.ceilings if one.name == name), None)
 
     def row(self, name: str) -> Row | None:
         """The row of a name, or None: for `default` too."""
@@ -245,7 +282,16 @@ class Policy:
 
 def _strictest(candidates: tuple[Ruling, ...], missing: list[str]) -> Ruling:
     one = max(candidates, key=lambda candidate: candidate.strictness)
-    return Ruling(one.row, one.outcome, one.asks, tuple(dict.fromkeys(missing)))
+    gates = _all_of(tuple(each.gates for each in candidates if each.gates is not None))
+    return Ruling(one.row, one.outcome, one.asks, tuple(dict.fromkeys(missing)), gates)
+
+
+def _all_of(gates: tuple[Gates, ...]) -> Gates | None:
+    """What every one of several rows would have an action pass: none of them is left out."""
+    if not gates:
+        return None
+    names = tuple(dict.fromkeys(name for one in gates for name in one.ceilings))
+    return Gates(ceilings=names[:CEILINGS_MAX], target=any(one.target for one in gates))
 
 
 def policy_hash(text: str) -> str:
@@ -278,9 +324,40 @@ def parse_policy(text: str) -> Policy | tuple[Mistake, ...]:
         return document
     rows, found = _rows(document.content)
     groups, more = _review(document.content.get(_REVIEW))
-    if found or more:
-        return document.mistakes([*found, *more])
-    return Policy(rows, policy_hash(text), groups)
+    ceilings, others = _ceilings(document.content.get(_CEILINGS), rows)
+    if found or more or others:
+        return document.mistakes([*found, *more, *others])
+    return Policy(rows, policy_hash(text), groups, ceilings)
+
+
+def _ceilings(tables: object, rows: tuple[Row, ...]) -> tuple[tuple[Ceiling, ...], list[Found]]:
+    """The ceilings, and the rows that name one which is not there."""
+    if tables is None:
+        tables = []
+    if not isinstance(tables, list):
+        return (), [((_CEILINGS,), f"must be tables: write [[{_CEILINGS}]] for each")]
+    if len(tables) > CEILINGS_MAX:
+        return (), [((_CEILINGS,), f"has more than {CEILINGS_MAX} entries")]
+    found: list[Found] = []
+    ceilings: list[Ceiling] = []
+    for index, table in enumerate(tables):
+        try:
+            ceiling = Ceiling.model_validate(table)
+        except ValidationError as refused:
+            found += complaints(refused, Ceiling, at=(_CEILINGS, index))
+            continue
+        found += [
+            ((_CEILINGS, index, *path), said)
+            for path, said in contradictions_of_ceiling(ceiling, ceilings)
+        ]
+        ceilings.append(ceiling)
+    found += [
+        ((_TABLES, place, "ceilings"), f"names {name}, which no [[{_CEILINGS}]] declares")
+        for place, row in enumerate(rows)
+        for name in row.ceilings
+        if not found and all(one.name != name for one in ceilings)
+    ]
+    return tuple(ceilings), found
 
 
 def _review(table: object) -> tuple[tuple[str, ...], list[Found]]:
@@ -302,7 +379,7 @@ def _rows(document: dict[str, Any]) -> tuple[tuple[Row, ...], list[Found]]:
     found: list[Found] = [
         ((name,), f"is not a known key here; write [[{_TABLES}]] for each row")
         for name in document
-        if name not in {_TABLES, _REVIEW}
+        if name not in {_TABLES, _REVIEW, _CEILINGS}
     ]
     tables = document.get(_TABLES)
     if not isinstance(tables, list) or not tables:

@@ -12,6 +12,7 @@ from ledger.core.toml_lines import TomlPath
 from ledger.core.when import LEVELS, RISKS, AmountBounds, LevelBounds, ParameterBounds, When
 
 if TYPE_CHECKING:
+    from ledger.core.ceilings import Ceiling
     from ledger.core.policy import Row
 
 DEFAULT_ROW = "default"
@@ -31,6 +32,29 @@ def contradictions(rows: "Sequence[tuple[int, Row]]") -> Iterator[tuple[int, Tom
             for path, said in rule(row):
                 yield index, path, said
     yield from _between(rows)
+
+
+def contradictions_of_ceiling(
+    ceiling: "Ceiling", before: "Sequence[Ceiling]"
+) -> Iterator[tuple[TomlPath, str]]:
+    """Every contradiction of a ceiling with itself and with those before it."""
+    if any(one.name == ceiling.name for one in before):
+        yield ("name",), f"is taken: another ceiling is called {ceiling.name}"
+    if not ceiling.limits:
+        yield (), "limits nothing; give side_effects, spend, wall_clock_ms, steps …"
+    has_window = ceiling.per in {"tenant", "target"}
+    if has_window and ceiling.window is None:
+        yield ("window",), f"must be given for a ceiling per {ceiling.per}"
+    if not has_window and ceiling.window is not None:
+        yield ("window",), f"means nothing for a ceiling per {ceiling.per}"
+    if ceiling.window is None and "zone" in ceiling.model_fields_set:
+        yield ("zone",), "means nothing without a window"
+    if ceiling.per != "run":
+        for name in ("wall_clock_ms", "steps", "tool_calls", "tokens"):
+            if getattr(ceiling, name) is not None:
+                yield (name,), "is counted per run only"
+    if ceiling.per == "action" and ceiling.side_effects is not None:
+        yield ("side_effects",), "means nothing for a single action; limit its spend"
 
 
 def _in_name(row: "Row") -> Iterator[tuple[TomlPath, str]]:

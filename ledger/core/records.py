@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Literal, assert_never
 
 from ledger.core.facts import Fact
+from ledger.core.gates import GateFact
 from ledger.core.holds import Holds
 from ledger.core.rejections import Refused, Unchanged
 from ledger.core.wire import Count, Milliseconds, Text, Wire
@@ -71,7 +72,7 @@ class Quarantined(Wire):
 
 class Decision(Wire):
     """Which input led to which facts; or to a named refusal, to nothing, to quarantine, to an
-    adopted configuration.
+    adopted configuration. `gate` holds the facts about a gate where the stream is one.
     """
 
     at: Count
@@ -79,6 +80,7 @@ class Decision(Wire):
     cause: Cause
     decided_at: Milliseconds
     stream: Text
+    gate: tuple[GateFact, ...] | None = None
     facts: tuple[Fact, ...] = ()
     refused: Refused | None = None
     unchanged: Unchanged | None = None

@@ -31,10 +31,12 @@ class Rejection(StrEnum):
     OTHER_VERSION = "other_version"
     REVISION_NEEDS_PERSON = "revision_needs_person"
     NOT_ALLOWED = "not_allowed"
+    RUN_MISSING = "run_missing"
     NEEDS_EXECUTOR = "needs_executor"
     NEEDS_CALLER = "needs_caller"
     INVALID_REQUEST = "invalid_request"
     STREAM_FULL = "stream_full"
+    TOO_MANY_REPORTERS = "too_many_reporters"
     SIGNATURE_INVALID = "signature_invalid"
     UNKNOWN_SIGNER = "unknown_signer"
     SIGNER_REVOKED = "signer_revoked"
@@ -63,6 +65,7 @@ class Rejection(StrEnum):
     NOTHING_TO_WITHDRAW = "nothing_to_withdraw"
     REFERENCE_UNFIT = "reference_unfit"
     MOVE_NOT_SAFE = "move_not_safe"
+    ACCEPTS_UNFIT = "accepts_unfit"
     INVALID_CONFIGURATION = "invalid_configuration"
 
 
@@ -207,6 +210,18 @@ MEANINGS: dict[Rejection, Meaning] = {
     Rejection.REFERENCE_UNFIT: Meaning(
         "Who says that the effect exists names its reference at the provider; no other move names "
         "one.",
+        retry_can_help=False,
+    ),
+    Rejection.RUN_MISSING: Meaning(
+        "The policy counts such actions per run: name the run that this is a step of.",
+        retry_can_help=False,
+    ),
+    Rejection.TOO_MANY_REPORTERS: Meaning(
+        "So many report steps of this run already; report under one of their names.",
+        retry_can_help=False,
+    ),
+    Rejection.ACCEPTS_UNFIT: Meaning(
+        "The resolution does not name exactly what the person lets pass: nothing was changed.",
         retry_can_help=False,
     ),
     Rejection.MOVE_NOT_SAFE: Meaning(

@@ -11,7 +11,8 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from ledger.core.policy import Asks
+from ledger.core.gates import Claim, ClaimStatus, Gate
+from ledger.core.policy import Asks, Gates
 from ledger.core.preview import Preview
 from ledger.core.request import RecordedRequest
 from ledger.core.statement import Move, Signed
@@ -167,15 +168,35 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocked:
+    """For which other action of its stream an action waits, and since which version of it."""
+
+    reason: Literal["revised_open", "original_open", "saga_order", "planned"]
+    by: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class SagaRole:
+    """Which step of a saga an action is, or the planned compensation of that step."""
+
+    saga: str
+    step: int
+    steps: int
+    role: Literal["step", "compensation"]
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """Why a person is needed: the fact that opened it (`opened_version`), and the newest one that
-    told something about it (`moved_version`).
+    told something about it (`moved_version`). `names` is the ceiling or the action it is about.
     """
 
     opened_version: int
     reason: str
     opened_at: int
     moved_version: int
+    names: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +221,9 @@ class Action:
     does now; it waits for people no longer than `people_until`.
 
     `review` is why a person was needed last, `case` what waits for one now, `resolved` what one
-    said of the last.
+    said of the last. `gates` is what its row has it pass, `claims` what it holds or asks of them,
+    `allowed` the ceilings and actions that a person lets it pass; while it is blocked it waits no
+    longer than `wait_until`.
     """
 
     key: str
@@ -237,6 +260,17 @@ class Action:
     performer: Literal["caller"] | None = None
     case: Case | None = None
     resolved: Resolved | None = None
+    gates: Gates | None = None
+    claims: tuple[Claim, ...] = ()
+    allowed: tuple[str, ...] = ()
+    wait_until: int | None = None
+    blocked: Blocked | None = None
+    run: str | None = None
+    occurrence: str | None = None
+    batch: str | None = None
+    revises: str | None = None
+    compensates: str | None = None
+    saga: SagaRole | None = None
 
     @property
     def is_final(self) -> bool:
@@ -247,6 +281,27 @@ class Action:
     def is_open(self) -> bool:
         """Some attempt may have had its effect and nothing has settled it."""
         return any(attempt.status in OPEN for attempt in self.attempts)
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether an effect is there, or may be: then it gives nothing back."""
+        confirmed = any(one.status is AttemptStatus.SUCCEEDED for one in self.attempts)
+        return confirmed or self.is_open or self.status is Status.COMPLETED
+
+    @property
+    def awaits_gates(self) -> bool:
+        """Whether a gate has yet to grant what it asked for."""
+        return any(
+            one.status in {ClaimStatus.ASKED, ClaimStatus.QUEUED} and not one.forced
+            for one in self.claims
+        )
+
+    def claim(self, gate: str, round_: int) -> Claim | None:
+        """What it asked of a gate in a round, or None."""
+        for one in self.claims:
+            if one.gate == gate and one.round == round_:
+                return one
+        return None
 
     @property
     def running(self) -> Attempt | None:
@@ -300,10 +355,11 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """All actions of one business event, in the order they were recorded."""
+    """All actions of one business event, in the order they were recorded; or one gate."""
 
     key: str
     actions: tuple[Action, ...] = ()
+    gate: Gate | None = None
 
     def action(self, key: str) -> Action | None:
         """The action under a key, or None."""

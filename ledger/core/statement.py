@@ -55,8 +55,8 @@ class Statement(Wire):
 
 
 class Move(StrEnum):
-    """What a person does about a case: says what is so, has it tried or asked again, or takes note
-    of it.
+    """What a person does about a case: says what is so, has it tried or asked again, takes note of
+    it, or allows what the ledger alone does not.
     """
 
     EFFECT_EXISTS = "effect_exists"
@@ -64,6 +64,7 @@ class Move(StrEnum):
     TRY_AGAIN = "try_again"
     LOOK_AGAIN = "look_again"
     ACKNOWLEDGE = "acknowledge"
+    ALLOW = "allow"
 
 
 Comment = Annotated[str, Field(min_length=1, max_length=COMMENT_CHARS_MAX)]
@@ -74,14 +75,21 @@ class Resolution(Wire):
     """What one person says that settles one case of one action, as it stood when they looked.
 
     `case` is the version of the fact that opened it, `moved` that of the newest fact which told
-    something about it. `reference` is the name of the effect at the provider.
+    something about it; of an action that is only blocked both are the version of what blocks it.
+    `reference` is the name of the effect at the provider. `accepts` is what the person lets pass
+    with their name: the ceiling, the look-alike, or the action that is not settled.
     """
 
     v: Literal[1] = 1
     ledger: Text
     decision: Literal["resolve"] = "resolve"
     move: Literal[
-        Move.EFFECT_EXISTS, Move.NO_EFFECT, Move.TRY_AGAIN, Move.LOOK_AGAIN, Move.ACKNOWLEDGE
+        Move.EFFECT_EXISTS,
+        Move.NO_EFFECT,
+        Move.TRY_AGAIN,
+        Move.LOOK_AGAIN,
+        Move.ACKNOWLEDGE,
+        Move.ALLOW,
     ]
     approver: Text
     tenant: Text
@@ -91,6 +99,7 @@ class Resolution(Wire):
     case: Count
     moved: Count
     reference: Annotated[Text, Field(min_length=1)] | None = None
+    accepts: Annotated[Text, Field(min_length=1)] | None = None
     issued_at: Milliseconds
     expires_at: Milliseconds
     comment: Comment

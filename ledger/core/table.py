@@ -29,15 +29,20 @@ _COLUMNS = (
 
 _ROWS = """
                      pr aa bl re  at un nr  co fa de ex ca su
-policy.decided       A  A  .  A   .  .  .   .  .  .  .  .  .
+policy.decided       A  A  A  A   .  .  .   .  .  .  .  .  .
+action.blocked       A  .  .  .   .  .  .   .  .  .  .  .  .
+gate.asked           .  .  A  A   .  .  .   A  A  A  A  A  A
+gate.answered        .  .  A  .   .  .  .   A  A  A  A  A  A
+gate.closing         .  A  A  A   .  .  A   A  A  A  A  A  A
+gate.closed          A  A  A  A   A  A  A   A  A  A  A  A  A
 preview.started      .  A  .  .   .  .  .   .  .  .  .  .  .
 preview.failed       .  A  .  .   .  .  .   .  .  .  .  .  .
 preview.recorded     .  A  .  .   .  .  .   .  .  .  .  .  .
 approval.requested   .  A  .  .   .  .  .   .  .  .  .  .  .
 approval.escalated   .  A  .  .   .  .  .   .  .  .  .  .  .
 approval.granted     .  A  .  .   .  .  .   .  .  .  .  .  .
-approval.withdrawn   .  A  .  A   .  .  .   .  .  .  .  .  .
-approval.ended       .  A  .  A   .  .  .   .  .  .  .  .  .
+approval.withdrawn   .  A  A  A   .  .  .   .  .  .  .  .  .
+approval.ended       .  A  A  A   .  .  .   .  .  .  .  .  .
 attempt.started      .  .  .  A   .  A  .   .  .  .  .  .  .
 attempt.declined     .  .  .  .   A  A  A   .  .  .  .  .  .
 attempt.succeeded    .  .  .  .   A  A  A   .  .  .  .  .  .
@@ -53,8 +58,9 @@ action.failed        .  .  .  A   .  .  .   .  .  .  .  .  .
 action.denied        A  A  A  A   .  .  .   .  .  .  .  .  .
 action.cancelled     A  A  A  A   .  .  .   .  .  .  .  .  .
 action.expired       A  A  A  A   .  .  .   .  .  .  .  .  .
+action.superseded    A  A  A  A   .  .  A   .  .  .  .  .  .
 review.opened        A  A  A  A   A  A  A   A  A  A  A  A  A
-review.resolved      .  .  .  .   .  .  A   A  A  A  A  A  A
+review.resolved      .  .  A  .   .  .  A   A  A  A  A  A  A
 """
 
 

@@ -108,6 +108,36 @@ class _Evidence(_Envelope):
     data: i.Evidence
 
 
+class _ReportStep(_Envelope):
+    type: Literal["actionledger.step.report.v1"]
+    data: i.ReportStep
+
+
+class _GateAsk(_Envelope):
+    type: Literal["actionledger.gate.ask.v1"]
+    data: i.GateAsk
+
+
+class _GateAnswer(_Envelope):
+    type: Literal["actionledger.gate.answer.v1"]
+    data: i.GateAnswer
+
+
+class _GateKeep(_Envelope):
+    type: Literal["actionledger.gate.keep.v1"]
+    data: i.GateKeep
+
+
+class _GateClose(_Envelope):
+    type: Literal["actionledger.gate.close.v1"]
+    data: i.GateClose
+
+
+class _GateTaken(_Envelope):
+    type: Literal["actionledger.gate.taken.v1"]
+    data: i.GateTaken
+
+
 class _Tick(_Envelope):
     type: Literal["actionledger.stream.tick.v1"]
     data: i.Tick
@@ -145,7 +175,8 @@ def _adapter(union: Any) -> TypeAdapter[_Envelope]:  # noqa: ANN401 - a union is
 _READERS: dict[Topic, TypeAdapter[_Envelope]] = {
     Topic.INTENTS: _adapter(
         Annotated[
-            _Propose | _Cancel | _AskAgain | _CallerReport | _Genesis, Field(discriminator="type")
+            _Propose | _Cancel | _AskAgain | _CallerReport | _ReportStep | _Genesis,
+            Field(discriminator="type"),
         ]
     ),
     Topic.ATTEMPTS: _adapter(Annotated[_Report | _Decline | _Genesis, Field(discriminator="type")]),
@@ -153,7 +184,12 @@ _READERS: dict[Topic, TypeAdapter[_Envelope]] = {
         Annotated[_Evidence | _PreviewRead | _Genesis, Field(discriminator="type")]
     ),
     Topic.APPROVALS: _adapter(Annotated[_Judge | _Genesis, Field(discriminator="type")]),
-    Topic.INTERNAL: _adapter(_Tick),
+    Topic.INTERNAL: _adapter(
+        Annotated[
+            _Tick | _GateAsk | _GateAnswer | _GateKeep | _GateClose | _GateTaken,
+            Field(discriminator="type"),
+        ]
+    ),
     Topic.CONFIG: _adapter(_Publish),
     Topic.OFFERS: _adapter(_Offered),
     Topic.LEDGER: _adapter(
@@ -176,6 +212,12 @@ _TYPES: dict[Any, str] = {
         _Report,
         _Decline,
         _Evidence,
+        _ReportStep,
+        _GateAsk,
+        _GateAnswer,
+        _GateKeep,
+        _GateClose,
+        _GateTaken,
         _Tick,
         _Publish,
         _Offered,

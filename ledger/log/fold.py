@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Self, assert_never
 
 from ledger.core.evolve import Place, evolve
+from ledger.core.gates import evolve_gate
 from ledger.core.holds import Holds, after_order, parse_order
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.records import (
@@ -155,4 +156,9 @@ def fold_decision(stream: Stream, decision: Decision) -> Stream:
     place = Place(offset=decision.at, decided_at=decision.decided_at)
     for fact in decision.facts:
         stream = evolve(stream, fact, place)
+    if decision.gate:
+        gate = stream.gate
+        for said in decision.gate:
+            gate = evolve_gate(gate, said, decision.decided_at)
+        stream = Stream(stream.key, stream.actions, gate)
     return stream

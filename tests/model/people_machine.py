@@ -135,7 +135,7 @@ class Machine(RuleBasedStateMachine):
         if capacity:
             self.holders += 1
             at, holder = self.now - T0, f"executor-{self.holders}"
-            key = CHARGE if isinstance(said, i.Tick) else said.key
+            key = CHARGE if isinstance(said, i.Tick) else getattr(said, "key", CHARGE)
             if isinstance(said, i.Tick):
                 may = [one for one, known in self.model.items() if known["status"] in OFFERABLE]
                 key = may[self.holders % len(may)] if may else CHARGE

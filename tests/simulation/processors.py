@@ -247,16 +247,28 @@ class Processor(Process):
         if self.may_break("with a batch landed"):
             return
         owner = seat.owner
+        has_landed = True
         try:
             owner.landed(batch, appended, self.mono_ms())
             self._check_clock(appended)
         except LostContinuityError:
+            has_landed = False
             self._lost(seat)
         if not self.is_gone:
+            if has_landed:
+                self._say(owner, batch)
             seat.is_busy = False
             self.cold.let_go(owner)
             self.keep_time(seat)
             self.wake(seat)
+
+    def _say(self, owner: Owner, batch: Batch) -> None:
+        """What the decisions that stand say to gates and actions; some of it is lost."""
+        for partition, messages in owner.messages(batch).items():
+            if self.world.happens("message_lost"):
+                self.world.reach("message to or from a gate lost")
+                continue
+            self.send(INTERNAL, partition, messages, lambda _: None)
 
     def _check_clock(self, appended: list[Appended]) -> None:
         """A broker whose time of what was just appended is far from ours ends this process."""

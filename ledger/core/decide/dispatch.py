@@ -4,11 +4,13 @@ from typing import assert_never
 
 from ledger.core import inputs as i
 from ledger.core.config import Config
+from ledger.core.decide import gates, gating
 from ledger.core.decide.approvals import judge
 from ledger.core.decide.asking import ask_again, preview_read
 from ledger.core.decide.attempts import decline, report, report_of_caller
 from ledger.core.decide.draft import Decided, Draft
 from ledger.core.decide.evidence import weigh
+from ledger.core.decide.following import follow
 from ledger.core.decide.intake import cancel, propose
 from ledger.core.decide.resolving import resolve
 from ledger.core.decide.schedule import awaits_offer, start
@@ -42,6 +44,23 @@ def decide(
     state stays as it was.
     """
     draft = Draft(stream, config, place, offer)
+    decided = _by_rule(draft, given)
+    if not draft.facts or decided.refused is not None:
+        return decided
+    follow(draft)
+    if isinstance(given, i.GateAnswer):
+        _start_if_ready(draft, given.key)
+    return draft.decided()
+
+
+def _start_if_ready(draft: Draft, key: str) -> None:
+    action = draft.action(key)
+    operation = draft.operation(action)
+    if operation is not None and awaits_offer(action, draft.now):
+        start(draft, key, operation)
+
+
+def _by_rule(draft: Draft, given: i.Decidable) -> Decided:
     match given:
         case i.Propose():
             return propose(draft, given)
@@ -61,7 +80,27 @@ def decide(
             return decline(draft, given)
         case i.Evidence():
             return weigh(draft, given)
+        case i.ReportStep():
+            return gates.report_step(draft, given)
+        case i.GateAsk() | i.GateKeep() | i.GateClose():
+            return _at_gate(draft, given)
+        case i.GateAnswer():
+            return gating.answered(draft, given)
+        case i.GateTaken():
+            return gating.taken_back(draft, given)
         case i.Tick():
             return tick(draft)
+        case _:
+            assert_never(given)
+
+
+def _at_gate(draft: Draft, given: i.GateAsk | i.GateKeep | i.GateClose) -> Decided:
+    match given:
+        case i.GateAsk():
+            return gates.asked(draft, given)
+        case i.GateKeep():
+            return gates.kept(draft, given)
+        case i.GateClose():
+            return gates.closed(draft, given)
         case _:
             assert_never(given)

@@ -10,6 +10,8 @@ from ledger.core.catalogue import Operation
 from ledger.core.config import Config
 from ledger.core.evolve import Place, evolve
 from ledger.core.facts import AnyFact
+from ledger.core.gates import AnyGateFact, Gate, evolve_gate
+from ledger.core.inputs import Message
 from ledger.core.invariants import invariant
 from ledger.core.offers import Offer
 from ledger.core.rejections import Refused, Rejection, Unchanged
@@ -18,11 +20,14 @@ from ledger.core.state import Action, Stream
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What came of one input: facts; or one answer that changes nothing. `offer_spent` tells the
-    owner to count the slot.
+    """What came of one input: facts, about actions or about a gate; or one answer that changes
+    nothing. `offer_spent` tells the owner to count the slot. `messages` are sent once the decision
+    stands in the log: what they say follows from state, so those that are lost are sent again.
     """
 
     facts: tuple[AnyFact, ...] = ()
+    gate: tuple[AnyGateFact, ...] = ()
+    messages: tuple[Message, ...] = ()
     refused: Refused | None = None
     unchanged: Unchanged | None = None
     offer_spent: Offer | None = None
@@ -38,6 +43,8 @@ class Draft:
     offer: Offer | None = None
     offer_spent: Offer | None = None
     facts: tuple[AnyFact, ...] = ()
+    gate_facts: tuple[AnyGateFact, ...] = ()
+    messages: tuple[Message, ...] = ()
     _folded: int = 0
 
     @property
@@ -73,11 +80,32 @@ class Draft:
         """The next fact of the decision."""
         self.facts = (*self.facts, fact)
 
-    def decided(self) -> Decided:
+    @property
+    def gate(self) -> Gate | None:
+        """The gate of the stream after the facts about it so far."""
+        return self._stream.gate
+
+    def add_to_gate(self, fact: AnyGateFact) -> None:
+        """The next fact about the gate, folded at once."""
+        self.gate_facts = (*self.gate_facts, fact)
+        stream = self._stream
+        gate = evolve_gate(stream.gate, fact, self.now)
+        self._stream = Stream(stream.key, stream.actions, gate)
+
+    def send(self, message: Message) -> None:
+        """Say something to a gate, or to an action, once the decision stands."""
+        self.messages = (*self.messages, message)
+
+    def decided(self, *, unchanged: str = "nothing_due") -> Decided:
         """The facts; or, when there are none, the answer that there was nothing to do."""
-        if not self.facts:
-            return Decided(unchanged=Unchanged(reason="nothing_due"))
-        return Decided(facts=self.facts, offer_spent=self.offer_spent)
+        if not self.facts and not self.gate_facts:
+            return Decided(unchanged=Unchanged(reason=unchanged), messages=self.messages)
+        return Decided(
+            facts=self.facts,
+            gate=self.gate_facts,
+            offer_spent=self.offer_spent,
+            messages=self.messages,
+        )
 
 
 def replayed(action: Action, reason: str) -> Decided:

@@ -40,6 +40,8 @@ def propose(draft: Draft, given: Propose) -> Decided:
         return refused
     assert operation is not None  # noqa: S101 - refused above
     _record(draft, key, given, digest, operation)
+    if _lacks_run(draft, given):
+        return _refuse(Rejection.RUN_MISSING)
     if draft.offer is not None:
         start(draft, given.key, operation)
     return draft.decided()
@@ -110,9 +112,23 @@ def _record(
             caller_deadline_at=None if given.step_ms is None else draft.now + given.step_ms,
             performer=None if given.caller is None else "caller",
             behalf=given.behalf or None,
+            run=given.run,
+            occurrence=given.occurrence,
+            batch=given.batch,
+            revises=given.revises,
+            compensates=given.compensates,
         )
     )
     rule(draft, key, request, operation)
+
+
+def _lacks_run(draft: Draft, given: Propose) -> bool:
+    """Whether a ceiling per run applies and the caller names none: nobody leaves a ceiling out."""
+    gates = draft.action(given.key).gates
+    if gates is None or given.run is not None:
+        return False
+    ceilings = (draft.config.policy.ceiling(name) for name in gates.ceilings)
+    return any(one is not None and one.per == "run" for one in ceilings)
 
 
 def cancel(draft: Draft, given: Cancel) -> Decided:

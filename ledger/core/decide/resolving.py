@@ -15,6 +15,7 @@ from ledger.core.config import Config
 from ledger.core.decide.approvals import lapse, no_later, transplanted, unfit
 from ledger.core.decide.asking import ask, end, preview_is_under_way, start_preview
 from ledger.core.decide.draft import Decided, Draft, refused_by, replayed
+from ledger.core.decide.gating import blocking
 from ledger.core.decide.ruling import needs_ruling, rule_anew
 from ledger.core.decide.schedule import (
     Bar,
@@ -58,15 +59,23 @@ class Offered:
 def moves(
     action: Action, operation: Operation | None, config: Config, now: int
 ) -> tuple[Offered, ...]:
-    """The moves by which a person may settle the case of an action at a time; none where it has no
-    case. `operation` is its declaration in force, None where it has none any more.
+    """The moves by which a person may settle the case of an action at a time, or let pass what it
+    is blocked by; none where there is neither. `operation` is its declaration in force, None where
+    it has none any more.
     """
     case = action.case
     if case is None:
-        return ()
+        return _of_blocked(action)
     if action.is_final:
         return (Offered(Move.ACKNOWLEDGE, _NOTED),)
     return tuple(_of_unsettled(action, case, operation, config, now))
+
+
+def _of_blocked(action: Action) -> tuple[Offered, ...]:
+    waits = blocking(action)
+    if waits is None or not waits.may_be_allowed or action.resumes >= RESUMES_MAX:
+        return ()
+    return (Offered(Move.ALLOW, _ALLOWED_RISK.format(waits.by)),)
 
 
 def _of_unsettled(
@@ -80,6 +89,8 @@ def _of_unsettled(
         yield Offered(Move.NO_EFFECT, _NOTHING if action.counted_attempts else _NEVER_BEGAN)
     if operation is None or is_disputed(action) or is_confirmed or action.resumes >= RESUMES_MAX:
         return
+    if case.reason in _ALLOWABLE and case.names is not None and not action.is_open:
+        yield Offered(Move.ALLOW, _ALLOWABLE[case.reason].format(case.names))
     if is_over:
         stopped = bar(_closed(action, operation, now), operation, now, config)
         if stopped is None:
@@ -90,6 +101,16 @@ def _of_unsettled(
         yield Offered(Move.LOOK_AGAIN, _LOOK)
 
 
+_ALLOWABLE: Final = {
+    "ceiling_reached": "The ceiling {} is passed once, for this action; for all others it stands.",
+    "suspected_duplicate": (
+        "The action goes ahead although {} asked for the same: if both have their effect, there "
+        "are two."
+    ),
+}
+_ALLOWED_RISK: Final = (
+    "The action goes ahead although {} is not settled: if both have their effect, there are two."
+)
 _EXISTS: Final = (
     "The action is completed under the reference that you give; nothing more is sent for it."
 )
@@ -151,10 +172,10 @@ def resolve(draft: Draft, given: Judged, said: Resolution) -> Decided:
         return refused_by(refused or Rejection.UNKNOWN_SIGNER, action)
     if _said_before(action, said):
         return replayed(action, "resolved_already")
-    case = action.case
-    if case is None:
+    shown = _as_shown(action)
+    if shown is None:
         return refused_by(Rejection.NO_CASE, action)
-    if not _is_as_shown(case, said):
+    if (said.case, said.moved) != shown[:2]:
         return refused_by(Rejection.CASE_MOVED, action)
     untimely = _untimely(draft, given, said)
     if untimely is not None:
@@ -163,6 +184,8 @@ def resolve(draft: Draft, given: Judged, said: Resolution) -> Decided:
         return refused_by(Rejection.NOT_IN_GROUP, action)
     if not _names_what_it_must(said):
         return refused_by(Rejection.REFERENCE_UNFIT, action)
+    if said.accepts != (shown[2] if said.move is Move.ALLOW else None):
+        return refused_by(Rejection.ACCEPTS_UNFIT, action)
     if not _is_safe(draft, action, said):
         return refused_by(Rejection.MOVE_NOT_SAFE, action)
     _settle(draft, action, given, said)
@@ -179,9 +202,15 @@ def _said_before(action: Action, said: Resolution) -> bool:
     )
 
 
-def _is_as_shown(case: Case, said: Resolution) -> bool:
-    """Whether it is the case that was shown, with all that is known of it."""
-    return (said.case, said.moved) == (case.opened_version, case.moved_version)
+def _as_shown(action: Action) -> tuple[int, int, str | None] | None:
+    """The case as it is shown: which it is, the newest that is known of it, and what it names. Of
+    an action without one, what blocks it.
+    """
+    case = action.case
+    if case is not None:
+        return (case.opened_version, case.moved_version, case.names)
+    waits = blocking(action)
+    return None if waits is None else (waits.version, waits.version, waits.by)
 
 
 def _untimely(draft: Draft, given: Judged, said: Resolution) -> Rejection | None:
@@ -215,7 +244,8 @@ def _is_safe(draft: Draft, action: Action, said: Resolution) -> bool:
 def _settle(draft: Draft, action: Action, given: Judged, said: Resolution) -> None:
     """Write down the resolution, and what follows from it."""
     key, operation = action.key, draft.operation(action)
-    is_again = said.move is Move.TRY_AGAIN and operation is not None
+    goes_on = said.move is Move.TRY_AGAIN or (said.move is Move.ALLOW and action.case is not None)
+    is_again = goes_on and operation is not None
     step_ms = operation.deadlines.step_ms if operation is not None else 0
     people_ms = operation.deadlines.people_ms if operation is not None else 0
     waits = is_again and action.people_until is not None
@@ -229,6 +259,7 @@ def _settle(draft: Draft, action: Action, given: Judged, said: Resolution) -> No
             key_id=given.key_id,
             signed=given.signed,
             reference=said.reference,
+            accepts=said.accepts,
             comment=said.comment,
             step_deadline_at=no_later(action, draft.now + step_ms) if is_again else None,
             people_until=no_later(action, draft.now + people_ms) if waits else None,
@@ -250,6 +281,9 @@ def _settle(draft: Draft, action: Action, given: Judged, said: Resolution) -> No
         case Move.TRY_AGAIN:
             _close(draft, key, said)
             if operation is not None:
+                _go_on(draft, key, operation)
+        case Move.ALLOW:
+            if operation is not None and action.case is not None:
                 _go_on(draft, key, operation)
         case Move.LOOK_AGAIN:
             if operation is not None and action.lookup is None:

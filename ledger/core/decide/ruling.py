@@ -16,7 +16,7 @@ from ledger.core.policy import Outcome, Ruling
 from ledger.core.request import RecordedRequest
 from ledger.core.state import Action, Status
 
-MAY_BE_RULED_ANEW = frozenset({Status.AWAITING_APPROVAL, Status.READY})
+MAY_BE_RULED_ANEW = frozenset({Status.AWAITING_APPROVAL, Status.READY, Status.BLOCKED})
 
 
 def rule(draft: Draft, key: ActionKey, request: RecordedRequest, operation: Operation) -> None:
@@ -39,6 +39,7 @@ def needs_ruling(action: Action, config: Config) -> bool:
     return (
         action.policy_hash != config.policy.content_hash
         and action.status in MAY_BE_RULED_ANEW
+        and action.blocked is None
         and not action.has_begun
     )
 
@@ -76,6 +77,7 @@ def _decide(draft: Draft, key: str, ruling: Ruling, deadline_at: int | None) -> 
             asks=ruling.asks,
             missing=ruling.missing or None,
             step_deadline_at=deadline_at,
+            gates=ruling.gates,
         )
     )
 

@@ -13,6 +13,7 @@ from ledger.core.config import Config
 from ledger.core.decide.approvals import lapse, start_approval
 from ledger.core.decide.asking import ask, end
 from ledger.core.decide.draft import Draft
+from ledger.core.decide.gating import holds_its_gates
 from ledger.core.decide.ruling import needs_ruling
 from ledger.core.facts import (
     ActionExpired,
@@ -126,6 +127,8 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
     if needs_ruling(action, draft.config):
         return
     if action.running is not None or bar(action, operation, draft.now, draft.config) is not None:
+        return
+    if not holds_its_gates(action, draft.config, draft.now):
         return
     if _had_its_turn(action, offer):
         return
@@ -382,11 +385,12 @@ def ask_provider(draft: Draft, key: str) -> None:
     )
 
 
-def review(draft: Draft, key: str, reason: ReviewReason) -> None:
-    """Hand the action to a person, once for a reason."""
+def review(draft: Draft, key: str, reason: ReviewReason, names: str | None = None) -> None:
+    """Hand the action to a person, once for a reason; `names` says what it is about."""
     action = draft.action(key)
     if action.case is None or action.case.reason != reason:
-        draft.add(ReviewOpened(action=key, version=draft.version(key), reason=reason))
+        version = draft.version(key)
+        draft.add(ReviewOpened(action=key, version=version, reason=reason, names=names))
 
 
 def _backoff_ms(action: Action, operation: Operation, tries: int) -> int:
@@ -399,7 +403,17 @@ def _backoff_ms(action: Action, operation: Operation, tries: int) -> int:
 
 
 def due_at(action: Action, now: int, *, skew_ms: int) -> int | None:
-    """When time alone next changes the action, or None.
+    """When time alone next changes the action, or None: also of a final one that has yet to hear
+    from a gate.
+    """
+    times = [claim.due_at for claim in action.claims] if action.claims else []
+    if not action.is_final:
+        times.append(_due_by_itself(action, now, skew_ms=skew_ms))
+    return min((time for time in times if time is not None), default=None)
+
+
+def _due_by_itself(action: Action, now: int, *, skew_ms: int) -> int | None:
+    """When time alone next changes what the action does.
 
     A retry that is due waits for capacity, which is not time's business: then only the step's
     deadline is.
@@ -410,6 +424,8 @@ def due_at(action: Action, now: int, *, skew_ms: int) -> int | None:
         return action.lookup.answer_by
     if action.status is Status.AWAITING_APPROVAL:
         return _people_due_at(action)
+    if action.status is Status.BLOCKED:
+        return action.wait_until
     timer = action.timer
     if timer is not None and (timer.purpose == "lookup" or timer.due_at > now):
         may_start = action.status is Status.READY

@@ -3,6 +3,8 @@
 from ledger.core.catalogue import Operation
 from ledger.core.decide.asking import ask_without_provider, end, escalate, start_preview
 from ledger.core.decide.draft import Decided, Draft
+from ledger.core.decide.gates import send_grants_due
+from ledger.core.decide.gating import send_due
 from ledger.core.decide.ruling import MAY_BE_RULED_ANEW, needs_ruling, rule_anew
 from ledger.core.decide.schedule import (
     Bar,
@@ -18,14 +20,19 @@ from ledger.core.decide.schedule import (
 )
 from ledger.core.facts import AttemptUnresolved
 from ledger.core.limits import PREVIEWS_MAX
-from ledger.core.state import Status
+from ledger.core.state import Action, Status
 
 
 def tick(draft: Draft) -> Decided:
-    """Let every action of the stream do what is due: lapse, ask, try again, expire."""
+    """Let every action of the stream do what is due: lapse, ask, try again, expire; and say again
+    what nobody has answered, to gates as from them.
+    """
     for action in draft.stream.actions:
         if not action.is_final:
             _one(draft, action.key)
+        if action.claims:
+            send_due(draft, action.key)
+    send_grants_due(draft)
     return draft.decided()
 
 
@@ -54,12 +61,15 @@ def _one(draft: Draft, key: str) -> None:
     if operation is None:
         if timer_due or action.status in MAY_BE_RULED_ANEW:
             review(draft, key, "operation_withdrawn")
-    elif needs_ruling(action, draft.config) and draft.now < action.step_deadline_at:
+    elif needs_ruling(action, draft.config) and draft.now < _deadline_of(action):
         rule_anew(draft, key, operation)
         if awaits_offer(draft.action(key), draft.now):
             start(draft, key, operation)
     elif action.status is Status.AWAITING_APPROVAL:
         _people(draft, key, operation)
+    elif action.status is Status.BLOCKED:
+        if action.wait_until is not None and action.wait_until <= draft.now:
+            stop(draft, key, operation, Bar.STEP_DEADLINE)
     elif action.timer is not None and action.timer.purpose == "lookup":
         turned = turn(action, draft.config, draft.now)
         if timer_due:
@@ -74,6 +84,13 @@ def _one(draft: Draft, key: str) -> None:
             take_turn(draft, key, operation, turned)
         elif awaits_offer(action, draft.now):
             start(draft, key, operation)
+
+
+def _deadline_of(action: Action) -> int:
+    """The end of what the action does now; nothing is ruled anew behind it."""
+    if action.status is Status.BLOCKED and action.wait_until is not None:
+        return action.wait_until
+    return action.step_deadline_at
 
 
 def _people(draft: Draft, key: str, operation: Operation) -> None:

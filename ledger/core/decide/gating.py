@@ -1,0 +1,450 @@
+"""What an action asks of gates, and what it makes of their answers.
+
+Budgets are asked side by side, targets last and one by one in the order of their keys; a refusal
+gives back whatever is held, so nothing waits in a circle. An action keeps what it was granted for
+as long as its effect is there or may be. Every message follows from the claims in state: one that
+is lost is sent again.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ledger.core.config import Config
+from ledger.core.decide.draft import Decided, Draft, refused_by
+from ledger.core.facts import (
+    GateAnswered,
+    GateAsked,
+    GateClosed,
+    GateClosing,
+    ReviewOpened,
+    ReviewReason,
+)
+from ledger.core.gates import SIDE_EFFECTS, Claim, ClaimStatus, Identity, spend
+from ledger.core.ids import ActionKey, GateKind, gate_key, gate_kind
+from ledger.core.inputs import GateAnswer, GateAsk, GateClose, GateKeep, GateTaken
+from ledger.core.operation import Operation
+from ledger.core.rejections import Rejection
+from ledger.core.request import RecordedRequest
+from ledger.core.state import FINAL, Action, Status
+
+GIVES_BACK: Final = frozenset({Status.AWAITING_APPROVAL, Status.NEEDS_REVIEW}) | FINAL
+"""Where an action holds nothing, unless its effect is there or may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What an action needs of one gate."""
+
+    gate: str
+    demand: Mapping[str, int] = field(default_factory=dict)
+    ceilings: tuple[str, ...] = ()
+    identity: Identity | None = None
+
+
+# --- what is needed ------------------------------------------------------------------------------
+
+
+def demand_of(request: RecordedRequest) -> dict[str, int]:
+    """What one action takes of a budget."""
+    demand = {SIDE_EFFECTS: 1}
+    if request.money is not None:
+        demand[spend(request.money.currency)] = request.money.minor
+    return demand
+
+
+def targets_of(request: RecordedRequest, operation: Operation | None) -> tuple[str, ...]:
+    """Everything that an action acts on, each once."""
+    named = [] if request.target is None else [request.target]
+    for name in () if operation is None else operation.target_parameters:
+        value = request.params.get(name)
+        if isinstance(value, str) and value:
+            named.append(value)
+    return tuple(dict.fromkeys(named))
+
+
+def missing(action: Action, config: Config, now: int) -> tuple[Wanted, ...]:
+    """What the action has yet to ask for before it may start: its budgets; once it has all of
+    them, its next target.
+    """
+    gates = action.gates
+    if gates is None:
+        return ()
+    held = [one for one in action.claims if one.status is not ClaimStatus.CLOSING]
+    budgets = tuple(_budgets(action, config, now, held))
+    if budgets or any(one.status is not ClaimStatus.GRANTED for one in held) or not gates.target:
+        return budgets
+    operation = config.operation(action.request.operation, action.request.version)
+    taken = {one.gate for one in held}
+    targets = sorted(_target_gates(action, operation))
+    return tuple(
+        Wanted(gate, identity=_identity(action, operation)) for gate in targets if gate not in taken
+    )[:1]
+
+
+def _budgets(action: Action, config: Config, now: int, held: list[Claim]) -> Iterator[Wanted]:
+    gates, request = action.gates, action.request
+    asked = {name for one in held for name in one.ceilings}
+    names: dict[str, list[str]] = {}
+    tenant = ActionKey.parse(action.key).tenant
+    for name in () if gates is None else gates.ceilings:
+        ceiling = config.policy.ceiling(name)
+        if ceiling is None or name in asked:
+            continue
+        gate = ceiling.gate(tenant, action.run, request.target, now)
+        if gate is not None:
+            names.setdefault(gate, []).append(name)
+    demand = demand_of(request) if names else {}
+    for gate, ceilings in names.items():
+        yield Wanted(gate, demand, tuple(ceilings))
+
+
+def _target_gates(action: Action, operation: Operation | None) -> Iterator[str]:
+    tenant = ActionKey.parse(action.key).tenant
+    for target in targets_of(action.request, operation):
+        yield gate_key(tenant, GateKind.TARGET, target)
+
+
+def _identity(action: Action, operation: Operation | None) -> Identity:
+    return Identity(
+        operation=action.request.operation,
+        request_hash=action.request_hash,
+        run=action.run,
+        occurrence=action.occurrence,
+        look_alike_ms=0 if operation is None else operation.look_alike_window_ms,
+    )
+
+
+def holds_its_gates(action: Action, config: Config, now: int) -> bool:
+    """Whether no gate keeps the action from starting."""
+    if action.gates is None:
+        return True
+    return not action.awaits_gates and not missing(action, config, now)
+
+
+# --- asking and giving back ----------------------------------------------------------------------
+
+
+def follow_gates(draft: Draft, key: str) -> None:
+    """Ask for what the action needs now, and give back what it needs no more."""
+    action = draft.action(key)
+    if action.gates is None and not action.claims:
+        return
+    for claim in action.claims:
+        if claim.status is not ClaimStatus.CLOSING and _is_over(action, claim):
+            _give_back(draft, key, claim)
+    action = draft.action(key)
+    if _is_contradicted(action):
+        _ask_by_force(draft, key)
+    elif action.status in {Status.READY, Status.BLOCKED} and action.blocked is None:
+        _ask_for_missing(draft, key)
+        _ask_with_what_was_allowed(draft, key)
+
+
+def _is_over(action: Action, claim: Claim) -> bool:
+    """Whether the action needs a claim no more."""
+    if claim.forced:
+        return action.case is None
+    if action.is_final:
+        return True
+    if action.status in GIVES_BACK and not action.has_effect:
+        return action.case is None or action.case.reason not in _EFFECT_IS_TOLD
+    gates = action.gates
+    if action.has_begun or claim.status is ClaimStatus.CLOSING:
+        return False
+    if gates is None:
+        return True
+    if claim.ceilings:
+        return not set(claim.ceilings) <= set(gates.ceilings)
+    return not gates.target
+
+
+_EFFECT_IS_TOLD: Final = frozenset(
+    {"amount_differs", "evidence_conflicts", "effect_without_attempt", "second_effect"}
+)
+"""Cases that were opened by an effect, or by two pieces that disagree about one."""
+
+
+def _is_contradicted(action: Action) -> bool:
+    """Whether evidence of an effect came against a final status, and the gates do not know yet."""
+    case = action.case
+    if not action.is_final or case is None or case.reason not in _EFFECT_IS_TOLD:
+        return False
+    return action.gates is not None and not any(one.forced for one in action.claims)
+
+
+def _ask_for_missing(draft: Draft, key: str) -> None:
+    action = draft.action(key)
+    reached = _reached_alone(action, draft.config)
+    if reached is not None and not action.has_begun:
+        _to_a_person(draft, key, "ceiling_reached", reached)
+        return
+    for wanted in missing(action, draft.config, draft.now):
+        _ask(draft, key, wanted)
+
+
+def _reached_alone(action: Action, config: Config) -> str | None:
+    """The ceiling per action that its own request passes, unless a person has let it pass."""
+    for name in () if action.gates is None else action.gates.ceilings:
+        ceiling = config.policy.ceiling(name)
+        if ceiling is None or ceiling.per != "action" or name in action.allowed:
+            continue
+        if ceiling.reached_by(demand_of(action.request)) is not None:
+            return name
+    return None
+
+
+def _ask_by_force(draft: Draft, key: str) -> None:
+    """The effect is there: budgets count it, and nobody else gets the target meanwhile."""
+    action = draft.action(key)
+    operation = draft.operation(action)
+    identity = _identity(action, operation)
+    gates = [Wanted(gate, identity=identity) for gate in sorted(_target_gates(action, operation))]
+    if action.status is not Status.COMPLETED:
+        gates += _budgets(action, draft.config, draft.now, [])
+    for wanted in gates:
+        _ask(draft, key, wanted, forced=True)
+
+
+def _ask_with_what_was_allowed(draft: Draft, key: str) -> None:
+    """A person lets the action pass the one that it waits behind: the gate is told."""
+    action = draft.action(key)
+    for claim in action.claims:
+        is_news = claim.behind in action.allowed and claim.behind not in claim.over
+        if claim.status is ClaimStatus.QUEUED and is_news:
+            ask_again(draft, key, claim)
+
+
+def _ask(draft: Draft, key: str, wanted: Wanted, *, forced: bool = False) -> None:
+    action, operation = draft.action(key), None
+    if not forced:
+        operation = draft.operation(action)
+    round_ = draft.version(key)
+    over = _let_pass(action)
+    wait_until = None
+    if operation is not None:
+        wait_until = draft.now + operation.deadlines.people_ms
+        if action.caller_deadline_at is not None:
+            wait_until = min(wait_until, action.caller_deadline_at)
+        wait_until = action.wait_until or wait_until
+    draft.add(
+        GateAsked(
+            action=key,
+            version=round_,
+            gate=wanted.gate,
+            round=round_,
+            sends=1,
+            demand=dict(wanted.demand),
+            ceilings=wanted.ceilings,
+            identity=wanted.identity,
+            over=over or None,
+            forced=forced or None,
+            wait_until=wait_until,
+        )
+    )
+    _say_ask(draft, key, wanted.gate, round_)
+
+
+def _let_pass(action: Action) -> tuple[str, ...]:
+    """Ceilings and actions that the action may pass: what a person signed, and what it revises."""
+    return action.allowed if action.revises is None else (*action.allowed, action.revises)
+
+
+def ask_again(draft: Draft, key: str, claim: Claim) -> None:
+    """Nobody has answered, or there is more to say: the same question once more."""
+    over = _let_pass(draft.action(key))
+    draft.add(
+        GateAsked(
+            action=key,
+            version=draft.version(key),
+            gate=claim.gate,
+            round=claim.round,
+            sends=claim.sends + 1,
+            demand=dict(claim.demand),
+            ceilings=claim.ceilings,
+            identity=claim.identity,
+            over=over or None,
+            forced=claim.forced or None,
+        )
+    )
+    _say_ask(draft, key, claim.gate, claim.round)
+
+
+def _say_ask(draft: Draft, key: str, gate: str, round_: int) -> None:
+    claim = draft.action(key).claim(gate, round_)
+    if claim is not None:
+        draft.send(
+            GateAsk(
+                gate=gate,
+                action=key,
+                round=round_,
+                demand=dict(claim.demand),
+                ceilings=claim.ceilings,
+                identity=claim.identity,
+                over=claim.over or None,
+                forced=claim.forced or None,
+            )
+        )
+
+
+def _give_back(draft: Draft, key: str, claim: Claim) -> None:
+    spent = claim.grant is not None and (claim.forced or draft.action(key).has_effect)
+    _close(draft, key, claim, spent=spent, sends=1)
+
+
+def _close(draft: Draft, key: str, claim: Claim, *, spent: bool, sends: int) -> None:
+    draft.add(
+        GateClosing(
+            action=key,
+            version=draft.version(key),
+            gate=claim.gate,
+            round=claim.round,
+            sends=sends,
+            grant=claim.grant,
+            spent=spent,
+        )
+    )
+    draft.send(
+        GateClose(gate=claim.gate, action=key, round=claim.round, grant=claim.grant, spent=spent)
+    )
+
+
+def send_due(draft: Draft, key: str) -> None:
+    """Send again what no gate has answered in time."""
+    for claim in draft.action(key).claims:
+        due_at = claim.due_at
+        if due_at is None or due_at > draft.now:
+            continue
+        if claim.status is ClaimStatus.CLOSING:
+            _close(draft, key, claim, spent=claim.spent, sends=claim.sends + 1)
+        else:
+            ask_again(draft, key, claim)
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+def answered(draft: Draft, given: GateAnswer) -> Decided:
+    """Take a gate's answer; a grant that nobody waits for goes back at once."""
+    action = draft.stream.action(given.key)
+    if action is None:
+        return refused_by(Rejection.UNKNOWN_ACTION)
+    claim = action.claim(given.gate, given.round)
+    if claim is None or claim.status is ClaimStatus.CLOSING:
+        if given.outcome != "refused":
+            draft.send(_unwanted(given, claim))
+        return draft.decided(unchanged="not_wanted")
+    if claim.status is ClaimStatus.GRANTED:
+        if given.outcome == "granted" and given.grant == claim.grant:
+            draft.send(_keep(given, given.grant))
+        return draft.decided(unchanged="answered_already")
+    if given.outcome == "queued" and claim.behind == given.behind:
+        return draft.decided(unchanged="answered_already")
+    _take_answer(draft, given, claim)
+    return draft.decided()
+
+
+def _unwanted(given: GateAnswer, claim: Claim | None) -> GateClose:
+    """What is said of something that nobody waits for; the same again where that was said."""
+    spent = claim is not None and claim.spent and claim.grant == given.grant
+    return GateClose(
+        gate=given.gate, action=given.key, round=given.round, grant=given.grant, spent=spent
+    )
+
+
+def _keep(given: GateAnswer, grant: int | None) -> GateKeep:
+    return GateKeep(gate=given.gate, action=given.key, round=given.round, grant=grant or 0)
+
+
+def _take_answer(draft: Draft, given: GateAnswer, claim: Claim) -> None:
+    key = given.key
+    deadline_at = None
+    if given.outcome == "granted":
+        deadline_at = _step_deadline(draft, key, claim)
+        draft.send(_keep(given, given.grant))
+    draft.add(
+        GateAnswered(
+            action=key,
+            version=draft.version(key),
+            gate=given.gate,
+            round=given.round,
+            outcome=given.outcome,
+            grant=given.grant,
+            behind=given.behind,
+            reason=given.reason,
+            reached=given.reached,
+            like=given.like,
+            step_deadline_at=deadline_at,
+        )
+    )
+    if given.outcome == "refused" and not draft.action(key).is_final:
+        names = given.like if given.reached is None else given.reached.ceiling
+        _to_a_person(draft, key, given.reason or "gate_full", names)
+
+
+def _step_deadline(draft: Draft, key: str, claim: Claim) -> int | None:
+    """The end of the step, which begins when nothing blocks the action any more."""
+    action = draft.action(key)
+    others = any(
+        one.status in {ClaimStatus.ASKED, ClaimStatus.QUEUED} and one is not claim
+        for one in action.claims
+    )
+    operation = draft.operation(action)
+    if others or operation is None or action.status is not Status.BLOCKED:
+        return None
+    end = draft.now + operation.deadlines.step_ms
+    return end if action.caller_deadline_at is None else min(end, action.caller_deadline_at)
+
+
+def _to_a_person(draft: Draft, key: str, reason: ReviewReason, names: str | None) -> None:
+    draft.add(ReviewOpened(action=key, version=draft.version(key), reason=reason, names=names))
+
+
+def taken_back(draft: Draft, given: GateTaken) -> Decided:
+    """The gate has what the action gave back."""
+    action = draft.stream.action(given.key)
+    if action is None:
+        return refused_by(Rejection.UNKNOWN_ACTION)
+    claim = action.claim(given.gate, given.round)
+    if claim is None or claim.status is not ClaimStatus.CLOSING:
+        return draft.decided(unchanged="not_wanted")
+    draft.add(
+        GateClosed(
+            action=given.key,
+            version=draft.version(given.key),
+            gate=given.gate,
+            round=given.round,
+        )
+    )
+    return draft.decided()
+
+
+# --- what blocks ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """What an action waits for, and the version under which a person may let it pass."""
+
+    version: int
+    by: str
+    why: str
+
+    @property
+    def may_be_allowed(self) -> bool:
+        """Whether a person may take the risk: what waits for its turn in a plan is not a risk."""
+        return self.why in {"revised_open", GateKind.TARGET.value}
+
+
+def blocking(action: Action) -> Blocking | None:
+    """What blocks the action, or None: another action of its stream, or one that holds its
+    target.
+    """
+    if action.status is not Status.BLOCKED:
+        return None
+    if action.blocked is not None:
+        return Blocking(action.blocked.version, action.blocked.by, action.blocked.reason)
+    for claim in action.claims:
+        if claim.status is ClaimStatus.QUEUED and claim.behind is not None:
+            return Blocking(claim.round, claim.behind, gate_kind(claim.gate).value)
+    return None

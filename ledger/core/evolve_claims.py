@@ -1,0 +1,98 @@
+"""The fold of what an action asks of gates; a part of `evolve`, called by nobody else."""
+
+from dataclasses import replace
+from typing import assert_never
+
+from ledger.core import facts as f
+from ledger.core.gates import Claim, ClaimStatus
+from ledger.core.invariants import invariant
+from ledger.core.state import Action, Status
+
+
+def claimed(
+    action: Action, fact: f.GateAsked | f.GateAnswered | f.GateClosing | f.GateClosed, now: int
+) -> dict[str, object]:
+    """The claims, and with the last grant the status, that a fact leads to."""
+    known = action.claim(fact.gate, fact.round)
+    match fact:
+        case f.GateAsked():
+            return _asked(action, fact, known, now)
+        case f.GateAnswered():
+            return _answered(action, fact, _held(known))
+        case f.GateClosing():
+            held = _held(known)
+            invariant(held.grant == fact.grant, "what is given back was granted")
+            closing = replace(
+                held,
+                status=ClaimStatus.CLOSING,
+                spent=fact.spent,
+                sent_at=now,
+                sends=fact.sends,
+            )
+            return {"claims": _with(action, closing)}
+        case f.GateClosed():
+            held = _held(known)
+            invariant(held.status is ClaimStatus.CLOSING, "what is closed was given back")
+            return {"claims": tuple(one for one in action.claims if one is not held)}
+        case _:
+            assert_never(fact)
+
+
+def _held(known: Claim | None) -> Claim:
+    invariant(known is not None, "a fact names a gate that was not asked")
+    assert known is not None  # noqa: S101 - for the type checker; the line above survives -O
+    return known
+
+
+def _with(action: Action, changed: Claim) -> tuple[Claim, ...]:
+    return tuple(
+        changed if (one.gate, one.round) == (changed.gate, changed.round) else one
+        for one in action.claims
+    )
+
+
+def _asked(action: Action, fact: f.GateAsked, known: Claim | None, now: int) -> dict[str, object]:
+    asked = Claim(
+        gate=fact.gate,
+        round=fact.round,
+        status=ClaimStatus.ASKED,
+        demand=fact.demand,
+        ceilings=fact.ceilings,
+        identity=fact.identity,
+        over=fact.over or (),
+        forced=fact.forced or False,
+        sent_at=now,
+        sends=fact.sends,
+    )
+    if known is not None:
+        invariant(known.status is not ClaimStatus.CLOSING, "what is given back is not asked for")
+        return {"claims": _with(action, asked)}
+    invariant(fact.round == fact.version and fact.sends == 1, "a round is the version it began at")
+    changes: dict[str, object] = {"claims": (*action.claims, asked)}
+    if not asked.forced:
+        invariant(not action.is_final, "what is final asks for nothing new")
+        changes |= {"status": Status.BLOCKED, "wait_until": fact.wait_until}
+    return changes
+
+
+def _answered(action: Action, fact: f.GateAnswered, held: Claim) -> dict[str, object]:
+    waits = held.status in {ClaimStatus.ASKED, ClaimStatus.QUEUED}
+    invariant(waits, "a gate answers what waits for it")
+    match fact.outcome:
+        case "granted":
+            invariant(fact.grant is not None, "a grant has a number")
+            answered = replace(held, status=ClaimStatus.GRANTED, grant=fact.grant, behind=None)
+        case "queued":
+            answered = replace(held, status=ClaimStatus.QUEUED, behind=fact.behind)
+        case "refused":
+            # Nothing is held for it, so there is nothing to give back.
+            return {"claims": tuple(one for one in action.claims if one is not held)}
+        case _:
+            assert_never(fact.outcome)
+    after = replace(action, claims=_with(action, answered))
+    changes: dict[str, object] = {"claims": after.claims}
+    if action.status is Status.BLOCKED and action.blocked is None and not after.awaits_gates:
+        changes |= {"status": Status.READY, "wait_until": None}
+        if fact.step_deadline_at is not None:
+            changes["step_deadline_at"] = fact.step_deadline_at
+    return changes
