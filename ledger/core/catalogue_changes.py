@@ -97,13 +97,18 @@ def _principals(called: str, was: Operation, now: Operation) -> Iterator[Catalog
 
 
 def _money(called: str, was: Operation, now: Operation) -> Iterator[CatalogueChange]:
-    if was.money == now.money:
-        return
-    if now.money == "optional":
+    if was.money != now.money and now.money == "optional":
         yield _change(called, "money", was.money, now.money, says="may be given or left out")
-    else:
+    elif was.money != now.money:
         said = "requests without it" if now.money == "required" else "requests with it"
         yield _broken(called, "money", was.money, now.money, f"{said} are refused")
+    for code in sorted(was.amount_multiple_of.keys() | now.amount_multiple_of.keys()):
+        before, after = was.amount_multiple_of.get(code), now.amount_multiple_of.get(code)
+        path = f"amount_multiple_of.{code}"
+        if (before or 1) % (after or 1):
+            yield _broken(called, path, before, after, "other amounts are refused")
+        elif before != after:
+            yield _change(called, path, before, after, says="more amounts are taken")
 
 
 def _target(called: str, was: Target | None, now: Target | None) -> Iterator[CatalogueChange]:

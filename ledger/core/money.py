@@ -56,6 +56,20 @@ def _known(currency: str) -> str:
     return currency
 
 
+def _declared(code: str) -> str:
+    try:
+        exponent(code)
+    except ValueError:
+        raise ValueError(
+            "is not a currency with minor units; use a code of ISO 4217 such as EUR"
+        ) from None
+    return code
+
+
+Currency = Annotated[str, AfterValidator(_declared)]
+"""A code in a document of an operator; a refusal reads on from its path."""
+
+
 class Money(Wire):
     """An amount of at least 0 minor units (cents of EUR, yen of JPY)."""
 

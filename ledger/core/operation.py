@@ -25,6 +25,7 @@ from ledger.core.limits import (
     OPERATION_VERSION_MAX,
     PARAMETERS_MAX,
 )
+from ledger.core.money import Currency, Money
 from ledger.core.parameters import Parameter, Problem, ProblemCode, token_problems
 from ledger.core.request import Request
 from ledger.core.wire import Text, Wire
@@ -86,6 +87,7 @@ OperationName = Annotated[str, _identifier(check_operation)]
 Component = Annotated[str, _identifier(check_component)]
 Names = Annotated[tuple[Text, ...], Field(strict=False, max_length=CHOICES_MAX)]
 Tolerance = Annotated[int, Field(ge=0, le=INTEGER_MAX)]
+Multiple = Annotated[int, Field(ge=2, le=INTEGER_MAX)]
 
 
 class Target(Wire):
@@ -147,6 +149,7 @@ class Operation(Wire):
     `search_lag_ms`: how far the provider's lookup runs behind its book. `lookups`: delays after
     which an unknown outcome is looked up. `look_alike_window_ms`: how long an equal request is
     suspected to be a duplicate; 0 is off. `performer`: who may carry it out.
+    `amount_multiple_of`: by currency, of how many minor units every amount has to be a multiple.
     `caller_attests_no_effect`: whether a caller's own word that nothing happened is proof of it.
     """
 
@@ -159,6 +162,9 @@ class Operation(Wire):
     reliability: Reliability
     target: Target | None = None
     money: Literal["required", "forbidden", "optional"]
+    amount_multiple_of: Annotated[dict[Currency, Multiple], Field(max_length=CHOICES_MAX)] = Field(
+        default_factory=dict
+    )
     parameters: Annotated[dict[Component, Parameter], Field(max_length=PARAMETERS_MAX)] = Field(
         default_factory=dict
     )
@@ -203,12 +209,7 @@ class Operation(Wire):
 
     def _problems(self, request: Request) -> Iterator[Problem]:
         yield from self._target_problems(request.target)
-        if self.money == "required" and request.money is None:
-            yield Problem("/money", ProblemCode.MONEY_MISSING, "/money must be given")
-        if self.money == "forbidden" and request.money is not None:
-            yield Problem(
-                "/money", ProblemCode.MONEY_NOT_ALLOWED, f"{self.name} takes no money; leave it out"
-            )
+        yield from self._money_problems(request.money)
         for name, parameter in self.parameters.items():
             path = ("params", name)
             if name in request.params:
@@ -228,6 +229,24 @@ class Operation(Wire):
                 f"/params/{shown}",
                 ProblemCode.PARAMETER_UNKNOWN,
                 f"{self.name} v{self.version} has no parameter {shown}",
+            )
+
+    def _money_problems(self, money: Money | None) -> Iterator[Problem]:
+        if money is None:
+            if self.money == "required":
+                yield Problem("/money", ProblemCode.MONEY_MISSING, "/money must be given")
+            return
+        if self.money == "forbidden":
+            yield Problem(
+                "/money", ProblemCode.MONEY_NOT_ALLOWED, f"{self.name} takes no money; leave it out"
+            )
+        multiple = self.amount_multiple_of.get(money.currency, 1)
+        if money.minor % multiple:
+            yield Problem(
+                "/money/minor",
+                ProblemCode.AMOUNT_NOT_A_MULTIPLE,
+                f"/money/minor is {money.minor}, and {self.name} takes {money.currency} in "
+                f"multiples of {multiple}; nothing is rounded, so send the amount that is meant",
             )
 
     def _target_problems(self, target: str | None) -> Iterator[Problem]:

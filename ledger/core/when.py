@@ -6,10 +6,10 @@ Immutable and free of behaviour: `ledger.core.conditions` puts them to an action
 
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from ledger.core.limits import CHOICES_MAX, INTEGER_MAX, INTENT_BYTES_MAX, PARAMETERS_MAX
-from ledger.core.money import exponent
+from ledger.core.money import Currency
 from ledger.core.operation import Kind, Level, PreviewSource, Reliability
 from ledger.core.patterns import Pattern
 from ledger.core.wire import Text, Wire
@@ -18,17 +18,6 @@ LEVELS: Final[dict[Level, int]] = {"none": 0, "low": 1, "medium": 2, "high": 3}
 RISKS: Final = ("irreversibility", "blast_radius", "ambiguity", "money_impact", "security_impact")
 
 
-def _currency(code: str) -> str:
-    try:
-        exponent(code)
-    except ValueError:
-        raise ValueError(
-            "is not a currency with minor units; use a code of ISO 4217 such as EUR"
-        ) from None
-    return code
-
-
-Currency = Annotated[str, AfterValidator(_currency)]
 Amounts = Annotated[
     dict[Currency, Annotated[int, Field(ge=0, le=INTEGER_MAX)]],
     Field(min_length=1, max_length=CHOICES_MAX),

@@ -200,6 +200,20 @@ def test_principals_are_matched_by_pattern() -> None:
             "tolerances.b",
             "at least 0",
         ),
+        (
+            "lookups =",
+            "amount_multiple_of = { KWD = 1 }\nlookups =",
+            12,
+            "amount_multiple_of.KWD",
+            "2",
+        ),
+        (
+            "lookups =",
+            "amount_multiple_of = { XXX = 10 }\nlookups =",
+            12,
+            "amount_multiple_of.XXX",
+            "ISO 4217",
+        ),
         ("lookups =", 'compensation = "undo"\nlookups =', 12, "compensation", "does not declare"),
         ("lookups =", 'compensation = "charge"\nlookups =', 12, "compensation", "itself"),
         ("length_max = 10", "minimum = 1", 20, "parameters.note.minimum", "the type string"),
@@ -234,6 +248,14 @@ def test_what_a_provider_observes_may_be_volatile() -> None:
     assert operation.tolerances == {"balance": 100}
     (plain,) = catalogue(SMALL).operations
     assert (plain.kind, plain.preview, plain.tolerances) == (None, "request", {})
+
+
+def test_a_multiple_of_no_money_means_nothing() -> None:
+    """Who takes no money takes none in any multiple."""
+    no_money = (('"required"', '"forbidden"'), ('money_impact = "high"', 'money_impact = "none"'))
+    rule = ("lookups =", "amount_multiple_of = { KWD = 10 }\nlookups =")
+    (mistake,) = mistakes(changed(*no_money, rule))
+    assert (mistake.line, mistake.path) == (12, "operation[0].amount_multiple_of")
 
 
 def test_what_moves_money_has_an_impact() -> None:

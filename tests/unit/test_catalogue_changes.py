@@ -25,6 +25,12 @@ def changes(*replaced: tuple[str, str], begin: str = SMALL) -> tuple[CatalogueCh
         ('"agent:*", "user:anna"', '"agent:*", "user:anna", "bot"', "principals", False),
         ('money = "required"', 'money = "optional"', "money", False),
         ('money = "required"', 'money = "forbidden"', "money", True),
+        (
+            "lookups =",
+            "amount_multiple_of = { KWD = 10 }\nlookups =",
+            "amount_multiple_of.KWD",
+            True,
+        ),
         ('provider = "psp"', 'provider = "bank"', "provider", True),
         ('account = "main"', 'account = "other"', "account", True),
         ('prefix = "order:"', 'prefix = "order-x:"', "target.prefix", True),
@@ -86,6 +92,19 @@ def test_the_way_back_of_what_opens_breaks(old: str, new: str, path: str) -> Non
     assert (change.path, change.is_breaking) == (path, True)
 
 
+def test_coarser_amounts_break_and_finer_ones_do_not() -> None:
+    """An amount that was taken may be refused unless the new multiple divides the old one."""
+
+    def multiple(of: int) -> str:
+        return changed(("lookups =", f"amount_multiple_of = {{ KWD = {of} }}\nlookups ="))
+
+    for was, now, is_breaking in ((10, 5, False), (10, 20, True), (10, 4, True)):
+        (change,) = catalogue_changes(catalogue(multiple(was)), catalogue(multiple(now)))
+        assert (change.path, change.is_breaking) == ("amount_multiple_of.KWD", is_breaking)
+    (gone,) = catalogue_changes(catalogue(multiple(10)), catalogue(SMALL))
+    assert (gone.now, gone.is_breaking) == ("(absent)", False)
+
+
 def test_operations_come_and_go() -> None:
     """What is new may be asked for; what is gone breaks whoever asked for it."""
     two = SMALL + SMALL.replace("version = 1", "version = 2")
@@ -134,6 +153,7 @@ def test_every_field_of_an_operation_is_compared() -> None:
         "name",
         "version",
         "money",
+        "amount_multiple_of",
         "target",
         "parameters",
         "personal",

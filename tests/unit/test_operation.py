@@ -167,6 +167,19 @@ def test_money_is_required_allowed_or_refused(
     assert [problem.code.value for problem in problems] == expected
 
 
+def test_an_amount_is_a_multiple_where_its_currency_has_one() -> None:
+    """Nought is one of all; a currency that is not named has none."""
+    declared = operation(amount_multiple_of={"KWD": 10})
+    for minor, currency, expected in (
+        (0, "KWD", []),
+        (18_600, "KWD", []),
+        (18_605, "KWD", [("/money/minor", "amount_not_a_multiple")]),
+        (18_605, "EUR", []),
+    ):
+        assert found(declared, request(money={"minor": minor, "currency": currency})) == expected
+    assert found(declared, request()) == []
+
+
 def test_problems_are_bounded_in_number_and_length() -> None:
     """A request of nothing but unknown fields gets a bounded answer."""
     params = {f"{n:04}{'k' * 400}\u202e": n for n in range(100)} | {"amount": 1}
