@@ -131,13 +131,21 @@ def resend_at(sent_at: int, sends: int) -> int:
 class Reservation:
     """What a gate holds for one action: granted under a number, or waiting in its queue without
     one. A grant is sent again until the action has answered that it keeps it.
+
+    `version` is the fact by which the gate took it in, at `asked_at`; it tells this reservation
+    from any other for ever.
     """
 
     action: str
     round: int
     demand: Mapping[str, int]
+    version: int
+    asked_at: int
     identity: Identity | None = None
     grant: int | None = None
+    granted_at: int | None = None
+    over: tuple[str, ...] | None = None
+    forced: bool | None = None
     kept: bool = False
     sent_at: int = 0
     sends: int = 1
@@ -340,7 +348,9 @@ def evolve_gate(gate: Gate | None, fact: AnyGateFact, decided_at: int) -> Gate:
             return _granted(gate, fact, decided_at)
         case ReservationQueued():
             invariant(gate.reservation(fact.action, fact.round) is None, "an action queues once")
-            waits = Reservation(fact.action, fact.round, fact.demand, fact.identity)
+            waits = Reservation(
+                fact.action, fact.round, fact.demand, fact.version, decided_at, fact.identity
+            )
             return replace(gate, reservations=(*gate.reservations, waits))
         case ReservationRefused():
             return gate
@@ -381,7 +391,17 @@ def _granted(gate: Gate, fact: ReservationGranted, at: int) -> Gate:
     waits = gate.reservation(fact.action, fact.round)
     invariant(waits is None or waits.grant is None, "a reservation is granted once")
     granted = Reservation(
-        fact.action, fact.round, fact.demand, fact.identity, fact.grant, sent_at=at
+        fact.action,
+        fact.round,
+        fact.demand,
+        fact.version if waits is None else waits.version,
+        at if waits is None else waits.asked_at,
+        fact.identity,
+        fact.grant,
+        granted_at=at,
+        over=fact.over,
+        forced=fact.forced,
+        sent_at=at,
     )
     recent = gate.recent
     if fact.identity is not None:
