@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from tests.crash.evidence import Finding, Json, Run, event_of
 from tests.crash.laws_of_log import no_effect_of
-from tests.crash.plain_fold import FINAL, Action, Folded, is_open
+from tests.crash.plain_fold import Action, Folded, is_open
+from tests.crash.plain_table import FINAL
 
 UNDONE = frozenset({"failed", "cancelled", "expired", "denied"})
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from tests.crash.evidence import Finding, Json, Run, event_of
-from tests.crash.plain_fold import FINAL, Action, Folded, Told
+from tests.crash.plain_fold import Action, Folded, Told
+from tests.crash.plain_table import FINAL
 
 INBOXES: Final = ("intents", "approvals", "attempts", "evidence", "internal")
 WITHOUT_GENESIS: Final = frozenset({"internal", "config"})

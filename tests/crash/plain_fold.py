@@ -8,42 +8,15 @@ to have. What it meets that no rule allows is a finding, and it goes on.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tests.crash import plain_gates
 from tests.crash.evidence import Finding, Json, Run, event_of
+from tests.crash.plain_table import FINAL, MAY_FOLLOW, OUTCOMES
 
 GENESIS = "actionledger.genesis.recorded.v1"
 EPOCH = "actionledger.epoch.opened.v1"
 DECISION = "actionledger.decision.recorded.v1"
-FINAL = frozenset({"completed", "failed", "denied", "expired", "cancelled", "superseded"})
 OPEN = frozenset({"running", "unresolved"})
 SOURCES_KEPT = 256
-
-_PEOPLE = (
-    "preview.started preview.failed preview.recorded approval.requested approval.escalated "
-    "approval.granted approval.withdrawn approval.ended"
-)
-_ENDS = "action.denied action.cancelled action.expired"
-_AT_ANY_TIME = frozenset({"evidence.recorded", "review.opened"})
-_OUTCOMES = (
-    "attempt.declined attempt.succeeded attempt.refused attempt.not_sent attempt.unresolved "
-    "action.completed"
-)
-_FROM_UNKNOWN = (
-    "attempt.started attempt.declined attempt.succeeded attempt.refused attempt.not_sent "
-    "attempt.absent timer.set lookup.started action.completed"
-)
-MAY_FOLLOW: Mapping[str, frozenset[str]] = {
-    status: frozenset(facts.split()) | _AT_ANY_TIME
-    for status, facts in {
-        "proposed": "policy.decided action.denied action.cancelled action.expired",
-        "awaiting_approval": f"{_PEOPLE} policy.decided timer.set {_ENDS}",
-        "ready": "policy.decided approval.withdrawn approval.ended attempt.started timer.set "
-        f"action.failed {_ENDS}",
-        "attempting": _OUTCOMES,
-        "unknown": _FROM_UNKNOWN,
-        "needs_review": f"{_OUTCOMES} attempt.absent lookup.started review.resolved",
-    }.items()
-} | dict.fromkeys(FINAL, _AT_ANY_TIME | {"review.resolved"})
-"""Which facts a status allows; a status that is not here allows none."""
 
 
 @dataclass(slots=True)
@@ -121,6 +94,7 @@ class Folded:
     partitions: dict[int, Partition] = field(default_factory=dict)
     decisions: list[Decided] = field(default_factory=list)
     actions: dict[str, Action] = field(default_factory=dict)
+    gates: dict[str, plain_gates.Gate] = field(default_factory=dict)
     catalogues: list[str] = field(default_factory=list)
     people: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -177,6 +151,11 @@ def _take(folded: Folded, partition: Partition, decided: Decided) -> None:
             pass
     for ordinal, fact in enumerate(data.get("facts", ())):
         _add(folded, decided, ordinal, fact)
+    for fact in data.get("gate", ()):
+        key = data["stream"]
+        gate = folded.gates.setdefault(key, plain_gates.opened(key, data["decided_at"]))
+        for what in gate.fold(fact, data["decided_at"]):
+            folded.found("S19", where, f"{key} {what}")
 
 
 def _add(folded: Folded, decided: Decided, ordinal: int, fact: Json) -> None:
@@ -196,7 +175,11 @@ def _add(folded: Folded, decided: Decided, ordinal: int, fact: Json) -> None:
         before = action.status
         if kind not in MAY_FOLLOW.get(before, frozenset()):
             folded.found("S6", decided.place, f"{kind} of {key} cannot follow {before}")
-        if kind in _CHANGES:
+        if kind in plain_gates.CLAIMS:
+            wrong = plain_gates.claim(action.state, fact, decided.data["decided_at"])
+            if wrong is not None:
+                folded.found("S19", decided.place, f"{key}: {wrong}")
+        elif kind in _CHANGES:
             _CHANGES[kind](action.state, fact, decided.data["decided_at"])
         else:
             folded.found("S6", decided.place, f"no fact is called {kind}")
@@ -207,16 +190,21 @@ def _add(folded: Folded, decided: Decided, ordinal: int, fact: Json) -> None:
     action.history.append(Told(fact, decided, ordinal, before, action.status))
 
 
+_MAY_BE_GIVEN = (
+    *("performer", "behalf", "caller_deadline_at", "run", "occurrence", "batch"),
+    *("revises", "compensates", "saga"),
+)
+
+
 def _recorded(fact: Json, decided: Decided) -> Json:
     now = decided.data["decided_at"]
     taken = ("request", "request_hash", "provider", "account", "reliability", "step_deadline_at")
-    given = ("performer", "behalf", "caller_deadline_at")
     return {
         "key": fact["action"],
         "version": fact["version"],
         "status": "proposed",
         **{name: fact[name] for name in taken},
-        **{name: fact[name] for name in given if name in fact},
+        **{name: fact[name] for name in _MAY_BE_GIVEN if name in fact},
         "intent_offset": decided.offset,
         "recorded_at": now,
         "updated_at": now,
@@ -224,6 +212,8 @@ def _recorded(fact: Json, decided: Decided) -> Json:
         "lookups_asked": 0,
         "lookups_answered": 0,
         "sources": [],
+        "claims": [],
+        "allowed": [],
     }
 
 
@@ -242,19 +232,33 @@ def _policy(state: Json, fact: Json, _now: int) -> None:
         state.pop("people_until", None)
         if "asks" in fact:
             state["people_until"] = fact["step_deadline_at"]
-    may_go_on = fact["outcome"] == "automatic" or (
-        state["status"] == "ready" and "asks" in fact and _is_met(state)
-    )
-    _wait(state, "ready" if may_go_on else "awaiting_approval")
+    for name in ("gates", "blocked"):
+        state.pop(name, None)
+    if "gates" in fact:
+        state["gates"] = fact["gates"]
+    status = "ready" if fact["outcome"] == "automatic" else "awaiting_approval"
+    if "asks" in fact and _is_met(state):
+        status = state["status"]
+    elif status == "ready" and plain_gates.awaits(state):
+        status = "blocked"
+    if status != "blocked":
+        state.pop("wait_until", None)
+    _wait(state, status)
 
 
 def _wait(state: Json, status: str) -> None:
     """A status before any start; what the action waited for before is over with it."""
     if status != state["status"]:
         state.pop("timer", None)
-        if state["status"] == "ready" and status == "awaiting_approval":
+        if state["status"] != "awaiting_approval" and status == "awaiting_approval":
             state["step_deadline_at"] = state.get("people_until", state["step_deadline_at"])
     state["status"] = status
+
+
+def _blocked(state: Json, fact: Json, _now: int) -> None:
+    """Another action of the stream comes first."""
+    state["status"], state["wait_until"] = "blocked", fact["wait_until"]
+    state["blocked"] = {"reason": fact["reason"], "by": fact["by"], "version": fact["version"]}
 
 
 def _preview(state: Json, fact: Json, _now: int) -> None:
@@ -314,7 +318,8 @@ def _answered(state: Json, fact: Json, now: int) -> None:
         asked["ended"] = fact["reason"]
         if fact["reason"] == "volatile_changed" and "dry" in state:
             state["dry"] = {"number": state["dry"]["number"], "failed": 0, "code": fact["reason"]}
-    _wait(state, "ready" if _is_met(state) else "awaiting_approval")
+    goes_on = "blocked" if was == "blocked" else "ready"
+    _wait(state, goes_on if _is_met(state) else "awaiting_approval")
     if state["status"] != was and kind == "approval.granted" and "step_deadline_at" in fact:
         state["step_deadline_at"] = fact["step_deadline_at"]
 
@@ -395,22 +400,37 @@ def _final(state: Json, status: str, code: str | None = None) -> None:
         state["code"] = code
 
 
+def _superseded(state: Json, by: str) -> None:
+    _final(state, "superseded", by)
+    state.pop("case", None)
+
+
 def _review(state: Json, fact: Json, now: int) -> None:
     if state["status"] not in FINAL:
         state["status"] = "needs_review"
     state.pop("timer", None)
     state["review"] = fact["reason"]
-    first = state.get("case", {"opened_version": fact["version"], "opened_at": now})
-    state["case"] = {**first, "reason": fact["reason"], "moved_version": fact["version"]}
+    before = state.get("case", {"opened_version": fact["version"], "opened_at": now})
+    state["case"] = {
+        **{name: before[name] for name in ("opened_version", "opened_at")},
+        "reason": fact["reason"],
+        "moved_version": fact["version"],
+        **({"names": fact["names"]} if "names" in fact else {}),
+    }
 
 
 def _resolved(state: Json, fact: Json, _now: int) -> None:
     """A person settled the case; what follows are facts of their own."""
-    move, case = fact["move"], state.pop("case", {})
+    move = fact["move"]
+    state.pop("case", None)
     was = state.get("resolved", {"resumes": 0, "attempts_before": 0, "lookups_before": 0})
-    now: Json = {**was, "case": case.get("opened_version"), "move": move, "person": fact["person"]}
+    now: Json = {**was, "case": fact["case"], "move": move, "person": fact["person"]}
     state["resolved"] = now
-    if move in {"acknowledge", "effect_exists"}:
+    if move == "allow":
+        state["allowed"] = [*state["allowed"], fact["accepts"]]
+        if state["status"] != "blocked" and "step_deadline_at" in fact:
+            state["step_deadline_at"] = fact["step_deadline_at"]
+    if move in {"acknowledge", "effect_exists"} or state["status"] == "blocked":
         return
     if move != "no_effect":
         now["resumes"] += 1
@@ -432,7 +452,7 @@ def _resolved(state: Json, fact: Json, _now: int) -> None:
         state["step_deadline_at"] = fact.get("people_until", state["step_deadline_at"])
 
 
-_TELLING = frozenset({*_OUTCOMES.split(), "attempt.absent", "evidence.recorded"})
+_TELLING = frozenset({*OUTCOMES.split(), "attempt.absent", "evidence.recorded"})
 """What tells whoever looks at a case something new; completion ends it anyhow."""
 
 _CHANGES = {
@@ -460,6 +480,8 @@ _CHANGES = {
     "action.denied": lambda state, fact, _: _final(state, "denied", fact["by"]),
     "action.cancelled": lambda state, fact, _: _final(state, "cancelled", fact.get("reason")),
     "action.expired": lambda state, _fact, _now: _final(state, "expired"),
+    "action.superseded": lambda state, fact, _: _superseded(state, fact["by"]),
+    "action.blocked": _blocked,
     "review.opened": _review,
     "review.resolved": _resolved,
 }

@@ -27,7 +27,7 @@ from ledger.core.policy import Outcome
 from ledger.core.preview import Change
 from ledger.core.state import OPEN, Action, Stream
 from ledger.core.statement import Say, SignedByKey, Statement
-from tests.crash.plain_fold import MAY_FOLLOW
+from tests.crash.plain_table import MAY_FOLLOW
 from tests.examples import (
     CHARGE,
     EMAIL,

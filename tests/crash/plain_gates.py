@@ -1,0 +1,259 @@
+"""What actions claim of gates, and what gates hold, once more: plain and slow, over JSON.
+
+Written from the rules and not from the product. `claim` folds a fact of an action into its state,
+`Gates` folds the facts of gates and says what no rule allows: a number given twice, a reservation
+given back twice, more held than facts account for.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tests.crash.evidence import Json
+
+RECENT_KEPT = 64
+RESEND_MS, RESEND_MS_MAX = 5_000, 300_000
+CLAIMS = frozenset({"gate.asked", "gate.answered", "gate.closing", "gate.closed"})
+WAITS = frozenset({"asked", "queued"})
+
+
+# --- an action's side ----------------------------------------------------------------------------
+
+
+def awaits(state: Json) -> bool:
+    """Whether a gate has yet to grant what the action needs to start."""
+    return any(one["status"] in WAITS and not one["forced"] for one in state["claims"])
+
+
+def claim(state: Json, fact: Json, now: int) -> str | None:
+    """Fold what an action asks of a gate or hears from it; what is wrong with it, or None."""
+    named = [one for one in state["claims"] if _is_of(one, fact)]
+    match fact["type"]:
+        case "gate.asked":
+            return _asked(state, fact, now, named)
+        case "gate.answered" if named and named[0]["status"] in WAITS:
+            _answered(state, fact, named[0])
+        case "gate.closing" if named and named[0].get("grant") == fact.get("grant"):
+            closing = {"status": "closing", "spent": fact["spent"]}
+            named[0].update(closing, sent_at=now, sends=fact["sends"])
+        case "gate.closed" if named and named[0]["status"] == "closing":
+            state["claims"] = [one for one in state["claims"] if one is not named[0]]
+        case kind:
+            return f"{kind} of {fact['gate']} in round {fact['round']} meets {named}"
+    return None
+
+
+def _is_of(one: Json, fact: Json) -> bool:
+    return (one["gate"], one["round"]) == (fact["gate"], fact["round"])
+
+
+def _asked(state: Json, fact: Json, now: int, named: list[Json]) -> str | None:
+    is_forced = bool(fact.get("forced"))
+    asked: Json = {
+        "gate": fact["gate"],
+        "round": fact["round"],
+        "status": "asked",
+        "demand": fact["demand"],
+        "ceilings": fact.get("ceilings", []),
+        "over": fact.get("over", []),
+        "forced": is_forced,
+        "spent": False,
+        "sent_at": now,
+        "sends": fact["sends"],
+        **({"identity": fact["identity"]} if "identity" in fact else {}),
+    }
+    if named:
+        was = named[0]["status"]
+        state["claims"] = [asked if one is named[0] else one for one in state["claims"]]
+        return None if was in WAITS else f"{fact['gate']} is asked again while {was}"
+    state["claims"] = [*state["claims"], asked]
+    if not is_forced:
+        state["status"] = "blocked"
+        state.pop("wait_until", None)
+        if "wait_until" in fact:
+            state["wait_until"] = fact["wait_until"]
+    if fact["round"] != fact["version"] or fact["sends"] != 1:
+        return f"{fact['gate']} is asked in round {fact['round']}, version {fact['version']}"
+    return None
+
+
+def _answered(state: Json, fact: Json, named: Json) -> None:
+    if fact["outcome"] == "refused":
+        state["claims"] = [one for one in state["claims"] if one is not named]
+        return
+    named["status"] = fact["outcome"]
+    named.pop("behind", None)
+    if fact["outcome"] == "granted":
+        named["grant"] = fact["grant"]
+    else:
+        named["behind"] = fact["behind"]
+    if state["status"] == "blocked" and "blocked" not in state and not awaits(state):
+        state["status"] = "ready"
+        state.pop("wait_until", None)
+        if "step_deadline_at" in fact:
+            state["step_deadline_at"] = fact["step_deadline_at"]
+
+
+# --- a gate's side -------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Gate:
+    """One gate: the state that projections are to have, and its accounts, kept apart from it."""
+
+    key: str
+    state: Json
+    given: dict[str, int] = field(default_factory=dict)
+    back: dict[str, int] = field(default_factory=dict)
+    spent: dict[str, int] = field(default_factory=dict)
+    closed: set[int] = field(default_factory=set)
+
+    @property
+    def kind(self) -> str:
+        """`run`, `window` or `target`."""
+        return self.key.partition("/")[2].partition(":")[0]
+
+    @property
+    def held(self) -> list[Json]:
+        """What is granted and not given back."""
+        return [one for one in self.state["reservations"] if "grant" in one]
+
+    @property
+    def queue(self) -> list[Json]:
+        """Who waits, who came first first."""
+        return [one for one in self.state["reservations"] if "grant" not in one]
+
+    def reservation(self, action: str, round_: int) -> Json | None:
+        """What it holds for an action of a round, or None."""
+        named = (action, round_)
+        found = (o for o in self.state["reservations"] if (o["action"], o["round"]) == named)
+        return next(found, None)
+
+    def taken(self, dimension: str) -> int:
+        """What is used or reserved of a dimension, from its state."""
+        used: int = self.state["used"].get(dimension, 0)
+        return used + sum(int(one["demand"].get(dimension, 0)) for one in self.held)
+
+    def fold(self, fact: Json, now: int) -> Iterator[str]:
+        """One fact; yields what is wrong with it."""
+        if fact["version"] != self.state["version"] + 1:
+            yield f"has version {fact['version']} behind {self.state['version']}"
+        self.state["version"] = fact["version"]
+        yield from self._take(fact, now)
+        yield from self._accounts()
+
+    def _take(self, fact: Json, now: int) -> Iterator[str]:
+        match fact["type"]:
+            case "reservation.granted":
+                yield from self._granted(fact, now)
+            case "reservation.queued":
+                if self.reservation(fact["action"], fact["round"]) is not None:
+                    yield f"{fact['action']} queues twice"
+                self.state["reservations"].append(_reserved(fact))
+            case "reservation.refused":
+                if self.reservation(fact["action"], fact["round"]) is not None:
+                    yield f"{fact['action']} is refused what it has"
+            case "reservation.kept" | "reservation.sent_again":
+                held = self.reservation(fact["action"], fact["round"])
+                if held is None or held.get("grant") != fact["grant"] or held["kept"]:
+                    yield f"{fact['type']} of {fact['action']}, which waits for nothing"
+                elif fact["type"] == "reservation.kept":
+                    held["kept"] = True
+                else:
+                    held.update(sends=fact["sends"], sent_at=now)
+            case "reservation.closed":
+                yield from self._closed(fact)
+            case "step.reported":
+                yield from self._stepped(fact)
+            case kind:
+                yield f"no fact is called {kind}"
+
+    def _granted(self, fact: Json, now: int) -> Iterator[str]:
+        if fact["grant"] != self.state["next_grant"]:
+            yield f"gives the number {fact['grant']} and not {self.state['next_grant']}"
+        self.state["next_grant"] = fact["grant"] + 1
+        granted = {**_reserved(fact), "grant": fact["grant"], "sent_at": now}
+        waits = self.reservation(fact["action"], fact["round"])
+        reservations = self.state["reservations"]
+        if waits is None:
+            reservations.append(granted)
+        elif "grant" in waits:
+            yield f"grants {fact['action']} a second time"
+        else:
+            reservations[reservations.index(waits)] = granted
+        _add(self.given, fact["demand"])
+        if "identity" in fact:
+            passed = {"action": fact["action"], "at": now, "identity": fact["identity"]}
+            others = [one for one in self.state["recent"] if one["action"] != fact["action"]]
+            self.state["recent"] = [*others, passed][-RECENT_KEPT:]
+
+    def _closed(self, fact: Json) -> Iterator[str]:
+        held = self.reservation(fact["action"], fact["round"])
+        if held is None or held.get("grant") != fact.get("grant"):
+            yield f"takes back {fact.get('grant')} of {fact['action']}, which it has not given"
+            return
+        self.state["reservations"].remove(held)
+        if "grant" in held:
+            if held["grant"] in self.closed:
+                yield f"takes back {held['grant']} twice"
+            self.closed.add(held["grant"])
+            _add(self.spent if fact["spent"] else self.back, held["demand"])
+        elif fact["spent"]:
+            yield f"{fact['action']} has spent what it was not given"
+        if fact["spent"]:
+            _add(self.state["used"], held["demand"])
+        else:
+            self.state["recent"] = [
+                one for one in self.state["recent"] if one["action"] != fact["action"]
+            ]
+
+    def _stepped(self, fact: Json) -> Iterator[str]:
+        reporters = self.state["reporters"]
+        before = next((one["step"] for one in reporters if one["name"] == fact["reporter"]), 0)
+        if fact["step"] <= before:
+            yield f"counts step {fact['step']} of {fact['reporter']} behind {before}"
+        others = [one for one in reporters if one["name"] != fact["reporter"]]
+        now = {"name": fact["reporter"], "step": fact["step"]}
+        self.state["reporters"] = [*others, now]
+        _add(self.state["used"], fact["amounts"])
+        _add(self.given, fact["amounts"])
+        _add(self.spent, fact["amounts"])
+
+    def _accounts(self) -> Iterator[str]:
+        """Conservation: what was given is used, was given back, or is held."""
+        for dimension, given in self.given.items():
+            rest = given - self.back.get(dimension, 0)
+            if self.taken(dimension) != rest:
+                yield f"has {self.taken(dimension)} {dimension} taken, its facts say {rest}"
+            if self.state["used"].get(dimension, 0) != self.spent.get(dimension, 0):
+                yield f"has used {self.state['used']}, its facts say {self.spent}"
+
+
+def _reserved(fact: Json) -> Json:
+    return {
+        "action": fact["action"],
+        "round": fact["round"],
+        "demand": fact["demand"],
+        **({"identity": fact["identity"]} if "identity" in fact else {}),
+        "kept": False,
+        "sent_at": 0,
+        "sends": 1,
+    }
+
+
+def _add(account: dict[str, int], amounts: Json) -> None:
+    for name, amount in amounts.items():
+        account[name] = account.get(name, 0) + amount
+
+
+def opened(key: str, now: int) -> Gate:
+    """A gate before its first fact."""
+    state: Json = {
+        "version": 0,
+        "opened_at": now,
+        "used": {},
+        "reservations": [],
+        "next_grant": 1,
+        "recent": [],
+        "reporters": [],
+    }
+    return Gate(key, state)

@@ -1,0 +1,38 @@
+"""Which facts may follow which status, once more, written from the rules."""
+
+from collections.abc import Mapping
+
+from tests.crash.plain_gates import CLAIMS
+
+FINAL = frozenset({"completed", "failed", "denied", "expired", "cancelled", "superseded"})
+
+_PEOPLE = (
+    "preview.started preview.failed preview.recorded approval.requested approval.escalated "
+    "approval.granted approval.withdrawn approval.ended"
+)
+_ENDS = "action.denied action.cancelled action.expired action.superseded"
+_AT_ANY_TIME = frozenset({"evidence.recorded", "review.opened", "gate.closed"})
+OUTCOMES = (
+    "attempt.declined attempt.succeeded attempt.refused attempt.not_sent attempt.unresolved "
+    "action.completed"
+)
+_FROM_UNKNOWN = (
+    "attempt.started attempt.declined attempt.succeeded attempt.refused attempt.not_sent "
+    "attempt.absent timer.set lookup.started action.completed"
+)
+MAY_FOLLOW: Mapping[str, frozenset[str]] = {
+    status: frozenset(facts.split()) | _AT_ANY_TIME
+    for status, facts in {
+        "proposed": f"policy.decided action.blocked {_ENDS}",
+        "awaiting_approval": f"{_PEOPLE} policy.decided timer.set gate.closing {_ENDS}",
+        "blocked": "policy.decided gate.asked gate.answered gate.closing approval.withdrawn "
+        f"approval.ended review.resolved {_ENDS}",
+        "ready": "policy.decided approval.withdrawn approval.ended attempt.started timer.set "
+        f"gate.asked gate.closing action.failed {_ENDS}",
+        "attempting": OUTCOMES,
+        "unknown": _FROM_UNKNOWN,
+        "needs_review": f"{OUTCOMES} attempt.absent lookup.started review.resolved gate.closing "
+        "action.superseded",
+    }.items()
+} | dict.fromkeys(FINAL, _AT_ANY_TIME | CLAIMS | {"review.resolved"})
+"""Which facts a status allows; a status that is not here allows none."""
