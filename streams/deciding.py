@@ -89,6 +89,9 @@ def make_decision(record: Record, seat: Seat) -> Made | None:
             | i.Evidence()
         ):
             return _decided(record, given, cause, seat, _stream_of_action(given.key))
+        case i.OpenSaga() | i.CancelSaga():
+            stream = given.stream if _is_event(given.stream) else None
+            return _decided(record, given, cause, seat, stream)
         case i.ReportStep():
             gate = given.gate if is_gate_key(given.gate) else None
             return _decided(record, given, cause, seat, gate)
@@ -169,6 +172,11 @@ def _judged(given: i.Judge, appended_at: int, seat: Seat) -> i.Judged:
     return replace(judged, statement=read.statement, key_id=read.key_id)
 
 
+def _is_event(stream: str) -> bool:
+    """Whether it is the key of a business event, and not of a gate."""
+    return is_stream_key(stream) and not is_gate_key(stream)
+
+
 def _stream_of_action(key: str) -> str | None:
     try:
         return stream_key_of(key)
@@ -227,6 +235,10 @@ def _offer_for(
         case i.Propose(caller=caller, request=request) if caller is not None:
             own = offer_of_caller(caller, request.operation, appended_at)
             return own if seat.running_at <= own.until_at else None
+        case i.OpenSaga(steps=steps):
+            if stream.action(steps[0].key) is not None:
+                return None
+            return seat.pick_for_new(steps[0].request.operation)
         case i.Propose(request=request, key=key):
             if stream.action(key) is not None:
                 return None

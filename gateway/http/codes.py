@@ -235,7 +235,9 @@ _STATUSES: Final[Mapping[Rejection, int]] = {
     Rejection.HASH_MISMATCH: 400,
     Rejection.CONFLICTED: 422,
     Rejection.UNSTABLE_KEY: 422,
+    Rejection.SAGA_UNFIT: 422,
     Rejection.UNKNOWN_ACTION: 404,
+    Rejection.UNKNOWN_SAGA: 404,
     Rejection.UNKNOWN_ATTEMPT: 404,
     Rejection.STALE_TOKEN: 409,
     Rejection.FOREIGN_ACCOUNT: 409,
@@ -245,12 +247,14 @@ _STATUSES: Final[Mapping[Rejection, int]] = {
     Rejection.REVISION_NEEDS_PERSON: 403,
     Rejection.NOT_ALLOWED: 403,
     Rejection.RUN_MISSING: 422,
+    Rejection.STEP_DENIED: 403,
     Rejection.NEEDS_EXECUTOR: 403,
     Rejection.NEEDS_CALLER: 403,
     Rejection.INVALID_REQUEST: 400,
     Rejection.STREAM_FULL: 409,
     Rejection.TOO_MANY_REPORTERS: 409,
     Rejection.ALREADY_FINAL: 409,
+    Rejection.COMPENSATION_PLANNED: 409,
     Rejection.ATTEMPT_OPEN: 409,
     Rejection.IN_REVIEW: 409,
     Rejection.SIGNATURE_INVALID: 403,
@@ -291,6 +295,10 @@ _NEXT: Final[Mapping[Rejection, str]] = {
     "same thing is meant; what is really another thing belongs to a business event of its own.",
     Rejection.UNSTABLE_KEY: "Name the effect by what it belongs to (an order, an invoice, a "
     "ticket), in the same words at every try. Nothing was recorded.",
+    Rejection.SAGA_UNFIT: "Correct the plan as named under problems, and open it under the same "
+    "name. Nothing was recorded.",
+    Rejection.UNKNOWN_SAGA: "Check the business event and the name. If you opened it a moment ago, "
+    "open the same again: it cannot happen twice.",
     Rejection.UNKNOWN_ACTION: "Check the key. If you proposed it a moment ago, propose the same "
     "again: it cannot happen twice.",
     Rejection.UNKNOWN_ATTEMPT: "Check the number of the attempt.",
@@ -303,6 +311,8 @@ _NEXT: Final[Mapping[Rejection, str]] = {
     "another version.",
     Rejection.REVISION_NEEDS_PERSON: "Ask a person, and leave the earlier action as it is.",
     Rejection.RUN_MISSING: "Propose it again with `run`, under the same key.",
+    Rejection.STEP_DENIED: "Leave out what is denied, or ask an operator about the row that is "
+    "named under problems. Nothing was recorded.",
     Rejection.NOT_ALLOWED: "Ask an operator to allow this principal in the catalogue.",
     Rejection.NEEDS_EXECUTOR: "Propose it without an offer of your own; an executor carries it "
     "out. Or ask an operator to let its callers perform it.",
@@ -313,6 +323,7 @@ _NEXT: Final[Mapping[Rejection, str]] = {
     Rejection.TOO_MANY_REPORTERS: "Report under one of the names that report already.",
     Rejection.STREAM_FULL: "Use another business event for what does not belong to this one.",
     Rejection.ALREADY_FINAL: "Look at the action: its outcome stands.",
+    Rejection.COMPENSATION_PLANNED: "Cancel the saga, or let it do its work.",
     Rejection.ATTEMPT_OPEN: "Wait for its outcome; it will be found out.",
     Rejection.IN_REVIEW: "Wait for the person who settles it.",
     Rejection.SIGNATURE_INVALID: "Sign again exactly what is shown, with the key of the person who "

@@ -107,7 +107,7 @@ def _recorded(fact: f.IntentRecorded, place: Place) -> Action:
 
 
 def _role(place: f.SagaPlace) -> SagaRole:
-    return SagaRole(place.saga, place.step, place.steps, place.role)
+    return SagaRole(place.saga, place.step, place.steps, place.role, place.reads is True)
 
 
 _Record = TypeVar("_Record", Action, Attempt)
@@ -421,6 +421,8 @@ def _opened(action: Action, fact: f.ReviewOpened, now: int) -> dict[str, object]
         "timer": None,
         "review": fact.reason,
         "case": Case(opened[0], fact.reason, opened[1], fact.version, fact.names),
+        # A person comes to it before its turn did: once settled it is ruled as a new one is.
+        "blocked": None,
     }
 
 

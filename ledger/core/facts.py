@@ -45,12 +45,15 @@ ApprovalEnd = Literal["expired", "volatile_changed", "policy_changed", "signer_r
 
 
 class SagaPlace(Wire):
-    """Which step of a saga an action is, from 1; or the planned compensation of that step."""
+    """Which step of a saga an action is, from 1; or the planned compensation of that step. `reads`
+    where the step has no effect on the world, so that there is nothing to undo.
+    """
 
     saga: Text
     step: Count
     steps: Count
     role: Literal["step", "compensation"] = "step"
+    reads: bool | None = None
 
 
 class IntentRecorded(Wire):
@@ -104,7 +107,7 @@ class PolicyDecided(Wire):
 
 
 class ActionBlocked(Wire):
-    """The action waits for another one of its stream (`by`), until `wait_until` at the longest: for
+    """The action waits for another one of its stream (`by`), until `wait_until` if that is set: for
     the end of the one that it revises or compensates while that may still have its effect, for the
     step before it, or for a saga to need it at all.
     """
@@ -114,7 +117,7 @@ class ActionBlocked(Wire):
     version: Count
     reason: Literal["revised_open", "original_open", "saga_order", "planned"]
     by: Text
-    wait_until: Milliseconds
+    wait_until: Milliseconds | None = None
 
 
 class GateAsked(Wire):

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 
 from ledger.core.gates import Amounts, Identity, Reaching, RefusalReason
 from ledger.core.ids import check_component, stream_key_of
-from ledger.core.limits import BEHALF_MAX, CEILINGS_MAX, OBSERVED_MAX
+from ledger.core.limits import BEHALF_MAX, CEILINGS_MAX, OBSERVED_MAX, SAGA_STEPS_MAX
 from ledger.core.money import Money
 from ledger.core.preview import Change, Foreseen
 from ledger.core.rejections import Rejection
@@ -77,6 +77,49 @@ class Cancel(Wire):
     """The caller no longer wants an action that has not begun."""
 
     key: Text
+    principal: Text
+    reason: Text | None = None
+
+
+class Planned(Wire):
+    """One action of a saga, as `Propose` would ask for it."""
+
+    key: Text
+    request: Request
+    request_hash: Text | None = None
+    occurrence: Component | None = None
+
+
+class PlannedStep(Planned):
+    """One step of a saga, and what undoes it; None where nothing can, or nothing has to."""
+
+    compensation: Planned | None = None
+
+
+class OpenSaga(Wire):
+    """A principal wants several actions of one business event, one after the other, whole or not at
+    all: where one comes to nothing, the effects before it are undone in reverse.
+
+    `saga` names it within its `stream`, and together they are its identity. `step_ms` bounds every
+    step from now on; nothing bounds what undoes them.
+    """
+
+    stream: Text
+    saga: Component
+    principal: Text
+    steps: Annotated[tuple[PlannedStep, ...], Field(min_length=1, max_length=SAGA_STEPS_MAX)]
+    run: Component | None = None
+    step_ms: Milliseconds | None = None
+    behalf: Annotated[tuple[Text, ...], Field(max_length=BEHALF_MAX)] | None = None
+
+
+class CancelSaga(Wire):
+    """The caller no longer wants a saga: what has not begun never begins, and what had its effect
+    is undone.
+    """
+
+    stream: Text
+    saga: Component
     principal: Text
     reason: Text | None = None
 
@@ -353,6 +396,8 @@ class Publish(Wire):
 Input = (
     Propose
     | Cancel
+    | OpenSaga
+    | CancelSaga
     | AskAgain
     | Judge
     | PreviewRead
@@ -369,6 +414,8 @@ Input = (
 Decidable = (
     Propose
     | Cancel
+    | OpenSaga
+    | CancelSaga
     | AskAgain
     | Judged
     | PreviewRead
@@ -386,7 +433,7 @@ Decidable = (
 def stream_of_input(given: "Decidable") -> str:
     """The stream that an input is for; raises MalformedId."""
     match given:
-        case Tick():
+        case Tick() | OpenSaga() | CancelSaga():
             return given.stream
         case ReportStep():
             return given.gate

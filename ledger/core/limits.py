@@ -255,3 +255,6 @@ GATE_RESEND_MS_MAX = 300_000
 
 TARGETS_MAX = 8
 """Targets of one action."""
+
+SAGA_STEPS_MAX = 16
+"""Steps of one saga. With a compensation for each it fits one business event, beside others."""

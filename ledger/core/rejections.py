@@ -22,7 +22,9 @@ class Rejection(StrEnum):
     HASH_MISMATCH = "hash_mismatch"
     CONFLICTED = "conflicted"
     UNSTABLE_KEY = "unstable_key"
+    SAGA_UNFIT = "saga_unfit"
     UNKNOWN_ACTION = "unknown_action"
+    UNKNOWN_SAGA = "unknown_saga"
     UNKNOWN_ATTEMPT = "unknown_attempt"
     STALE_TOKEN = "stale_token"  # noqa: S105 - a code, not a secret
     FOREIGN_ACCOUNT = "foreign_account"
@@ -32,6 +34,7 @@ class Rejection(StrEnum):
     REVISION_NEEDS_PERSON = "revision_needs_person"
     NOT_ALLOWED = "not_allowed"
     RUN_MISSING = "run_missing"
+    STEP_DENIED = "step_denied"
     NEEDS_EXECUTOR = "needs_executor"
     NEEDS_CALLER = "needs_caller"
     INVALID_REQUEST = "invalid_request"
@@ -52,6 +55,7 @@ class Rejection(StrEnum):
     NO_CASE = "no_case"
     CASE_MOVED = "case_moved"
     ALREADY_FINAL = "already_final"
+    COMPENSATION_PLANNED = "compensation_planned"
     ATTEMPT_OPEN = "attempt_open"
     IN_REVIEW = "in_review"
     APPROVAL_SPENT = "approval_spent"
@@ -99,7 +103,13 @@ MEANINGS: dict[Rejection, Meaning] = {
         "action.",
         retry_can_help=False,
     ),
+    Rejection.SAGA_UNFIT: Meaning(
+        "The plan does not hold together: nothing of it was recorded.", retry_can_help=False
+    ),
     Rejection.UNKNOWN_ACTION: Meaning("No such action.", retry_can_help=False),
+    Rejection.UNKNOWN_SAGA: Meaning(
+        "The business event has no saga of this name.", retry_can_help=False
+    ),
     Rejection.UNKNOWN_ATTEMPT: Meaning("The action has no such attempt.", retry_can_help=False),
     Rejection.STALE_TOKEN: Meaning(
         "The report does not come from the holder that the start named.", retry_can_help=False
@@ -214,6 +224,14 @@ MEANINGS: dict[Rejection, Meaning] = {
     ),
     Rejection.RUN_MISSING: Meaning(
         "The policy counts such actions per run: name the run that this is a step of.",
+        retry_can_help=False,
+    ),
+    Rejection.STEP_DENIED: Meaning(
+        "The policy denies an action of this plan, so none of it is begun.", retry_can_help=False
+    ),
+    Rejection.COMPENSATION_PLANNED: Meaning(
+        "A saga plans this action to undo one of its steps: it is called off with its saga, never "
+        "alone.",
         retry_can_help=False,
     ),
     Rejection.TOO_MANY_REPORTERS: Meaning(

@@ -178,12 +178,15 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class SagaRole:
-    """Which step of a saga an action is, or the planned compensation of that step."""
+    """Which step of a saga an action is, or the planned compensation of that step; `reads` where a
+    step has no effect to undo.
+    """
 
     saga: str
     step: int
     steps: int
     role: Literal["step", "compensation"]
+    reads: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,16 @@ class _Cancel(_Envelope):
     data: i.Cancel
 
 
+class _OpenSaga(_Envelope):
+    type: Literal["actionledger.saga.open.v1"]
+    data: i.OpenSaga
+
+
+class _CancelSaga(_Envelope):
+    type: Literal["actionledger.saga.cancel.v1"]
+    data: i.CancelSaga
+
+
 class _AskAgain(_Envelope):
     type: Literal["actionledger.approval.ask.v1"]
     data: i.AskAgain
@@ -175,7 +185,14 @@ def _adapter(union: Any) -> TypeAdapter[_Envelope]:  # noqa: ANN401 - a union is
 _READERS: dict[Topic, TypeAdapter[_Envelope]] = {
     Topic.INTENTS: _adapter(
         Annotated[
-            _Propose | _Cancel | _AskAgain | _CallerReport | _ReportStep | _Genesis,
+            _Propose
+            | _Cancel
+            | _OpenSaga
+            | _CancelSaga
+            | _AskAgain
+            | _CallerReport
+            | _ReportStep
+            | _Genesis,
             Field(discriminator="type"),
         ]
     ),
@@ -205,6 +222,8 @@ _TYPES: dict[Any, str] = {
     for kind in (
         _Propose,
         _Cancel,
+        _OpenSaga,
+        _CancelSaga,
         _AskAgain,
         _Judge,
         _PreviewRead,

@@ -13,6 +13,7 @@ from ledger.core.decide.evidence import weigh
 from ledger.core.decide.following import follow
 from ledger.core.decide.intake import cancel, propose
 from ledger.core.decide.resolving import resolve
+from ledger.core.decide.sagas import cancel_saga, open_saga
 from ledger.core.decide.schedule import awaits_offer, start
 from ledger.core.decide.time import tick
 from ledger.core.evolve import Place
@@ -66,6 +67,10 @@ def _by_rule(draft: Draft, given: i.Decidable) -> Decided:
             return propose(draft, given)
         case i.Cancel():
             return cancel(draft, given)
+        case i.OpenSaga():
+            return open_saga(draft, given)
+        case i.CancelSaga():
+            return cancel_saga(draft, given)
         case i.Report():
             return report(draft, given)
         case i.Judged():

@@ -6,41 +6,38 @@ else is looked at, so that a repeated proposal gets the same answer under every 
 
 from ledger.core.catalogue import Operation
 from ledger.core.decide.draft import Decided, Draft, replayed
-from ledger.core.decide.ruling import rule
+from ledger.core.decide.ruling import lacks_run, rule
 from ledger.core.decide.schedule import awaits_caller, start
-from ledger.core.facts import ActionCancelled, IntentRecorded
+from ledger.core.facts import ActionCancelled, IntentRecorded, SagaPlace
 from ledger.core.ids import ActionKey, MalformedId
 from ledger.core.inputs import Cancel, Propose
 from ledger.core.limits import DIFFERENCES_MAX, STREAM_ACTIONS_ORDINARY_MAX
 from ledger.core.rejections import Detail, Refused, Rejection
 from ledger.core.request import Request, differences, recorded, request_hash
+from ledger.core.sagas import is_compensation
 from ledger.core.state import Action, Status
 from ledger.core.unstable_keys import instability
 
 
 def propose(draft: Draft, given: Propose) -> Decided:
     """Record a new intent and, where capacity is at hand, start it in the same decision."""
-    try:
-        key = ActionKey.parse(given.key)
-    except MalformedId as malformed:
-        return _refuse(Rejection.MALFORMED_KEY, detail=("key", malformed.field, str(malformed)))
-    if (key.operation, key.version) != (given.request.operation, given.request.version):
-        return _refuse(Rejection.KEY_MISMATCH)
-    digest = request_hash(given.request)
-    if given.request_hash is not None and given.request_hash != digest:
-        return _refuse(Rejection.HASH_MISMATCH)
+    refused = refusal_of_key(given)
+    if refused is not None:
+        return refused
+    key, digest = ActionKey.parse(given.key), request_hash(given.request)
     known = draft.stream.action(given.key)
     if known is not None:
         if known.request_hash != digest:
             return _conflict(known, given.request)
         return _offered_again(draft, known, given)
     operation = draft.config.operation(key.operation, key.version)
-    refused = _refusal_of_new(draft, key, given, operation)
+    refused = refusal_of_new(draft, key, given, operation)
     if refused is not None:
         return refused
     assert operation is not None  # noqa: S101 - refused above
-    _record(draft, key, given, digest, operation)
-    if _lacks_run(draft, given):
+    record(draft, given, digest, operation)
+    rule(draft, key, draft.action(given.key).request, operation)
+    if lacks_run(draft, draft.action(given.key).gates, given.run):
         return _refuse(Rejection.RUN_MISSING)
     if draft.offer is not None:
         start(draft, given.key, operation)
@@ -58,7 +55,20 @@ def _offered_again(draft: Draft, known: Action, given: Propose) -> Decided:
     return replayed(known, "replayed")
 
 
-def _refusal_of_new(
+def refusal_of_key(given: Propose) -> Decided | None:
+    """Why a key and its request do not belong together, or None."""
+    try:
+        key = ActionKey.parse(given.key)
+    except MalformedId as malformed:
+        return _refuse(Rejection.MALFORMED_KEY, detail=("key", malformed.field, str(malformed)))
+    if (key.operation, key.version) != (given.request.operation, given.request.version):
+        return _refuse(Rejection.KEY_MISMATCH)
+    if given.request_hash is not None and given.request_hash != request_hash(given.request):
+        return _refuse(Rejection.HASH_MISMATCH)
+    return None
+
+
+def refusal_of_new(
     draft: Draft, key: ActionKey, given: Propose, operation: Operation | None
 ) -> Decided | None:
     """Why a new key may not enter, or None."""
@@ -92,18 +102,22 @@ def _refusal_of_new(
     return None
 
 
-def _record(
-    draft: Draft, key: ActionKey, given: Propose, digest: str, operation: Operation
+def record(
+    draft: Draft,
+    given: Propose,
+    digest: str,
+    operation: Operation,
+    saga: SagaPlace | None = None,
 ) -> None:
+    """Write down an intent that nothing refuses; what comes of it is ruled by others."""
     step_ms = operation.deadlines.step_ms
     if given.step_ms is not None:
         step_ms = min(step_ms, given.step_ms)
-    request = recorded(given.request)
     draft.add(
         IntentRecorded(
             action=given.key,
             version=draft.version(given.key),
-            request=request,
+            request=recorded(given.request),
             request_hash=digest,
             provider=operation.provider,
             account=operation.account,
@@ -117,18 +131,9 @@ def _record(
             batch=given.batch,
             revises=given.revises,
             compensates=given.compensates,
+            saga=saga,
         )
     )
-    rule(draft, key, request, operation)
-
-
-def _lacks_run(draft: Draft, given: Propose) -> bool:
-    """Whether a ceiling per run applies and the caller names none: nobody leaves a ceiling out."""
-    gates = draft.action(given.key).gates
-    if gates is None or given.run is not None:
-        return False
-    ceilings = (draft.config.policy.ceiling(name) for name in gates.ceilings)
-    return any(one is not None and one.per == "run" for one in ceilings)
 
 
 def cancel(draft: Draft, given: Cancel) -> Decided:
@@ -140,6 +145,8 @@ def cancel(draft: Draft, given: Cancel) -> Decided:
         return replayed(action, "already_cancelled")
     if action.is_final:
         return _refuse(Rejection.ALREADY_FINAL, action=action.key)
+    if is_compensation(action):
+        return _refuse(Rejection.COMPENSATION_PLANNED, action=action.key)
     if action.is_open:
         return _refuse(Rejection.ATTEMPT_OPEN, action=action.key)
     if action.status is Status.NEEDS_REVIEW:

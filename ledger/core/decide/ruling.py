@@ -12,7 +12,7 @@ from ledger.core.decide.asking import ask, ask_under_another_row, end
 from ledger.core.decide.draft import Draft
 from ledger.core.facts import ActionDenied, PolicyDecided
 from ledger.core.ids import ActionKey
-from ledger.core.policy import Outcome, Ruling
+from ledger.core.policy import Gates, Outcome, Ruling
 from ledger.core.request import RecordedRequest
 from ledger.core.state import Action, Status
 
@@ -26,6 +26,27 @@ def rule(draft: Draft, key: ActionKey, request: RecordedRequest, operation: Oper
     ruling = draft.config.policy.rule(operation, request, key.tenant)
     _decide(draft, str(key), ruling, _people_until(draft, str(key), operation, ruling))
     _follow(draft, str(key), operation, ruling)
+
+
+def rule_at_last(draft: Draft, key: str, operation: Operation) -> None:
+    """Rule for the first time about what another action of its stream has kept waiting: its step
+    begins now.
+    """
+    action = draft.action(key)
+    ruling = draft.config.policy.rule(operation, action.request, ActionKey.parse(key).tenant)
+    deadline_at = _people_until(draft, key, operation, ruling)
+    if deadline_at is None:
+        deadline_at = no_later(action, draft.now + operation.deadlines.step_ms)
+    _decide(draft, key, ruling, deadline_at)
+    _follow(draft, key, operation, ruling)
+
+
+def lacks_run(draft: Draft, gates: Gates | None, run: str | None) -> bool:
+    """Whether a ceiling per run applies and the caller names none: nobody leaves a ceiling out."""
+    if gates is None or run is not None:
+        return False
+    ceilings = (draft.config.policy.ceiling(name) for name in gates.ceilings)
+    return any(one is not None and one.per == "run" for one in ceilings)
 
 
 def _people_until(draft: Draft, key: str, operation: Operation, ruling: Ruling) -> int | None:

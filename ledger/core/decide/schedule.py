@@ -29,6 +29,7 @@ from ledger.core.inputs import Retry
 from ledger.core.limits import DECLINES_MAX, LOOKUPS_UNANSWERED_MAX
 from ledger.core.offers import Offer, is_caller
 from ledger.core.retries import backoff_ms
+from ledger.core.sagas import has_its_turn
 from ledger.core.state import Action, AttemptStatus, Status
 
 SETTLED_BY_PERSON = frozenset(
@@ -131,6 +132,8 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
     if not holds_its_gates(action, draft.config, draft.now):
         return
     if _had_its_turn(action, offer):
+        return
+    if action.status is Status.READY and not has_its_turn(draft.stream, action):
         return
     last_token = action.attempts[-1].fencing_token if action.attempts else 0
     call_ms = operation.deadlines.connect_ms + operation.deadlines.response_ms

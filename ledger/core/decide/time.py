@@ -59,7 +59,8 @@ def _one(draft: Draft, key: str) -> None:
     operation = draft.operation(action)
     timer_due = action.timer is not None and action.timer.due_at <= draft.now
     if operation is None:
-        if timer_due or action.status in MAY_BE_RULED_ANEW:
+        # What another action blocks is nobody's affair before its turn.
+        if timer_due or (action.status in MAY_BE_RULED_ANEW and action.blocked is None):
             review(draft, key, "operation_withdrawn")
     elif needs_ruling(action, draft.config) and draft.now < _deadline_of(action):
         rule_anew(draft, key, operation)
