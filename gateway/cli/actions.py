@@ -84,6 +84,11 @@ def _show_answer(console: "Console", answer: "Mapping[str, Any]") -> None:
     for name in ("reference", "code", "review", "proof"):
         if answer.get(name):
             console.print(f"  {name:<10} {answer[name]}", markup=False, soft_wrap=True)
+    if waits := answer.get("blocked"):
+        told = blocked_line(waits["reason"], waits.get("by"), waits.get("gates") or ())
+        console.print(f"  waits for  {told}", markup=False, soft_wrap=True)
+    if answer.get("review_names"):
+        console.print(f"  about      {answer['review_names']}", markup=False, soft_wrap=True)
     if held := answer.get("held"):
         told = f"by {held['by']}" + (f": {held['reason']}" if held.get("reason") else "")
         console.print(f"  held       {told}", markup=False, soft_wrap=True)
@@ -114,6 +119,15 @@ def asked_line(asked: "Mapping[str, Any]") -> str:
     agreed = f"{asked.get('granted') or 0} of {asked['quorum']} agreed"
     who = f", of {' or '.join(asked['groups'])}" if asked.get("groups") else ""
     return f"{agreed}{who}; until {clock(asked['expires_at'])} UTC"
+
+
+def blocked_line(reason: str, by: str | None, gates: "Sequence[str]" = ()) -> str:
+    """What an action waits for, and that it goes on by itself."""
+    from gateway.console.why import BLOCKED
+
+    if by is None:
+        return f"{', '.join(gates) or 'a gate'}, which answers by itself"
+    return BLOCKED[reason].format(by)
 
 
 def _show_refusal(console: "Console", answer: "Mapping[str, Any]") -> None:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, assert_never
 
+from ledger.core.decide.gating import blocking
+from ledger.core.gates import ClaimStatus
 from ledger.core.holds import Hold
 from ledger.core.state import Action, Approval, Attempt, Status
 
@@ -44,7 +46,7 @@ def why(action: Action, *, now_ms: int, hold: Hold | None = None) -> str:
         case Status.AWAITING_APPROVAL:
             return _why_waiting(action, now_ms)
         case Status.BLOCKED:
-            return "Another action on the same target has to end first."
+            return _why_blocked(action)
         case Status.READY:
             return _why_ready(action)
         case Status.ATTEMPTING:
@@ -52,7 +54,7 @@ def why(action: Action, *, now_ms: int, hold: Hold | None = None) -> str:
         case Status.UNKNOWN:
             return _why_unknown(action)
         case Status.NEEDS_REVIEW:
-            return f"A person has to settle it: {_review(action)}"
+            return f"A person has to settle it: {_review(action)}{_named(action)}"
         case Status.COMPLETED:
             return _why_completed(action)
         case Status.FAILED:
@@ -99,6 +101,32 @@ def _so_far(approval: Approval) -> str:
     if not approval.grants:
         return ""
     return f"; {', '.join(grant.person for grant in approval.grants)} did"
+
+
+def _why_blocked(action: Action) -> str:
+    waits = blocking(action)
+    if waits is None:
+        gates = [one.gate for one in action.claims if one.status is ClaimStatus.ASKED]
+        asked = ", ".join(gates) or "a gate"
+        return f"It waits for the answer of {asked}, which comes by itself."
+    return f"{BLOCKED[waits.why].format(waits.by)}."
+
+
+BLOCKED: Final[Mapping[str, str]] = {
+    "target": "{} holds the same target and has to be settled first; then this goes on by itself",
+    "revised_open": "It revises {}, which may still have its effect; once that is settled this one "
+    "goes on by itself",
+    "original_open": "It compensates {}, which may still have its effect and is settled first",
+    "saga_order": "{} is the step before it and has to be completed first",
+    "planned": "It is the planned compensation of {}, and begins only where that has to be undone",
+}
+"""What an action waits for, with the action that it waits for."""
+
+
+def _named(action: Action) -> str:
+    """What a case is about, where that is not the action itself."""
+    names = None if action.case is None else action.case.names
+    return "" if names is None else f" It is {names}."
 
 
 def _why_ready(action: Action) -> str:
@@ -174,6 +202,10 @@ REVIEWS: Final[Mapping[str, str]] = {
     "partly_succeeded": "a part of it was done, and a part was not.",
     "operation_withdrawn": "its operation is not in the catalogue any more.",
     "preview_failed": "the provider did not say what would happen, as often as it was asked.",
+    "ceiling_reached": "it would pass a ceiling of the policy.",
+    "suspected_duplicate": "the same was asked for a short while ago under another key.",
+    "gate_full": "as many actions as there may be hold the same budget or target, or wait for it.",
+    "compensation_failed": "what was to be undone is not undone: its compensation came to nothing.",
 }
 
 
@@ -193,6 +225,11 @@ class _Said(dict[str, Any]):
 FACTS: Final[Mapping[str, str]] = {
     "intent.recorded": "The intent was recorded",
     "policy.decided": "The decision table ruled: {outcome}, by row {row}",
+    "action.blocked": "It waits for {by}",
+    "gate.asked": "It asked {gate} for what it needs",
+    "gate.answered": "{gate} answered: {outcome}",
+    "gate.closing": "It gives back what it holds of {gate}",
+    "gate.closed": "{gate} has taken back what it held",
     "preview.started": "The provider was asked what would happen",
     "preview.failed": "The provider did not say what would happen: {code}",
     "preview.recorded": "The dry run was recorded",
@@ -216,6 +253,7 @@ FACTS: Final[Mapping[str, str]] = {
     "action.denied": "It was denied by {by}",
     "action.cancelled": "It was cancelled",
     "action.expired": "It expired",
+    "action.superseded": "{by} took its place",
     "review.opened": "A person was asked to look: {reason}",
     "review.resolved": "{person} settled it: {move}",
 }

@@ -17,7 +17,8 @@ from gateway.http.codes import Code
 from gateway.http.limits import BODY_MS_MAX, OFFER_MS_MAX, WAIT_MS_MAX
 from gateway.http.problems import No, Trouble, invalid
 from gateway.keys import Caller
-from ledger.core.ids import ActionId, ActionKey, MalformedId
+from ledger.core.gates import TOKENS, TOOL_CALLS
+from ledger.core.ids import ActionId, ActionKey, GateKind, MalformedId, check_component, gate_key
 from ledger.core.inputs import (
     CallerOffer,
     CallerReport,
@@ -26,6 +27,7 @@ from ledger.core.inputs import (
     Propose,
     Refusal,
     ReportedOutcome,
+    ReportStep,
     Retry,
     Success,
 )
@@ -63,6 +65,11 @@ class ProposeBody(Wire):
     renewal, a ticket): it makes the key, so it must be the same whenever the same act is meant.
     `item` tells acts of one operation within one event apart. `step_ms` shortens the operation's
     own deadline for the whole step. `caller` is given where the caller performs the action itself.
+
+    `run` names the run of the agent that this is a step of, `occurrence` tells an intended
+    repetition from a duplicate, and `batch` names what it is shown together with. `revises` is the
+    key of an earlier action of the same business event whose changed request this is: its own key
+    is that one's with the next revision. `compensates` is the key of the one that it undoes.
     """
 
     model_config = ConfigDict(
@@ -90,6 +97,11 @@ class ProposeBody(Wire):
     money: Money | None = None
     environment: Text
     step_ms: Annotated[int, Field(ge=1, le=DURATION_MS_MAX)] | None = None
+    run: Text | None = None
+    occurrence: Text | None = None
+    batch: Text | None = None
+    revises: Text | None = None
+    compensates: Text | None = None
     caller: CallerBody | None = None
 
 
@@ -134,6 +146,21 @@ class OutcomeBody(Wire):
     outcome: Annotated[
         SucceededBody | RefusedBody | NotSentBody | UnresolvedBody, Field(discriminator="kind")
     ]
+
+
+class StepBody(Wire):
+    """What one step of a run took, in the agent's own words. `step` is the number of the step, from
+    1, and only grows; `reporter` tells apart several who report steps of one run.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"step": 7, "tool_calls": 2, "tokens": 4_180}]}
+    )
+
+    step: Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+    reporter: Text = "agent"
+    tool_calls: Annotated[int, Field(ge=0, le=INTEGER_MAX)] | None = None
+    tokens: Annotated[int, Field(ge=0, le=INTEGER_MAX)] | None = None
 
 
 class CancelBody(Wire):
@@ -216,10 +243,15 @@ def read_query(model: type[_Model], http: HttpRequest) -> _Model | No:
 
 def proposal(body: ProposeBody, caller: Caller) -> Propose | No:
     """The intent of a body for the caller's own tenant and principal."""
+    earlier = _earlier(body, caller)
+    if isinstance(earlier, No):
+        return earlier
     try:
-        key = ActionKey(
-            body.operation, body.version, caller.tenant, ActionId(body.business_event, body.item)
-        )
+        action_id = ActionId(body.business_event, body.item, _revision(earlier))
+        key = ActionKey(body.operation, body.version, caller.tenant, action_id)
+        for field in ("run", "occurrence", "batch"):
+            if (name := getattr(body, field)) is not None:
+                check_component(name, field)
         request = Request(
             operation=body.operation,
             version=body.version,
@@ -242,10 +274,50 @@ def proposal(body: ProposeBody, caller: Caller) -> Propose | No:
         request=request,
         step_ms=body.step_ms,
         behalf=caller.behalf or None,
+        run=body.run,
+        occurrence=body.occurrence,
+        batch=body.batch,
+        revises=body.revises,
+        compensates=body.compensates,
         caller=None
         if offered is None
         else CallerOffer(nonce=offered.nonce, valid_ms=offered.valid_ms),
     )
+
+
+def _earlier(body: ProposeBody, caller: Caller) -> ActionKey | No | None:
+    """The action that a proposal revises, once whatever it names is one of its business event."""
+    revised: ActionKey | None = None
+    for field in ("revises", "compensates"):
+        text = getattr(body, field)
+        if text is None:
+            continue
+        try:
+            named = ActionKey.parse(text)
+        except MalformedId as malformed:
+            return _wrong(field, "malformed_key", str(malformed))
+        if (named.tenant, named.action_id.business_event) != (caller.tenant, body.business_event):
+            return _wrong(field, "other_business_event", _OTHER_EVENT)
+        revised = named if field == "revises" else revised
+    if revised is not None and (revised.operation, revised.action_id.item) != (
+        body.operation,
+        body.item,
+    ):
+        return _wrong("revises", "other_act", _OTHER_ACT)
+    return revised
+
+
+_OTHER_EVENT: Final = "name an action of the same business event, as it is given here"
+_OTHER_ACT: Final = "a revision is of the same operation and item as what it revises"
+
+
+def _revision(revised: ActionKey | None) -> int | None:
+    """The number of a revision: one more than that of what it revises."""
+    return None if revised is None else (revised.action_id.revision or 1) + 1
+
+
+def _wrong(field: str, code: str, message: str) -> No:
+    return No(Code.INVALID_BODY, problems=(Trouble(path=f"/{field}", code=code, message=message),))
 
 
 def report(key: str, body: OutcomeBody, caller: Caller) -> CallerReport:
@@ -272,6 +344,33 @@ def report(key: str, body: OutcomeBody, caller: Caller) -> CallerReport:
         fencing_token=body.fencing_token,
         nonce=body.nonce,
         outcome=outcome,
+    )
+
+
+def run_gate(run: str, caller: Caller) -> str | No:
+    """The gate of a run of the caller's own tenant."""
+    try:
+        return gate_key(caller.tenant, GateKind.RUN, check_component(run, "run"))
+    except MalformedId as malformed:
+        return _wrong("run", "malformed_identifier", str(malformed))
+
+
+def step_report(run: str, body: StepBody, caller: Caller) -> ReportStep | No:
+    """What a caller says of a step of a run of its own tenant."""
+    gate = run_gate(run, caller)
+    if isinstance(gate, No):
+        return gate
+    try:
+        check_component(body.reporter, "reporter")
+    except MalformedId as malformed:
+        return _wrong("reporter", "malformed_identifier", str(malformed))
+    said = ((TOOL_CALLS, body.tool_calls), (TOKENS, body.tokens))
+    return ReportStep(
+        gate=gate,
+        principal=caller.principal,
+        reporter=body.reporter,
+        step=body.step,
+        amounts={name: amount for name, amount in said if amount is not None},
     )
 
 

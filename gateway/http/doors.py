@@ -27,7 +27,7 @@ from gateway.http.problems import No
 from gateway.keys import Caller, KeyRefusal, Role
 from ledger.client.client import Answer, Progress
 from ledger.core.facts import AttemptStarted
-from ledger.core.inputs import AskAgain, CallerReport, Cancel, Judge, Propose
+from ledger.core.inputs import AskAgain, CallerReport, Cancel, Judge, Propose, ReportStep
 from ledger.core.people import Person
 from ledger.core.state import Action
 from ledger.log.port import Appender
@@ -57,6 +57,10 @@ class LedgerPort(Protocol):
 
     async def ask_again(self, given: AskAgain, *, timeout_ms: int) -> Answer:
         """Have people asked once more; as `propose`."""
+        ...
+
+    async def report_step(self, given: ReportStep, *, timeout_ms: int) -> Answer:
+        """Record what an agent says of a step of its run; as `propose`."""
         ...
 
     async def judge(self, given: Judge, *, timeout_ms: int) -> Answer:

@@ -137,7 +137,7 @@ _OURS: Final[Mapping[str, str]] = {
     "/principal": "the principal comes from the API key, never from the body",
     "/key": "the key follows from operation, version, tenant and business event",
     "/idempotency_key": "the key follows from operation, version, tenant and business event",
-    "/revises": "a revised request needs a person's decision, which this installation cannot take",
+    "/revision": "the number of a revision follows from the action that it `revises`",
 }
 
 

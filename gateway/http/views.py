@@ -13,7 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from gateway.http.problems import LedgerPlace
 from ledger.client.client import Progress
 from ledger.core import facts as f
+from ledger.core.decide.gating import Blocking, blocking
 from ledger.core.evolve import Place, evolve
+from ledger.core.gates import ClaimStatus
 from ledger.core.holds import Hold
 from ledger.core.invariants import invariant
 from ledger.core.records import Decision
@@ -28,6 +30,9 @@ MOVING: Final[frozenset[str]] = frozenset(
     {UNDECIDED, Status.PROPOSED, Status.READY, Status.ATTEMPTING}
 )
 """What goes on by itself within seconds, so that waiting for it is worth a request."""
+
+_SOON_OVER: Final[frozenset[str]] = frozenset({"gates", "target"})
+"""What an action waits for that may be there within a request: a gate's word, its turn."""
 
 _FINAL: Final[frozenset[str]] = frozenset(FINAL)
 
@@ -70,6 +75,20 @@ class ApprovalView(BaseModel):
     groups: tuple[str, ...] | None = None
 
 
+class BlockedView(BaseModel):
+    """What the action waits for, and goes on by itself once it is there: another action (`by`), of
+    which it needs the target, or which it revises, compensates or follows; or the answers of
+    `gates`, which come by themselves.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    reason: Literal["gates", "target", "revised_open", "original_open", "saga_order", "planned"]
+    by: str | None = None
+    href: str | None = None
+    gates: tuple[str, ...] | None = None
+
+
 class DeniedView(BaseModel):
     """Who said no: a row of the policy, or a person, with what they said about it."""
 
@@ -100,9 +119,10 @@ class ActionView(BaseModel):
     """An action as it stands. `version` grows with everything that happens to it.
 
     `reference` and `result` are the provider's; `code` says why it failed; `review` why a person is
-    needed; `next_check_at` when the ledger next does something about it by itself; `held` is there
-    while an operator keeps it from starting; `approval` where people are asked, `denied` where
-    somebody said no. Times are milliseconds since 1970-01-01T00:00:00Z.
+    needed, `review_names` the ceiling or the other action that this is about; `blocked` what it
+    waits for; `next_check_at` when the ledger next does something about it by itself; `held` is
+    there while an operator keeps it from starting; `approval` where people are asked, `denied`
+    where somebody said no. Times are milliseconds since 1970-01-01T00:00:00Z.
     """
 
     model_config = ConfigDict(
@@ -132,6 +152,8 @@ class ActionView(BaseModel):
     code: str | None = None
     proof: str | None = None
     review: str | None = None
+    review_names: str | None = None
+    blocked: BlockedView | None = None
     approval: ApprovalView | None = None
     denied: DeniedView | None = None
     attempts: int | None = None
@@ -151,6 +173,8 @@ class ActionView(BaseModel):
     @property
     def is_moving(self) -> bool:
         """Whether it goes on by itself within seconds."""
+        if self.status == Status.BLOCKED:
+            return self.blocked is not None and self.blocked.reason in _SOON_OVER
         return self.status in MOVING and self.held is None
 
 
@@ -224,8 +248,12 @@ def _told(facts: Sequence[f.AnyFact]) -> dict[str, Any]:
                 told |= {"status": Status.AWAITING_APPROVAL, "approval": _requested(fact)}
             case f.ActionDenied():
                 told |= {"status": Status.DENIED, "denied": _denied(fact)}
+            case f.ActionBlocked():
+                told |= {"status": Status.BLOCKED, "blocked": _blocked(fact.reason, fact.by)}
             case f.ReviewOpened():
-                told |= {"status": Status.NEEDS_REVIEW, "review": fact.reason}
+                told |= {"review": fact.reason, "review_names": fact.names}
+                if told["status"] not in _FINAL:
+                    told["status"] = Status.NEEDS_REVIEW
             case f.ActionCompleted():
                 told |= {"status": Status.COMPLETED, "proof": fact.proof}
             case f.ActionFailed():
@@ -234,6 +262,8 @@ def _told(facts: Sequence[f.AnyFact]) -> dict[str, Any]:
                 told["status"] = Status.CANCELLED
             case f.ActionExpired():
                 told["status"] = Status.EXPIRED
+            case f.ActionSuperseded():
+                told["status"] = Status.SUPERSEDED
             case _:
                 continue
     return told
@@ -264,6 +294,8 @@ def of_action(action: Action, place: LedgerPlace | None) -> ActionView:
         code=action.code,
         proof=action.proof,
         review=action.review,
+        review_names=None if action.case is None else action.case.names,
+        blocked=_blocked_of(action),
         attempts=action.counted_attempts,
         approval=_approval(action.key, action.status, action.approval),
         next_check_at=None if action.timer is None else action.timer.due_at,
@@ -317,6 +349,24 @@ def _approval(
 _TOLD: Final = ("round", "expires_at", "quorum", "groups")
 
 
+def _blocked(reason: str, by: str) -> BlockedView:
+    return BlockedView.model_validate({"reason": reason, "by": by, "href": href(by)})
+
+
+def _blocked_of(action: Action) -> BlockedView | None:
+    """What an action waits for, as it folds."""
+    gates = tuple(one.gate for one in action.claims if one.status is ClaimStatus.ASKED)
+    return _waits(action.status, blocking(action), gates)
+
+
+def _waits(status: str, waits: Blocking | None, gates: tuple[str, ...]) -> BlockedView | None:
+    if status != Status.BLOCKED:
+        return None
+    if waits is not None:
+        return _blocked(waits.why, waits.by)
+    return BlockedView(reason="gates", gates=gates)
+
+
 def _requested(fact: f.ApprovalRequested) -> ApprovalView:
     return ApprovalView(
         state="waiting",
@@ -346,6 +396,8 @@ def of_progress(progress: Progress) -> ActionView:
         result=None if progress.result is None else dict(progress.result),
         code=None if is_review else progress.code,
         review=progress.code if is_review else None,
+        review_names=progress.names,
+        blocked=_waits(progress.status, progress.blocking, progress.gates),
         proof=progress.proof,
         attempts=progress.attempts,
         approval=_approval(progress.key, progress.status, progress.approval),
@@ -381,7 +433,17 @@ def of_row(row: ActionRow) -> ActionView:
 
 
 _OF_A_STATUS: Final = frozenset(
-    {"code", "proof", "review", "approval", "denied", "next_check_at", "held"}
+    {
+        "code",
+        "proof",
+        "review",
+        "review_names",
+        "blocked",
+        "approval",
+        "denied",
+        "next_check_at",
+        "held",
+    }
 )
 
 

@@ -20,7 +20,15 @@ from ledger.core.facts import (
     AttemptStarted,
 )
 from ledger.core.ids import ActionKey, event_id, stream_key_of
-from ledger.core.inputs import AskAgain, CallerReport, Cancel, Judge, Propose
+from ledger.core.inputs import (
+    AskAgain,
+    CallerReport,
+    Cancel,
+    Judge,
+    Propose,
+    ReportStep,
+    stream_of_input,
+)
 from ledger.core.people import EVERY_TENANT
 from ledger.core.records import Decision
 from ledger.core.state import Action, Status, Stream
@@ -76,6 +84,10 @@ class MemoryLedger:
         """Have people asked once more and wait for the decision."""
         return await self._ask(given, timeout_ms)
 
+    async def report_step(self, given: ReportStep, *, timeout_ms: int) -> Answer:
+        """Record what an agent says of a step and wait for the decision."""
+        return await self._ask(given, timeout_ms)
+
     async def judge(self, given: Judge, *, timeout_ms: int) -> Answer:
         """Record what a person signed and wait for its decision."""
         return await self._ask(given, timeout_ms, _APPROVALS)
@@ -100,14 +112,15 @@ class MemoryLedger:
 
     async def _ask(
         self,
-        given: Propose | Cancel | CallerReport | AskAgain | Judge,
+        given: Propose | Cancel | CallerReport | AskAgain | ReportStep | Judge,
         timeout_ms: int,
         topic: str = _INTENTS,
     ) -> Answer:
+        stream = stream_key_of(given.key) if isinstance(given, Judge) else stream_of_input(given)
         record = outgoing(
             given,
-            stream=stream_key_of(given.key),
-            subject=given.key,
+            stream=stream,
+            subject=stream if isinstance(given, ReportStep) else given.key,
             event_id=secrets.token_hex(12),
             source="/actionledger/client/memory",
         )

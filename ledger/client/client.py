@@ -18,7 +18,15 @@ from ledger.client.seen import ActionsSeen, Progress
 from ledger.core.errors import LedgerError
 from ledger.core.facts import AttemptStarted
 from ledger.core.ids import stream_key_of
-from ledger.core.inputs import AskAgain, CallerReport, Cancel, Judge, Propose
+from ledger.core.inputs import (
+    AskAgain,
+    CallerReport,
+    Cancel,
+    Judge,
+    Propose,
+    ReportStep,
+    stream_of_input,
+)
 from ledger.core.invariants import BrokenInvariantError
 from ledger.core.records import Decision
 from ledger.log.crashpoints import crash_point, crash_while
@@ -78,7 +86,7 @@ class Answer:
     appended_at: int
 
 
-_Asked = Propose | Cancel | CallerReport | AskAgain
+_Asked = Propose | Cancel | CallerReport | AskAgain | ReportStep
 _Place = tuple[Topic, int, int]
 """Where an input stands: its inbox, partition and offset."""
 
@@ -189,6 +197,10 @@ class LedgerClient:
         """Have people asked once more; as `propose`. While they are asked it changes nothing."""
         return await self._ask(given, timeout_ms)
 
+    async def report_step(self, given: ReportStep, *, timeout_ms: int) -> Answer:
+        """Record what an agent says of a step of its run; as `propose`. Again changes nothing."""
+        return await self._ask(given, timeout_ms)
+
     async def judge(self, given: Judge, *, timeout_ms: int) -> Answer:
         """Record what a person has signed; as `propose`. The same again counts once."""
         self._check()
@@ -246,7 +258,7 @@ class LedgerClient:
     async def _ask(self, given: _Asked, timeout_ms: int) -> Answer:
         """Put an intent, or what concerns one, into its inbox, and wait for its decision."""
         self._check()
-        stream = stream_key_of(given.key)
+        stream = stream_of_input(given)
         with self._concern(stream):
             partition, record = self._record(given, stream)
             crash_point("intent_parsed")
@@ -261,7 +273,7 @@ class LedgerClient:
         record = outgoing(
             given,
             stream=stream,
-            subject=given.key,
+            subject=stream if isinstance(given, ReportStep) else given.key,
             event_id=secrets.token_hex(12),
             source=self._source,
         )

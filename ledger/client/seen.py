@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from ledger.core.config import MAY_BE_HELD, hold_on
+from ledger.core.decide.gating import Blocking, blocking
 from ledger.core.decide.schedule import is_disputed
 from ledger.core.evolve import Place, evolve
 from ledger.core.facts import (
@@ -25,6 +26,7 @@ from ledger.core.facts import (
     AttemptUnresolved,
     IntentRecorded,
 )
+from ledger.core.gates import ClaimStatus
 from ledger.core.holds import Hold
 from ledger.core.ids import MalformedId, stream_key_of
 from ledger.core.inputs import Report, Success
@@ -61,7 +63,9 @@ _ENDS = (AttemptSucceeded, AttemptRefused, AttemptNotSent, AttemptUnresolved, Ac
 class Progress:
     """How an action stands. `ledger_offset` is the place in its partition that says so;
     `next_check_at` is when it next does something by itself, retry or lookup; `held` is the hold
-    that keeps it from starting; `approval` what people were asked last; `denied` who said no.
+    that keeps it from starting; `approval` what people were asked last; `denied` who said no;
+    `blocking` the action that it waits for, `gates` those that have not answered; `names` what its
+    case is about.
     """
 
     key: str
@@ -78,6 +82,9 @@ class Progress:
     held: Hold | None = None
     approval: Approval | None = None
     denied: ActionDenied | None = None
+    blocking: Blocking | None = None
+    gates: tuple[str, ...] = ()
+    names: str | None = None
 
 
 class ActionsSeen:
@@ -121,6 +128,9 @@ class ActionsSeen:
             return
         fold = self._folds[record.partition]
         fold.skip(record)
+        if b":" in key:
+            # A gate is the read model's to answer, and one of a whole day would grow for ever here.
+            return
         stream = key.decode(errors="replace")
         self._put_by.setdefault(stream, []).append((fold.epoch, record))
         self._put_by.move_to_end(stream)
@@ -262,6 +272,9 @@ class ActionsSeen:
             held=self.hold_on(action),
             approval=action.approval,
             denied=self._denied.get(key),
+            blocking=blocking(action),
+            gates=tuple(one.gate for one in action.claims if one.status is ClaimStatus.ASKED),
+            names=None if action.case is None else action.case.names,
         )
 
     def hold_on(self, action: Action) -> Hold | None:

@@ -117,7 +117,50 @@ def test_tenant_and_principal_are_the_callers() -> None:
     assert intent.request.principal == "agent:billing"
 
 
-@pytest.mark.parametrize("field", ["tenant", "principal", "key", "idempotency_key", "revises"])
+def test_a_proposal_says_what_it_belongs_to() -> None:
+    """The run, the intended repetition, the batch, and the earlier action that it undoes."""
+    named = {"run": "run-7", "occurrence": "second-of-two", "batch": "payouts-august"}
+    intent = read({**BODY, **named, "compensates": "pay:v2:acme:renewal-1"})
+    assert isinstance(intent, Propose)
+    assert intent.key == KEY
+    assert (intent.run, intent.occurrence, intent.batch) == tuple(named.values())
+    assert intent.compensates == "pay:v2:acme:renewal-1"
+    bare = read(BODY)
+    assert isinstance(bare, Propose)
+    assert bare.run is bare.occurrence is bare.batch is bare.revises is bare.compensates is None
+
+
+@pytest.mark.parametrize(("revised", "key"), [(KEY, f"{KEY}~2"), (f"{KEY}~2", f"{KEY}~3")])
+def test_a_revision_has_the_next_number_of_what_it_revises(revised: str, key: str) -> None:
+    """Nobody counts revisions, so the same revision again has the same key."""
+    intent = read({**BODY, "revises": revised})
+    assert isinstance(intent, Propose)
+    assert (intent.key, intent.revises) == (key, revised)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "code"),
+    [
+        ("run", "two words", "malformed_identifier"),
+        ("occurrence", "", "malformed_identifier"),
+        ("batch", "a/b", "malformed_identifier"),
+        ("revises", "renewal-1", "malformed_key"),
+        ("revises", "charge:v1:globex:renewal-1#receipt", "other_business_event"),
+        ("revises", "charge:v1:acme:renewal-2#receipt", "other_business_event"),
+        ("revises", "pay:v1:acme:renewal-1#receipt", "other_act"),
+        ("revises", "charge:v1:acme:renewal-1", "other_act"),
+        ("compensates", "pay:v1:globex:renewal-1", "other_business_event"),
+    ],
+)
+def test_what_it_belongs_to_is_named_as_it_can_be(field: str, value: str, code: str) -> None:
+    """Each mistake with its field; what another tenant has is not looked at."""
+    no = read({**BODY, field: value})
+    assert isinstance(no, No)
+    (trouble,) = no.problems
+    assert (trouble.path, trouble.code) == (f"/{field}", code)
+
+
+@pytest.mark.parametrize("field", ["tenant", "principal", "key", "idempotency_key", "revision"])
 def test_a_body_cannot_say_who_it_is_or_which_key_it_has(field: str) -> None:
     """The refusal says where that comes from instead."""
     no = read({**BODY, field: "globex"})

@@ -25,7 +25,7 @@ from actionledger.errors import (
     OutcomeNotRecorded,
 )
 from actionledger.exchange import LOST, Exchange
-from actionledger.results import Pending, Result
+from actionledger.results import Blocked, Pending, Result
 from actionledger.wire import Intent, Start, intent_bytes, read_reply, read_start
 
 OFFERS_MAX: Final = 32
@@ -145,7 +145,7 @@ class Performance:
             if start is not None:
                 return await self._perform(result.key, nonce, start, sent_at_s)
             result = await self._later(result, self._left_ms(give_up_at_s))
-            if not isinstance(result, Pending) or self._left_ms(give_up_at_s) <= 0:
+            if not _goes_on(result) or self._left_ms(give_up_at_s) <= 0:
                 break
         assert result is not None  # noqa: S101 - there was at least one offer
         return result
@@ -168,14 +168,14 @@ class Performance:
 
     async def _later(self, result: Result, left_ms: int) -> Result:
         """How the action stands once it has moved: soon where it only waits for an offer."""
-        if not isinstance(result, Pending) or left_ms <= 0:
+        if not isinstance(result, Pending | Blocked) or not _goes_on(result) or left_ms <= 0:
             return result
-        waits_for_offer = result.status != "attempting"
+        waits_for_offer = isinstance(result, Blocked) or result.status != "attempting"
         return await self._ask_again(
             result, min(left_ms, OFFER_AGAIN_MS if waits_for_offer else left_ms)
         )
 
-    async def _ask_again(self, result: Pending, wait_ms: int) -> Result:
+    async def _ask_again(self, result: Pending | Blocked, wait_ms: int) -> Result:
         wait_ms = min(wait_ms, OFFER_MS_MAX)
         reply = await self._exchange.ask(
             "GET",
@@ -252,6 +252,11 @@ class Performance:
     async def _say(self, key: str, body: Mapping[str, Any]) -> Result:
         raw = json.dumps(body).encode()
         return read_reply(await self._exchange.ask("POST", f"{_path(key)}/outcome", body=raw))
+
+
+def _goes_on(result: Result) -> bool:
+    """Whether this call may have its turn within seconds."""
+    return isinstance(result, Pending) or (isinstance(result, Blocked) and result.is_brief)
 
 
 def _path(key: str) -> str:

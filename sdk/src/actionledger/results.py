@@ -157,34 +157,88 @@ class ApprovalExpired(_Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked(_Result):
-    """It waits until another action is settled."""
+    """It waits, and goes on by itself: for another action (`by`), or for the answers of `gates`,
+    which count budgets and let one action at a time on a target.
+
+    `reason` says which: `target` (`by` holds it), `gates`, `revised_open` and `original_open` (what
+    it revises or undoes may still have its effect), `saga_order` (the step before it), `planned`
+    (it begins only where `by` has to be undone).
+    """
+
+    reason: str = "target"
+    by: str | None = None
+    gates: tuple[str, ...] = ()
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether what it waits for may be there within seconds."""
+        return self.reason in {"gates", "target"}
 
     @property
     def text_for_model(self) -> str:
         """What happened, what may be done next, what must not."""
+        other = _named(self.by, "another action")
+        gates = ", ".join(_named(one, "a gate") for one in self.gates) or "the gates it has to pass"
+        waits = _WAITS.get(self.reason, _WAITS["target"]).format(other=other, gates=gates)
         return (
-            f"The action {self.key} waits until an earlier action on the same thing is settled; "
-            "nothing has happened. It goes on by itself. Do not try it another way."
+            f"The action {self.key} waits: {waits}. Nothing of it has happened, and it goes on by "
+            "itself. You may go on with other work and look again later under the same key. Do not "
+            "try it another way, with another key, tool, target or amount."
         )
+
+
+_WAITS: Final[Mapping[str, str]] = {
+    "target": "{other} is under way on the same target and is settled first",
+    "gates": "{gates} did not answer yet",
+    "revised_open": "{other}, which it revises, may still have its effect and is settled first",
+    "original_open": "{other}, which it undoes, may still have its effect and is settled first",
+    "saga_order": "{other} is the step before it and is completed first",
+    "planned": "it is only for the case that {other} has to be undone",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeedsReview(_Result):
     """A person has to settle it, by what they sign; then it has an outcome as any other, or goes
-    on. `reason` says why; the effect may exist.
+    on. `reason` says why; the effect may exist. `names` is what it is about where that is not the
+    action itself: the ceiling that it would pass (`ceiling_reached`), the action that it looks like
+    (`suspected_duplicate`).
     """
 
     reason: str | None = None
+    names: str | None = None
 
     @property
     def text_for_model(self) -> str:
         """What happened, what may be done next, what must not."""
+        held_back = _HELD_BACK.get(self.reason or "")
+        if held_back is not None:
+            why = held_back.format(_named(self.names, "that is named in the result"))
+            return (
+                f"The action {self.key} {why}. Nothing of it has happened, and a person decides "
+                f"what becomes of it. {_OF_HELD_BACK}"
+            )
         return (
             f"The action {self.key} needs a person{_because(self.reason)}. It may or may not have "
             "had its effect, and a person settles which. Tell the user that it is being looked "
             "at, and look again later under the same key: the outcome comes by itself. You cannot "
             "settle it. Do not say that it succeeded or failed, and do not try it another way."
         )
+
+
+_HELD_BACK: Final[Mapping[str, str]] = {
+    "ceiling_reached": "would pass the ceiling {} and is held back",
+    "suspected_duplicate": (
+        "looks like {}, which was asked for a short while ago under another key, and is held back: "
+        "if the same is meant, the outcome of that one is the answer"
+    ),
+    "gate_full": "is held back, because too many wait for the same budget or target",
+}
+_OF_HELD_BACK: Final = (
+    "Tell the user so, and look again later under the same key: it goes on by itself where a "
+    "person lets it. You cannot let it pass. A new key is the wrong move, and so are smaller parts "
+    "of it, another run, target or tool."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,11 @@ class Intent(BaseModel):
     be drawn at random or be a model's wording. `item` tells several acts of one operation apart.
     Numbers in `params` are integers; write others as texts. `step_ms` shortens the operation's own
     deadline.
+
+    `run` names the run of the agent that this is a step of: ceilings of a run count by it.
+    `occurrence` tells an intended repetition from a duplicate, and `batch` names what it is shown
+    together with. `revises` is the key of an earlier action of the same business event whose
+    changed request this is; `compensates` that of the one which it undoes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -56,6 +61,11 @@ class Intent(BaseModel):
     params: dict[str, JsonValue] = Field(default_factory=dict)
     money: Money | None = None
     step_ms: int | None = None
+    run: str | None = None
+    occurrence: str | None = None
+    batch: str | None = None
+    revises: str | None = None
+    compensates: str | None = None
 
 
 class Start(BaseModel):
@@ -89,6 +99,12 @@ class _Denial(_Answer):
     comment: str | None = None
 
 
+class _Blocked(_Answer):
+    reason: str
+    by: str | None = None
+    gates: tuple[str, ...] = ()
+
+
 class _Action(_Answer):
     key: str
     status: str
@@ -98,6 +114,8 @@ class _Action(_Answer):
     code: str | None = None
     proof: str | None = None
     review: str | None = None
+    review_names: str | None = None
+    blocked: _Blocked | None = None
     approval: _Approval | None = None
     denied: _Denial | None = None
     attempts: int | None = None
@@ -185,11 +203,29 @@ def _refused_by(a: _Action) -> r.Result:
 
 
 def _needs_review(a: _Action) -> r.Result:
-    return r.NeedsReview(key=a.key, version=a.version, replayed=a.replayed is True, reason=a.review)
+    return r.NeedsReview(
+        key=a.key,
+        version=a.version,
+        replayed=a.replayed is True,
+        reason=a.review,
+        names=a.review_names,
+    )
+
+
+def _waits(a: _Action) -> r.Result:
+    waits = a.blocked or _Blocked(reason="target")
+    return r.Blocked(
+        key=a.key,
+        version=a.version,
+        replayed=a.replayed is True,
+        reason=waits.reason,
+        by=waits.by,
+        gates=waits.gates,
+    )
 
 
 def _bare(
-    kind: type[r.Blocked | r.Cancelled | r.Expired | r.Superseded],
+    kind: type[r.Cancelled | r.Expired | r.Superseded],
 ) -> Callable[[_Action], r.Result]:
     def read(a: _Action) -> r.Result:
         return kind(key=a.key, version=a.version, replayed=a.replayed is True)
@@ -203,7 +239,7 @@ BY_STATUS: Final[Mapping[str, Callable[[_Action], r.Result]]] = {
     "ready": _pending,
     "attempting": _pending,
     "awaiting_approval": _awaiting,
-    "blocked": _bare(r.Blocked),
+    "blocked": _waits,
     "unknown": _unknown,
     "needs_review": _needs_review,
     "completed": _succeeded,
