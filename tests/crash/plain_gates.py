@@ -148,7 +148,7 @@ class Gate:
             case "reservation.queued":
                 if self.reservation(fact["action"], fact["round"]) is not None:
                     yield f"{fact['action']} queues twice"
-                self.state["reservations"].append(_reserved(fact))
+                self.state["reservations"].append(_reserved(fact, now))
             case "reservation.refused":
                 if self.reservation(fact["action"], fact["round"]) is not None:
                     yield f"{fact['action']} is refused what it has"
@@ -171,8 +171,10 @@ class Gate:
         if fact["grant"] != self.state["next_grant"]:
             yield f"gives the number {fact['grant']} and not {self.state['next_grant']}"
         self.state["next_grant"] = fact["grant"] + 1
-        granted = {**_reserved(fact), "grant": fact["grant"], "sent_at": now}
         waits = self.reservation(fact["action"], fact["round"])
+        granted = {**_reserved(fact, now), "grant": fact["grant"], "granted_at": now}
+        granted |= {"sent_at": now} | {name: fact[name] for name in _PASSES if name in fact}
+        granted |= {name: waits[name] for name in ("version", "asked_at") if waits is not None}
         reservations = self.state["reservations"]
         if waits is None:
             reservations.append(granted)
@@ -228,8 +230,13 @@ class Gate:
                 yield f"has used {self.state['used']}, its facts say {self.spent}"
 
 
-def _reserved(fact: Json) -> Json:
+_PASSES = ("over", "forced")
+
+
+def _reserved(fact: Json, now: int) -> Json:
     return {
+        "version": fact["version"],
+        "asked_at": now,
         "action": fact["action"],
         "round": fact["round"],
         "demand": fact["demand"],
