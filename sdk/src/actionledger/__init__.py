@@ -16,6 +16,7 @@ print(result.text_for_model)
 """
 
 from actionledger.client import Ledger
+from actionledger.derived import derived_event
 from actionledger.errors import (
     ActionRaised,
     CallerMistake,
@@ -94,4 +95,5 @@ __all__ = [
     "UnexpectedAnswer",
     "Unknown",
     "UnknownAction",
+    "derived_event",
 ]
