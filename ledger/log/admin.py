@@ -389,9 +389,11 @@ async def cluster_id(log: KafkaLog) -> str:
 async def _admin(log: KafkaLog) -> AIOKafkaAdminClient:
     admin = AIOKafkaAdminClient(**log.client_options)
     try:
-        await admin.start()
-    except KafkaError as failure:
+        await clients.to_its_end(admin.start())
+    except BaseException as failure:
         await admin.close()
+        if not isinstance(failure, KafkaError):
+            raise
         raise await clients.not_started(failure, log.client_options) from failure
     return admin
 

@@ -7,7 +7,7 @@ records back once its fetching task has died; what is private to it is touched h
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -49,12 +49,28 @@ async def start(
     """
     try:
         async with asyncio.timeout(deadline_seconds):
-            await client.start()
+            await to_its_end(client.start())
     except BaseException as failure:
         await end(client)
         if not isinstance(failure, KafkaError | TimeoutError):
             raise
         raise await not_started(failure, options) from failure
+
+
+async def to_its_end(start: Coroutine[Any, Any, None]) -> None:
+    """Wait for the start of a client, and let it come to its end also when it is given up: aiokafka
+    forgets the connection on which it asks first, open as it is, when it is cut there.
+    """
+    starting = asyncio.ensure_future(start)
+    try:
+        await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait({starting}, timeout=_CUT_TRIES_MAX * _CUT_SECONDS)
+        starting.cancel()
+        await asyncio.wait({starting}, timeout=_CUT_SECONDS)
+        if starting.done() and not starting.cancelled():
+            starting.exception()  # an error that nobody else will hear
+        raise
 
 
 async def not_started(failure: BaseException, given: Mapping[str, Any]) -> LedgerError:

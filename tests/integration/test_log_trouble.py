@@ -1,10 +1,12 @@
 """Readers and appenders while the broker is away: what they tell, and that their end is an end."""
 
 import asyncio
+import gc
 import secrets
 
 import psutil
 import pytest
+from aiokafka.conn import AIOKafkaConnection
 
 from gateway import local
 from ledger.log import clients
@@ -18,6 +20,9 @@ pytestmark = pytest.mark.servers
 
 INTENTS = (Topic.INTENTS.value, 0)
 LOOK_SECONDS = 0.02
+TURNS_MAX = 300
+"""Of the loop, in which a client is started on a broker nearby."""
+
 RECORD = Outgoing(b"acme/renewal", b"{}")
 
 
@@ -122,3 +127,20 @@ async def test_a_reader_whose_fetching_died_says_so(log: KafkaLog) -> None:
     with pytest.raises(LogUnreachableError):
         await reader.read(timeout_ms=10)
     await reader.close()
+
+
+async def test_a_start_that_is_given_up_leaves_no_connection(log: KafkaLog) -> None:
+    """Wherever it is cut: before it is connected, while it asks, or when it just has begun."""
+    ended = 0
+    for turns in range(0, TURNS_MAX, 5):
+        starting = asyncio.create_task(log.appender())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        starting.cancel()
+        await asyncio.wait({starting})
+        ended += starting.cancelled()
+        if not starting.cancelled():
+            await starting.result().close()
+    assert ended > TURNS_MAX / 10
+    open_ones = [one for one in gc.get_objects() if isinstance(one, AIOKafkaConnection)]
+    assert not any(one.connected() for one in open_ones)
