@@ -1,3 +1,3 @@
 """What every test may ask for by name."""
 
-pytest_plugins = ["tests.servers"]
+pytest_plugins = ["tests.servers", "tests.order"]
