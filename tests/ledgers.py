@@ -48,6 +48,8 @@ def topic_of(given: i.Decidable) -> str:
     match given:
         case i.Propose() | i.Cancel() | i.CallerReport() | i.AskAgain() | i.ReportStep():
             return "intents"
+        case i.OpenSaga() | i.CancelSaga():
+            return "intents"
         case i.Judged():
             return "approvals"
         case i.Report() | i.Decline():

@@ -421,8 +421,6 @@ def _opened(action: Action, fact: f.ReviewOpened, now: int) -> dict[str, object]
         "timer": None,
         "review": fact.reason,
         "case": Case(opened[0], fact.reason, opened[1], fact.version, fact.names),
-        # A person comes to it before its turn did: once settled it is ruled as a new one is.
-        "blocked": None,
     }
 
 
@@ -473,6 +471,9 @@ def _resolved(action: Action, fact: f.ReviewResolved) -> dict[str, object]:
     is_granted = action.asks is None or (action.approval is not None and action.approval.is_met)
     if action.is_open:
         changes["status"] = Status.UNKNOWN
+    elif action.blocked is not None and fact.move is not Move.NO_EFFECT:
+        # A person came to it before its turn did.
+        changes["status"] = Status.BLOCKED
     elif is_granted or fact.move is Move.NO_EFFECT:
         # It ends in the same decision, whoever would have had to agree to its start.
         changes["status"] = Status.READY

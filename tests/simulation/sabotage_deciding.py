@@ -146,7 +146,8 @@ def _takes_the_other_body(draft: Draft, given: i.Propose) -> Decided:
     others = tuple(one for one in draft.stream.actions if one.key != given.key)
     draft._stream = Stream(draft.stream.key, others)
     key = ActionKey.parse(given.key)
-    intake._record(draft, key, given, request_hash(given.request), operation)
+    intake.record(draft, given, request_hash(given.request), operation)
+    intake.rule(draft, key, draft.action(given.key).request, operation)
     return draft.decided()
 
 

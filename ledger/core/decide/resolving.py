@@ -324,6 +324,8 @@ def _go_on(draft: Draft, key: str, operation: Operation) -> None:
     """What is ready starts as soon as there is capacity; what people have to agree to is asked
     about at once, because it is a person who wants it to go on.
     """
+    if draft.action(key).blocked is not None:
+        return
     if needs_ruling(draft.action(key), draft.config):
         rule_anew(draft, key, operation)
     action = draft.action(key)

@@ -148,3 +148,9 @@ class Story:
     def count(self, fact_type: str, key: str = CHARGE) -> int:
         """How many facts of a type an action has."""
         return sum(fact.type == fact_type and fact.action == key for fact in self.facts)
+
+    def after(self, *said: i.Decidable) -> Given:
+        """The stream once it has heard all of this."""
+        for one in said:
+            self.hears(one)
+        return self.known

@@ -26,6 +26,7 @@ from ledger.log.fold import InForce
 from ledger.log.port import Record
 from streams.deciding import Seat, config_of, is_adoptable_catalogue, make_decision
 from tests import examples_of_people as p
+from tests.asking import policy
 from tests.examples import (
     CATALOGUE_TEXT,
     CHARGE,
@@ -55,7 +56,8 @@ from tests.examples import (
     success,
     tick,
 )
-from tests.unit.core.language import Given, given
+from tests.examples_of_sagas import TRAVELS, cancel_trip, plan, step, under, undo
+from tests.unit.core.language import Given, Story, given
 from tests.unit.streams.seats import PARTITION, PARTITIONS, made, record, seat
 
 READY = given(recorded(), automatic())
@@ -121,6 +123,15 @@ def _forged() -> Case:
 _WITHDRAWN = READY.and_then(review("operation_withdrawn"))
 _REVOKED = p.people(p.ADA.model_copy(update={"revoked": True}), *p.EVERYBODY[1:])
 _BEGUN = ASKED.and_then(p.agreed(p.approves()), p.start_of(p.approves()))
+
+
+_TRAVELLING = Story(TRAVELS).after(plan())
+_DENIED = """
+[[row]]
+name = "never"
+outcome = "deny"
+reason = "Not here."
+"""
 
 
 def _full() -> Given:
@@ -205,6 +216,12 @@ REFUSALS: dict[Rejection, Case] = {
     Rejection.ALREADY_FINAL: Case(record(cancel()), seat(READY.and_then(expired()))),
     Rejection.ATTEMPT_OPEN: Case(record(cancel()), seat(RUNNING)),
     Rejection.IN_REVIEW: Case(record(cancel()), seat(_WITHDRAWN)),
+    Rejection.SAGA_UNFIT: Case(
+        record(plan(step("flight"), step("flight", key=f"{CHARGE}2"))), seat()
+    ),
+    Rejection.STEP_DENIED: Case(record(plan()), seat(config=under(policy(_DENIED)))),
+    Rejection.UNKNOWN_SAGA: Case(record(cancel_trip()), seat()),
+    Rejection.COMPENSATION_PLANNED: Case(record(cancel(undo("car"))), seat(_TRAVELLING)),
     Rejection.INVALID_CONFIGURATION: Case(
         record(publish("[[operation]]\nname = 1"), topic="config"), seat()
     ),
