@@ -9,6 +9,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ledger.log.envelope import is_message
 from ledger.log.port import Record
 from ledger.log.topics import Topic
 
@@ -52,6 +53,20 @@ class HeldTicks:
         """
         place = topic, partition
         self._read_to[place] = max(position, self._read_to.get(place, 0))
+
+    def messages_first(
+        self, partition: int, internal: Sequence[Record]
+    ) -> tuple[Sequence[Record], Sequence[Record]]:
+        """What of the internal records that came may be decided now, and what has to wait: messages
+        between actions and gates wait for nothing, but nothing overtakes a tick before them.
+        """
+        if self._waiting.get(partition):
+            return (), internal
+        count = next(
+            (place for place, record in enumerate(internal) if not is_message(record)),
+            len(internal),
+        )
+        return internal[:count], internal[count:]
 
     def is_holding(self) -> bool:
         """Whether some tick waits."""

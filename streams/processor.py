@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from ledger.core.limits import BATCH_INPUTS_MAX
@@ -171,6 +171,10 @@ class Processor:
             work[partition] = self._waiting.part(partition, given, missing)
             for record in work[partition]:
                 self._held.read(record)
+        for partition, came in list(ticks.items()):
+            messages, ticks[partition] = self._held.messages_first(partition, came)
+            again[partition] += messages
+        ticks = {partition: waits for partition, waits in ticks.items() if waits}
         if ticks:
             await self._hold(ticks)
         if self._held.is_holding():
@@ -195,12 +199,12 @@ class Processor:
 
     def _sorted(
         self, records: list[Record]
-    ) -> tuple[dict[int, list[Record]], dict[int, list[Record]]]:
-        """What was read, by partition, and the ticks among it apart. Raises SkewError where an
+    ) -> tuple[dict[int, list[Record]], dict[int, Sequence[Record]]]:
+        """What was read, by partition, and what is internal apart. Raises SkewError where an
         input comes from the future.
         """
         inputs: dict[int, list[Record]] = {}
-        ticks: dict[int, list[Record]] = {}
+        ticks: dict[int, list[Record]] = {}  # and what stands between them
         newest: dict[int, int] = {}
         for record in records:
             partition = record.partition
@@ -211,7 +215,7 @@ class Processor:
             kind.setdefault(partition, []).append(record)
         for partition, appended_at in newest.items():
             self._check_not_ahead(self._owners[partition], appended_at)
-        return inputs, ticks
+        return inputs, dict(ticks)
 
     def _check_not_ahead(self, owner: Owner, appended_at: int) -> None:
         """Whatever a decision takes its time from must not come from the future: inputs,
@@ -221,7 +225,7 @@ class Processor:
         running_at = max(owner.running_at(mono_ms()), wall_ms())
         check_not_ahead(appended_at, running_at=running_at, skew_ms=self._skew_ms)
 
-    async def _hold(self, ticks: dict[int, list[Record]]) -> None:
+    async def _hold(self, ticks: Mapping[int, Sequence[Record]]) -> None:
         """Whatever lies in the other inboxes at this moment wins over a lapse."""
         places = [(topic.value, partition) for partition in ticks for topic in HELD_BACK_BY]
         ends = await self._ends.end_offsets(places)

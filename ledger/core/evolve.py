@@ -190,7 +190,7 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
         case f.ActionBlocked():
             blocked = Blocked(fact.reason, fact.by, fact.version)
             return {"status": Status.BLOCKED, "blocked": blocked, "wait_until": fact.wait_until}
-        case f.GateAsked() | f.GateAnswered() | f.GateClosing() | f.GateClosed():
+        case f.GateAsked() | f.GateAnswered() | f.GateKept() | f.GateClosing() | f.GateClosed():
             return claimed(action, fact, now)
         case f.ActionDenied():
             return _closed(action, Status.DENIED, fact.by)

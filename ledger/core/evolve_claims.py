@@ -8,10 +8,10 @@ from ledger.core.gates import Claim, ClaimStatus
 from ledger.core.invariants import invariant
 from ledger.core.state import Action, Status
 
+_AboutClaim = f.GateAsked | f.GateAnswered | f.GateKept | f.GateClosing | f.GateClosed
 
-def claimed(
-    action: Action, fact: f.GateAsked | f.GateAnswered | f.GateClosing | f.GateClosed, now: int
-) -> dict[str, object]:
+
+def claimed(action: Action, fact: _AboutClaim, now: int) -> dict[str, object]:
     """The claims, and with the last grant the status, that a fact leads to."""
     known = action.claim(fact.gate, fact.round)
     match fact:
@@ -19,17 +19,13 @@ def claimed(
             return _asked(action, fact, known, now)
         case f.GateAnswered():
             return _answered(action, fact, _held(known))
-        case f.GateClosing():
+        case f.GateKept():
             held = _held(known)
-            invariant(held.grant == fact.grant, "what is given back was granted")
-            closing = replace(
-                held,
-                status=ClaimStatus.CLOSING,
-                spent=fact.spent,
-                sent_at=now,
-                sends=fact.sends,
-            )
-            return {"claims": _with(action, closing)}
+            granted = held.status is ClaimStatus.GRANTED and held.grant == fact.grant
+            invariant(granted, "what is kept was granted")
+            return {"claims": _with(action, replace(held, kept=True))}
+        case f.GateClosing():
+            return {"claims": _given_back(action, fact, _held(known), now)}
         case f.GateClosed():
             held = _held(known)
             invariant(held.status is ClaimStatus.CLOSING, "what is closed was given back")
@@ -42,6 +38,25 @@ def _held(known: Claim | None) -> Claim:
     invariant(known is not None, "a fact names a gate that was not asked")
     assert known is not None  # noqa: S101 - for the type checker; the line above survives -O
     return known
+
+
+def _given_back(action: Action, fact: f.GateClosing, held: Claim, now: int) -> tuple[Claim, ...]:
+    """The claims without one that is given back. What is kept waits for the gate's answer; of the
+    others only what is spent is remembered, because the gate may have to ask for it.
+    """
+    invariant(held.grant == fact.grant, "what is given back was granted")
+    invariant(held.status is not ClaimStatus.CLOSED, "a claim is given back once")
+    if held.kept:
+        closing = replace(
+            held, status=ClaimStatus.CLOSING, spent=fact.spent, sent_at=now, sends=fact.sends
+        )
+        return _with(action, closing)
+    if not fact.spent:
+        return tuple(one for one in action.claims if one is not held)
+    return _with(
+        action,
+        Claim(held.gate, held.round, ClaimStatus.CLOSED, {}, grant=held.grant, spent=True),
+    )
 
 
 def _with(action: Action, changed: Claim) -> tuple[Claim, ...]:
@@ -65,7 +80,7 @@ def _asked(action: Action, fact: f.GateAsked, known: Claim | None, now: int) -> 
         sends=fact.sends,
     )
     if known is not None:
-        invariant(known.status is not ClaimStatus.CLOSING, "what is given back is not asked for")
+        invariant(known.is_held, "what is given back is not asked for")
         return {"claims": _with(action, asked)}
     invariant(fact.round == fact.version and fact.sends == 1, "a round is the version it began at")
     changes: dict[str, object] = {"claims": (*action.claims, asked)}

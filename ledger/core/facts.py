@@ -160,9 +160,23 @@ class GateAnswered(Wire):
     step_deadline_at: Milliseconds | None = None
 
 
+class GateKept(Wire):
+    """The action has told the gate that it has the grant; from now on it is for the action to say
+    when it gives it back, until the gate has heard it.
+    """
+
+    type: Literal["gate.kept"] = "gate.kept"
+    action: Text
+    version: Count
+    gate: Text
+    round: Count
+    grant: Count
+
+
 class GateClosing(Wire):
     """The action gives back what it holds of a gate, or leaves its queue; `spent` where its effect
-    is there. Said again with every one of `sends` until the gate has answered.
+    is there. What the gate was told is kept is given back with every one of `sends` until it has
+    answered; for anything else the gate asks by itself.
     """
 
     type: Literal["gate.closing"] = "gate.closing"
@@ -573,6 +587,7 @@ AnyFact = (
     | ActionBlocked
     | GateAsked
     | GateAnswered
+    | GateKept
     | GateClosing
     | GateClosed
     | PreviewStarted

@@ -77,12 +77,15 @@ class Identity(Wire):
 
 
 class ClaimStatus(StrEnum):
-    """What became of what an action asked of a gate."""
+    """What became of what an action asked of a gate. One that is closed is remembered only where
+    its effect is there: should the word of it be lost, the gate asks for it.
+    """
 
     ASKED = "asked"
     QUEUED = "queued"
     GRANTED = "granted"
     CLOSING = "closing"
+    CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,8 @@ class Claim:
     """What an action asked of one gate, in which `round` (its version then), and what came of it.
 
     `sent_at` and `sends` are those of the message that waits for an answer; `behind` is the action
-    that holds the target; `spent` says of one that is closing whether its effect is there.
+    that holds the target; `spent` says of one that is given back whether its effect is there. While
+    a grant is not `kept` the gate sends it again by itself, so giving it back needs no answer.
     """
 
     gate: str
@@ -102,10 +106,16 @@ class Claim:
     over: tuple[str, ...] = ()
     forced: bool = False
     grant: int | None = None
+    kept: bool = False
     behind: str | None = None
     spent: bool = False
     sent_at: int = 0
     sends: int = 1
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the action has it, or has asked for it, and gives nothing back yet."""
+        return self.status not in {ClaimStatus.CLOSING, ClaimStatus.CLOSED}
 
     @property
     def waits_for_message(self) -> bool:

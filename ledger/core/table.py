@@ -33,6 +33,7 @@ policy.decided       A  A  A  A   .  .  .   .  .  .  .  .  .
 action.blocked       A  .  .  .   .  .  .   .  .  .  .  .  .
 gate.asked           .  .  A  A   .  .  .   A  A  A  A  A  A
 gate.answered        .  .  A  .   .  .  .   A  A  A  A  A  A
+gate.kept            .  A  A  A   A  A  A   A  A  A  A  A  A
 gate.closing         .  A  A  A   .  .  A   A  A  A  A  A  A
 gate.closed          A  A  A  A   A  A  A   A  A  A  A  A  A
 preview.started      .  A  .  .   .  .  .   .  .  .  .  .  .

@@ -37,6 +37,8 @@ CONTENT_TYPE: tuple[str, bytes] = (
 )
 MARKS = "marks"
 """Header of ledger records: what a skipping reader may look for, separated by blanks."""
+MARK_MESSAGE = b"message"
+"""Of an internal record: no tick, so it need not wait for what could answer one."""
 MARK_EPOCH = b"epoch"
 MARK_CONFIG = b"config"
 MARK_START = b"start="
@@ -284,7 +286,14 @@ def outgoing(
 ) -> Outgoing:
     """An input as a record for its inbox, keyed by its stream."""
     value = encode(data, event_id=event_id, source=source, subject=subject, partition_key=stream)
+    if isinstance(data, i.Message):
+        return Outgoing(stream.encode(), value, (CONTENT_TYPE, (MARKS, MARK_MESSAGE)))
     return Outgoing(stream.encode(), value, (CONTENT_TYPE,))
+
+
+def is_message(record: Record) -> bool:
+    """Whether an internal record says that it is a message; what does not may be a tick."""
+    return marks_of(record) == MARK_MESSAGE
 
 
 def read_input(record: Record) -> i.Input | i.Publish | i.Offered | Genesis | Unreadable:

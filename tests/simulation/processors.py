@@ -373,12 +373,16 @@ class Processor(Process):
         return records, ticks
 
     def _held(self, seat: Seat, ticks: list[Record]) -> list[Record]:
-        """Ticks wait until whatever could answer them was read to where it ended by then."""
+        """Ticks wait until whatever could answer them was read to where it ended by then; messages
+        before them do not.
+        """
         log, partition = self.world.log, seat.owner.partition
+        messages, ticks = (list(some) for some in seat.held.messages_first(partition, ticks))
         if ticks:
             ends = {topic: log.end_offset(topic, partition) for topic in HELD_BY}
             seat.held.hold(partition, ticks, ends)
-        released = seat.held.release().get(partition, [])
+        released = [*messages, *seat.held.release().get(partition, [])]
+        seat.ticks_held += len(messages)
         seat.ticks_held += len(ticks) - len(released)
         if seat.ticks_held:
             self.world.reach("tick held back")

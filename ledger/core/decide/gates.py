@@ -211,7 +211,9 @@ def closed(draft: Draft, given: GateClose) -> Decided:
         )
         if gate_kind(given.gate) is GateKind.TARGET:
             _serve_queue(draft, given.gate)
-    draft.send(GateTaken(key=given.action, gate=given.gate, round=given.round))
+    # Of what the action was never asked about it need not know that it is back.
+    if held is None or held.kept:
+        draft.send(GateTaken(key=given.action, gate=given.gate, round=given.round))
     return draft.decided(unchanged="closed_already")
 
 

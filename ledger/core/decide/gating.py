@@ -17,6 +17,7 @@ from ledger.core.facts import (
     GateAsked,
     GateClosed,
     GateClosing,
+    GateKept,
     ReviewOpened,
     ReviewReason,
 )
@@ -70,7 +71,7 @@ def missing(action: Action, config: Config, now: int) -> tuple[Wanted, ...]:
     gates = action.gates
     if gates is None:
         return ()
-    held = [one for one in action.claims if one.status is not ClaimStatus.CLOSING]
+    held = [one for one in action.claims if one.is_held]
     budgets = tuple(_budgets(action, config, now, held))
     if budgets or any(one.status is not ClaimStatus.GRANTED for one in held) or not gates.target:
         return budgets
@@ -131,7 +132,7 @@ def follow_gates(draft: Draft, key: str) -> None:
     if action.gates is None and not action.claims:
         return
     for claim in action.claims:
-        if claim.status is not ClaimStatus.CLOSING and _is_over(action, claim):
+        if claim.is_held and _is_over(action, claim):
             _give_back(draft, key, claim)
     action = draft.action(key)
     if _is_contradicted(action):
@@ -150,7 +151,7 @@ def _is_over(action: Action, claim: Claim) -> bool:
     if action.status in GIVES_BACK and not action.has_effect:
         return action.case is None or action.case.reason not in _EFFECT_IS_TOLD
     gates = action.gates
-    if action.has_begun or claim.status is ClaimStatus.CLOSING:
+    if action.has_begun:
         return False
     if gates is None:
         return True
@@ -170,7 +171,7 @@ def _is_contradicted(action: Action) -> bool:
     case = action.case
     if not action.is_final or case is None or case.reason not in _EFFECT_IS_TOLD:
         return False
-    return action.gates is not None and not any(one.forced for one in action.claims)
+    return action.gates is not None and not any(one.forced and one.is_held for one in action.claims)
 
 
 def _ask_for_missing(draft: Draft, key: str) -> None:
@@ -330,13 +331,13 @@ def answered(draft: Draft, given: GateAnswer) -> Decided:
     if action is None:
         return refused_by(Rejection.UNKNOWN_ACTION)
     claim = action.claim(given.gate, given.round)
-    if claim is None or claim.status is ClaimStatus.CLOSING:
+    if claim is None or not claim.is_held:
         if given.outcome != "refused":
             draft.send(_unwanted(given, claim))
         return draft.decided(unchanged="not_wanted")
     if claim.status is ClaimStatus.GRANTED:
         if given.outcome == "granted" and given.grant == claim.grant:
-            draft.send(_keep(given, given.grant))
+            _keep(draft, claim, given)
         return draft.decided(unchanged="answered_already")
     if given.outcome == "queued" and claim.behind == given.behind:
         return draft.decided(unchanged="answered_already")
@@ -352,8 +353,22 @@ def _unwanted(given: GateAnswer, claim: Claim | None) -> GateClose:
     )
 
 
-def _keep(given: GateAnswer, grant: int | None) -> GateKeep:
-    return GateKeep(gate=given.gate, action=given.key, round=given.round, grant=grant or 0)
+def _keep(draft: Draft, claim: Claim, given: GateAnswer) -> None:
+    """The gate has sent a grant again: it is told that it need not, and most actions are over
+    before it has to.
+    """
+    key, grant = given.key, given.grant or 0
+    if not claim.kept:
+        draft.add(
+            GateKept(
+                action=key,
+                version=draft.version(key),
+                gate=given.gate,
+                round=given.round,
+                grant=grant,
+            )
+        )
+    draft.send(GateKeep(gate=given.gate, action=key, round=given.round, grant=grant))
 
 
 def _take_answer(draft: Draft, given: GateAnswer, claim: Claim) -> None:
@@ -361,7 +376,6 @@ def _take_answer(draft: Draft, given: GateAnswer, claim: Claim) -> None:
     deadline_at = None
     if given.outcome == "granted":
         deadline_at = _step_deadline(draft, key, claim)
-        draft.send(_keep(given, given.grant))
     draft.add(
         GateAnswered(
             action=key,
