@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
-from benchmarks import deciding, following
+from benchmarks import deciding, following, gating
 from benchmarks.figures import Figures, latencies, per_s, rate
 from benchmarks.installation import LOAD, PROCESSES, Installation
 from benchmarks.load import Measured, Order
@@ -30,6 +30,7 @@ class Case(StrEnum):
     LAG = "lag"
     RULED = "ruled"
     APPROVED = "approved"
+    GATED = "gated"
     PROJECT = "project"
     REBUILD = "rebuild"
     WEBHOOK = "webhook"
@@ -184,6 +185,7 @@ async def _fill(one: Installation) -> None:
 OTHERS: Final = {
     Case.RULED: deciding.ruled,
     Case.APPROVED: deciding.approved,
+    Case.GATED: gating.gated,
     Case.PROJECT: _project,
     Case.REBUILD: _rebuild,
     Case.WEBHOOK: webhook,

@@ -59,7 +59,7 @@ async def ruled(one: Installation, seconds: float) -> Figures:
         for policy, used_us in ((_EVERYTHING, plain_us), (default_policy(), ruled_us)):
             await adopt_policy(one, policy)
             tenant = f"{'plain' if used_us is plain_us else 'ruled'}-{number}"
-            count, used = await _cost_us(one, tenant, seconds)
+            count, used = await cost_us(one, tenant, seconds)
             used_us.append(used)
             n += count
     times = (after / before for before, after in zip(plain_us, ruled_us, strict=True))
@@ -71,7 +71,7 @@ async def ruled(one: Installation, seconds: float) -> Figures:
     }
 
 
-async def _cost_us(one: Installation, tenant: str, seconds: float) -> tuple[int, float]:
+async def cost_us(one: Installation, tenant: str, seconds: float) -> tuple[int, float]:
     """How many actions there were, and what each took of our processes, projection included."""
     before_s = _own_cpu_s(one)
     order = Order(what="act", tenant=tenant, in_flight=IN_FLIGHT, seconds=seconds)

@@ -26,7 +26,7 @@ from ledger.log.kafka import KafkaLog
 ANSWER_MS_MAX = 30_000
 """From a call to its outcome; beyond it something is broken, not slow."""
 
-UNDER_WAY = frozenset({"proposed", "awaiting_approval", "ready", "attempting"})
+UNDER_WAY = frozenset({"proposed", "awaiting_approval", "blocked", "ready", "attempting"})
 
 ACTIONS_MAX = 200_000
 """A case ends after its time or this many actions."""
