@@ -71,11 +71,13 @@ class Travelling(Story):
         return refused
 
     def begins(self, key: str) -> Action:
-        """An executor comes by, and the action starts."""
+        """Once its wait is over, if it waits, an executor comes by, and the action starts."""
         action = self.action(key)
         if action.running is None:
-            assert awaits_offer(action, x.T0 + self.at), (key, action.status, action.blocked)
-            self.says(x.tick(), key=key)
+            timer = action.timer
+            later_ms = 0 if timer is None else max(0, timer.due_at - x.T0 - self.at)
+            assert awaits_offer(action, x.T0 + self.at + later_ms), (key, action.status)
+            self.says(x.tick(), key=key, later_ms=later_ms)
         action = self.action(key)
         assert action.running is not None, (key, action.status)
         return action
