@@ -473,6 +473,7 @@ def resolved(
         key_id=KEYS_OF[said.approver].id,
         signed=signed(said),
         reference=said.reference,
+        accepts=said.accepts,
         comment=said.comment,
         step_deadline_at=None if step is None else T0 + step,
         people_until=None if people_until is None else T0 + people_until,

@@ -23,6 +23,8 @@ _TIMES: Final = (
     *("deadlines", "retries", "key_window_ms", "key_margin_ms", "settle_horizon_ms"),
     *("search_lag_ms", "lookups", "second_attempt_after_absence", "look_alike_window_ms"),
 )
+_WAITS: Final = ("target_parameters",)
+"""What else an action acts on: one at a time where its row has it pass targets."""
 _RULES: Final = ("kind", "risk", "preview", "volatile", "tolerances")
 _OTHERS: Final = ("description", "compensation", "caller_attests_no_effect")
 
@@ -76,6 +78,7 @@ def _between(was: Operation, now: Operation) -> Iterator[CatalogueChange]:
     for names, is_breaking, says in (
         (_MOVES_THE_EFFECT, True, "the effect would come about another way"),
         (_RULES, False, "the policy may rule otherwise, and people are shown something else"),
+        (_WAITS, False, "it may wait for others, and others for it"),
         (_TIMES, False, "it may take longer or shorter, and be tried more or less often"),
         (_OTHERS, False, "told, and nothing of a request"),
     ):

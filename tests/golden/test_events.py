@@ -14,13 +14,17 @@ from pydantic import ValidationError
 
 from ledger.core.facts import (
     FACT_TYPES,
+    ActionBlocked,
     ActionCompleted,
     ActionDenied,
     ApprovalEnd,
+    GateAnswered,
     PolicyDecided,
     ReviewReason,
+    SagaPlace,
     TimerSet,
 )
+from ledger.core.gates import GATE_FACT_TYPES, RefusalReason
 from ledger.core.inputs import EvidenceKind, Meaning, Retry
 from ledger.core.records import Adopted, Decision, EpochOpened, Genesis, LedgerRecord, Verdict
 from ledger.core.rejections import Rejection
@@ -58,7 +62,15 @@ TOPIC_OF_TYPE = {
     "actionledger.attempt.report.v1": Topic.ATTEMPTS,
     "actionledger.attempt.decline.v1": Topic.ATTEMPTS,
     "actionledger.evidence.report.v1": Topic.EVIDENCE,
+    "actionledger.step.report.v1": Topic.INTENTS,
+    "actionledger.saga.open.v1": Topic.INTENTS,
+    "actionledger.saga.cancel.v1": Topic.INTENTS,
     "actionledger.stream.tick.v1": Topic.INTERNAL,
+    "actionledger.gate.ask.v1": Topic.INTERNAL,
+    "actionledger.gate.answer.v1": Topic.INTERNAL,
+    "actionledger.gate.keep.v1": Topic.INTERNAL,
+    "actionledger.gate.close.v1": Topic.INTERNAL,
+    "actionledger.gate.taken.v1": Topic.INTERNAL,
     "actionledger.config.publish.v1": Topic.CONFIG,
     "actionledger.executor.offered.v1": Topic.OFFERS,
     "actionledger.genesis.recorded.v1": Topic.INTENTS,
@@ -97,6 +109,8 @@ def test_every_type_has_its_golden_bytes() -> None:
     """No type of event and no fact is released without bytes that are kept."""
     assert set(map(type_of, FILES)) == {*TYPES, *_KEPT_TYPES, WEBHOOK_TYPE}
     assert {fact.type for read in decisions() for fact in read.facts} == set(FACT_TYPES)
+    of_gates = {fact.type for read in decisions() for fact in read.gate or ()}
+    assert of_gates == set(GATE_FACT_TYPES)
     assert {f"{name}.json" for name, _ in examples()} == {path.name for path in FILES}
 
 
@@ -201,11 +215,16 @@ def current_vocabulary() -> dict[str, list[str]]:
         "PolicyDecided.outcome": PolicyDecided.model_fields["outcome"].annotation,
         "ActionDenied.by": ActionDenied.model_fields["by"].annotation,
         "ApprovalEnd": ApprovalEnd,
+        "ActionBlocked.reason": ActionBlocked.model_fields["reason"].annotation,
+        "SagaPlace.role": SagaPlace.model_fields["role"].annotation,
+        "GateAnswered.outcome": GateAnswered.model_fields["outcome"].annotation,
+        "RefusalReason": RefusalReason,
         "Adopted.kind": Adopted.model_fields["kind"].annotation,
     }
     for name, literal in literals.items():
         words[name] = sorted(get_args(literal))
     words["FactType"] = sorted(FACT_TYPES)
+    words["GateFactType"] = sorted(GATE_FACT_TYPES)
     words["EventType"] = sorted({*TYPES, *_KEPT_TYPES, WEBHOOK_TYPE})
     return words
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from ledger.core import inputs as i
 from ledger.core.catalogue import catalogue_hash
-from ledger.core.facts import AnyFact
+from ledger.core.facts import AnyFact, SagaPlace
 from ledger.core.holds import Hold, Order, Scope, order_hash
 from ledger.core.people import people_hash
 from ledger.core.policy import policy_hash
@@ -37,7 +37,9 @@ from ledger.log.quarantine import (
 )
 from ledger.log.webhook_record import WebhookReceived, webhook_outgoing
 from tests import examples as e
+from tests import examples_of_gates as gates
 from tests import examples_of_people as p
+from tests import examples_of_sagas as sagas
 
 EVENTS = Path(__file__).with_name("events")
 GENERATION = "0f6d3c1a"
@@ -67,6 +69,8 @@ def examples() -> Iterator[tuple[str, bytes]]:
         yield name, _input(data)
     for fact_name, facts in _facts():
         yield f"decision.{fact_name}", _ledger(_decision(facts=facts))
+    for fact in gates.gate_facts():
+        yield f"decision.{fact.type}", _ledger(_decision(stream=gates.RUN_GATE, gate=(fact,)))
     for name, record in _ledger_records():
         yield name, _ledger(record)
     yield "record.quarantined", _quarantined()
@@ -153,8 +157,22 @@ def _inputs() -> Iterator[tuple[str, Wire]]:
         ),
     )
     yield "genesis.recorded", _genesis()
+    yield from _inputs_of_plans()
 
 
+def _inputs_of_plans() -> Iterator[tuple[str, Wire]]:
+    """What crosses actions: runs, gates, sagas."""
+    placed = {"run": gates.RUN, "occurrence": "2027-01", "batch": "renewals-2027-01"}
+    yield "intent.propose.run", e.propose(**placed)
+    yield "intent.propose.compensates", e.propose(e.PAYOUT, compensates=e.CHARGE)
+    yield "approval.decide.allow", p.judge(_ALLOWED)
+    yield "step.report", gates.steps(4, reporter="planner", tool_calls=3, tokens=9_000)
+    yield from gates.messages().items()
+    yield "saga.open", sagas.plan(run=gates.RUN)
+    yield "saga.cancel", sagas.cancel_trip()
+
+
+_ALLOWED = p.resolution(Move.ALLOW, case=6, accepts="day", comment="Once, for this customer.")
 _RESOLUTION = p.resolution(
     Move.EFFECT_EXISTS, case=6, moved=8, comment='Found it as "renewal". Grüße 😊'
 )
@@ -209,7 +227,7 @@ def _facts() -> Iterator[tuple[str, tuple[AnyFact, ...]]]:
     own = e.recorded().model_copy(update={"version": 1, "performer": "caller"})
     yield "intent.recorded.caller", (own,)
     yield "keyless", (e.started(key=e.EMAIL).model_copy(update={"version": 3}),)
-    for name, fact in _facts_of_people():
+    for name, fact in (*_facts_of_people(), *_facts_of_plans()):
         yield name, (fact.model_copy(update={"version": 3}),)
 
 
@@ -244,6 +262,39 @@ def _facts_of_people() -> Iterator[tuple[str, AnyFact]]:
     yield "approval.ended.expired", p.ended("expired")
     yield "action.denied.policy", p.denied()
     yield "attempt.started.approval", p.start_of(yes, policy=p.ESCALATING, foreseen=p.FORESEEN)
+
+
+def _facts_of_plans() -> Iterator[tuple[str, AnyFact]]:
+    """What an action asks of gates, and how it waits for others."""
+    place = SagaPlace(saga=sagas.TRIP, step=2, steps=3, role="compensation")
+    placed = {"run": gates.RUN, "occurrence": "2027-01", "batch": "renewals-2027-01"}
+    yield "intent.recorded.run", e.recorded().model_copy(update=placed)
+    undoes = {"compensates": sagas.do("hotel"), "saga": place}
+    yield "intent.recorded.saga", e.recorded(sagas.undo("hotel")).model_copy(update=undoes)
+    revises = {"action": f"{e.CHARGE}~2", "revises": e.CHARGE}
+    yield "intent.recorded.revises", e.recorded().model_copy(update=revises)
+    yield "policy.decided.gates", e.automatic().model_copy(update={"gates": gates.PASSES})
+    for fact in (
+        gates.blocked(),
+        gates.asks_gate(),
+        gates.answered(),
+        gates.keeps(),
+        gates.gives_back(spent=True),
+        gates.is_taken_back(),
+        gates.superseded(),
+    ):
+        yield fact.type, fact
+    over = {"over": ("day", e.PAYOUT), "forced": True}
+    yield "gate.asked.target", gates.asks_gate(gates.TARGET_GATE).model_copy(update=over)
+    last = {"step_deadline_at": e.T0 + e.STEP_MS}
+    yield "gate.answered.last", gates.answered().model_copy(update=last)
+    yield "gate.answered.queued", gates.answered("queued", gates.TARGET_GATE)
+    yield "gate.answered.refused", gates.answered("refused")
+    alike = {"reason": "suspected_duplicate", "reached": None, "like": e.PAYOUT}
+    yield "gate.answered.alike", gates.answered("refused").model_copy(update=alike)
+    named = e.review("ceiling_reached").model_copy(update={"names": "day"})
+    yield "review.opened.names", named
+    yield "review.resolved.allow", p.resolved(_ALLOWED, step=e.STEP_MS)
 
 
 def _genesis() -> Genesis:

@@ -58,6 +58,7 @@ def changes(*replaced: tuple[str, str], begin: str = SMALL) -> tuple[CatalogueCh
         ("lookups =", 'personal = ["note"]\nlookups =', "personal", False),
         ("lookups =", 'volatile = ["note"]\nlookups =', "volatile", False),
         ("lookups =", 'performer = "either"\nlookups =', "performer", False),
+        ("lookups =", 'target_parameters = ["note"]\nlookups =', "target_parameters", False),
         ("lookups =", 'performer = "caller"\nlookups =', "performer", True),
         ("lookups =", "provider_key.length_max = 40\nlookups =", "provider_key", True),
     ],
@@ -148,7 +149,10 @@ def test_a_comment_is_no_difference() -> None:
 
 def test_every_field_of_an_operation_is_compared() -> None:
     """A field that somebody adds to the declaration is not forgotten here."""
-    tables = (module._MOVES_THE_EFFECT, module._TIMES, module._RULES, module._OTHERS)
+    tables = (
+        *(module._MOVES_THE_EFFECT, module._WAITS, module._TIMES),
+        *(module._RULES, module._OTHERS),
+    )
     own = {
         "name",
         "version",

@@ -8,6 +8,7 @@ import pytest
 
 from ledger.core.evolve import Place, evolve
 from ledger.core.facts import FACT_TYPES, AnyFact
+from ledger.core.gates import Claim, ClaimStatus
 from ledger.core.inputs import Meaning
 from ledger.core.invariants import BrokenInvariantError
 from ledger.core.state import (
@@ -47,6 +48,17 @@ from tests.examples import (
     succeeded,
     unresolved,
     unsent,
+)
+from tests.examples_of_gates import (
+    DEMAND,
+    RUN_GATE,
+    answered,
+    asks_gate,
+    blocked,
+    gives_back,
+    is_taken_back,
+    keeps,
+    superseded,
 )
 from tests.examples_of_people import (
     approves,
@@ -106,8 +118,27 @@ EXAMPLES: dict[str, AnyFact] = {
         expired(),
         review("lookups_exhausted"),
         resolved(resolution(Move.EFFECT_EXISTS, case=1)),
+        blocked(),
+        asks_gate(sends=2),
+        answered(),
+        keeps(),
+        gives_back(),
+        is_taken_back(),
+        superseded(),
     )
 }
+AFTER_FINAL = {
+    *("evidence.recorded", "review.opened", "review.resolved"),
+    *("gate.asked", "gate.answered", "gate.kept", "gate.closing", "gate.closed"),
+}
+CLAIMED = {
+    "gate.asked": ClaimStatus.ASKED,
+    "gate.answered": ClaimStatus.ASKED,
+    "gate.kept": ClaimStatus.GRANTED,
+    "gate.closing": ClaimStatus.GRANTED,
+    "gate.closed": ClaimStatus.CLOSING,
+}
+"""What the action holds of the gate before each of its facts."""
 
 
 def _approval(*, quorum: int) -> Approval:
@@ -131,9 +162,9 @@ def in_status(status: Status, *, outcome: AttemptStatus = AttemptStatus.UNRESOLV
     """
     approval = None
     match status:
-        case Status.AWAITING_APPROVAL | Status.READY:
+        case Status.AWAITING_APPROVAL | Status.READY | Status.BLOCKED:
             attempt = _attempt(AttemptStatus.NOT_SENT)
-            approval = _approval(quorum=1 if status is Status.READY else 2)
+            approval = _approval(quorum=2 if status is Status.AWAITING_APPROVAL else 1)
         case Status.ATTEMPTING:
             attempt = _attempt(AttemptStatus.RUNNING)
         case Status.UNKNOWN | Status.NEEDS_REVIEW:
@@ -144,6 +175,23 @@ def in_status(status: Status, *, outcome: AttemptStatus = AttemptStatus.UNRESOLV
     needs_person = status is Status.NEEDS_REVIEW or status in FINAL
     case = Case(1, "evidence_conflicts", T0, 1) if needs_person else None
     return replace(before, status=status, attempts=(attempt,), approval=approval, case=case)
+
+
+def before_fact(status: Status, kind: str) -> tuple[Action, AnyFact]:
+    """An action in a status, and the fact as it could follow there if the cell lets it."""
+    before, fact = in_status(status), EXAMPLES[kind]
+    if kind == "attempt.unresolved" and status is Status.NEEDS_REVIEW:
+        before = in_status(status, outcome=AttemptStatus.RUNNING)
+    if kind == "action.superseded" and status is Status.NEEDS_REVIEW:
+        before = in_status(status, outcome=AttemptStatus.NOT_SENT)
+    if kind == "review.resolved" and status is Status.BLOCKED:
+        fact = resolved(resolution(Move.ALLOW, case=1, accepts="payout:v1:acme:renewal-2"))
+    claimed = CLAIMED.get(kind)
+    if claimed is not None:
+        grant = None if claimed is ClaimStatus.ASKED else 1
+        claim = Claim(RUN_GATE, 3, claimed, DEMAND, ("run",), grant=grant)
+        before = replace(before, claims=(claim,))
+    return before, fact
 
 
 def folded(action: Action, fact: AnyFact) -> Action:
@@ -164,9 +212,7 @@ def test_every_pair_is_declared() -> None:
 def test_accepted_facts_fold(pair: tuple[Status, str]) -> None:
     """Every accepted cell folds, counts one version, keeps log time, and leaves the rest alone."""
     status, kind = pair
-    before, fact = in_status(status), EXAMPLES[kind]
-    if kind == "attempt.unresolved" and status is Status.NEEDS_REVIEW:
-        before = in_status(status, outcome=AttemptStatus.RUNNING)
+    before, fact = before_fact(status, kind)
     after = folded(before, fact)
     assert (after.version, after.updated_at) == (before.version + 1, PLACE.decided_at)
     kept_always = ("key", "request", "request_hash", "provider", "account", "reliability")
@@ -179,7 +225,7 @@ def test_broken_cells_raise(pair: tuple[Status, str]) -> None:
     """An accepted record that says what cannot be stops its reader, in every such cell."""
     status, kind = pair
     with pytest.raises(BrokenInvariantError):
-        folded(in_status(status), EXAMPLES[kind])
+        folded(*before_fact(status, kind))
 
 
 @pytest.mark.law("S5")
@@ -187,9 +233,9 @@ def test_broken_cells_raise(pair: tuple[Status, str]) -> None:
 def test_final_statuses_stay(status: Status) -> None:
     """Of everything that may follow a final status, nothing changes it."""
     followers = {kind for before, kind in ACCEPTED if before is status}
-    assert followers == {"evidence.recorded", "review.opened", "review.resolved"}
+    assert followers == AFTER_FINAL
     for kind in followers:
-        assert folded(in_status(status), EXAMPLES[kind]).status is status
+        assert folded(*before_fact(status, kind)).status is status
 
 
 @pytest.mark.parametrize("kind", sorted(OUTCOMES - {"attempt.unresolved"}))

@@ -51,6 +51,7 @@ OTHERS: dict[str, Any] = {
     "case": 8,
     "moved": 10,
     "reference": None,
+    "accepts": "day",
     "issued_at": T0 + 1,
     "expires_at": END + 1,
     "comment": "Something else.",
