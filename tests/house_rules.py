@@ -72,9 +72,14 @@ class Source:
         return ast.parse(self.text, self.path)
 
     @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node of the tree, found once."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
     def functions(self) -> list[Function]:
         """Every function and method, nested ones too."""
-        return [node for node in ast.walk(self.tree) if isinstance(node, Function)]
+        return [node for node in self.nodes if isinstance(node, Function)]
 
 
 Rule = Callable[[Source], Iterator[str]]
@@ -119,7 +124,7 @@ def open_tasks_have_numbers(source: Source) -> Iterator[str]:
 
 def class_names_say_what_they_are(source: Source) -> Iterator[str]:
     """No class is called by the words that fit every class."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ClassDef) and node.name.endswith(FORBIDDEN_CLASS_ENDINGS):
             yield f"{source.path}:{node.lineno}: class {node.name}"
 
@@ -144,7 +149,7 @@ def public_functions_take_no_booleans(source: Source) -> Iterator[str]:
 
 def environment_is_not_read(source: Source) -> Iterator[str]:
     """Settings are read in one place."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         match node:
             case ast.Attribute(value=ast.Name(id="os"), attr="environ" | "environb" | "getenv"):
                 yield f"{source.path}:{node.lineno}: reads the environment"
@@ -161,7 +166,7 @@ def core_is_pure(source: Source) -> Iterator[str]:
     for name, line in imported_modules(source):
         if name.partition(".")[0] not in allowed and not f"{name}.".startswith("ledger.core."):
             yield f"{source.path}:{line}: imports {name}"
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         match node:
             case ast.Call(func=ast.Attribute(attr=name)) if name in IMPURE_METHODS:
                 yield f"{source.path}:{node.lineno}: calls {name}()"
@@ -182,7 +187,7 @@ def tests_state_behaviour(source: Source) -> Iterator[str]:
 
 def tests_always_run(source: Source) -> Iterator[str]:
     """No test is skipped or expected to fail."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         match node:
             case ast.Attribute(value=ast.Name(id="pytest" | "mark" | "unittest"), attr=attr):
                 found = attr in AVOIDANCES
@@ -200,11 +205,11 @@ def tests_wait_for_conditions(source: Source) -> Iterator[str]:
     """A test sleeps only between two looks at a condition, never for a guessed time."""
     in_loops = {
         id(node)
-        for loop in ast.walk(source.tree)
+        for loop in source.nodes
         if isinstance(loop, ast.While | ast.For | ast.AsyncFor)
         for node in ast.walk(loop)
     }
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="asyncio" | "time"), attr="sleep")):
                 is_yield = [ast.unparse(argument) for argument in node.args] == ["0"]
@@ -224,7 +229,7 @@ def tests_use_no_mocks(source: Source) -> Iterator[str]:
 
 def log_events(source: Source) -> Iterator[tuple[str | None, int]]:
     """Every event name that the file logs, None where it is not a literal in snake case."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         match node:
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id=owner) | ast.Attribute(attr=owner), attr=attr),
@@ -241,7 +246,7 @@ def log_events(source: Source) -> Iterator[tuple[str | None, int]]:
 
 def crash_points(source: Source) -> Iterator[tuple[str | None, int]]:
     """Every crash point that the file passes or asks about, None where it is not a literal."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         match node:
             case ast.Call(
                 func=ast.Name(id="crash_point" | "crash_while" | "crash_when"), args=[first, *_]
@@ -257,7 +262,7 @@ def imported_modules(source: Source) -> Iterator[tuple[str, int]]:
     A relative import is given from the file's own package.
     """
     package = source.path.split("/")[:-1]
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         match node:
             case ast.Import(names=names):
                 yield from ((name.name, node.lineno) for name in names)
