@@ -25,7 +25,8 @@ def claimed(action: Action, fact: _AboutClaim, now: int) -> dict[str, object]:
             invariant(granted, "what is kept was granted")
             return {"claims": _with(action, replace(held, kept=True))}
         case f.GateClosing():
-            return {"claims": _given_back(action, fact, _held(known), now)}
+            after = replace(action, claims=_given_back(action, fact, _held(known), now))
+            return {"claims": after.claims, **_unblocked(after, fact.step_deadline_at)}
         case f.GateClosed():
             held = _held(known)
             invariant(held.status is ClaimStatus.CLOSING, "what is closed was given back")
@@ -105,9 +106,14 @@ def _answered(action: Action, fact: f.GateAnswered, held: Claim) -> dict[str, ob
         case _:
             assert_never(fact.outcome)
     after = replace(action, claims=_with(action, answered))
-    changes: dict[str, object] = {"claims": after.claims}
-    if action.status is Status.BLOCKED and action.blocked is None and not after.awaits_gates:
-        changes |= {"status": Status.READY, "wait_until": None}
-        if fact.step_deadline_at is not None:
-            changes["step_deadline_at"] = fact.step_deadline_at
+    return {"claims": after.claims, **_unblocked(after, fact.step_deadline_at)}
+
+
+def _unblocked(action: Action, step_deadline_at: int | None) -> dict[str, object]:
+    """What becomes of an action that waited for gates once it waits for none."""
+    if action.status is not Status.BLOCKED or action.blocked is not None or action.awaits_gates:
+        return {}
+    changes: dict[str, object] = {"status": Status.READY, "wait_until": None}
+    if step_deadline_at is not None:
+        changes["step_deadline_at"] = step_deadline_at
     return changes

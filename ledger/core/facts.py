@@ -176,7 +176,8 @@ class GateKept(Wire):
 class GateClosing(Wire):
     """The action gives back what it holds of a gate, or leaves its queue; `spent` where its effect
     is there. What the gate was told is kept is given back with every one of `sends` until it has
-    answered; for anything else the gate asks by itself.
+    answered; for anything else the gate asks by itself. Where nothing else blocks the action
+    `step_deadline_at` is the end of its step.
     """
 
     type: Literal["gate.closing"] = "gate.closing"
@@ -187,6 +188,7 @@ class GateClosing(Wire):
     sends: Count
     grant: Count | None = None
     spent: bool
+    step_deadline_at: Milliseconds | None = None
 
 
 class GateClosed(Wire):

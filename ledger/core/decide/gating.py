@@ -303,6 +303,7 @@ def _close(draft: Draft, key: str, claim: Claim, *, spent: bool, sends: int) -> 
             sends=sends,
             grant=claim.grant,
             spent=spent,
+            step_deadline_at=_step_deadline(draft, key, claim),
         )
     )
     draft.send(
