@@ -127,7 +127,7 @@ def unallowed(
         return Unallowed.OPERATION_WITHDRAWN
     if not grounds.may_ask(operation, request.principal):
         return Rejection.NOT_ALLOWED
-    ruling = published.policy.rule(operation, request, key.tenant)
+    ruling = published.policy.rule(operation, request, key.tenant, intent.revises)
     if ruling.outcome is Outcome.DENY:
         return Unallowed.POLICY_DENIES
     approval = start.approval

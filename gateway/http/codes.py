@@ -244,13 +244,18 @@ _STATUSES: Final[Mapping[Rejection, int]] = {
     Rejection.UNKNOWN_LOOKUP: 409,
     Rejection.UNKNOWN_OPERATION: 400,
     Rejection.OTHER_VERSION: 409,
-    Rejection.REVISION_NEEDS_PERSON: 403,
+    Rejection.REVISION_NEEDS_PERSON: 422,
+    Rejection.UNKNOWN_ORIGINAL: 409,
+    Rejection.REVISION_UNFIT: 422,
+    Rejection.NOT_A_COMPENSATION: 422,
+    Rejection.NOTHING_TO_UNDO: 409,
     Rejection.NOT_ALLOWED: 403,
     Rejection.RUN_MISSING: 422,
     Rejection.STEP_DENIED: 403,
     Rejection.NEEDS_EXECUTOR: 403,
     Rejection.NEEDS_CALLER: 403,
     Rejection.INVALID_REQUEST: 400,
+    Rejection.COMPENSATION_EXCEEDS: 422,
     Rejection.STREAM_FULL: 409,
     Rejection.TOO_MANY_REPORTERS: 409,
     Rejection.ALREADY_FINAL: 409,
@@ -309,7 +314,14 @@ _NEXT: Final[Mapping[Rejection, str]] = {
     "operator to publish it; then the same key may be proposed again.",
     Rejection.OTHER_VERSION: "Look at the action that exists. Do not propose the same act under "
     "another version.",
-    Rejection.REVISION_NEEDS_PERSON: "Ask a person, and leave the earlier action as it is.",
+    Rejection.REVISION_NEEDS_PERSON: "Name the earlier action with `revises`; people are shown "
+    "what changes.",
+    Rejection.UNKNOWN_ORIGINAL: "Name an action of the same business event by its key.",
+    Rejection.REVISION_UNFIT: "Revise the newest action of the same operation, event and item, "
+    "under its key with the next revision: see problems.",
+    Rejection.NOT_A_COMPENSATION: "Use the operation that the catalogue names as the compensation "
+    "of that action's, or propose it without `compensates`.",
+    Rejection.NOTHING_TO_UNDO: "Look at that action: nothing of it is there to be undone.",
     Rejection.RUN_MISSING: "Propose it again with `run`, under the same key.",
     Rejection.STEP_DENIED: "Leave out what is denied, or ask an operator about the row that is "
     "named under problems. Nothing was recorded.",
@@ -320,6 +332,8 @@ _NEXT: Final[Mapping[Rejection, str]] = {
     "`caller` in the body.",
     Rejection.INVALID_REQUEST: "Correct what is named under problems. Nothing was recorded under "
     "this key, so use the same key again.",
+    Rejection.COMPENSATION_EXCEEDS: "Undo no more than is left: see problems. Where the effect of "
+    "an earlier compensation came to nothing, revise that one; a person decides.",
     Rejection.TOO_MANY_REPORTERS: "Report under one of the names that report already.",
     Rejection.STREAM_FULL: "Use another business event for what does not belong to this one.",
     Rejection.ALREADY_FINAL: "Look at the action: its outcome stands.",

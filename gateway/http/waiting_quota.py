@@ -105,4 +105,4 @@ def _asks_people(doors: Doors, given: Propose, tenant: str) -> bool:
     operation = published.catalogue.operation(request.operation, request.version)
     if operation is None or not operation.allows(request.principal):
         return False
-    return published.policy.rule(operation, request, tenant).asks is not None
+    return published.policy.rule(operation, request, tenant, given.revises).asks is not None

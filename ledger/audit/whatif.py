@@ -102,7 +102,8 @@ class WhatIf:
     def _compare(self, intent: IntentRecorded, ruled: PolicyDecided) -> None:
         request = intent.request
         operation = self.catalogue.operation(request.operation, request.version)
-        ruling = self.policy.rule(operation, request, ActionKey.parse(intent.action).tenant)
+        tenant = ActionKey.parse(intent.action).tenant
+        ruling = self.policy.rule(operation, request, tenant, intent.revises)
         was = Said(ruled.row, ruled.outcome, ruled.asks)
         would_be = Said(ruling.row, ruling.outcome.value, ruling.asks)
         move = self._moves.setdefault((was, would_be), Move(was, would_be))

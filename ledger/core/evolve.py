@@ -15,6 +15,7 @@ from ledger.core.evolve_claims import claimed
 from ledger.core.inputs import Meaning
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.limits import SOURCES_KEPT_MAX
+from ledger.core.order import check_order, revised
 from ledger.core.state import (
     OPEN,
     Action,
@@ -65,12 +66,15 @@ def evolve(stream: Stream, fact: f.AnyFact, place: Place) -> Stream:
     if type(fact) is f.IntentRecorded:
         invariant(stream.action(fact.action) is None, "an action is recorded twice")
         invariant(fact.version == 1, "an action begins with version 1")
-        return Stream(stream.key, (*stream.actions, _recorded(fact, place)))
+        earlier = stream.actions if fact.revises is None else revised(stream, fact)
+        return Stream(stream.key, (*earlier, _recorded(fact, place)))
     for position, action in enumerate(stream.actions):
         if action.key == fact.action:
             invariant(fact.version == action.version + 1, "an action's versions have no gap")
             if (action.status, fact.type) not in ACCEPTED:
                 raise BrokenInvariantError(f"{fact.type} cannot follow the status {action.status}")
+            if type(fact) is f.AttemptStarted:
+                check_order(stream, action)
             after = _after(action, fact, place)
             return Stream(
                 stream.key,
@@ -188,8 +192,7 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
         ):
             return _moved_on(action, fact, now)
         case f.ActionBlocked():
-            blocked = Blocked(fact.reason, fact.by, fact.version)
-            return {"status": Status.BLOCKED, "blocked": blocked, "wait_until": fact.wait_until}
+            return _blocked(fact)
         case f.GateAsked() | f.GateAnswered() | f.GateKept() | f.GateClosing() | f.GateClosed():
             return claimed(action, fact, now)
         case f.ActionDenied():
@@ -218,6 +221,11 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
             return {}
         case _:
             assert_never(fact)
+
+
+def _blocked(fact: f.ActionBlocked) -> dict[str, object]:
+    blocked, until = Blocked(fact.reason, fact.by, fact.version), fact.wait_until
+    return {"status": Status.BLOCKED, "blocked": blocked, "wait_until": until, "timer": None}
 
 
 def _previews_failed(action: Action) -> int:

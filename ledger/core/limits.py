@@ -194,6 +194,9 @@ OBSERVED_MAX = 32
 CHECKS_MAX = 16
 """Checks shown with one preview."""
 
+LINEAGE_SHOWN_MAX = CHECKS_MAX - 4
+"""Earlier actions whose fate is shown with one that revises them, the newest first."""
+
 QUORUM_MAX = 16
 """People that one decision may need; their signatures travel in the start."""
 

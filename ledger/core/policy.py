@@ -18,7 +18,7 @@ by whoever explains a ruling.
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
@@ -219,10 +219,21 @@ class Policy:
         )
         object.__setattr__(self, "_compiled", compiled)
 
-    def rule(self, operation: Operation | None, request: RecordedRequest, tenant: str) -> Ruling:
+    def rule(
+        self,
+        operation: Operation | None,
+        request: RecordedRequest,
+        tenant: str,
+        revises: str | None = None,
+    ) -> Ruling:
         """What the table says. An operation of None is one that nobody declared: every fact that
-        the catalogue would have told is missing.
+        the catalogue would have told is missing. What revises another action never goes ahead by
+        itself, whatever the row says.
         """
+        ruling = self._rule(operation, request, tenant)
+        return ruling if revises is None else _reviewable(ruling)
+
+    def _rule(self, operation: Operation | None, request: RecordedRequest, tenant: str) -> Ruling:
         kept = self._bound.get(id(operation))
         if kept is None or kept[0] is not operation:
             kept = self._bind(operation)
@@ -278,6 +289,13 @@ class Policy:
                 yield ruling, tuple(gaps), tuple(checks)
                 if not gaps and not checks:
                     return
+
+
+def _reviewable(ruling: Ruling) -> Ruling:
+    """The ruling, and at the least one person's confirmation."""
+    if ruling.outcome is not Outcome.AUTOMATIC:
+        return ruling
+    return replace(ruling, outcome=Outcome.CONFIRMATION, asks=Asks())
 
 
 def _strictest(candidates: tuple[Ruling, ...], missing: list[str]) -> Ruling:

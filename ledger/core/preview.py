@@ -13,7 +13,7 @@ from pydantic import Field, JsonValue
 
 from ledger.core.canonical import canonicalize
 from ledger.core.excerpt import excerpt
-from ledger.core.limits import CHECKS_MAX, OBSERVED_MAX
+from ledger.core.limits import CHECKS_MAX, DIFFERENCES_MAX, OBSERVED_MAX
 from ledger.core.money import Money
 from ledger.core.wire import Json, Text, Wire
 
@@ -43,6 +43,26 @@ class Check(Wire):
     detail: Text
 
 
+class Change(Wire):
+    """A field that is not what it was, as bounded text: a volatile fact that moved beyond its
+    tolerance, or what a revision changes (`name` is its path then).
+    """
+
+    name: Text
+    was: Text
+    now: Text
+
+
+class Revised(Wire):
+    """The earlier action that this one revises: how it stands, and field by field what this one
+    changes.
+    """
+
+    action: Text
+    status: Text
+    changes: Annotated[tuple[Change, ...], Field(max_length=DIFFERENCES_MAX)] = ()
+
+
 class Preview(Wire):
     """What would be done if a person agreed. The payload itself is bound by its hash."""
 
@@ -53,14 +73,7 @@ class Preview(Wire):
     money: Money | None = None
     foreseen: Foreseen | None = None
     checks: Annotated[tuple[Check, ...], Field(max_length=CHECKS_MAX)] = ()
-
-
-class Change(Wire):
-    """A volatile fact that moved beyond its tolerance: what was shown, and what holds now."""
-
-    name: Text
-    was: Text
-    now: Text
+    revises: Revised | None = None
 
 
 def preview_hash(preview: Preview) -> str:

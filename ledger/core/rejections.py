@@ -32,12 +32,17 @@ class Rejection(StrEnum):
     UNKNOWN_OPERATION = "unknown_operation"
     OTHER_VERSION = "other_version"
     REVISION_NEEDS_PERSON = "revision_needs_person"
+    UNKNOWN_ORIGINAL = "unknown_original"
+    REVISION_UNFIT = "revision_unfit"
+    NOT_A_COMPENSATION = "not_a_compensation"
+    NOTHING_TO_UNDO = "nothing_to_undo"
     NOT_ALLOWED = "not_allowed"
     RUN_MISSING = "run_missing"
     STEP_DENIED = "step_denied"
     NEEDS_EXECUTOR = "needs_executor"
     NEEDS_CALLER = "needs_caller"
     INVALID_REQUEST = "invalid_request"
+    COMPENSATION_EXCEEDS = "compensation_exceeds"
     STREAM_FULL = "stream_full"
     TOO_MANY_REPORTERS = "too_many_reporters"
     SIGNATURE_INVALID = "signature_invalid"
@@ -129,7 +134,27 @@ MEANINGS: dict[Rejection, Meaning] = {
         retry_can_help=False,
     ),
     Rejection.REVISION_NEEDS_PERSON: Meaning(
-        "A revised request needs a person's decision, which this installation has no policy for.",
+        "A person decides about a revision beside what it revises, and this one does not say what "
+        "that is.",
+        retry_can_help=False,
+    ),
+    Rejection.UNKNOWN_ORIGINAL: Meaning(
+        "The business event has no such earlier action to revise or to compensate.",
+        retry_can_help=True,
+    ),
+    Rejection.REVISION_UNFIT: Meaning(
+        "The key and the action that it says it revises do not belong together as a revision does.",
+        retry_can_help=False,
+    ),
+    Rejection.NOT_A_COMPENSATION: Meaning(
+        "The catalogue does not declare this operation as what undoes that action.",
+        retry_can_help=False,
+    ),
+    Rejection.NOTHING_TO_UNDO: Meaning(
+        "The action that this would undo has ended without an effect.", retry_can_help=False
+    ),
+    Rejection.COMPENSATION_EXCEEDS: Meaning(
+        "More would be undone than was done, together with what undoes it already.",
         retry_can_help=False,
     ),
     Rejection.NOT_ALLOWED: Meaning(

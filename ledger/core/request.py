@@ -38,7 +38,8 @@ subject's key.
 
 _TOKEN: Final = re.compile(r"hmac-sha256:[0-9a-f]{64}")
 _HASH_DOMAIN: Final = b"actionledger.request.v1\n"
-_ABSENT: Final = "(absent)"
+ABSENT: Final = "(absent)"
+"""How a field that is not there is shown in a difference."""
 _PARAMS: Final = "params"
 
 _Path = tuple[str | int, ...]
@@ -301,8 +302,8 @@ def _member(
     if key in was and key in now:
         yield from _differences(was[key], now[key], path)
     else:
-        before = _shown(was[key]) if key in was else _ABSENT
-        after = _shown(now[key]) if key in now else _ABSENT
+        before = _shown(was[key]) if key in was else ABSENT
+        after = _shown(now[key]) if key in now else ABSENT
         yield Difference(pointer(path), before, after)
 
 

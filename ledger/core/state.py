@@ -63,6 +63,11 @@ class AttemptStatus(StrEnum):
 
 OPEN: frozenset[AttemptStatus] = frozenset({AttemptStatus.RUNNING, AttemptStatus.UNRESOLVED})
 
+EFFECT_IS_TOLD: frozenset[str] = frozenset(
+    {"amount_differs", "evidence_conflicts", "effect_without_attempt", "second_effect"}
+)
+"""Cases that were opened by an effect, or by two pieces that disagree about one."""
+
 Reliability = Literal["keyed", "reference", "lookup", "none"]
 
 
@@ -226,7 +231,7 @@ class Action:
     `review` is why a person was needed last, `case` what waits for one now, `resolved` what one
     said of the last. `gates` is what its row has it pass, `claims` what it holds or asks of them,
     `allowed` the ceilings and actions that a person lets it pass; while it is blocked it waits no
-    longer than `wait_until`.
+    longer than `wait_until`. Once `revised_by` names another action it starts no more.
     """
 
     key: str
@@ -274,6 +279,7 @@ class Action:
     revises: str | None = None
     compensates: str | None = None
     saga: SagaRole | None = None
+    revised_by: str | None = None
 
     @property
     def is_final(self) -> bool:
@@ -290,6 +296,13 @@ class Action:
         """Whether an effect is there, or may be: then it gives nothing back."""
         confirmed = any(one.status is AttemptStatus.SUCCEEDED for one in self.attempts)
         return confirmed or self.is_open or self.status is Status.COMPLETED
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether nobody knows yet if there is an effect: an attempt is open, or evidence of one
+        waits for a person. Then nothing may follow that counts on either.
+        """
+        return self.is_open or (self.case is not None and self.case.reason in EFFECT_IS_TOLD)
 
     @property
     def awaits_gates(self) -> bool:

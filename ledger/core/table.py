@@ -30,7 +30,7 @@ _COLUMNS = (
 _ROWS = """
                      pr aa bl re  at un nr  co fa de ex ca su
 policy.decided       A  A  A  A   .  .  .   .  .  .  .  .  .
-action.blocked       A  .  .  .   .  .  .   .  .  .  .  .  .
+action.blocked       A  A  A  A   .  .  .   .  .  .  .  .  .
 gate.asked           .  .  A  A   .  .  .   A  A  A  A  A  A
 gate.answered        .  .  A  .   .  .  .   A  A  A  A  A  A
 gate.kept            .  A  A  A   A  A  A   A  A  A  A  A  A

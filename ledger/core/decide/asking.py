@@ -7,6 +7,7 @@ of its own.
 
 import hashlib
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from ledger.core.canonical import canonicalize
@@ -23,12 +24,15 @@ from ledger.core.facts import (
     TimerSet,
 )
 from ledger.core.inputs import AskAgain, PreviewRead
-from ledger.core.limits import FORESEEN_BYTES_MAX, PREVIEW_WAIT_MS
-from ledger.core.preview import Change, Check, Foreseen, Preview, preview_hash
+from ledger.core.limits import FORESEEN_BYTES_MAX, LINEAGE_SHOWN_MAX, PREVIEW_WAIT_MS
+from ledger.core.order import has_something_to_undo, lineage
+from ledger.core.preview import Change, Check, Foreseen, Preview, Revised, preview_hash
 from ledger.core.rejections import Rejection
-from ledger.core.state import Action, Approval, Status
+from ledger.core.request import differences
+from ledger.core.state import Action, Approval, Status, Stream
 
 _NONCE_DOMAIN: Final = "actionledger.nonce.v1"
+_REVISES: Final = "revises"
 
 
 def ask(draft: Draft, key: str, operation: Operation) -> None:
@@ -38,7 +42,7 @@ def ask(draft: Draft, key: str, operation: Operation) -> None:
     action = draft.action(key)
     if preview_is_under_way(action):
         return
-    if action.dry is None or action.dry.content is None:
+    if action.dry is None or action.dry.content is None or not shows_what_is(draft, action):
         if operation.preview == "provider":
             start_preview(draft, key)
             return
@@ -100,7 +104,8 @@ def _record_preview(
         target=action.request.target,
         money=action.request.money,
         foreseen=foreseen,
-        checks=tuple(_checks(action)),
+        checks=tuple(_checks(action, draft.stream)),
+        revises=_revised(action, draft.stream),
     )
     draft.add(
         PreviewRecorded(
@@ -113,7 +118,7 @@ def _record_preview(
     )
 
 
-def _checks(action: Action) -> Iterator[Check]:
+def _checks(action: Action, stream: Stream) -> Iterator[Check]:
     """What the action has passed so far, for whoever is asked about it."""
     request = action.request
     name = f"{request.operation} v{request.version}"
@@ -122,6 +127,43 @@ def _checks(action: Action) -> Iterator[Check]:
     yield Check(
         name="automatic", passed=False, detail=f"row {action.policy_row} asks for people to agree"
     )
+    yield from _checks_of_earlier(action, stream)
+
+
+def _checks_of_earlier(action: Action, stream: Stream) -> Iterator[Check]:
+    """What became of everything that the action revises: there may be no second effect."""
+    for earlier in islice(lineage(stream, action), LINEAGE_SHOWN_MAX):
+        if earlier.status is Status.COMPLETED:
+            said = "has completed: with this one there would be two effects"
+        elif earlier.is_unsettled:
+            said = "is not settled: if it has had its effect, with this one there are two"
+        elif has_something_to_undo(earlier):
+            said = "had an effect that came to light later: with this one there would be two"
+        else:
+            yield Check(name=_REVISES, passed=True, detail=f"{earlier.key} has no effect")
+            continue
+        yield Check(name=_REVISES, passed=False, detail=f"{earlier.key} {said}")
+
+
+def _revised(action: Action, stream: Stream) -> Revised | None:
+    """What the action revises, and what it changes of that."""
+    earlier = None if action.revises is None else stream.action(action.revises)
+    if earlier is None:
+        return None
+    changes = tuple(
+        Change(name=one.path, was=one.was, now=one.now)
+        for one in differences(earlier.request, action.request)
+    )
+    return Revised(action=earlier.key, status=earlier.status.value, changes=changes)
+
+
+def shows_what_is(draft: Draft, action: Action) -> bool:
+    """Whether the newest preview says what became of the action that this one revises."""
+    content = None if action.dry is None else action.dry.content
+    if action.revises is None or content is None:
+        return True
+    shown = tuple(check for check in content.checks if check.name == _REVISES)
+    return shown == tuple(_checks_of_earlier(action, draft.stream))
 
 
 def _request(draft: Draft, key: str) -> None:

@@ -161,6 +161,7 @@ def decline(draft: Draft, given: i.Decline) -> Decided:
     operation = draft.operation(action)
     after = draft.action(action.key)
     may_ask_anew = after.status is Status.READY and after.asks is not None
+    may_ask_anew = may_ask_anew and after.revised_by is None
     if given.changes and operation is not None and may_ask_anew:
         end(draft, action.key, "volatile_changed", given.changes)
         ask(draft, action.key, operation)

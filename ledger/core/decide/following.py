@@ -4,13 +4,50 @@ No rule has to think of gates, revisions or plans: whatever it decided, what fol
 it leads to is drawn here, once, in the same decision.
 """
 
+from typing import Final
+
+from ledger.core.decide.asking import end
+from ledger.core.decide.compensations import follow_compensations
 from ledger.core.decide.draft import Draft
 from ledger.core.decide.gating import follow_gates
+from ledger.core.decide.replans import give_way, show_what_is
+from ledger.core.decide.ruling import MAY_BE_RULED_ANEW, block, rule_at_last
 from ledger.core.decide.sagas import follow_sagas
+from ledger.core.decide.schedule import review
+from ledger.core.order import waits_for
+from ledger.core.state import Action, Status
+
+_ENDS_BY_ITSELF: Final = frozenset({"revised_open", "original_open"})
+"""What blocks an action until another one is settled; its turn in a saga comes by the saga."""
 
 
 def follow(draft: Draft) -> None:
     """Draw what follows from the state that the facts so far lead to."""
+    if any(one.revises or one.compensates for one in draft.stream.actions):
+        give_way(draft)
+        follow_compensations(draft)
+        for action in draft.stream.actions:
+            _keep_order(draft, action)
     follow_sagas(draft)
     for action in draft.stream.actions:
         follow_gates(draft, action.key)
+
+
+def _keep_order(draft: Draft, action: Action) -> None:
+    """Block what has to wait for another action, and let go on what has not any more."""
+    key, waits = action.key, waits_for(draft.stream, action)
+    operation = draft.operation(action)
+    blocked = action.blocked if action.status is Status.BLOCKED else None
+    if blocked is not None and blocked.reason not in _ENDS_BY_ITSELF:
+        return
+    if waits is None and blocked is None:
+        show_what_is(draft, key)
+    elif waits is None and operation is None:
+        review(draft, key, "operation_withdrawn")
+    elif waits is None and operation is not None:
+        rule_at_last(draft, key, operation)
+    elif waits is not None and operation is not None and action.status in MAY_BE_RULED_ANEW:
+        if blocked is None:
+            end(draft, key, "volatile_changed")
+        if blocked is None or blocked.by != waits.by:
+            block(draft, key, operation, waits)

@@ -27,7 +27,7 @@ from ledger.core.inputs import GateAnswer, GateAsk, GateClose, GateKeep, GateTak
 from ledger.core.operation import Operation
 from ledger.core.rejections import Rejection
 from ledger.core.request import RecordedRequest
-from ledger.core.state import FINAL, Action, Status
+from ledger.core.state import EFFECT_IS_TOLD, FINAL, Action, Status
 
 GIVES_BACK: Final = frozenset({Status.AWAITING_APPROVAL, Status.NEEDS_REVIEW}) | FINAL
 """Where an action holds nothing, unless its effect is there or may be."""
@@ -149,7 +149,7 @@ def _is_over(action: Action, claim: Claim) -> bool:
     if action.is_final:
         return True
     if action.status in GIVES_BACK and not action.has_effect:
-        return action.case is None or action.case.reason not in _EFFECT_IS_TOLD
+        return action.case is None or action.case.reason not in EFFECT_IS_TOLD
     gates = action.gates
     if action.has_begun:
         return False
@@ -160,16 +160,10 @@ def _is_over(action: Action, claim: Claim) -> bool:
     return not gates.target
 
 
-_EFFECT_IS_TOLD: Final = frozenset(
-    {"amount_differs", "evidence_conflicts", "effect_without_attempt", "second_effect"}
-)
-"""Cases that were opened by an effect, or by two pieces that disagree about one."""
-
-
 def _is_contradicted(action: Action) -> bool:
     """Whether evidence of an effect came against a final status, and the gates do not know yet."""
     case = action.case
-    if not action.is_final or case is None or case.reason not in _EFFECT_IS_TOLD:
+    if not action.is_final or case is None or case.reason not in EFFECT_IS_TOLD:
         return False
     return action.gates is not None and not any(one.forced and one.is_held for one in action.claims)
 

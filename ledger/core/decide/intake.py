@@ -5,15 +5,21 @@ else is looked at, so that a repeated proposal gets the same answer under every 
 """
 
 from ledger.core.catalogue import Operation
+from ledger.core.decide.compensations import refusal_of_amount, refusal_of_compensation
 from ledger.core.decide.draft import Decided, Draft, replayed
+from ledger.core.decide.replans import give_way, refusal_of_revision
 from ledger.core.decide.ruling import lacks_run, rule
 from ledger.core.decide.schedule import awaits_caller, start
 from ledger.core.facts import ActionCancelled, IntentRecorded, SagaPlace
 from ledger.core.ids import ActionKey, MalformedId
 from ledger.core.inputs import Cancel, Propose
-from ledger.core.limits import DIFFERENCES_MAX, STREAM_ACTIONS_ORDINARY_MAX
+from ledger.core.limits import (
+    DIFFERENCES_MAX,
+    STREAM_ACTIONS_MAX,
+    STREAM_ACTIONS_ORDINARY_MAX,
+)
 from ledger.core.rejections import Detail, Refused, Rejection
-from ledger.core.request import Request, differences, recorded, request_hash
+from ledger.core.request import ABSENT, differences, recorded, request_hash
 from ledger.core.sagas import is_compensation
 from ledger.core.state import Action, Status
 from ledger.core.unstable_keys import instability
@@ -27,8 +33,8 @@ def propose(draft: Draft, given: Propose) -> Decided:
     key, digest = ActionKey.parse(given.key), request_hash(given.request)
     known = draft.stream.action(given.key)
     if known is not None:
-        if known.request_hash != digest:
-            return _conflict(known, given.request)
+        if known.request_hash != digest or not _is_linked_alike(known, given):
+            return _conflict(known, given)
         return _offered_again(draft, known, given)
     operation = draft.config.operation(key.operation, key.version)
     refused = refusal_of_new(draft, key, given, operation)
@@ -36,6 +42,8 @@ def propose(draft: Draft, given: Propose) -> Decided:
         return refused
     assert operation is not None  # noqa: S101 - refused above
     record(draft, given, digest, operation)
+    if given.revises is not None:
+        give_way(draft)
     rule(draft, key, draft.action(given.key).request, operation)
     if lacks_run(draft, draft.action(given.key).gates, given.run):
         return _refuse(Rejection.RUN_MISSING)
@@ -82,8 +90,11 @@ def refusal_of_new(
         other = ActionKey.parse(action.key)
         if (other.operation, other.action_id) == (key.operation, key.action_id):
             return _refuse(Rejection.OTHER_VERSION, action=action.key)
-    if given.revises is not None or key.action_id.revision is not None:
-        return _refuse(Rejection.REVISION_NEEDS_PERSON, action=given.revises)
+    refused = refusal_of_revision(draft.stream, key, given) or refusal_of_compensation(
+        draft, given, operation
+    )
+    if refused is not None:
+        return refused
     if not operation.allows(given.request.principal):
         return _refuse(Rejection.NOT_ALLOWED)
     if given.caller is not None and operation.performer == "executor":
@@ -97,9 +108,12 @@ def refusal_of_new(
             for problem in problems[:DIFFERENCES_MAX]
         )
         return Decided(refused=Refused(code=Rejection.INVALID_REQUEST, details=details))
-    if len(draft.stream.actions) >= STREAM_ACTIONS_ORDINARY_MAX:
-        return _refuse(Rejection.STREAM_FULL)
-    return None
+    refused = refusal_of_amount(draft.stream, given)
+    if refused is not None:
+        return refused
+    is_ordinary = given.revises is None and given.compensates is None
+    room = STREAM_ACTIONS_ORDINARY_MAX if is_ordinary else STREAM_ACTIONS_MAX
+    return _refuse(Rejection.STREAM_FULL) if len(draft.stream.actions) >= room else None
 
 
 def record(
@@ -169,12 +183,28 @@ def _refuse(
     return Decided(refused=Refused(code=code, action=action, details=details))
 
 
-def _conflict(known: Action, request: Request) -> Decided:
-    """The same key for another request: which fields differ, was and now."""
+def _is_linked_alike(known: Action, given: Propose) -> bool:
+    """Whether a proposal names the same earlier actions as the one that is known."""
+    return (known.revises, known.compensates) == (given.revises, given.compensates)
+
+
+def _conflict(known: Action, given: Propose) -> Decided:
+    """The same key for another request, or for another earlier action: which fields differ, was and
+    now.
+    """
+    linked = (
+        ("/revises", known.revises, given.revises),
+        ("/compensates", known.compensates, given.compensates),
+    )
     details = tuple(
         Detail(
             path=difference.path, code="differs", message=f"{difference.was} -> {difference.now}"
         )
-        for difference in differences(known.request, request)
+        for difference in differences(known.request, given.request)
+    )
+    details += tuple(
+        Detail(path=path, code="differs", message=f"{was or ABSENT} -> {now or ABSENT}")
+        for path, was, now in linked
+        if was != now
     )
     return Decided(refused=Refused(code=Rejection.CONFLICTED, action=known.key, details=details))

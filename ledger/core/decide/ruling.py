@@ -10,8 +10,9 @@ from ledger.core.config import Config
 from ledger.core.decide.approvals import no_later
 from ledger.core.decide.asking import ask, ask_under_another_row, end
 from ledger.core.decide.draft import Draft
-from ledger.core.facts import ActionDenied, PolicyDecided
+from ledger.core.facts import ActionBlocked, ActionDenied, PolicyDecided
 from ledger.core.ids import ActionKey
+from ledger.core.order import Waits, waits_for
 from ledger.core.policy import Gates, Outcome, Ruling
 from ledger.core.request import RecordedRequest
 from ledger.core.state import Action, Status
@@ -23,17 +24,41 @@ def rule(draft: Draft, key: ActionKey, request: RecordedRequest, operation: Oper
     """Rule for the first time. Where people are asked the action may wait for them, but never
     beyond the deadline that its caller gave.
     """
-    ruling = draft.config.policy.rule(operation, request, key.tenant)
+    revises = draft.action(str(key)).revises
+    ruling = draft.config.policy.rule(operation, request, key.tenant, revises)
     _decide(draft, str(key), ruling, _people_until(draft, str(key), operation, ruling))
-    _follow(draft, str(key), operation, ruling)
+    waits = waits_for(draft.stream, draft.action(str(key)))
+    if waits is None or ruling.outcome is Outcome.DENY:
+        _follow(draft, str(key), operation, ruling)
+    else:
+        block(draft, str(key), operation, waits)
+
+
+def block(draft: Draft, key: str, operation: Operation, waits: Waits) -> None:
+    """Have an action wait for another one of its stream. What undoes something waits as long as
+    that takes; any other no longer than for people.
+    """
+    action = draft.action(key)
+    wait_until = action.caller_deadline_at
+    if waits.reason == "revised_open":
+        wait_until = no_later(action, draft.now + operation.deadlines.people_ms)
+    draft.add(
+        ActionBlocked(
+            action=key,
+            version=draft.version(key),
+            reason=waits.reason,
+            by=waits.by,
+            wait_until=wait_until,
+        )
+    )
 
 
 def rule_at_last(draft: Draft, key: str, operation: Operation) -> None:
     """Rule for the first time about what another action of its stream has kept waiting: its step
     begins now.
     """
-    action = draft.action(key)
-    ruling = draft.config.policy.rule(operation, action.request, ActionKey.parse(key).tenant)
+    action, tenant = draft.action(key), ActionKey.parse(key).tenant
+    ruling = draft.config.policy.rule(operation, action.request, tenant, action.revises)
     deadline_at = _people_until(draft, key, operation, ruling)
     if deadline_at is None:
         deadline_at = no_later(action, draft.now + operation.deadlines.step_ms)
@@ -69,7 +94,7 @@ def rule_anew(draft: Draft, key: str, operation: Operation) -> None:
     """Rule under the table in force."""
     action = draft.action(key)
     tenant = ActionKey.parse(key).tenant
-    ruling = draft.config.policy.rule(operation, action.request, tenant)
+    ruling = draft.config.policy.rule(operation, action.request, tenant, action.revises)
     is_same = (ruling.row, ruling.asks) == (action.policy_row, action.asks)
     if is_same and ruling.outcome is not Outcome.DENY:
         _decide(draft, key, ruling, None)

@@ -18,6 +18,7 @@ from ledger.core.decide.ruling import needs_ruling
 from ledger.core.facts import (
     ActionExpired,
     ActionFailed,
+    ActionSuperseded,
     AttemptStarted,
     LookupStarted,
     ReviewOpened,
@@ -28,6 +29,7 @@ from ledger.core.ids import provider_key
 from ledger.core.inputs import Retry
 from ledger.core.limits import DECLINES_MAX, LOOKUPS_UNANSWERED_MAX
 from ledger.core.offers import Offer, is_caller
+from ledger.core.order import waits_for
 from ledger.core.retries import backoff_ms
 from ledger.core.sagas import has_its_turn
 from ledger.core.state import Action, AttemptStatus, Status
@@ -52,6 +54,7 @@ def is_disputed(action: Action) -> bool:
 class Bar(StrEnum):
     """Why no further attempt may start; the first that applies."""
 
+    REVISED = "revised"
     STEP_DEADLINE = "step_deadline_passed"
     ONE_ATTEMPT = "one_attempt_only"
     ATTEMPTS = "attempts_exhausted"
@@ -71,6 +74,8 @@ def bar(action: Action, operation: Operation, at: int, config: Config) -> Bar | 
     """What keeps the action from starting an attempt at a time, or None. People are not asked again
     about what may not start anyway.
     """
+    if action.revised_by is not None:
+        return Bar.REVISED
     if at >= action.step_deadline_at:
         return Bar.STEP_DEADLINE
     if action.declines >= DECLINES_MAX:
@@ -125,7 +130,7 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
         return
     if draft.now > offer.until_at or draft.now < offer.appended_at:
         return
-    if needs_ruling(action, draft.config):
+    if needs_ruling(action, draft.config) or waits_for(draft.stream, action) is not None:
         return
     if action.running is not None or bar(action, operation, draft.now, draft.config) is not None:
         return
@@ -256,6 +261,9 @@ def stop(draft: Draft, key: str, operation: Operation, stopped: Bar) -> None:
         draft.add(ActionExpired(action=key, version=draft.version(key)))
     elif stopped is Bar.APPROVAL:
         ask_anew(draft, key, operation)
+    elif action.revised_by is not None:
+        by = action.revised_by
+        draft.add(ActionSuperseded(action=key, version=draft.version(key), by=by))
     else:
         reason: ReviewReason = "attempts_exhausted"
         match stopped:
@@ -265,7 +273,7 @@ def stop(draft: Draft, key: str, operation: Operation, stopped: Bar) -> None:
                 reason = "one_attempt_only"
             case Bar.DECLINES:
                 reason = "declines_exhausted"
-            case Bar.ATTEMPTS | Bar.KEY_WINDOW | Bar.APPROVAL:
+            case Bar.ATTEMPTS | Bar.KEY_WINDOW | Bar.APPROVAL | Bar.REVISED:
                 reason = "attempts_exhausted"
         review(draft, key, reason)
 

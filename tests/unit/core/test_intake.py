@@ -100,18 +100,6 @@ def test_the_same_act_under_another_version_is_refused() -> None:
     assert READY.when(i.Propose(key=item, request=second)).decided.facts
 
 
-@pytest.mark.parametrize("status", ["ready", "cancelled"])
-def test_a_revision_waits_for_a_policy(status: str) -> None:
-    """A changed request under a revision needs a person, whom the bootstrap policy has not."""
-    history = READY if status == "ready" else READY.and_then(cancelled())
-    revision = i.Propose(key=f"{CHARGE}~2", request=request(money=EUR_499), revises=CHARGE)
-    history.when(revision).then_rejected(Rejection.REVISION_NEEDS_PERSON, action=CHARGE)
-    unnamed = i.Propose(key=f"{CHARGE}~2", request=request(money=EUR_499))
-    history.when(unnamed).then_rejected(Rejection.REVISION_NEEDS_PERSON)
-    named_only = i.Propose(key=f"{CHARGE}#b", request=request(), revises=CHARGE)
-    history.when(named_only).then_rejected(Rejection.REVISION_NEEDS_PERSON)
-
-
 def test_only_declared_principals_may_ask() -> None:
     """Who may ask for an operation at all is the catalogue's word."""
     stranger = request().model_copy(update={"principal": "person:eve"})

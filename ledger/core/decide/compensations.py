@@ -1,0 +1,137 @@
+"""Compensations: what undoes another action of its business event, and is an action of its own.
+
+It may be asked for before its original begins: then it is ruled and its budgets are reserved at
+once, and it waits until the original's effect is there. What of an amount is to be undone is never
+more than the original was. One that comes to nothing for good is a person's case, for the effect
+that it was to undo is still there; one whose original has no effect is called off.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from ledger.core.catalogue import Operation
+from ledger.core.decide.draft import Decided, Draft, refused_by
+from ledger.core.decide.schedule import review
+from ledger.core.facts import ActionCancelled, ActionExpired, ActionFailed
+from ledger.core.inputs import Propose
+from ledger.core.money import Money, format_money
+from ledger.core.order import (
+    has_something_to_undo,
+    is_reversed,
+    is_without_effect,
+    lineage,
+    original_of,
+)
+from ledger.core.rejections import Detail, Refused, Rejection
+from ledger.core.state import Action, Status, Stream
+
+LEDGER: Final = "ledger"
+"""Who calls off a compensation that has nothing to undo. It is no revision's doing, so it is not
+superseded.
+"""
+NOTHING_TO_UNDO: Final = "nothing_to_undo"
+
+_MONEY: Final = "/money"
+_NOT_BEGUN: Final = frozenset(
+    {Status.PROPOSED, Status.AWAITING_APPROVAL, Status.BLOCKED, Status.READY}
+)
+
+
+# --- asking for one ------------------------------------------------------------------------------
+
+
+def refusal_of_compensation(draft: Draft, given: Propose, operation: Operation) -> Decided | None:
+    """Why a proposal may not compensate what it names, or None."""
+    if given.compensates is None:
+        return None
+    original = draft.stream.action(given.compensates)
+    if original is None:
+        return _refused(Rejection.UNKNOWN_ORIGINAL, given.compensates)
+    declared = draft.operation(original)
+    if declared is None or declared.compensation != operation.name:
+        return _refused(Rejection.NOT_A_COMPENSATION, original.key)
+    if original.request.environment != given.request.environment:
+        return _refused(Rejection.NOT_A_COMPENSATION, original.key)
+    if is_without_effect(original):
+        return _refused(Rejection.NOTHING_TO_UNDO, original.key)
+    return None
+
+
+def refusal_of_amount(stream: Stream, given: Propose) -> Decided | None:
+    """Why a proposal may not undo as much of its original as it says, or None: never more is undone
+    than was done. What names no amount undoes all of it.
+    """
+    original = None if given.compensates is None else stream.action(given.compensates)
+    if original is None:
+        return None
+    others = tuple(_that_count(stream, original, given))
+    whole, own = original.request.money, given.request.money
+    if whole is None:
+        return refused_by(Rejection.COMPENSATION_EXCEEDS, others[0]) if others else None
+    if own is not None and own.minor == 0:
+        detail = Detail(
+            path=f"{_MONEY}/minor",
+            code="amount_zero",
+            message=f"{_MONEY}/minor must be more than 0: there is nothing to give back",
+        )
+        return Decided(refused=Refused(code=Rejection.INVALID_REQUEST, details=(detail,)))
+    if own is not None and own.currency != whole.currency:
+        return _exceeds(original, "other_currency", f"the original is in {whole.currency}")
+    taken = sum((one.request.money or whole).minor for one in others)
+    if taken + (own or whole).minor <= whole.minor:
+        return None
+    left = format_money(Money(minor=max(0, whole.minor - taken), currency=whole.currency))
+    return _exceeds(original, "amount_exceeds", f"{left} of {format_money(whole)} is left")
+
+
+def _that_count(stream: Stream, original: Action, given: Propose) -> Iterator[Action]:
+    """The compensations of an original that have had an effect, or still may. What a new one
+    revises counts no more once it gives way, or once a person has noted that its effect came to
+    nothing.
+    """
+    earlier = None if given.revises is None else stream.action(given.revises)
+    revised = () if earlier is None else (earlier, *lineage(stream, earlier))
+    for one in stream.actions:
+        if one.compensates != original.key or is_without_effect(one):
+            continue
+        gives_way = is_reversed(one) or not (one.is_final or one.is_unsettled)
+        if one not in revised or not gives_way:
+            yield one
+
+
+def _refused(code: Rejection, action: str) -> Decided:
+    return Decided(refused=Refused(code=code, action=action))
+
+
+def _exceeds(original: Action, code: str, message: str) -> Decided:
+    detail = Detail(path=_MONEY, code=code, message=message)
+    refused = Refused(code=Rejection.COMPENSATION_EXCEEDS, action=original.key, details=(detail,))
+    return Decided(refused=refused)
+
+
+# --- what follows --------------------------------------------------------------------------------
+
+
+def follow_compensations(draft: Draft) -> None:
+    """Call off what has nothing to undo, and hand to a person what came to nothing itself."""
+    for action in draft.stream.actions:
+        original = original_of(draft.stream, action)
+        if original is None:
+            continue
+        if is_without_effect(original) and action.status in _NOT_BEGUN and not action.is_open:
+            version = draft.version(action.key)
+            draft.add(
+                ActionCancelled(
+                    action=action.key, version=version, principal=LEDGER, reason=NOTHING_TO_UNDO
+                )
+            )
+        elif has_something_to_undo(original) and _has_just_failed(draft, action):
+            review(draft, action.key, "compensation_failed", original.key)
+
+
+def _has_just_failed(draft: Draft, action: Action) -> bool:
+    """Whether this very decision ends it, so that it comes to a person once."""
+    return any(
+        isinstance(fact, ActionFailed | ActionExpired) and fact.action == action.key
+        for fact in draft.facts
+    )

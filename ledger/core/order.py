@@ -1,0 +1,92 @@
+"""In which order the actions of one business event may begin: what revises or compensates another
+one waits until it is known what became of that.
+
+Asked before a start, whenever something has been decided, and by the fold, which holds every start
+in the log against it. What may have had its effect already waits for nobody: it is found out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ledger.core.facts import IntentRecorded
+from ledger.core.invariants import invariant
+from ledger.core.state import EFFECT_IS_TOLD, Action, Status, Stream
+from ledger.core.statement import Move
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """For which other action one waits, and why."""
+
+    reason: Literal["revised_open", "original_open"]
+    by: str
+
+
+def waits_for(stream: Stream, action: Action) -> Waits | None:
+    """For which other action of its stream an action waits before it may begin, or None."""
+    if action.is_open or (action.revises is None and action.compensates is None):
+        return None
+    for earlier in lineage(stream, action):
+        if earlier.is_unsettled and earlier.key not in action.allowed:
+            return Waits("revised_open", earlier.key)
+    original = original_of(stream, action)
+    if original is not None and not has_something_to_undo(original):
+        return Waits("original_open", original.key)
+    return None
+
+
+def check_order(stream: Stream, action: Action) -> None:
+    """Raises BrokenInvariantError where an action starts that must not: it is revised, or it has to
+    wait for another one.
+    """
+    invariant(action.revised_by is None, "what is revised starts no more")
+    invariant(waits_for(stream, action) is None, "a start waits for no other action")
+
+
+def revised(stream: Stream, fact: IntentRecorded) -> tuple[Action, ...]:
+    """The actions before an intent: the one that it revises starts no more."""
+    return tuple(
+        replace(one, revised_by=fact.action) if one.key == fact.revises else one
+        for one in stream.actions
+    )
+
+
+def lineage(stream: Stream, action: Action) -> Iterator[Action]:
+    """What an action revises, and what that revises, the newest first."""
+    earlier = None if action.revises is None else stream.action(action.revises)
+    while earlier is not None:
+        yield earlier
+        earlier = None if earlier.revises is None else stream.action(earlier.revises)
+
+
+def original_of(stream: Stream, action: Action) -> Action | None:
+    """The action that one compensates, or None."""
+    return None if action.compensates is None else stream.action(action.compensates)
+
+
+def has_something_to_undo(original: Action) -> bool:
+    """Whether it is settled that an effect is there: the action has completed, or a person has
+    taken note of an effect that came to light after it had ended otherwise.
+    """
+    if original.is_unsettled or not original.is_final:
+        return False
+    return original.status is Status.COMPLETED or _was_noted(original)
+
+
+def is_reversed(action: Action) -> bool:
+    """Whether the effect of a completed action came to nothing later, and a person has taken note
+    of it.
+    """
+    is_evidence = action.review == "evidence_conflicts" and action.case is None
+    return action.status is Status.COMPLETED and is_evidence and _was_noted(action)
+
+
+def _was_noted(action: Action) -> bool:
+    noted = action.resolved is not None and action.resolved.move is Move.ACKNOWLEDGE
+    return noted and action.review in EFFECT_IS_TOLD
+
+
+def is_without_effect(action: Action) -> bool:
+    """Whether the action surely has no effect, and never will."""
+    return action.is_final and not action.is_unsettled and not has_something_to_undo(action)
