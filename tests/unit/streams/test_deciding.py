@@ -5,6 +5,7 @@ way in which bytes can be no input.
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from ledger.core import inputs as i
 from ledger.core.catalogue import Catalogue, catalogue_hash
 from ledger.core.config import Config
-from ledger.core.limits import STREAM_ACTIONS_ORDINARY_MAX
+from ledger.core.gates import Gate, Reporter
+from ledger.core.ids import GateKind, gate_key
+from ledger.core.limits import REPORTERS_MAX, STREAM_ACTIONS_ORDINARY_MAX
 from ledger.core.offers import Offer
 from ledger.core.people import People
 from ledger.core.policy import Policy
@@ -24,6 +27,7 @@ from ledger.core.wire import Wire
 from ledger.log.envelope import encode
 from ledger.log.fold import InForce
 from ledger.log.port import Record
+from ledger.log.topics import partition_of
 from streams.deciding import Seat, config_of, is_adoptable_catalogue, make_decision
 from tests import examples_of_people as p
 from tests.asking import policy
@@ -102,9 +106,9 @@ def says(
     return Case(read._replace(timestamp=T0 + at), seat(history, config=config))
 
 
-def settles(move: Move, history: Given, *, reference: str | None = None, case: int = 3) -> Case:
-    """Somebody's signed resolution of a case."""
-    said = p.resolution(move, case=case).model_copy(update={"reference": reference})
+def settles(move: Move, history: Given, *, case: int = 3, **named: str) -> Case:
+    """Somebody's signed resolution of a case, with what it names."""
+    said = p.resolution(move, case=case).model_copy(update={"reference": None} | named)
     return Case(record(p.judge(said), topic="approvals"), seat(history, config=p.under(p.FREE)))
 
 
@@ -125,6 +129,7 @@ _REVOKED = p.people(p.ADA.model_copy(update={"revoked": True}), *p.EVERYBODY[1:]
 _BEGUN = ASKED.and_then(p.agreed(p.approves()), p.start_of(p.approves()))
 
 
+_UNDOES = propose(PAYOUT, compensates=CHARGE)
 _TRAVELLING = Story(TRAVELS).after(plan())
 _DENIED = """
 [[row]]
@@ -132,6 +137,31 @@ name = "never"
 outcome = "deny"
 reason = "Not here."
 """
+
+
+_PER_RUN = """
+[[ceiling]]
+name = "run"
+per = "run"
+side_effects = 3
+
+[[row]]
+name = "all"
+outcome = "automatic"
+ceilings = ["run"]
+reason = "Every action counts in its run."
+"""
+_AT_CEILING = READY.and_then(review("ceiling_reached").model_copy(update={"names": "run"}))
+
+
+def _reports_too_many() -> Case:
+    """One more who reports steps of a run, of which as many report as may."""
+    keys = (gate_key("acme", GateKind.RUN, f"run-{number}") for number in count())
+    key = next(key for key in keys if partition_of(key, PARTITIONS) == PARTITION)
+    reporters = tuple(Reporter(f"agent-{number}", 1) for number in range(REPORTERS_MAX))
+    known = Stream(key, gate=Gate(REPORTERS_MAX, T0, {}, reporters=reporters))
+    said = i.ReportStep(gate=key, principal="agent:billing", reporter="one-more", step=1)
+    return Case(record(said, stream=key), replace(seat(), stream_of=lambda _key: known))
 
 
 def _full() -> Given:
@@ -177,9 +207,26 @@ REFUSALS: dict[Rejection, Case] = {
         record(i.Propose(key="charge:v2:acme:renewal-1", request=_SECOND)), seat(READY)
     ),
     Rejection.REVISION_NEEDS_PERSON: Case(
+        record(i.Propose(key=f"{CHARGE}~2", request=request())), seat(READY)
+    ),
+    Rejection.UNKNOWN_ORIGINAL: Case(
+        record(i.Propose(key=f"{CHARGE}~2", request=request(), revises=CHARGE)), seat()
+    ),
+    Rejection.REVISION_UNFIT: Case(
         record(i.Propose(key=f"{CHARGE}~2", request=request(), revises=CHARGE)), seat(READY)
     ),
+    Rejection.NOT_A_COMPENSATION: Case(record(_UNDOES), seat(READY)),
+    Rejection.NOTHING_TO_UNDO: Case(
+        record(_UNDOES), seat(READY.and_then(expired()), config=TRAVELS)
+    ),
+    Rejection.COMPENSATION_EXCEEDS: Case(
+        record(_UNDOES.model_copy(update={"key": f"{PAYOUT}#again"})),
+        seat(Story(TRAVELS).after(propose(), _UNDOES), config=TRAVELS),
+    ),
     Rejection.NOT_ALLOWED: Case(record(i.Propose(key=CHARGE, request=_STRANGER)), seat()),
+    Rejection.RUN_MISSING: Case(record(propose()), seat(config=under(policy(_PER_RUN)))),
+    Rejection.TOO_MANY_REPORTERS: _reports_too_many(),
+    Rejection.ACCEPTS_UNFIT: settles(Move.ALLOW, _AT_CEILING, accepts="other"),
     Rejection.NEEDS_EXECUTOR: Case(record(propose(caller=_OFFERS)), seat()),
     Rejection.NEEDS_CALLER: Case(
         record(propose()), seat(config=Config(_ONLY_CALLER, CONFIG.content_hash))
@@ -271,7 +318,7 @@ def test_refusals_come_in_order_of_precedence() -> None:
     poor = request().model_copy(update={"money": None})
     assert _refusal(i.Propose(key=CHARGE, request=poor), seat(_full())) is Rejection.INVALID_REQUEST
     revised = i.Propose(key=f"{CHARGE}~2", request=poor, revises=CHARGE)
-    assert _refusal(revised, seat(_full())) is Rejection.REVISION_NEEDS_PERSON
+    assert _refusal(revised, seat(_full())) is Rejection.UNKNOWN_ORIGINAL
 
 
 def _refusal(given_input: i.Propose, at: Seat) -> Rejection:
