@@ -4,7 +4,16 @@ from its beginning, so whatever it asked for before, it asks for again.
 
 import pytest
 
-from actionledger import AwaitingApproval, Intent, Result, Succeeded, testing
+from actionledger import (
+    AwaitingApproval,
+    Intent,
+    Result,
+    Succeeded,
+    UnknownAction,
+    UnstableKey,
+    derived_event,
+    testing,
+)
 from tests.asking import asked
 
 THINGS = ("cluster-x", "cluster-y", "cluster-z")
@@ -30,6 +39,45 @@ async def node(world: testing.World) -> list[Result]:
         if not isinstance(results[-1], Succeeded):
             break
     return results
+
+
+@pytest.mark.case("C019")
+@pytest.mark.parametrize(
+    ("event", "item", "path", "code"),
+    [
+        ("bankaccount_None", None, "/business_event", "left_over"),
+        ("order-7", "attempt-2", "/item", "attempt_number"),
+        ("call_Ab3dEf6hIj9lMn2pQr5tUv8x", None, "/business_event", "call_id"),
+        ("renewal-2026-08-28T10-15-00Z", None, "/business_event", "time_stamp"),
+    ],
+)
+async def test_c019_a_name_that_changes_with_every_try_is_refused_at_the_door(
+    event: str, item: str | None, path: str, code: str
+) -> None:
+    """C019: the caller is told which piece, and a model that its own words are not what is wrong.
+    Nothing is recorded.
+    """
+    intent = create("x").model_copy(update={"business_event": event, "item": item})
+    async with testing.ledger() as world:
+        with pytest.raises(UnstableKey) as refused:
+            await world.ledger.propose(intent)
+        assert (refused.value.status, refused.value.code) == (422, "unstable_key")
+        (problem,) = refused.value.problems
+        assert (problem.path, problem.code) == (path, code)
+        assert "in other words" in refused.value.text_for_model
+        with pytest.raises(UnknownAction):
+            await world.ledger.get(f"ticket:v1:acme:{event}")
+        assert world.provider.effects == ()
+
+
+async def test_a_run_that_is_resumed_finds_what_it_did_under_a_derived_key() -> None:
+    """The same run, operation and fields are one effect; another run is another."""
+    async with testing.ledger() as world:
+        for run in ("run-7", "run-7", "run-8"):
+            event = derived_event(run, "ticket", {"thing": "x"})
+            intent = create("x").model_copy(update={"business_event": event})
+            assert isinstance(await world.ledger.propose(intent), Succeeded)
+        assert len(world.provider.effects) == 2
 
 
 @pytest.mark.case("C117")

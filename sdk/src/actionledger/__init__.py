@@ -28,6 +28,7 @@ from actionledger.errors import (
     Unauthorized,
     UnexpectedAnswer,
     UnknownAction,
+    UnstableKey,
 )
 from actionledger.exchange import Retries
 from actionledger.performing import (
@@ -95,5 +96,6 @@ __all__ = [
     "UnexpectedAnswer",
     "Unknown",
     "UnknownAction",
+    "UnstableKey",
     "derived_event",
 ]

@@ -160,6 +160,18 @@ class NotAllowed(CallerMistake):
     )
 
 
+class UnstableKey(CallerMistake):
+    """The business event or item holds what changes with every try, or stands where a value was
+    missing. `problems` has the piece. Nothing was recorded.
+    """
+
+    _text = (
+        "The action ledger refused the request: the program gives it a name that changes with "
+        "every try. Nothing was started. The program has to be corrected; asking again, or in "
+        "other words, does not help."
+    )
+
+
 class UnknownAction(CallerMistake):
     """No action of this tenant has this key, or not yet."""
 

@@ -20,6 +20,7 @@ from actionledger.errors import (
     Unauthorized,
     UnexpectedAnswer,
     UnknownAction,
+    UnstableKey,
 )
 from actionledger.exchange import Reply
 
@@ -323,6 +324,12 @@ def _linked(action: _Action, origin: str) -> _Action:
     return action.model_copy(update={"approval": linked})
 
 
+_BY_CODE: Final[Mapping[str, type[CallerMistake]]] = {
+    "unknown_action": UnknownAction,
+    "unstable_key": UnstableKey,
+}
+
+
 def read_problem(status: int, raw: bytes) -> r.Conflict | LedgerTrouble:
     """A conflict is a result; every other problem is an exception, for the caller to raise."""
     try:
@@ -349,8 +356,7 @@ def read_problem(status: int, raw: bytes) -> r.Conflict | LedgerTrouble:
     if status >= 500:  # noqa: PLR2004 - RFC 9110
         return UnexpectedAnswer(message, hint=problem.hint, status=status)
     kind = NotAllowed if status == 403 else CallerMistake  # noqa: PLR2004 - RFC 9110
-    if problem.code == "unknown_action":
-        kind = UnknownAction
+    kind = _BY_CODE.get(problem.code, kind)
     return kind(
         message,
         hint=problem.hint,
