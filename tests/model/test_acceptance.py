@@ -9,8 +9,8 @@ law: accepted causes are exactly 0, 1, 2 …, each once.
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 import pytest
 
@@ -20,8 +20,7 @@ LOG_MAX, INPUTS, CRASHES_MAX, SENT_MAX = 6, 2, 1, 2
 STATES_MAX = 2_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(NamedTuple):
     """One record as written: a barrier has no cause."""
 
     epoch: int
@@ -58,8 +57,13 @@ def without_anything(_epoch: int, _offset: int, _sent: Sent) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+@cache
+def _text(part: object) -> str:
+    """An order for what has none of its own."""
+    return repr(part)
+
+
+class Owner(NamedTuple):
     """What one owner believes. `sent` is on the way, `acked` landed and not looked at."""
 
     phase: str = "idle"
@@ -70,8 +74,7 @@ class Owner:
     acked: tuple[tuple[Sent, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(NamedTuple):
     """The log, two owners, and batches whose owner is gone."""
 
     log: tuple[Sent, ...] = ()
@@ -81,13 +84,13 @@ class World:
 
     def canonical(self) -> "World":
         """The same world under one name: owners are alike, and late batches have no order."""
-        first, second = sorted(self.owners, key=repr)
-        return replace(self, owners=(first, second), late=tuple(sorted(self.late, key=repr)))
+        first, second = sorted(self.owners, key=_text)
+        return self._replace(owners=(first, second), late=tuple(sorted(self.late, key=_text)))
 
     def with_owner(self, number: int, owner: Owner) -> "World":
         """The same world with another owner in a place."""
         pair = (owner, self.owners[1]) if number == 0 else (self.owners[0], owner)
-        return replace(self, owners=pair)
+        return self._replace(owners=pair)
 
 
 def fold(log: tuple[Sent, ...], rule: Rule) -> tuple[int, tuple[int, ...]]:
@@ -110,8 +113,8 @@ def next_worlds(world: World, rule: Rule) -> Iterator[World]:
         others = world.late[:place] + world.late[place + 1 :]
         rest = (batch[1:],) if len(batch) > 1 else ()
         if len(world.log) < LOG_MAX:
-            yield replace(world, log=(*world.log, batch[0]), late=others + rest)
-        yield replace(world, late=others)
+            yield world._replace(log=(*world.log, batch[0]), late=others + rest)
+        yield world._replace(late=others)
 
 
 def _steps_of(world: World, number: int, owner: Owner, rule: Rule) -> Iterator[World]:
@@ -126,27 +129,27 @@ def _steps_of(world: World, number: int, owner: Owner, rule: Rule) -> Iterator[W
         sent = Sent(owner.epoch, owner.at, owner.cause)
         yield world.with_owner(
             number,
-            replace(owner, at=owner.at + 1, cause=owner.cause + 1, sent=(*owner.sent, sent)),
+            owner._replace(at=owner.at + 1, cause=owner.cause + 1, sent=(*owner.sent, sent)),
         )
     if owner.sent and len(world.log) < LOG_MAX:
         landed = (*owner.acked, (owner.sent[0], len(world.log)))
-        grown = replace(world, log=(*world.log, owner.sent[0]))
-        yield grown.with_owner(number, replace(owner, sent=owner.sent[1:], acked=landed))
+        grown = world._replace(log=(*world.log, owner.sent[0]))
+        yield grown.with_owner(number, owner._replace(sent=owner.sent[1:], acked=landed))
     if owner.acked:
         after = _after_ack(world, owner, rule)
         late = (*world.late, owner.sent) if owner.sent and not after.sent else world.late
-        yield replace(world, late=late).with_owner(number, after)
+        yield world._replace(late=late).with_owner(number, after)
     may_fail = world.crashes < CRASHES_MAX
     if may_fail and owner.phase == "active" and owner.sent and not owner.acked:
         epoch, causes = fold(world.log, rule)
         if epoch == owner.epoch:
             anew = Owner("active", epoch, len(world.log), len(causes))
             late = (*world.late, owner.sent)
-            given_up = replace(world, late=late, crashes=world.crashes + 1)
+            given_up = world._replace(late=late, crashes=world.crashes + 1)
             yield given_up.with_owner(number, anew)
     if may_fail:
         late = (*world.late, owner.sent) if owner.sent else world.late
-        gone = replace(world, late=late, crashes=world.crashes + 1)
+        gone = world._replace(late=late, crashes=world.crashes + 1)
         yield gone.with_owner(number, Owner())
 
 
@@ -161,7 +164,7 @@ def _after_ack(world: World, owner: Owner, rule: Rule) -> Owner:
             return Owner()
         return Owner("active", epoch, len(world.log), len(causes))
     if sent.cause is not None:
-        return replace(owner, acked=rest)
+        return owner._replace(acked=rest)
     _, causes = fold(world.log[: offset + 1], rule)
     return Owner("active", owner.epoch, offset + 1, len(causes), owner.sent, rest)
 
