@@ -10,6 +10,7 @@ from ledger.core.config import Config
 from ledger.core.decide import attempts, dispatch, evidence, intake, schedule
 from ledger.core.decide import time as ticking
 from ledger.core.decide.draft import Decided, Draft, replayed
+from ledger.core.decide.ruling import rule
 from ledger.core.facts import (
     ActionCompleted,
     ActionFailed,
@@ -147,7 +148,7 @@ def _takes_the_other_body(draft: Draft, given: i.Propose) -> Decided:
     draft._stream = Stream(draft.stream.key, others)
     key = ActionKey.parse(given.key)
     intake.record(draft, given, request_hash(given.request), operation)
-    intake.rule(draft, key, draft.action(given.key).request, operation)
+    rule(draft, key, draft.action(given.key).request, operation)
     return draft.decided()
 
 
