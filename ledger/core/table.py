@@ -34,7 +34,7 @@ action.blocked       A  A  A  A   .  .  .   .  .  .  .  .  .
 gate.asked           .  .  A  A   .  .  .   A  A  A  A  A  A
 gate.answered        .  .  A  .   .  .  .   A  A  A  A  A  A
 gate.kept            .  A  A  A   A  A  A   A  A  A  A  A  A
-gate.closing         .  A  A  A   .  .  A   A  A  A  A  A  A
+gate.closing         .  A  A  A   A  A  A   A  A  A  A  A  A
 gate.closed          A  A  A  A   A  A  A   A  A  A  A  A  A
 preview.started      .  A  .  .   .  .  .   .  .  .  .  .  .
 preview.failed       .  A  .  .   .  .  .   .  .  .  .  .  .

@@ -12,7 +12,7 @@ from tests.crash.evidence import Json
 
 RECENT_KEPT = 64
 RESEND_MS, RESEND_MS_MAX = 5_000, 300_000
-CLAIMS = frozenset({"gate.asked", "gate.answered", "gate.closing", "gate.closed"})
+CLAIMS = frozenset({"gate.asked", "gate.answered", "gate.kept", "gate.closing", "gate.closed"})
 WAITS = frozenset({"asked", "queued"})
 
 
@@ -32,9 +32,11 @@ def claim(state: Json, fact: Json, now: int) -> str | None:
             return _asked(state, fact, now, named)
         case "gate.answered" if named and named[0]["status"] in WAITS:
             _answered(state, fact, named[0])
-        case "gate.closing" if named and named[0].get("grant") == fact.get("grant"):
-            closing = {"status": "closing", "spent": fact["spent"]}
-            named[0].update(closing, sent_at=now, sends=fact["sends"])
+        case "gate.kept" if named and named[0]["status"] == "granted" and _same(named[0], fact):
+            named[0]["kept"] = True
+        case "gate.closing" if named and named[0]["status"] != "closed" and _same(named[0], fact):
+            _closing(state, fact, now, named[0])
+            _go_on(state, fact)
         case "gate.closed" if named and named[0]["status"] == "closing":
             state["claims"] = [one for one in state["claims"] if one is not named[0]]
         case kind:
@@ -44,6 +46,24 @@ def claim(state: Json, fact: Json, now: int) -> str | None:
 
 def _is_of(one: Json, fact: Json) -> bool:
     return (one["gate"], one["round"]) == (fact["gate"], fact["round"])
+
+
+def _same(one: Json, fact: Json) -> bool:
+    return bool(one.get("grant") == fact.get("grant"))
+
+
+def _closing(state: Json, fact: Json, now: int, named: Json) -> None:
+    """What the gate was told is kept waits for it to hear; of the rest what is spent stays."""
+    if named["kept"]:
+        named.update(status="closing", spent=fact["spent"], sent_at=now, sends=fact["sends"])
+        return
+    rest = [one for one in state["claims"] if one is not named]
+    if fact["spent"]:
+        over = {"gate": fact["gate"], "round": fact["round"], "grant": named["grant"]}
+        over |= {"status": "closed", "spent": True, "demand": {}, "ceilings": [], "over": []}
+        over |= {"forced": False, "kept": False, "sent_at": 0, "sends": 1}
+        rest = [over if one is named else one for one in state["claims"]]
+    state["claims"] = rest
 
 
 def _asked(state: Json, fact: Json, now: int, named: list[Json]) -> str | None:
@@ -57,6 +77,7 @@ def _asked(state: Json, fact: Json, now: int, named: list[Json]) -> str | None:
         "over": fact.get("over", []),
         "forced": is_forced,
         "spent": False,
+        "kept": False,
         "sent_at": now,
         "sends": fact["sends"],
         **({"identity": fact["identity"]} if "identity" in fact else {}),
@@ -86,6 +107,11 @@ def _answered(state: Json, fact: Json, named: Json) -> None:
         named["grant"] = fact["grant"]
     else:
         named["behind"] = fact["behind"]
+    _go_on(state, fact)
+
+
+def _go_on(state: Json, fact: Json) -> None:
+    """With the last gate that owed an answer the action may go ahead."""
     if state["status"] == "blocked" and "blocked" not in state and not awaits(state):
         state["status"] = "ready"
         state.pop("wait_until", None)

@@ -11,7 +11,9 @@ _PEOPLE = (
     "approval.granted approval.withdrawn approval.ended"
 )
 _ENDS = "action.denied action.cancelled action.expired action.superseded"
-_AT_ANY_TIME = frozenset({"evidence.recorded", "review.opened", "gate.closed"})
+_AT_ANY_TIME = frozenset(
+    {"evidence.recorded", "review.opened", "gate.kept", "gate.closing", "gate.closed"}
+)
 OUTCOMES = (
     "attempt.declined attempt.succeeded attempt.refused attempt.not_sent attempt.unresolved "
     "action.completed"
@@ -24,14 +26,14 @@ MAY_FOLLOW: Mapping[str, frozenset[str]] = {
     status: frozenset(facts.split()) | _AT_ANY_TIME
     for status, facts in {
         "proposed": f"policy.decided action.blocked {_ENDS}",
-        "awaiting_approval": f"{_PEOPLE} policy.decided timer.set gate.closing {_ENDS}",
-        "blocked": "policy.decided gate.asked gate.answered gate.closing approval.withdrawn "
+        "awaiting_approval": f"{_PEOPLE} policy.decided timer.set {_ENDS}",
+        "blocked": "policy.decided gate.asked gate.answered approval.withdrawn "
         f"approval.ended review.resolved {_ENDS}",
         "ready": "policy.decided approval.withdrawn approval.ended attempt.started timer.set "
-        f"gate.asked gate.closing action.failed {_ENDS}",
+        f"gate.asked action.failed {_ENDS}",
         "attempting": OUTCOMES,
         "unknown": _FROM_UNKNOWN,
-        "needs_review": f"{OUTCOMES} attempt.absent lookup.started review.resolved gate.closing "
+        "needs_review": f"{OUTCOMES} attempt.absent lookup.started review.resolved "
         "action.superseded",
     }.items()
 } | dict.fromkeys(FINAL, _AT_ANY_TIME | CLAIMS | {"review.resolved"})

@@ -15,6 +15,7 @@ from ledger.log.envelope import outgoing
 from ledger.log.port import Appended, Outgoing
 from ledger.log.topics import Topic, partition_of
 from tests.simulation.catalogue import WITH_MONEY
+from tests.simulation.crossings import Crossings
 from tests.simulation.performers import Performers
 from tests.simulation.world import World
 
@@ -32,9 +33,13 @@ POISON = (
 class Wanted:
     """One act that a caller wants."""
 
-    key: str
+    said: Propose
     stream: str
-    request: Request
+
+    @property
+    def key(self) -> str:
+        """The action key."""
+        return self.said.key
 
 
 @dataclass(slots=True)
@@ -53,16 +58,25 @@ class Callers:
         """Spread what is wanted over the first half of the chaos."""
         world, chance = self.world, self.world.chance
         streams = [f"acme/order-{number}" for number in range(1, chance.randint(1, 2) + 1)]
+        crossings = Crossings(world) if world.weather.gated else None
         for number in range(world.weather.actions):
             operation = chance.choice(world.weather.operations)
-            stream = chance.choice(streams)
+            stream = chance.choice(streams) if crossings is None else crossings.stream(number)
             event = stream.partition("/")[2]
             key = f"{operation}:v1:acme:{event}#{number}"
-            wanted = Wanted(key, stream, _request(operation, number))
+            request = _request(operation, number)
+            if crossings is not None:
+                request = crossings.request(request)
+            said = Propose(key=key, request=request)
+            if crossings is not None:
+                said = crossings.proposal(said)
+            wanted = Wanted(said, stream)
             self.wanted.append(wanted)
             self.left += 1
             at_ms = chance.randint(1, world.weather.chaos_ms // 2)
             world.time.after(at_ms, partial(self._wants, wanted))
+        for at_ms, report, gate in () if crossings is None else crossings.reports():
+            world.time.after(at_ms, partial(self.say, report, gate))
         if world.happens("poison"):
             world.time.after(chance.randint(1, world.weather.chaos_ms), self._poison)
 
@@ -77,17 +91,18 @@ class Callers:
         if world.happens("repeats"):
             world.time.after(later(1, 3_000), lambda: self._propose(wanted))
         if world.happens("conflicts"):
-            other = Wanted(wanted.key, wanted.stream, _request_otherwise(wanted.request))
+            request = _request_otherwise(wanted.said.request)
+            other = Wanted(Propose(key=wanted.key, request=request), wanted.stream)
             world.time.after(later(1, 3_000), lambda: self._propose(other))
         if world.happens("cancels"):
             cancel = Cancel(key=wanted.key, principal="agent:billing")
             world.time.after(later(1, 3_000), lambda: self.say(cancel, wanted.stream))
 
     def _propose(self, wanted: Wanted) -> None:
-        offers = None
+        said = wanted.said
         if self.performers is not None:
-            offers = self.performers.offers(wanted.key, wanted.request)
-        said = Propose(key=wanted.key, request=wanted.request, caller=offers)
+            offers = self.performers.offers(wanted.key, said.request)
+            said = said.model_copy(update={"caller": offers})
         self.say(said, wanted.stream)
 
     def say(self, said: Wire, stream: str) -> None:
@@ -121,9 +136,8 @@ class Callers:
         value = chance.choice(POISON)
         if chance.random() < 0.3 and self.wanted:
             wanted = chance.choice(self.wanted)
-            said = Propose(key=wanted.key, request=wanted.request)
             value = outgoing(
-                said, stream=wanted.stream, subject=None, event_id="stray", source="/gateway"
+                wanted.said, stream=wanted.stream, subject=None, event_id="stray", source="/gateway"
             ).value
         world.reach("poison written")
         world.log.append(topic.value, partition, [Outgoing(b"acme/stray", value)])

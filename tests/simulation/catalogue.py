@@ -21,6 +21,9 @@ KEY_MARGIN_MS: Final = 4_000
 SETTLE_MS: Final = 1_000
 LAG_MS: Final = 400
 LOOKUPS: Final = (300, 1_000, 3_000)
+LOOK_ALIKE_MS: Final = 2_500
+"""How long the same once more is suspected to be a duplicate, where a target is guarded."""
+
 IDLE_MS: Final = 300
 """After which a provider closes a connection on which nothing comes; the margin of executors."""
 
@@ -50,7 +53,15 @@ money = "{money}"
 principals = ["agent:*"]
 {"" if reliability == "none" else finding_out}
 {extra}
+target_parameters = ["also"]
+look_alike_window_ms = {LOOK_ALIKE_MS}
+[operation.target]
+description = "What it is about."
+required = false
 [operation.parameters.text]
+type = "string"
+required = false
+[operation.parameters.also]
 type = "string"
 required = false
 [operation.risk]

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ledger.core.facts import ReviewOpened
+from ledger.core.decide.gating import blocking
+from ledger.core.facts import GateAnswered, ReviewOpened
 from ledger.core.ids import stream_key_of
 from ledger.core.records import Decision
 from ledger.core.state import Action
@@ -70,7 +71,10 @@ class Desk:
             read = fold.feed(record)
             if isinstance(read, Decision):
                 for fact in read.facts:
-                    if isinstance(fact, ReviewOpened) and self.world.happens("resolves"):
+                    is_asked = isinstance(fact, ReviewOpened) or (
+                        isinstance(fact, GateAnswered) and fact.outcome == "queued"
+                    )
+                    if is_asked and self.world.happens("resolves"):
                         self._will_look("ada", fact.action, LOOKS_MAX)
 
     def _will_look(self, name: str, key: str, times: int) -> None:
@@ -81,7 +85,7 @@ class Desk:
         """Look at the case as it is, and sign; come back later should it still be there."""
         self.observer.look()
         action = self.observer.streams[stream_key_of(key)].action(key)
-        if action is None or action.case is None:
+        if action is None or not self._needs_somebody(action):
             return
         said = self._said(name, action, *self._move(action))
         later = self.chance.randint
@@ -103,8 +107,17 @@ class Desk:
 
     # What is so
 
+    def _needs_somebody(self, action: Action) -> bool:
+        """Whether there is a case, or an action before it that somebody might let it pass."""
+        waits = blocking(action)
+        may_be = waits is not None and self.chance.random() < 1 / 3
+        return action.case is not None or may_be
+
     def _move(self, action: Action) -> tuple[Move, str | None]:
         """What somebody says who has the provider's book before them."""
+        names = action.case is None or action.case.names is not None
+        if names and not action.is_final and self.chance.random() < 3 / 4:
+            return Move.ALLOW, None
         if action.is_final:
             return Move.ACKNOWLEDGE, None
         made = [one.effect for one in self.provider.book if one.action == action.key and one.effect]
@@ -124,8 +137,13 @@ class Desk:
         return self.world.time.now > max(ends, default=0)
 
     def _said(self, name: str, action: Action, move: Move, reference: str | None) -> Resolution:
-        case, now = action.case, self.world.time.now
-        assert case is not None
+        now, waits = self.world.time.now, blocking(action)
+        if action.case is not None:
+            case = action.case
+            shown = (case.opened_version, case.moved_version, case.names)
+        else:
+            assert waits is not None
+            shown = (waits.version, waits.version, waits.by)
         return Resolution(
             ledger=GENERATION,
             move=move,
@@ -134,9 +152,10 @@ class Desk:
             environment=action.request.environment,
             key=action.key,
             request_hash=action.request_hash,
-            case=case.opened_version,
-            moved=case.moved_version,
+            case=shown[0],
+            moved=shown[1],
             reference=reference,
+            accepts=shown[2] if move is Move.ALLOW else None,
             issued_at=now,
             expires_at=now + VALID_MS,
             comment="As the book has it.",
@@ -166,5 +185,7 @@ class Desk:
             {"moved": max(0, said.moved - 1)},
             {"case": max(0, said.case - 1)},
         )
+        if self.world.weather.gated:
+            earlier = (*earlier, {"accepts": "another"})
         changes = self.chance.choice((*TRANSPLANTS, *earlier, *earlier))
         self._sends(said.model_copy(update={"approver": "ben", **changes}), "ben")

@@ -30,14 +30,16 @@ ANSWERS = (Topic.INTENTS.value, Topic.APPROVALS.value, ATTEMPTS, Topic.EVIDENCE.
 
 
 def timers_wait(log: SimulatedLog, judge: Judge) -> None:
-    """A tick is decided after everything that lay in the other inboxes when it came."""
+    """A tick is decided after everything that lay in the other inboxes when it came; what actions
+    and gates say to each other waits for nothing.
+    """
     for partition, decisions in judge.decisions.items():
         decided = dict.fromkeys(ANSWERS, 1)
         for record in decisions:
             cause = record["cause"]
             if cause["topic"] in decided:
                 decided[cause["topic"]] = cause["offset"] + 1
-            if cause["topic"] == INTERNAL:
+            if cause["topic"] == INTERNAL and cause.get("copied", "tick").startswith("tick"):
                 landing = log.landing_of(INTERNAL, partition, cause["offset"])
                 for topic, position in decided.items():
                     lay = log.landed_before(topic, partition, landing)

@@ -31,7 +31,7 @@ class Observer:
         for fold in self.folds:
             for record in self.world.log.read(LEDGER, fold.partition, fold.next_offset):
                 read = fold.feed(record)
-                if isinstance(read, Decision) and read.facts:
+                if isinstance(read, Decision) and (read.facts or read.gate):
                     stream = self.streams.get(read.stream) or Stream(read.stream)
                     self.streams[read.stream] = fold_decision(stream, read)
 
@@ -70,8 +70,12 @@ class Observer:
     def _judge(self) -> bool:
         if any(self.is_undecided(fold.partition) for fold in self.folds):
             return False
+        if any(stream.gate is not None and stream.gate.due_at for stream in self.streams.values()):
+            return False
         return all(
-            action.is_final or action.status is Status.NEEDS_REVIEW for action in self.actions()
+            (action.is_final or action.status is Status.NEEDS_REVIEW)
+            and not any(claim.waits_for_message for claim in action.claims)
+            for action in self.actions()
         )
 
     def may_start(self) -> bool:

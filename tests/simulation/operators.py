@@ -57,7 +57,8 @@ class Operators:
 
     def _change_table(self) -> None:
         """Another table, or the same in other words."""
-        name = self.world.chance.choice(tuple(tables.TABLES))
+        some = tables.GATED if self.world.weather.gated else tables.TABLES
+        name = self.world.chance.choice(tuple(some))
         self.world.reach(f"table adopted: {name}")
         self.world.publish_one(tables.table(name))
 

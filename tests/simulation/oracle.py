@@ -24,11 +24,12 @@ from tests.simulation.catalogue import (
     SKEW_MS,
 )
 from tests.simulation.oracle_desk import OnDesk, Settling
+from tests.simulation.oracle_gates import BEFORE, CLAIMS, AtGates
 from tests.simulation.oracle_people import FACTS, Asked, Case, InForce
 from tests.simulation.provider import Entry
 
 Json = dict[str, Any]
-ANSWERS = ("facts", "refused", "unchanged", "quarantined", "adopted")
+ANSWERS = ("facts", "gate", "refused", "unchanged", "quarantined", "adopted")
 OUR_FAULTS = {"broken_invariant", "fault_in_decide", "fault_in_fold"}
 FINAL = {"completed", "failed", "denied", "cancelled", "expired"}
 NO_EFFECT = {"failed", "denied", "cancelled", "expired"}
@@ -79,6 +80,7 @@ class PlainAction:
     evidence: list[Json] = field(default_factory=list)
     references: list[str] = field(default_factory=list)
     asked: Asked = field(default_factory=Asked)
+    gates: AtGates = field(default_factory=AtGates)
     desk: OnDesk = field(default_factory=OnDesk)
 
     @property
@@ -213,12 +215,17 @@ class Judge:
         law(fact["version"] == action.version + 1, "S7", fact)
         action.version = fact["version"]
         if action.status in FINAL:
-            may_follow = {"evidence.recorded", "review.opened", "review.resolved"}
+            may_follow = {"evidence.recorded", "review.opened", "review.resolved", *CLAIMS}
             law(kind in may_follow, "S5", f"{kind} after the end")
         match kind:
+            case _ if kind in CLAIMS:
+                status, deadline = action.gates.claim(action.key, action.status, fact, record)
+                action.status = status
+                action.asked.deadline = deadline or action.asked.deadline
             case _ if kind in FACTS:
-                law(action.status in {"proposed", "awaiting_approval", "ready"}, "S6", kind)
-                action.status = self.case(action, fact, record, in_force).fold()
+                law(action.status in {*BEFORE, "proposed"}, "S6", kind)
+                case = self.case(action, fact, record, in_force)
+                action.status = action.gates.after(fact, case.fold(), action.status)
             case "attempt.started":
                 self.case(action, fact, record, in_force).start()
                 self.start(action, fact, record, landed_at)
@@ -245,7 +252,8 @@ class Judge:
 
     def settle(self, action: PlainAction, fact: Json, record: Json, in_force: InForce) -> None:
         """A person settled the case: their word, and what the action is by it."""
-        law(action.status in {"needs_review", *FINAL}, "S6", f"settled while {action.status}")
+        may_be = {"needs_review", "blocked", *FINAL}
+        law(action.status in may_be, "S6", f"settled while {action.status}")
         desk, asked, move = action.desk, action.asked, fact["move"]
         outcomes = [one.outcome for one in action.attempts]
         Settling(
@@ -255,10 +263,15 @@ class Judge:
             "running" in outcomes,
             "succeeded" in outcomes,
             action.status in FINAL,
+            action.gates.blocked_by if action.status == "blocked" else None,
+            desk.names,
         ).judge()
         desk.settled, desk.settled_at, desk.opened = fact, record["at"], None
         self.answers[f"resolved: {move}"] += 1
-        if move in {"acknowledge", "effect_exists"}:
+        if move == "allow":
+            action.gates.allowed.append(fact["accepts"])
+            asked.deadline = fact.get("step_deadline_at", asked.deadline)
+        if move in {"acknowledge", "effect_exists"} or action.status == "blocked":
             return
         if move == "try_again":
             desk.tried_from = len(action.attempts)
@@ -292,6 +305,9 @@ class Judge:
             case "action.denied":
                 row = in_force.row_for(action.operation)
                 law(row["outcome"] == "deny", "S4", f"{fact} by {row}")
+            case "action.expired" if action.status == "blocked":
+                until = action.gates.wait_until
+                law(until is not None and case.now >= until, "deadline", f"{action.key}: {until}")
             case "action.expired":
                 law(case.now >= asked.deadline, "deadline", f"{action.key}: expired too early")
             case "attempt.declined" if len([one for one in action.attempts if one.is_open]) == 1:
@@ -304,6 +320,7 @@ class Judge:
     def start(self, action: PlainAction, fact: Json, record: Json, landed_at: int) -> None:
         """S8, S9, S17: the next number and token, one key for ever, and only where it is safe."""
         law(action.status in {"ready", "unknown"}, "S6", f"a start while {action.status}")
+        law(not action.gates.awaits, "S19", f"{action.key}: a start while a gate owes an answer")
         law(fact["attempt"] == len(action.attempts) + 1, "S17", "attempts are numbered")
         tokens = [one.start["fencing_token"] for one in action.attempts]
         law(fact["fencing_token"] > max(tokens, default=0), "S17", "tokens grow")

@@ -35,6 +35,7 @@ class OnDesk:
     opened: int | None = None
     moved: int = 0
     reason: str = ""
+    names: str | None = None
     settled: Json | None = None
     settled_at: int = -1
     """The place of the decision in which it was settled."""
@@ -47,6 +48,7 @@ class OnDesk:
         if kind == "review.opened":
             self.opened = version if self.opened is None else self.opened
             self.moved, self.reason = version, fact["reason"]
+            self.names = fact.get("names")
         elif kind == "action.completed":
             self.opened = None
         elif kind.startswith(_TELLING):
@@ -69,23 +71,38 @@ class Settling:
     is_running: bool
     is_confirmed: bool
     is_final: bool
+    blocked: tuple[int, str] | None
+    """Since when, and by what, it is blocked."""
+    names: str | None
 
     def judge(self) -> None:
         """Signed by whom it names, about this case as it stood, in time; and a move that is
         safe.
         """
         fact, must = self.case.fact, self.case.must
-        must(self.desk.opened is not None, "nobody had to settle anything")
-        must(fact["case"] == self.desk.opened, f"another case than {self.desk.opened}")
-        said, appended_at = self.said()
-        for name in ("move", "reference", "comment", "case"):
+        is_let = self.desk.opened is None and self.blocked is not None
+        shown = self.blocked[0] if is_let and self.blocked else self.desk.opened
+        must(shown is not None, "nobody had to settle anything")
+        must(fact["case"] == shown, f"another case than {shown}")
+        self.allows(self.blocked[1] if is_let and self.blocked else self.names, is_let=is_let)
+        said, appended_at = self.said(shown if is_let and shown else self.desk.moved)
+        for name in ("move", "reference", "comment", "case", "accepts"):
             must(said.get(name) == fact.get(name), f"signed another {name}")
         must(fact["person"] == said["approver"], "settled by another")
         must((said.get("reference") is not None) is (fact["move"] == "effect_exists"), "reference")
         self.safe(min(said["issued_at"], self.case.now))
         must(appended_at < said["expires_at"], "signed and over")
 
-    def said(self) -> tuple[Json, int]:
+    def allows(self, names: str | None, *, is_let: bool) -> None:
+        """What somebody lets pass is what it is about, and nothing else is asked where there is no
+        case.
+        """
+        fact, must = self.case.fact, self.case.must
+        is_allowed = fact["move"] == "allow"
+        must(is_allowed or not is_let, f"{fact['move']} of what is only blocked")
+        must(fact.get("accepts") == (names if is_allowed else None), f"accepts, of {names}")
+
+    def said(self, moved: int) -> tuple[Json, int]:
         """What was signed, and when it came."""
         case, must = self.case, self.case.must
         cause = case.record["cause"]
@@ -112,7 +129,7 @@ class Settling:
             "environment": case.intent["request"]["environment"],
             "key": case.key,
             "request_hash": case.intent["request_hash"],
-            "moved": self.desk.moved,
+            "moved": moved,
         }
         for name, value_of in wanted.items():
             must(said.get(name) == value_of, f"signed {name} {said.get(name)}, not {value_of}")
@@ -131,7 +148,7 @@ class Settling:
             must(looked_at > max(ends, default=-1), "looked before the end of it")
             must(not self.is_running, "said of what is under way")
             must(not self.is_confirmed, "said against the provider")
-        if move in {"try_again", "look_again"}:
+        if move in {"try_again", "look_again", "allow"}:
             must(self.desk.reason not in DISPUTED, f"{move} of {self.desk.reason}")
         if move == "look_again":
             must(self.open_until and not self.is_running, "looked again after nothing")

@@ -54,11 +54,14 @@ class InForce:
     table_hash: str | None = None
     people: tuple[Json, ...] = _NOBODY
     held: list[Json] = field(default_factory=list)
+    ceilings: dict[str, Json] = field(default_factory=dict)
 
     def adopt(self, adopted: Json) -> None:
         """Another text holds from here on."""
         if adopted["kind"] == "policy":
-            self.table = tuple(_read_text(adopted["content"])["row"])
+            text = _read_text(adopted["content"])
+            self.table = tuple(text["row"])
+            self.ceilings = {one["name"]: one for one in text.get("ceiling", ())}
             self.table_hash = adopted["content_hash"]
         elif adopted["kind"] == "people":
             self.people = tuple(_read_text(adopted["content"]).get("person", ()))
@@ -106,6 +109,12 @@ def asks_of(row: Json) -> Json | None:
         "escalate_after_ms": row.get("escalate_after_ms"),
         **{name: list(row.get(name, ())) for name in names},
     }
+
+
+def gates_of(row: Json) -> Json | None:
+    """What a row has actions pass."""
+    gates = {"ceilings": row.get("ceilings", []), "target": row.get("block_target", False)}
+    return gates if any(gates.values()) else None
 
 
 @dataclass
@@ -228,6 +237,7 @@ class Case:
         self.must((fact["row"], fact["outcome"]) == (row["name"], row["outcome"]), f"not {row}")
         if self.in_force.table_hash is not None:
             self.must(fact["policy_hash"] == self.in_force.table_hash, "another table")
+        self.must(fact.get("gates") == gates_of(row), f"gates {fact.get('gates')}")
         asks, given = asks_of(row), fact.get("asks")
         told_asks = None if given is None else {"escalate_after_ms": None, **given}
         self.must(told_asks == asks, f"asks {given} and not {asks}")
@@ -243,7 +253,8 @@ class Case:
             asked.people_until = asked.deadline if given else None
         if row["outcome"] == "automatic":
             return "ready"
-        return "ready" if self.status == "ready" and asks and asked.is_met else "awaiting_approval"
+        stays = self.status in {"ready", "blocked"} and asks and asked.is_met
+        return self.status if stays else "awaiting_approval"
 
     # Asking
 
@@ -374,7 +385,7 @@ class Case:
     def waits(self) -> str:
         """Back to people, as long as it may wait for them."""
         asked = self.asked
-        if self.status == "ready":
+        if self.status in {"ready", "blocked"}:
             asked.deadline = asked.people_until or asked.deadline
         return "awaiting_approval"
 

@@ -4,6 +4,7 @@ step, and may end or stand still between any two steps.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.topics import Topic
@@ -20,6 +21,8 @@ from tests.simulation.world import GENERATION, World
 SESSION_MS = 400
 """After which the coordinator gives the partitions of a silent member to others."""
 FETCH_MAX = 6
+LATE_MS = 3_000
+"""How long a message between actions and gates may be on its way."""
 PATIENCE_MS = 4_000
 """Longer than any answer of a broker takes: an old time in a late answer is not a wrong one."""
 CONFIG, OFFERS, INTERNAL = Topic.CONFIG.value, Topic.OFFERS.value, Topic.INTERNAL.value
@@ -254,21 +257,40 @@ class Processor(Process):
         except LostContinuityError:
             has_landed = False
             self._lost(seat)
+        if has_landed and not self.is_gone:
+            self._say(owner, batch)
         if not self.is_gone:
-            if has_landed:
-                self._say(owner, batch)
             seat.is_busy = False
             self.cold.let_go(owner)
             self.keep_time(seat)
             self.wake(seat)
 
     def _say(self, owner: Owner, batch: Batch) -> None:
-        """What the decisions that stand say to gates and actions; some of it is lost."""
+        """What the decisions that stand say to gates and actions; some of it is lost, late, or
+        comes twice.
+        """
         for partition, messages in owner.messages(batch).items():
+            if self.may_break("with messages to say"):
+                return
             if self.world.happens("message_lost"):
                 self.world.reach("message to or from a gate lost")
                 continue
-            self.send(INTERNAL, partition, messages, lambda _: None)
+            for delay_ms in self._delays():
+                self.after(delay_ms, partial(self._tell, partition, messages))
+
+    def _delays(self) -> list[int]:
+        """After which times a message goes on its way."""
+        world, delays = self.world, [0]
+        if world.happens("message_late"):
+            world.reach("message to or from a gate late")
+            delays = [world.chance.randint(1, LATE_MS)]
+        if world.happens("message_twice"):
+            world.reach("message to or from a gate twice")
+            delays.append(world.chance.randint(1, LATE_MS))
+        return delays
+
+    def _tell(self, partition: int, messages: list[Outgoing]) -> None:
+        self.send(INTERNAL, partition, messages, lambda _: None)
 
     def _check_clock(self, appended: list[Appended]) -> None:
         """A broker whose time of what was just appended is far from ours ends this process."""

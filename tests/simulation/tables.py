@@ -38,6 +38,48 @@ TABLES: Final = {
     "auto": _row("auto", "automatic"),
     "never": _row("never", "deny"),
 }
+
+
+def _ceiling(name: str, per: str, limits: str) -> str:
+    return f"""
+[[ceiling]]
+name = "{name}"
+per = "{per}"
+{limits}
+"""
+
+
+ZONE: Final = "America/Los_Angeles"
+"""Where a day begins in the very moment at which the simulated world does."""
+_CEILINGS: Final = (
+    _ceiling("run", "run", "side_effects = 2\nsteps = 3\ntokens = 5000\nwall_clock_ms = 9000")
+    + _ceiling("day", "tenant", f'window = "day"\nzone = "{ZONE}"\nspend = {{ EUR = 10000 }}')
+    + _ceiling("each", "action", "spend = { EUR = 4992 }")
+    + _ceiling("thing", "target", 'window = "hour"\nside_effects = 1')
+)
+_WIDE: Final = (
+    _ceiling("run", "run", "side_effects = 9\nspend = { EUR = 15000 }\ntool_calls = 9")
+    + _ceiling("day", "tenant", f'window = "day"\nzone = "{ZONE}"\nside_effects = 4')
+    + _ceiling("each", "action", "spend = { EUR = 9000 }")
+    + _ceiling("thing", "target", 'window = "hour"\nside_effects = 3')
+)
+_ALL: Final = 'ceilings = ["run", "day", "each", "thing"]\nblock_target = true\n'
+_TIMES: Final = 'ceilings = ["run", "day"]\n'
+_PAY: Final = 'when.operation = ["charge", "fee", "payout"]\n'
+GATED: Final = {
+    "target": _row("target", "automatic", "block_target = true\n"),
+    "budgets": _row("budgets", "automatic", _TIMES) + _CEILINGS,
+    "budgets, wide": _row("budgets", "automatic", _TIMES) + _WIDE,
+    "all": _row("all", "automatic", _ALL) + _CEILINGS,
+    "all, wide": _row("all", "automatic", _ALL) + _WIDE,
+    "all, asked": _row("asked", "people", f"{_FINANCE}{_ALL}") + _WIDE,
+    "some": _row("pay", "automatic", f"{_PAY}{_ALL}")
+    + _row("rest", "automatic", "block_target = true\n")
+    + _WIDE,
+}
+"""Tables whose rows have actions pass gates."""
+FIRST_GATED: Final = ("target", "target", "budgets", "budgets, wide", "all", "all, wide", "some")
+_EVERY: Final = TABLES | GATED
 FIRST: Final = ("one", "one", "two", "two", "confirm", "money", "auto")
 """Which table a history begins with."""
 
@@ -83,7 +125,7 @@ def _replacing(before: str, text: str) -> str:
 
 def table(name: str) -> Publish:
     """A decision table as an operator publishes it."""
-    return Publish(kind="policy", content=TABLES[name], content_hash=policy_hash(TABLES[name]))
+    return Publish(kind="policy", content=_EVERY[name], content_hash=policy_hash(_EVERY[name]))
 
 
 def order(kind: Literal["hold", "release"], scope: dict[str, str]) -> Publish:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ledger.log.simulated import LogFaults
 from tests.simulation.catalogue import OPERATIONS, SETTLE_MS, SKEW_MS
-from tests.simulation.tables import FIRST
+from tests.simulation.tables import FIRST, FIRST_GATED
 
 PROCESSES: Final = (
     "processor_crash",
@@ -91,6 +91,24 @@ UNCLEAR: Final[Mapping[str, float]] = {
     "webhook_lost": 0.9,
     "search_silent": 0.9,
 }
+GATED: Final = 0.15
+"""The part of histories in which actions have to pass gates."""
+GATES: Final[Mapping[str, float]] = {
+    "message_lost": 0.6,
+    "message_twice": 0.5,
+    "message_late": 0.5,
+    "cancels": 0.6,
+    "crosses": 0.8,
+    "looks_alike": 0.7,
+    "occurs_again": 0.7,
+    "reports_steps": 1.0,
+    "table_changes": 0.7,
+    "processor_crash": 0.05,
+    "webhook_of_other_money": 0.4,
+    "refuses": 0.4,
+    "search_silent": 0.9,
+}
+"""What befalls messages to and from gates and what callers do that meet there: at most so often."""
 FORESEEN: Final = 0.25
 """The part of those that are about what a provider foresees, and nothing else."""
 AWAY: Final = ("forgets", "offers_replayed", "database_away", "database_slow")
@@ -199,6 +217,10 @@ class Weather:
     """The decision table that is published first; None where none ever is, and nobody decides."""
     performs: bool = False
     """Whether callers carry out what they ask for."""
+    gated: bool = False
+    """Whether actions have to pass gates: then they meet on few targets and in few runs."""
+    before_midnight_ms: int = 0
+    """How long before a day of its ceilings ends the history begins."""
     actions: int = 2
     partitions: int = 1
     chaos_ms: int = 4_000
@@ -235,6 +257,34 @@ def with_desk(weather: Weather, chance: random.Random) -> Weather:
     shares["resolves"] = 1.0
     table = "auto" if chance.random() < HALF else weather.table
     return replace(weather, shares=shares, table=table)
+
+
+def with_gates(weather: Weather, chance: random.Random) -> Weather:
+    """The same weather, and in some histories gates: of targets, of runs and of days."""
+    if chance.random() >= GATED:
+        return weather
+    shares, storms = dict(weather.shares), chance.random() < HALF
+    for fault, most in GATES.items():
+        if chance.random() < (STORMY if storms else 2 * COMMON):
+            shares[fault] = max(shares.get(fault, 0.0), chance.random() * most)
+    table = chance.choice(FIRST_GATED)
+    if weather.table is not None and chance.random() < HALF:
+        table = "all, asked"
+    if chance.random() < SETTLED:
+        shares |= {fault: most * chance.random() for fault, most in DESK.items()}
+        shares["resolves"] = 1.0
+    return replace(
+        weather,
+        shares=shares,
+        table=table,
+        gated=True,
+        held_max=None,
+        before_midnight_ms=chance.choice((0, 600, 2_000, 60_000)),
+        operations=tuple(chance.sample(OPERATIONS, k=chance.randint(1, 3))),
+        actions=chance.choice((2, 3, 3, 4, 5)),
+        partitions=chance.choice((1, 2, 2, 3)),
+        chaos_ms=max(4_000, weather.chaos_ms),
+    )
 
 
 def _asked(weather: Weather, chance: random.Random) -> Weather:

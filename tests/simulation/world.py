@@ -18,7 +18,7 @@ from ledger.log.simulated import Draws, SimulatedGroup, SimulatedLog, VirtualTim
 from ledger.log.topics import Topic
 from tests.simulation import tables
 from tests.simulation.catalogue import published
-from tests.simulation.weather import Weather, draw, with_desk, with_people
+from tests.simulation.weather import Weather, draw, with_desk, with_gates, with_people
 
 BEGINS_AT: Final = 1_800_000_000_000
 GENERATION: Final = "generation-1"
@@ -52,8 +52,9 @@ class World:
         if weather is None:
             weather = with_people(draw(self.chance), random.Random(f"people {seed}"))
             weather = with_desk(weather, random.Random(f"desk {seed}"))
+            weather = with_gates(weather, random.Random(f"gates {seed}"))
         self.weather = weather
-        self.time = VirtualTime(BEGINS_AT)
+        self.time = VirtualTime(BEGINS_AT - weather.before_midnight_ms)
         self.partitions = self.weather.partitions
         self.draws = Draws(seed, only)
         self.log = SimulatedLog(

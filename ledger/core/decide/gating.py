@@ -131,15 +131,21 @@ def follow_gates(draft: Draft, key: str) -> None:
     action = draft.action(key)
     if action.gates is None and not action.claims:
         return
-    for claim in action.claims:
-        if claim.is_held and _is_over(action, claim):
-            _give_back(draft, key, claim)
+    _give_back_what_is_over(draft, key)
     action = draft.action(key)
     if _is_contradicted(action):
         _ask_by_force(draft, key)
     elif action.status in {Status.READY, Status.BLOCKED} and action.blocked is None:
         _ask_for_missing(draft, key)
         _ask_with_what_was_allowed(draft, key)
+        # Its own request may pass a ceiling, and then a person has it.
+        _give_back_what_is_over(draft, key)
+
+
+def _give_back_what_is_over(draft: Draft, key: str) -> None:
+    for claim in draft.action(key).claims:
+        if claim.is_held and _is_over(draft.action(key), claim):
+            _give_back(draft, key, claim)
 
 
 def _is_over(action: Action, claim: Claim) -> bool:
@@ -306,12 +312,14 @@ def _close(draft: Draft, key: str, claim: Claim, *, spent: bool, sends: int) -> 
 
 
 def send_due(draft: Draft, key: str) -> None:
-    """Send again what no gate has answered in time."""
+    """Send again what no gate has answered in time; what is needed no more is given back anyway."""
     for claim in draft.action(key).claims:
         due_at = claim.due_at
         if due_at is None or due_at > draft.now:
             continue
-        if claim.status is ClaimStatus.CLOSING:
+        if claim.is_held and _is_over(draft.action(key), claim):
+            _give_back(draft, key, claim)
+        elif claim.status is ClaimStatus.CLOSING:
             _close(draft, key, claim, spent=claim.spent, sends=claim.sends + 1)
         else:
             ask_again(draft, key, claim)
