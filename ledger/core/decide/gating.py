@@ -120,6 +120,8 @@ def holds_its_gates(action: Action, config: Config, now: int) -> bool:
     """Whether no gate keeps the action from starting."""
     if action.gates is None:
         return True
+    if not action.has_begun and _reached_alone(action, config) is not None:
+        return False
     return not action.awaits_gates and not missing(action, config, now)
 
 
