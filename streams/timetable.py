@@ -186,7 +186,7 @@ def next_due_of(stream: Stream, now: int, config: Config) -> int | None:
 
 def _due_at(action: Action, now: int, config: Config) -> int | None:
     asked = action.request.operation, action.request.version
-    if action.status in MAY_BE_RULED_ANEW and not action.is_final:
+    if action.status in MAY_BE_RULED_ANEW and action.blocked is None:
         if config.operation(*asked) is None:
             return now  # nobody will ever offer what is not in the catalogue any more
         if needs_ruling(action, config):

@@ -99,6 +99,9 @@ class Processor:
             for messages in self.owner.messages(batch).values():
                 self._append(Topic.INTERNAL, messages)
                 self.wake()
+            if self.owner.timetable.awaiting:
+                # What this round has made ready meets what capacity there is in the next one.
+                self.wake()
         due_at = self.owner.next_due_at()
         if due_at is not None:
             self.wake(max(1, due_at - now))

@@ -22,13 +22,16 @@ from ledger.core.inputs import (
     AskAgain,
     CallerReport,
     Cancel,
+    CancelSaga,
     Judge,
+    OpenSaga,
     Propose,
     ReportStep,
     stream_of_input,
 )
 from ledger.core.invariants import BrokenInvariantError
 from ledger.core.records import Decision
+from ledger.core.sagas import Saga
 from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.envelope import outgoing
 from ledger.log.fold import Begin
@@ -86,7 +89,7 @@ class Answer:
     appended_at: int
 
 
-_Asked = Propose | Cancel | CallerReport | AskAgain | ReportStep
+_Asked = Propose | Cancel | CallerReport | AskAgain | ReportStep | OpenSaga | CancelSaga
 _Place = tuple[Topic, int, int]
 """Where an input stands: its inbox, partition and offset."""
 
@@ -201,6 +204,22 @@ class LedgerClient:
         """Record what an agent says of a step of its run; as `propose`. Again changes nothing."""
         return await self._ask(given, timeout_ms)
 
+    async def open_saga(self, given: OpenSaga, *, timeout_ms: int) -> Answer:
+        """Record a plan of several actions, whole or not at all; as `propose`."""
+        return await self._ask(given, timeout_ms)
+
+    async def cancel_saga(self, given: CancelSaga, *, timeout_ms: int) -> Answer:
+        """Call off what of a saga has not begun; as `propose`. Again changes nothing."""
+        return await self._ask(given, timeout_ms)
+
+    def saga(self, stream: str, name: str) -> Saga | None:
+        """A saga as it stands; None where its plan was recorded before this client began."""
+        try:
+            return self._seen.saga(stream, name)
+        except BrokenInvariantError as fault:
+            self.fail(fault)
+            raise
+
     async def judge(self, given: Judge, *, timeout_ms: int) -> Answer:
         """Record what a person has signed; as `propose`. The same again counts once."""
         self._check()
@@ -273,7 +292,7 @@ class LedgerClient:
         record = outgoing(
             given,
             stream=stream,
-            subject=stream if isinstance(given, ReportStep) else given.key,
+            subject=getattr(given, "key", stream),
             event_id=secrets.token_hex(12),
             source=self._source,
         )

@@ -34,6 +34,7 @@ from ledger.core.invariants import BrokenInvariantError
 from ledger.core.limits import DECISION_BYTES_MAX
 from ledger.core.offers import caller_holder, is_caller
 from ledger.core.records import Decision, Verdict, accept
+from ledger.core.sagas import Saga, saga_of
 from ledger.core.state import OPEN, Action, Approval, Stream
 from ledger.log.envelope import MARK_EPOCH, marks_of, read_input, read_ledger
 from ledger.log.fold import Begin, PartitionFold
@@ -276,6 +277,14 @@ class ActionsSeen:
             gates=tuple(one.gate for one in action.claims if one.status is ClaimStatus.ASKED),
             names=None if action.case is None else action.case.names,
         )
+
+    def saga(self, stream: str, name: str) -> Saga | None:
+        """A saga as it stands; None for one whose plan was not seen: it is recorded at once, so of
+        any other every action was.
+        """
+        self._catch_up(stream)
+        known = self._streams.get(stream)
+        return None if known is None else saga_of(known[0], name)
 
     def hold_on(self, action: Action) -> Hold | None:
         """The hold, as the action's partition has adopted it, that keeps it from starting."""

@@ -39,14 +39,23 @@ class SagaStep:
     compensation: Action | None = None
 
     @property
+    def has_no_effect(self) -> bool:
+        """Whether it came to nothing for good."""
+        return self.action.status in NO_EFFECT
+
+    @property
+    def reads(self) -> bool:
+        """Whether its operation has no effect on the world, so that there is nothing to undo."""
+        return self.action.saga is not None and self.action.saga.reads
+
+    @property
     def is_settled(self) -> bool:
         """Whether nothing of it is left to undo, or a person has taken over what is."""
-        if self.action.status in NO_EFFECT:
+        if self.has_no_effect:
             return True
         undo = self.compensation
         if undo is None:
-            reads = self.action.saga is not None and self.action.saga.reads
-            return reads or (self.action.review == GIVEN_UP and self.action.case is None)
+            return self.reads or (self.action.review == GIVEN_UP and self.action.case is None)
         if undo.case is not None:
             return False
         return undo.status is At.COMPLETED or (undo.status in NO_EFFECT and undo.review == GIVEN_UP)
@@ -68,7 +77,7 @@ class Saga:
     @property
     def is_unwinding(self) -> bool:
         """Whether some step came to nothing for good, so that the others must as well."""
-        return any(one.action.status in NO_EFFECT for one in self.steps)
+        return any(one.has_no_effect for one in self.steps)
 
     @property
     def is_completed(self) -> bool:

@@ -1,5 +1,7 @@
 """When streams are due and who waits for capacity, where not every stream is held."""
 
+from dataclasses import replace
+
 import pytest
 
 from ledger.core.state import Stream
@@ -7,6 +9,7 @@ from streams import timetable as module
 from streams.limits import DUE_AHEAD_MS, DUE_PAGE_MAX
 from streams.timetable import Timetable
 from tests.examples import CONFIG, T0, not_sent, propose, report
+from tests.examples_of_sagas import TRAVELS, plan
 from tests.ledgers import LedgerBuilder
 
 
@@ -157,3 +160,16 @@ def test_what_is_due_is_taken_once() -> None:
     assert when is not None
     assert timetable.take_due(when) == (stream.key, when)
     assert timetable.take_due(when) is None
+
+
+def test_what_another_action_blocks_is_not_due_because_its_operation_is_gone() -> None:
+    """A planned undo whose operation was withdrawn waits for its turn: a tick would find nothing to
+    do, and so would the next one.
+    """
+    builder = LedgerBuilder(config=TRAVELS)
+    builder.take(plan(), executor=None)
+    (stream,) = builder.streams.values()
+    kept = tuple(one for one in TRAVELS.catalogue.operations if one.name != "payout")
+    without = replace(TRAVELS, catalogue=replace(TRAVELS.catalogue, operations=kept))
+    for config in (TRAVELS, without):
+        assert module.next_due_of(stream, T0, config) == stream.actions[0].step_deadline_at
