@@ -8,6 +8,7 @@ effect may not try twice. Called by `parse_catalogue` only.
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+from ledger.core.limits import TARGETS_MAX
 from ledger.core.operation import Operation
 from ledger.core.parameters import Parameter
 from ledger.core.timing import Timing
@@ -26,6 +27,7 @@ def contradictions(operation: Operation) -> Iterator[Contradiction]:
         _in_finding_out,
         _in_attempts,
         _in_names,
+        _in_targets,
         _in_principals,
         _in_performer,
     )
@@ -177,6 +179,20 @@ def _in_names(operation: Operation) -> Iterator[Contradiction]:
         yield ("amount_multiple_of",), "means nothing for an operation that takes no money"
     if operation.compensation == operation.name:
         yield ("compensation",), "cannot be the operation itself"
+
+
+def _in_targets(operation: Operation) -> Iterator[Contradiction]:
+    if len(operation.target_parameters) >= TARGETS_MAX:
+        yield ("target_parameters",), f"an action has at most {TARGETS_MAX} targets with its own"
+    for index, name in enumerate(operation.target_parameters):
+        declared = operation.parameters.get(name)
+        if declared is None:
+            problem = f"names {name}, which is no parameter of this operation"
+            yield ("target_parameters", index), problem
+        elif declared.type not in {"string", "identifier"}:
+            yield ("target_parameters", index), f"names {name}, which is no text"
+        elif name in operation.personal:
+            yield ("target_parameters", index), f"names {name}, which is personal and never told"
 
 
 def _in_principals(operation: Operation) -> Iterator[Contradiction]:

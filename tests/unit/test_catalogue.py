@@ -80,8 +80,8 @@ def changed(*changes: tuple[str, str]) -> str:
     return text
 
 
-def test_the_shipped_catalogue_declares_four_operations() -> None:
-    """What is shipped is valid and has one operation of each kind that the tour needs."""
+def test_the_shipped_catalogue_declares_what_the_tour_needs() -> None:
+    """What is shipped is valid, has one operation of each class, and names what undoes each."""
     shipped = catalogue(SHIPPED)
     classes = {f"{one.name} v{one.version}": one.reliability for one in shipped.operations}
     assert classes == {
@@ -89,12 +89,20 @@ def test_the_shipped_catalogue_declares_four_operations() -> None:
         "refund v1": "keyed",
         "email v1": "none",
         "ticket v1": "lookup",
+        "record.delete v1": "keyed",
+        "record.restore v1": "keyed",
+        "email.correction v1": "none",
     }
     assert {one.provider for one in shipped.operations} == {"simulated"}
     charge = shipped.operation("charge", 1)
     assert charge is not None
     assert charge.key_window_ms == 24 * 3_600_000
-    assert charge.compensation == "refund"
+    undone = {one.name: one.compensation for one in shipped.operations if one.compensation}
+    assert undone == {
+        "charge": "refund",
+        "email": "email.correction",
+        "record.delete": "record.restore",
+    }
 
 
 def test_operations_are_found_by_name_and_version() -> None:
@@ -183,6 +191,20 @@ def test_principals_are_matched_by_pattern() -> None:
         ),
         ("lookups =", 'personal = ["to"]\nlookups =', 12, "personal[0]", "no parameter"),
         ("lookups =", 'volatile = ["to"]\nlookups =', 12, "volatile[0]", "no parameter"),
+        (
+            "lookups =",
+            'target_parameters = ["to"]\nlookups =',
+            12,
+            "target_parameters[0]",
+            "no parameter",
+        ),
+        (
+            "lookups =",
+            'target_parameters = ["note"]\npersonal = ["note"]\nlookups =',
+            12,
+            "target_parameters[0]",
+            "personal",
+        ),
         ("lookups =", 'kind = "payment"\nlookups =', 12, "kind", "'read', 'message', 'money'"),
         ("lookups =", 'preview = "adapter"\nlookups =', 12, "preview", "'request' or 'provider'"),
         ("lookups =", "tolerances = { b = 1 }\nlookups =", 12, "tolerances.b", "does not name"),

@@ -12,6 +12,7 @@ from ledger.core.gates import (
     Gate,
     Identity,
     Reaching,
+    Recent,
     RefusalReason,
     Reservation,
     ReservationClosed,
@@ -90,9 +91,14 @@ def _refusal(gate: Gate | None, given: GateAsk, draft: Draft) -> _Refusal | None
 
 def _look_alike(gate: Gate, given: GateAsk, identity: Identity, now: int) -> str | None:
     """An action that asked for the same at this target under another key a short while ago, or for
-    something like it in the same run.
+    something like it in the same run; one that still waits in the queue too.
     """
-    for recent in reversed(gate.recent):
+    waiting = (
+        Recent(one.action, one.asked_at, one.identity)
+        for one in gate.queue
+        if one.identity is not None
+    )
+    for recent in reversed((*gate.recent, *waiting)):
         other = recent.identity
         if recent.action == given.action or recent.action in (given.over or ()):
             continue
