@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from pydantic import JsonValue
@@ -182,8 +182,11 @@ def canonical_params(request: RecordedRequest) -> dict[str, object]:
 
 
 def provider_request(start: AttemptStarted, request: RecordedRequest) -> port.ProviderRequest:
-    """What the adapter is given: the recorded request, nothing added."""
-    return _provider_request(start.action, start.account, start.request_hash, request)
+    """What the adapter is given: the recorded request, and of one that undoes another effect the
+    provider's name for that.
+    """
+    asked = _provider_request(start.action, start.account, start.request_hash, request)
+    return replace(asked, original_reference=start.original_reference)
 
 
 def previewed_request(intent: IntentRecorded) -> port.ProviderRequest:

@@ -265,7 +265,8 @@ def _ruled(action: Action, fact: f.PolicyDecided) -> dict[str, object]:
     if changes["status"] is Status.READY and action.awaits_gates:
         changes["status"] = Status.BLOCKED
     if changes["status"] is Status.BLOCKED:
-        changes["wait_until"] = action.wait_until
+        own = action.blocked is None
+        changes["wait_until"] = action.wait_until if own else fact.step_deadline_at
     if changes["status"] is not action.status:
         # What it waited for by itself belongs to what it was.
         changes["timer"] = None
@@ -324,7 +325,8 @@ def _moved_on(
     # What it holds of gates it gives back before it waits for people, so that it asks anew.
     status = Status.AWAITING_APPROVAL
     if asked.is_met:
-        status = Status.BLOCKED if action.status is Status.BLOCKED else Status.READY
+        is_blocked = action.status is Status.BLOCKED or action.awaits_gates
+        status = Status.BLOCKED if is_blocked else Status.READY
     changes |= {"approval": asked, "status": status}
     if status is action.status:
         return changes

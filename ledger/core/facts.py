@@ -340,7 +340,7 @@ class AttemptStarted(Wire):
 
     `offer_sequence` and `offered_at` name the offer it spends (the broker's append time);
     `intent_offset` is the ledger offset of the decision that recorded the intent; `deadline_at`
-    ends the call.
+    ends the call. `original_reference` is the provider's name for the effect that it undoes.
     """
 
     type: Literal["attempt.started"] = "attempt.started"
@@ -362,6 +362,7 @@ class AttemptStarted(Wire):
     intent_offset: Count
     request_hash: Text
     approval: StartApproval | None = None
+    original_reference: Text | None = None
 
 
 class AttemptDeclined(Wire):

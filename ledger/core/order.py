@@ -65,6 +65,14 @@ def original_of(stream: Stream, action: Action) -> Action | None:
     return None if action.compensates is None else stream.action(action.compensates)
 
 
+def reference_to_undo(stream: Stream, action: Action) -> str | None:
+    """The provider's name for the effect that an action undoes; None where it undoes none, or one
+    that nobody has named.
+    """
+    original = original_of(stream, action)
+    return None if original is None else original.reference
+
+
 def has_something_to_undo(original: Action) -> bool:
     """Whether it is settled that an effect is there: the action has completed, or a person has
     taken note of an effect that came to light after it had ended otherwise.

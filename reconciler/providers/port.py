@@ -32,7 +32,8 @@ class ProviderRequest:
 
     `account` names a credential in the adapter's settings; it is looked up, never used as one.
     `request_hash` travels in the provider's metadata beside the action key, so that whoever reads
-    the provider's own records can compare.
+    the provider's own records can compare. `original_reference` is the provider's name for the
+    effect that this one undoes.
     """
 
     action_key: str
@@ -43,6 +44,7 @@ class ProviderRequest:
     money: Money | None
     account: str
     request_hash: str
+    original_reference: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

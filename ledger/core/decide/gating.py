@@ -75,6 +75,8 @@ def missing(action: Action, config: Config, now: int) -> tuple[Wanted, ...]:
     budgets = tuple(_budgets(action, config, now, held))
     if budgets or any(one.status is not ClaimStatus.GRANTED for one in held) or not gates.target:
         return budgets
+    if action.blocked is not None:
+        return ()
     operation = config.operation(action.request.operation, action.request.version)
     taken = {one.gate for one in held}
     targets = sorted(_target_gates(action, operation))
@@ -137,7 +139,7 @@ def follow_gates(draft: Draft, key: str) -> None:
     action = draft.action(key)
     if _is_contradicted(action):
         _ask_by_force(draft, key)
-    elif action.status in {Status.READY, Status.BLOCKED} and action.blocked is None:
+    elif action.status in {Status.READY, Status.BLOCKED} and _may_ask(action):
         _ask_for_missing(draft, key)
         _ask_with_what_was_allowed(draft, key)
         # Its own request may pass a ceiling, and then a person has it.
@@ -150,13 +152,21 @@ def _give_back_what_is_over(draft: Draft, key: str) -> None:
             _give_back(draft, key, claim)
 
 
+def _may_ask(action: Action) -> bool:
+    """Whether it is time to ask gates: not for what another action blocks, unless that is to undo
+    it, for which there has to be room once it is needed.
+    """
+    return action.blocked is None or action.blocked.reason in {"original_open", "planned"}
+
+
 def _is_over(action: Action, claim: Claim) -> bool:
     """Whether the action needs a claim no more."""
     if claim.forced:
         return action.case is None
     if action.is_final:
         return True
-    if action.status in GIVES_BACK and not action.has_effect:
+    is_reserved = action.status is Status.AWAITING_APPROVAL and _is_kept_for_undoing(action, claim)
+    if action.status in GIVES_BACK and not action.has_effect and not is_reserved:
         return action.case is None or action.case.reason not in EFFECT_IS_TOLD
     gates = action.gates
     if action.has_begun:
@@ -166,6 +176,11 @@ def _is_over(action: Action, claim: Claim) -> bool:
     if claim.ceilings:
         return not set(claim.ceilings) <= set(gates.ceilings)
     return not gates.target
+
+
+def _is_kept_for_undoing(action: Action, claim: Claim) -> bool:
+    """Whether it is a budget of a compensation, which is reserved before its original begins."""
+    return action.compensates is not None and bool(claim.ceilings)
 
 
 def _is_contradicted(action: Action) -> bool:
@@ -230,6 +245,8 @@ def _ask(draft: Draft, key: str, wanted: Wanted, *, forced: bool = False) -> Non
         if action.caller_deadline_at is not None:
             wait_until = min(wait_until, action.caller_deadline_at)
         wait_until = action.wait_until or wait_until
+    if action.blocked is not None:
+        wait_until = action.wait_until
     draft.add(
         GateAsked(
             action=key,

@@ -53,6 +53,15 @@ def block(draft: Draft, key: str, operation: Operation, waits: Waits) -> None:
     )
 
 
+def rule_ahead(draft: Draft, key: str, operation: Operation) -> None:
+    """Rule about what has yet to have its turn in a plan: from now on its budgets are reserved, and
+    nobody is asked before it is ruled again.
+    """
+    action, tenant = draft.action(key), ActionKey.parse(key).tenant
+    ruling = draft.config.policy.rule(operation, action.request, tenant, action.revises)
+    _decide(draft, key, ruling, None)
+
+
 def rule_at_last(draft: Draft, key: str, operation: Operation) -> None:
     """Rule for the first time about what another action of its stream has kept waiting: its step
     begins now.

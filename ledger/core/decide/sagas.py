@@ -13,7 +13,7 @@ from typing import Final, Literal
 from ledger.core.catalogue import Operation
 from ledger.core.decide.draft import Decided, Draft, refused_by, replayed
 from ledger.core.decide.intake import record, refusal_of_key, refusal_of_new
-from ledger.core.decide.ruling import lacks_run, rule, rule_at_last
+from ledger.core.decide.ruling import lacks_run, rule, rule_ahead, rule_at_last
 from ledger.core.decide.schedule import review, start
 from ledger.core.facts import ActionBlocked, ActionCancelled, SagaPlace
 from ledger.core.ids import ActionKey
@@ -183,11 +183,14 @@ def _record(draft: Draft, given: OpenSaga, place: _Place) -> None:
 
 def _block(draft: Draft, given: OpenSaga) -> None:
     """Every action but the first waits: a step for the one before it, a compensation until it is
-    needed.
+    needed; but room for that is reserved before anything begins.
     """
     for place in _places(given):
         key, own = place.planned.key, given.steps[place.step - 1].key
         if place.role == "compensation":
+            operation = draft.operation(draft.action(key))
+            assert operation is not None  # noqa: S101 - refused above
+            rule_ahead(draft, key, operation)
             _wait(draft, key, "planned", own)
         elif place.step > 1:
             _wait(draft, key, "saga_order", given.steps[place.step - 2].key)

@@ -29,7 +29,7 @@ from ledger.core.ids import provider_key
 from ledger.core.inputs import Retry
 from ledger.core.limits import DECLINES_MAX, LOOKUPS_UNANSWERED_MAX
 from ledger.core.offers import Offer, is_caller
-from ledger.core.order import waits_for
+from ledger.core.order import reference_to_undo, waits_for
 from ledger.core.retries import backoff_ms
 from ledger.core.sagas import has_its_turn
 from ledger.core.state import Action, AttemptStatus, Status
@@ -162,6 +162,7 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
             intent_offset=action.intent_offset,
             request_hash=action.request_hash,
             approval=start_approval(action),
+            original_reference=reference_to_undo(draft.stream, action),
         )
     )
     draft.offer, draft.offer_spent = None, offer

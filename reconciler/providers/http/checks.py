@@ -31,9 +31,10 @@ _MARKS: Final = frozenset({"action_key", "provider_key", "account"})
 _MONEY: Final = frozenset(
     {"money.minor", "money.currency", "money.currency_lower", "money.decimal"}
 )
-_PERFORM: Final = (
-    _MARKS | _MONEY | {"operation", "version", "target", "request_hash", "params", "params.NAME"}
+_REQUEST: Final = frozenset(
+    {"operation", "version", "target", "request_hash", "original_reference", "params"}
 )
+_PERFORM: Final = _MARKS | _MONEY | _REQUEST | {"params.NAME"}
 _PREVIEW: Final = _PERFORM - {"provider_key"}
 _LISTING: Final = frozenset({"account", "since_ms", "since_seconds", "since_rfc3339", "cursor"})
 _CREDENTIAL: Final = "credential"

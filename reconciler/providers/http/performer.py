@@ -92,6 +92,7 @@ def names_of(request: ProviderRequest) -> dict[str, object]:
         "target": request.target,
         "account": request.account,
         "request_hash": request.request_hash,
+        "original_reference": request.original_reference,
         "money": money_names(request.money),
         "params": request.params,
     }

@@ -209,7 +209,7 @@ class Unanswered(Exception):
 def _message(request: ProviderRequest, provider_key: str, api_key: str) -> Message:
     """The same request and key give the same bytes; raises TypeError for what is no JSON."""
     money = request.money
-    body = {
+    body: dict[str, object] = {
         "version": request.version,
         "target": request.target,
         "amount": None if money is None else {"minor": money.minor, "currency": money.currency},
@@ -218,6 +218,8 @@ def _message(request: ProviderRequest, provider_key: str, api_key: str) -> Messa
         "reference": provider_key,
         "metadata": {"action_key": request.action_key, "request_hash": request.request_hash},
     }
+    if request.original_reference is not None:
+        body["original"] = request.original_reference
     return Message(
         "POST",
         f"/v1/effects/{quote(request.operation, safe='')}",

@@ -35,13 +35,16 @@ class Metadata(Wire):
 
 
 class EffectRequest(Wire):
-    """The body of `POST /v1/effects/{operation}`."""
+    """The body of `POST /v1/effects/{operation}`. `original` is the id of an effect that this one
+    undoes.
+    """
 
     version: Count | None = None
     target: Text | None = None
     amount: Money | None = None
     params: dict[str, object] = Field(default_factory=dict)
     reference: Text | None = None
+    original: Text | None = None
     metadata: Metadata = Metadata()
 
 
@@ -56,6 +59,7 @@ class Effect(Wire):
     amount: Money | None
     key: Text | None
     reference: Text | None
+    original: Text | None = None
     metadata: Metadata
     committed_at: Milliseconds
 

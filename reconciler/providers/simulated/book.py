@@ -64,6 +64,7 @@ class Line(Wire):
     code: Text | None
     answer: Literal["sent", "dropped"]
     remembered: Literal["nothing", "effect", "answer"]
+    original: Text | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +221,7 @@ def _effect(line: Line, effect_id: str, committed_at: int) -> Effect:
         amount=line.amount,
         key=line.key,
         reference=line.reference,
+        original=line.original,
         metadata=Metadata(action_key=line.action_key, request_hash=line.request_hash),
         committed_at=committed_at,
     )

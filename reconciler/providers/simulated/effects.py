@@ -222,5 +222,6 @@ class Desk:
                 code=code,
                 answer="dropped" if answer is Delivery.DROPPED else "sent",
                 remembered=remembered,
+                original=body.original,
             )
         )

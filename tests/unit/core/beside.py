@@ -49,7 +49,7 @@ class Event(Story):
         """Begin with nothing known."""
         super().__init__(world() if config is None else config)
         self.now = 0
-        self.refused: Rejection | None = None
+        self._refused: Rejection | None = None
         self.details: tuple[Detail, ...] = ()
 
     def take(self, given: i.Decidable, *, later: int = 1, acts: bool = False) -> list[str]:
@@ -63,9 +63,13 @@ class Event(Story):
                 at=self.now, until=self.now + 9, key=key, incarnation=f"executor-{number}"
             )
         then = self.hears(given, at=self.now, offer=spends)
-        self.refused = None if then.decided.refused is None else then.decided.refused.code
+        self._refused = None if then.decided.refused is None else then.decided.refused.code
         self.details = () if then.decided.refused is None else then.decided.refused.details
         return [fact.type for fact in then.decided.facts]
+
+    def refusal(self) -> "Rejection | None":
+        """By what the last input was refused, or None."""
+        return self._refused
 
     def _next_key(self, given: i.Decidable) -> str:
         if isinstance(given, i.Tick):

@@ -56,7 +56,7 @@ def test_what_people_granted_before_does_not_count_for_the_revision() -> None:
     event.says(CHARGE)
     revise(event)
     event.says(CHARGE, who="ben")
-    assert event.refused is Rejection.ALREADY_FINAL
+    assert event.refusal() is Rejection.ALREADY_FINAL
     assert event.goes_on() == []
 
 
@@ -205,7 +205,7 @@ def test_a_person_may_accept_the_risk_of_two() -> None:
     event = _unknown()
     revise(event)
     event.allows(AGAIN, accepts=f"{CHARGE}#other")
-    assert event.refused is Rejection.ACCEPTS_UNFIT
+    assert event.refusal() is Rejection.ACCEPTS_UNFIT
     assert event.allows(AGAIN, accepts=CHARGE) == ["review.resolved", "policy.decided", *SHOWN]
     (check,) = [one for one in shown(event).checks if one.name == "revises"]
     assert not check.passed
@@ -273,7 +273,7 @@ def test_a_person_cannot_have_a_revised_action_tried_again() -> None:
     revise(event)
     event.now += 60_000
     event.settles(CHARGE, Move.TRY_AGAIN)
-    assert event.refused is Rejection.MOVE_NOT_SAFE
+    assert event.refusal() is Rejection.MOVE_NOT_SAFE
     event.settles(CHARGE, Move.NO_EFFECT, who="ben")
     assert event.action().status is Status.FAILED
     assert event.action(AGAIN).status is Status.AWAITING_APPROVAL
@@ -314,9 +314,9 @@ def test_a_revision_fits_what_it_revises(key: str, revises: str, code: str | Non
     revise(event)
     event.propose(key, revises=revises, money=eur(700))
     if code is None:
-        assert event.refused is Rejection.CONFLICTED
+        assert event.refusal() is Rejection.CONFLICTED
         return
-    assert event.refused is Rejection.REVISION_UNFIT
+    assert event.refusal() is Rejection.REVISION_UNFIT
     assert [one.code for one in event.details] == [code]
 
 
@@ -340,14 +340,14 @@ def test_a_revision_says_what_it_revises() -> None:
     event = Event()
     event.propose(CHARGE)
     event.propose(AGAIN, money=eur(600))
-    assert event.refused is Rejection.REVISION_NEEDS_PERSON
+    assert event.refusal() is Rejection.REVISION_NEEDS_PERSON
 
 
 def test_a_revision_revises_something_that_is_there() -> None:
     """Of this business event."""
     event = Event()
     event.propose(AGAIN, revises=CHARGE, money=eur(600))
-    assert event.refused is Rejection.UNKNOWN_ORIGINAL
+    assert event.refusal() is Rejection.UNKNOWN_ORIGINAL
 
 
 def test_the_same_key_that_revises_another_is_a_conflict() -> None:
@@ -356,10 +356,10 @@ def test_the_same_key_that_revises_another_is_a_conflict() -> None:
     event.propose(CHARGE)
     revise(event)
     event.propose(AGAIN, money=eur(600))
-    assert event.refused is Rejection.CONFLICTED
+    assert event.refusal() is Rejection.CONFLICTED
     assert [one.path for one in event.details] == ["/revises"]
     assert revise(event) == []
-    assert event.refused is None
+    assert event.refusal() is None
 
 
 def test_a_full_business_event_still_takes_a_revision() -> None:
@@ -368,10 +368,10 @@ def test_a_full_business_event_still_takes_a_revision() -> None:
     for number in range(STREAM_ACTIONS_ORDINARY_MAX):
         event.propose(f"{CHARGE}#item-{number}")
     event.propose(CHARGE)
-    assert event.refused is Rejection.STREAM_FULL
+    assert event.refusal() is Rejection.STREAM_FULL
     item = f"{CHARGE}#item-0"
     revise(event, f"{item}~2", item)
-    assert event.refused is None
+    assert event.refusal() is None
 
 
 def test_a_dead_revision_does_not_bring_the_earlier_one_back() -> None:
