@@ -345,10 +345,14 @@ def parse_policy(text: str) -> Policy | tuple[Mistake, ...]:
     ceilings, others = _ceilings(document.content.get(_CEILINGS), rows)
     if found or more or others:
         return document.mistakes([*found, *more, *others])
-    return Policy(rows, policy_hash(text), groups, ceilings)
+    return Policy(tuple(row for _, row in rows), policy_hash(text), groups, ceilings)
 
 
-def _ceilings(tables: object, rows: tuple[Row, ...]) -> tuple[tuple[Ceiling, ...], list[Found]]:
+_Rows = list[tuple[int, Row]]
+"""Rows that could be read, with the numbers of their tables."""
+
+
+def _ceilings(tables: object, rows: _Rows) -> tuple[tuple[Ceiling, ...], list[Found]]:
     """The ceilings, and the rows that name one which is not there."""
     if tables is None:
         tables = []
@@ -371,7 +375,7 @@ def _ceilings(tables: object, rows: tuple[Row, ...]) -> tuple[tuple[Ceiling, ...
         ceilings.append(ceiling)
     found += [
         ((_TABLES, place, "ceilings"), f"names {name}, which no [[{_CEILINGS}]] declares")
-        for place, row in enumerate(rows)
+        for place, row in rows
         for name in row.ceilings
         if not found and all(one.name != name for one in ceilings)
     ]
@@ -393,7 +397,7 @@ def _review(table: object) -> tuple[tuple[str, ...], list[Found]]:
     ]
 
 
-def _rows(document: dict[str, Any]) -> tuple[tuple[Row, ...], list[Found]]:
+def _rows(document: dict[str, Any]) -> tuple[_Rows, list[Found]]:
     found: list[Found] = [
         ((name,), f"is not a known key here; write [[{_TABLES}]] for each row")
         for name in document
@@ -401,14 +405,14 @@ def _rows(document: dict[str, Any]) -> tuple[tuple[Row, ...], list[Found]]:
     ]
     tables = document.get(_TABLES)
     if not isinstance(tables, list) or not tables:
-        return (), [*found, ((_TABLES,), f"must be given: one [[{_TABLES}]] or more")]
+        return [], [*found, ((_TABLES,), f"must be given: one [[{_TABLES}]] or more")]
     if len(tables) > POLICY_ROWS_MAX:
-        return (), [*found, ((_TABLES,), f"has more than {POLICY_ROWS_MAX} entries")]
-    rows: list[tuple[int, Row]] = []
+        return [], [*found, ((_TABLES,), f"has more than {POLICY_ROWS_MAX} entries")]
+    rows: _Rows = []
     for index, table in enumerate(tables):
         try:
             rows.append((index, Row.model_validate(table)))
         except ValidationError as refused:
             found += complaints(refused, Row, at=(_TABLES, index))
     found += [((_TABLES, index, *path), said) for index, path, said in contradictions(rows)]
-    return tuple(row for _, row in rows), found
+    return rows, found

@@ -28,7 +28,7 @@ def contradictions(rows: "Sequence[tuple[int, Row]]") -> Iterator[tuple[int, Tom
     not be read are left out.
     """
     for index, row in rows:
-        for rule in (_in_name, _in_people, _in_times, _in_conditions):
+        for rule in (_in_name, _in_people, _in_times, _in_conditions, _in_gates):
             for path, said in rule(row):
                 yield index, path, said
     yield from _between(rows)
@@ -55,6 +55,16 @@ def contradictions_of_ceiling(
                 yield (name,), "is counted per run only"
     if ceiling.per == "action" and ceiling.side_effects is not None:
         yield ("side_effects",), "means nothing for a single action; limit its spend"
+
+
+def _in_gates(row: "Row") -> Iterator[tuple[TomlPath, str]]:
+    if row.outcome == "deny":
+        for key in ("ceilings", "block_target"):
+            if getattr(row, key):
+                yield (key,), "means nothing for the outcome deny: nothing starts"
+    for place, name in enumerate(row.ceilings):
+        if name in row.ceilings[:place]:
+            yield ("ceilings", place), f"names {name} twice"
 
 
 def _in_name(row: "Row") -> Iterator[tuple[TomlPath, str]]:
