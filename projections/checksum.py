@@ -18,7 +18,16 @@ from projections.statements import LIVE_SCHEMA, Connection, render, statements
 
 _DOMAIN = b"actionledger.projections.v1\n"
 _TEXT_KEYS = frozenset(
-    {"stream_key", "tenant_id", "action_id", "operation", "action_key", "account", "reference"}
+    {
+        "stream_key",
+        "tenant_id",
+        "action_id",
+        "operation",
+        "action_key",
+        "account",
+        "reference",
+        "gate_key",
+    }
 )
 # Each of these changes the text form of some column.
 _FORM = """

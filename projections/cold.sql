@@ -43,17 +43,39 @@ from actionledger.projection_offsets
 where partition = any ($1::integer[])
 
 -- name: due
--- By timer, behind a given one; served by actions_due.
+-- By timer, behind a given one: actions and gates in one order, which is that of the owner, by code
+-- points. Served by actions_due and gates_due.
 select
     (extract(epoch from next_due_at) * 1000)::bigint as due_at,
     stream_key
-from actionledger.actions
-where ledger_partition = $1
-  and next_due_at is not null
-  and (next_due_at, stream_key)
-      > (timestamptz 'epoch' + $2::bigint * interval '1 millisecond', $3::text)
-  and next_due_at <= timestamptz 'epoch' + $4::bigint * interval '1 millisecond'
-order by next_due_at, stream_key
+from (
+    (
+        select next_due_at, stream_key
+        from actionledger.actions
+        where ledger_partition = $1
+          and next_due_at is not null
+          and next_due_at >= timestamptz 'epoch' + $2::bigint * interval '1 millisecond'
+          and (next_due_at, stream_key collate "C")
+              > (timestamptz 'epoch' + $2::bigint * interval '1 millisecond', $3::text)
+          and next_due_at <= timestamptz 'epoch' + $4::bigint * interval '1 millisecond'
+        order by next_due_at, stream_key collate "C"
+        limit $5
+    )
+    union all
+    (
+        select next_due_at, gate_key
+        from actionledger.gates
+        where partition = $1
+          and next_due_at is not null
+          and next_due_at >= timestamptz 'epoch' + $2::bigint * interval '1 millisecond'
+          and (next_due_at, gate_key collate "C")
+              > (timestamptz 'epoch' + $2::bigint * interval '1 millisecond', $3::text)
+          and next_due_at <= timestamptz 'epoch' + $4::bigint * interval '1 millisecond'
+        order by next_due_at, gate_key collate "C"
+        limit $5
+    )
+) as due
+order by next_due_at, stream_key collate "C"
 limit $5
 
 -- name: ready

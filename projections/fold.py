@@ -13,7 +13,9 @@ from typing import NamedTuple
 from pydantic_core import from_json
 
 from ledger.core.evolve import Place, evolve
-from ledger.core.facts import AnyFact, PreviewRecorded, ReviewResolved
+from ledger.core.facts import AnyFact, PreviewRecorded, ReviewOpened, ReviewResolved
+from ledger.core.gates import evolve_gate
+from ledger.core.ids import is_gate_key
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.records import Decision
 from ledger.core.state import FINAL, Action, Attempt, Stream
@@ -21,6 +23,7 @@ from ledger.log.envelope import fact_texts
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from projections.errors import PartitionStoppedError
+from projections.gate_rows import gate_event_rows, gate_row, reservation_row
 from projections.rows import (
     ACTIONS,
     APPROVAL_DECISIONS,
@@ -28,6 +31,9 @@ from projections.rows import (
     ATTEMPTS,
     DECISIONS,
     EVENTS,
+    GATE_EVENTS,
+    GATE_RESERVATIONS,
+    GATES,
     PREVIEWS,
     REFERENCES,
     REVIEW_CASES,
@@ -94,13 +100,15 @@ class Batch:
     rows: dict[str, list[Row]] = field(default_factory=dict)
     stopped: list[PartitionStoppedError] = field(default_factory=list)
     settled: list[tuple[str, int]] = field(default_factory=list)
-    """Streams with final actions only, and where they stand: likely never to be touched again."""
+    """Streams of final actions that hold nothing, and where they stand: likely never to be touched
+    again.
+    """
     record_count: int = 0
 
     @property
     def event_count(self) -> int:
         """Facts in this batch."""
-        return len(self.rows.get(EVENTS.name, ()))
+        return sum(len(self.rows.get(table.name, ())) for table in (EVENTS, GATE_EVENTS))
 
 
 def read_batch(
@@ -115,7 +123,12 @@ def read_batch(
 
 def streams_touched(reads: Iterable[PartitionRead]) -> set[str]:
     """Keys of the streams that folding will need."""
-    return {decision.stream for read in reads for decision, _ in read.decisions if decision.facts}
+    return {decision.stream for read in reads for decision, _ in read.decisions if _says(decision)}
+
+
+def _says(decision: Decision) -> bool:
+    """Whether it changes its stream."""
+    return bool(decision.facts or decision.gate)
 
 
 def _read(start: PartitionFold, records: Sequence[Record]) -> PartitionRead:
@@ -152,13 +165,16 @@ def _holds_nul(value: object) -> bool:
 
 @dataclass(slots=True)
 class _Touched:
-    """A stream in a batch: as it was, as it is, and by action the newest decision about it."""
+    """A stream in a batch: as it was, as it is, and by action the newest decision about it; of a
+    gate the newest that changed it.
+    """
 
     partition: int
     before: Stream
     after: Stream
     next_offset: int
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
+    newest: Decision | None = None
 
 
 class Folding:
@@ -179,6 +195,7 @@ class Folding:
         self._resolutions: list[Row] = self._rows(REVIEW_RESOLUTIONS.name)
         self._previews: list[Row] = self._rows(PREVIEWS.name)
         self._signed: list[Row] = self._rows(APPROVAL_DECISIONS.name)
+        self._reservations: dict[Row, Row] = {}
 
     @property
     def record_count(self) -> int:
@@ -206,7 +223,7 @@ class Folding:
         changed: dict[str, Held] = {}
         for decision, value in read.decisions:
             try:
-                if decision.facts:
+                if _says(decision):
                     self._fold(partition, decision, value, changed)
                 else:
                     self._decisions.append(decision_row(decision, partition))
@@ -227,12 +244,14 @@ class Folding:
     def seal(self) -> Batch:
         """The batch; nothing is added afterwards."""
         streams, actions = self._rows(STREAMS.name), self._rows(ACTIONS.name)
-        attempts = self._rows(ATTEMPTS.name)
+        attempts, gates = self._rows(ATTEMPTS.name), self._rows(GATES.name)
         for touched in self._touched.values():
             after, partition = touched.after, touched.partition
             tenant = after.key.partition("/")[0]
             streams.append(stream_row(after, partition, touched.next_offset))
-            if FINAL.issuperset([action.status for action in after.actions]):
+            if after.gate is not None and touched.newest is not None:
+                gates.append(gate_row(after.key, after.gate, partition, touched.newest))
+            elif all(_is_settled(action) for action in after.actions):
                 self._batch.settled.append((after.key, touched.next_offset))
             for action, before in _changed(touched.before, after):
                 offset, epoch = touched.places[action.key]
@@ -241,6 +260,7 @@ class Folding:
                     attempts.append(attempt_row(action, attempt, tenant))
         self._rows(REFERENCES.name).extend(self._references.values())
         self._rows(APPROVALS.name).extend(self._approvals.values())
+        self._rows(GATE_RESERVATIONS.name).extend(self._reservations.values())
         return self._batch
 
     def _rows(self, table: str) -> list[Row]:
@@ -276,11 +296,13 @@ class Folding:
                 _check_identity(stream, fact)
             elif kind in _ASKING:
                 asking.append((fact, _of(stream, fact)))
-            elif kind == "review.opened":
+            elif isinstance(fact, ReviewOpened):
                 reviews.append(review_row(decision, fact, _of(stream, fact), partition))
             elif isinstance(fact, ReviewResolved):
                 resolutions.append(resolution_row(decision, fact, partition))
-        self._events += event_rows(decision, fact_texts(value, decision), tenant, partition)
+        stream, held = _fold_gate(stream, decision, partition)
+        if decision.facts:
+            self._events += event_rows(decision, fact_texts(value, decision), tenant, partition)
         self._reviews += reviews
         self._resolutions += resolutions
         for fact, after in asking:
@@ -288,6 +310,10 @@ class Folding:
         for row in references:
             # The first time counts, in this batch as in the table.
             self._references.setdefault(row[: len(REFERENCES.key)], row)
+        if decision.gate:
+            self._rows(GATE_EVENTS.name).extend(gate_event_rows(decision, partition))
+            self._reservations |= {row[: len(GATE_RESERVATIONS.key)]: row for row in held}
+            touched.newest = decision
         self._touched[key] = touched
         touched.after, touched.next_offset = stream, decision.at + 1
         stand = (decision.at, decision.epoch)
@@ -314,6 +340,26 @@ def fold_batch(reads: Iterable[PartitionRead], streams: Mapping[str, Held]) -> B
     for read in reads:
         folding.add(read)
     return folding.seal()
+
+
+def _fold_gate(stream: Stream, decision: Decision, partition: int) -> tuple[Stream, list[Row]]:
+    """The stream after what a decision says about a gate, and the reservations that it changed."""
+    if not decision.gate:
+        return stream, []
+    invariant(is_gate_key(stream.key), "a fact about a gate stands in a foreign stream")
+    rows: list[Row] = []
+    gate = stream.gate
+    for fact in decision.gate:
+        before, gate = gate, evolve_gate(gate, fact, decision.decided_at)
+        row = reservation_row(decision, fact, before, gate, partition)
+        if row is not None:
+            rows.append(row)
+    return replace(stream, gate=gate), rows
+
+
+def _is_settled(action: Action) -> bool:
+    """Whether nothing about it is likely to follow: it is final, and no gate owes it an answer."""
+    return action.status in FINAL and not any(one.waits_for_message for one in action.claims)
 
 
 def _of(stream: Stream, fact: AnyFact) -> Action:

@@ -84,3 +84,6 @@ DIFFERING_ROWS_MAX = 5
 
 GENESIS_WAIT_MS_MAX = 30_000
 """How long the first records of all partitions may take to be read at a start."""
+
+SAGAS_READ_MAX = 50
+"""Sagas of one list: each is folded from everything that was recorded of its business event."""

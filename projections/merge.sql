@@ -19,6 +19,12 @@ create temporary table if not exists stage_approval_decisions
     (like actionledger.approval_decisions) on commit delete rows;
 create temporary table if not exists stage_approvals
     (like actionledger.approvals) on commit delete rows;
+create temporary table if not exists stage_gate_events
+    (like actionledger.gate_events) on commit delete rows;
+create temporary table if not exists stage_gates
+    (like actionledger.gates) on commit delete rows;
+create temporary table if not exists stage_gate_reservations
+    (like actionledger.gate_reservations) on commit delete rows;
 create temporary table if not exists stage_streams
     (like actionledger.streams) on commit delete rows;
 create temporary table if not exists stage_actions
@@ -99,7 +105,7 @@ select
 from claimed
 
 -- name: merge
--- Every stage at once. Rows of the first six tables are new, because their offsets are.
+-- Every stage at once. Rows of the first seven tables are new, because their offsets are.
 with
 action_events_merged as (
     insert into actionledger.action_events
@@ -124,6 +130,41 @@ previews_merged as (
 approval_decisions_merged as (
     insert into actionledger.approval_decisions
     select * from stage_approval_decisions
+),
+gate_events_merged as (
+    insert into actionledger.gate_events
+    select * from stage_gate_events
+),
+gates_merged as (
+    insert into actionledger.gates as stored
+    select * from stage_gates
+    on conflict (gate_key) do update
+    set
+        version       = excluded.version,
+        used          = excluded.used,
+        reserved      = excluded.reserved,
+        granted       = excluded.granted,
+        queued        = excluded.queued,
+        holder        = excluded.holder,
+        next_due_at   = excluded.next_due_at,
+        epoch         = excluded.epoch,
+        ledger_offset = excluded.ledger_offset,
+        updated_at    = excluded.updated_at
+),
+gate_reservations_merged as (
+    insert into actionledger.gate_reservations as stored
+    select * from stage_gate_reservations
+    on conflict (gate_key, version) do update
+    set
+        status        = excluded.status,
+        grant_number  = excluded.grant_number,
+        demand        = excluded.demand,
+        over          = excluded.over,
+        forced        = excluded.forced,
+        spent         = excluded.spent,
+        granted_at    = excluded.granted_at,
+        closed_at     = excluded.closed_at,
+        ledger_offset = excluded.ledger_offset
 ),
 approvals_merged as (
     insert into actionledger.approvals as stored
@@ -168,6 +209,10 @@ actions_merged as (
         proof              = excluded.proof,
         code               = excluded.code,
         review             = excluded.review,
+        blocked_reason     = excluded.blocked_reason,
+        blocked_by         = excluded.blocked_by,
+        blocked_version    = excluded.blocked_version,
+        case_version       = excluded.case_version,
         epoch              = excluded.epoch,
         ledger_offset      = excluded.ledger_offset,
         updated_at         = excluded.updated_at

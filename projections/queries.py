@@ -11,10 +11,12 @@ import asyncpg
 from pydantic_core import from_json, to_json
 
 from ledger.core.evolve import Place, evolve
-from ledger.core.ids import stream_key_of
+from ledger.core.ids import GateKind, stream_key_of
+from ledger.core.limits import STREAM_ACTIONS_MAX
+from ledger.core.sagas import Saga, saga_of
 from ledger.core.state import Action, Stream
 from projections.fold import Held
-from projections.limits import ACTION_FACTS_MAX, ROWS_READ_MAX
+from projections.limits import ACTION_FACTS_MAX, ROWS_READ_MAX, SAGAS_READ_MAX
 from projections.roles import EVERY_TENANT, TENANT_SETTING
 from projections.rows import read_holds
 from projections.statements import LIVE_SCHEMA, statements
@@ -28,7 +30,9 @@ from projections.views import (
     CauseView,
     DueStream,
     EventView,
+    GateView,
     OffsetView,
+    ReservationView,
     ResolutionView,
     ReviewView,
     SignedView,
@@ -51,9 +55,88 @@ class Queries:
 
     async def action(self, tenant: TenantScope, action_key: str) -> ActionView | None:
         """An action as it stands in the projections, or None."""
-        rows = await self._rows(tenant, "action", action_key)
-        return (
-            None if not rows else _view(ActionView, rows[0], "result", "held", "approval", "denied")
+        return next(iter(await self._actions(tenant, [action_key])), None)
+
+    async def actions_of_run(
+        self, tenant: TenantScope, run: str, *, limit: int = ROWS_READ_MAX
+    ) -> tuple[ActionView, ...]:
+        """The actions that were proposed with a run, those recorded first first."""
+        return await self._actions_of(tenant, "run", run, limit)
+
+    async def actions_of_batch(
+        self, tenant: TenantScope, batch: str, *, limit: int = ROWS_READ_MAX
+    ) -> tuple[ActionView, ...]:
+        """The actions that were proposed with a batch, those recorded first first."""
+        return await self._actions_of(tenant, "batch", batch, limit)
+
+    async def actions_of_saga(
+        self, tenant: TenantScope, saga: str, *, limit: int = ROWS_READ_MAX
+    ) -> tuple[ActionView, ...]:
+        """The steps of a saga and their planned compensations, as they were recorded."""
+        return await self._actions_of(tenant, "saga", saga, limit)
+
+    async def sagas(
+        self, scope: TenantScope | TenantsScope, *, limit: int = SAGAS_READ_MAX
+    ) -> tuple[Saga, ...]:
+        """Sagas, the newest first. Raises BrokenInvariantError, ValueError where stored facts
+        lie.
+        """
+        tenants = [scope] if isinstance(scope, str) else scope
+        rows = await self._rows(tenants, "sagas", max(0, min(limit, SAGAS_READ_MAX)))
+        return await self._sagas(tenants, [(row["stream_key"], row["saga"]) for row in rows])
+
+    async def saga(self, stream_key: str, name: str) -> Saga | None:
+        """A saga of a business event, folded from everything that was recorded of it; or None. The
+        key names its tenant. Raises BrokenInvariantError, ValueError where its stored facts lie.
+        """
+        tenant = stream_key.partition("/")[0]
+        return next(iter(await self._sagas([tenant], [(stream_key, name)])), None)
+
+    async def _sagas(
+        self, tenants: TenantScope | TenantsScope, asked: Sequence[tuple[str, str]]
+    ) -> tuple[Saga, ...]:
+        keys, names = {key for key, _ in asked}, {name for _, name in asked}
+        limit = ACTION_FACTS_MAX * STREAM_ACTIONS_MAX
+        rows = await self._rows(tenants, "saga_facts", sorted(keys), sorted(names), limit)
+        events: dict[str, Stream] = {}
+        for row in rows:
+            key = row["stream_key"]
+            place = Place(offset=row["ledger_offset"], decided_at=row["decided_at"])
+            fact = FACT.validate_json(row["data"])
+            events[key] = evolve(events.get(key) or Stream(key), fact, place)
+        found = (saga_of(events[key], name) for key, name in asked if key in events)
+        return tuple(one for one in found if one is not None)
+
+    async def gate(self, tenant: TenantScope, gate_key: str) -> GateView | None:
+        """A gate as it stands, or None: nothing was asked of it yet. For its key see
+        `ids.gate_key` and `Ceiling.gate`.
+        """
+        rows = await self._rows(tenant, "gate", gate_key)
+        return None if not rows else _view(GateView, rows[0], "used", "reserved")
+
+    async def runs(
+        self, scope: TenantScope | TenantsScope, *, limit: int = ROWS_READ_MAX
+    ) -> tuple[GateView, ...]:
+        """The gates of runs, the newest run first: runs that a ceiling or a report counts."""
+        tenants = [scope] if isinstance(scope, str) else scope
+        rows = await self._rows(tenants, "gates_of_kind", GateKind.RUN.value, _bounded(limit))
+        return tuple(_view(GateView, row, "used", "reserved") for row in rows)
+
+    async def windows(
+        self, tenant: TenantScope, *, limit: int = ROWS_READ_MAX
+    ) -> tuple[GateView, ...]:
+        """The gates of ceilings by the hour, day, week or month, the newest first."""
+        tenants = [tenant] if isinstance(tenant, str) else tenant
+        rows = await self._rows(tenants, "gates_of_kind", GateKind.WINDOW.value, _bounded(limit))
+        return tuple(_view(GateView, row, "used", "reserved") for row in rows)
+
+    async def reservations(
+        self, tenant: TenantScope, gate_key: str, *, limit: int = ROWS_READ_MAX
+    ) -> tuple[ReservationView, ...]:
+        """What a gate holds and who waits for it, in the order in which it was asked."""
+        rows = await self._rows(tenant, "reservations", gate_key, _bounded(limit))
+        return tuple(
+            _view(ReservationView, {**row, "over": tuple(row["over"])}, "demand") for row in rows
         )
 
     async def waiting(
@@ -138,6 +221,18 @@ class Queries:
         rows = await self._rows(tenants, "cases", _bounded(limit))
         return tuple(_view(ReviewView, row) for row in rows)
 
+    async def blocked(
+        self, scope: TenantScope | TenantsScope, *, limit: int = ROWS_READ_MAX
+    ) -> tuple[ActionView, ...]:
+        """Actions that wait for others and that a person may let pass them, oldest news first."""
+        tenants = [scope] if isinstance(scope, str) else scope
+        rows = await self._rows(tenants, "blocked", _bounded(limit))
+        by_tenant: dict[str, list[str]] = {}
+        for row in rows:
+            by_tenant.setdefault(row["tenant_id"], []).append(row["action_key"])
+        found = [await self._actions(tenant, keys) for tenant, keys in by_tenant.items()]
+        return tuple(sorted((one for some in found for one in some), key=_since))
+
     async def case_sheet(
         self, tenant: TenantScope, action_key: str, *, limit: int = ROWS_READ_MAX
     ) -> CaseView | None:
@@ -197,6 +292,17 @@ class Queries:
         )
         return tuple(row["action_key"] for row in rows)
 
+    async def _actions_of(
+        self, tenant: TenantScope, what: str, name: str, limit: int
+    ) -> tuple[ActionView, ...]:
+        rows = await self._rows(tenant, "actions_of", what, name, _bounded(limit))
+        return await self._actions(tenant, [row["action_key"] for row in rows])
+
+    async def _actions(self, tenant: TenantScope, keys: list[str]) -> tuple[ActionView, ...]:
+        rows = await self._rows(tenant, "actions", keys)
+        parsed = ("result", "held", "approval", "denied")
+        return tuple(_view(ActionView, row, *parsed) for row in rows)
+
     async def _rows(
         self, scope: TenantScope | TenantsScope, statement: str, *arguments: object
     ) -> list[asyncpg.Record]:
@@ -237,11 +343,17 @@ def lag(offsets: Mapping[int, OffsetView], ends: Mapping[int, int]) -> dict[int,
     }
 
 
+def _since(row: ActionView) -> tuple[int, str]:
+    return row.updated_at, row.action_key
+
+
 def _bounded(limit: int) -> int:
     return max(0, min(limit, ROWS_READ_MAX))
 
 
-def _view(view: Callable[..., _View], row: asyncpg.Record, *json: str) -> _View:
+def _view(
+    view: Callable[..., _View], row: asyncpg.Record | Mapping[str, object], *json: str
+) -> _View:
     """A row as a view of the same fields; columns named in `json` are parsed."""
     fields = dict(row)
     for name in json:

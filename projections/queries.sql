@@ -31,6 +31,16 @@ from actionledger.action_events
 where action_key = any ($1::text[])
 order by ledger_offset, ordinal
 
+-- name: gate_facts
+-- All stored facts of a gate, in the order of the log.
+select
+    ledger_offset,
+    (extract(epoch from decided_at) * 1000)::bigint as decided_at,
+    data
+from actionledger.gate_events
+where gate_key = $1
+order by ledger_offset, ordinal
+
 -- name: all_streams
 select stream_key, next_offset, fold_version, state
 from actionledger.streams
@@ -53,16 +63,25 @@ from actionledger.projection_offsets
 order by partition
 
 -- name: streams_due
--- By timer, earliest first; served by actions_due.
+-- By timer, earliest first; served by actions_due and gates_due.
 select stream_key, (extract(epoch from min(next_due_at)) * 1000)::bigint as due_at
-from actionledger.actions
-where ledger_partition = $1
-  and next_due_at <= timestamptz 'epoch' + $2::bigint * interval '1 millisecond'
+from (
+    select stream_key, next_due_at
+    from actionledger.actions
+    where ledger_partition = $1
+      and next_due_at <= timestamptz 'epoch' + $2::bigint * interval '1 millisecond'
+    union all
+    select gate_key, next_due_at
+    from actionledger.gates
+    where partition = $1
+      and next_due_at <= timestamptz 'epoch' + $2::bigint * interval '1 millisecond'
+) as due
 group by stream_key
 order by min(next_due_at), stream_key
 limit $3
 
--- name: action
+-- name: actions
+-- How actions stand, those recorded first first.
 select
     tenant_id,
     action_key,
@@ -130,9 +149,103 @@ select
             limit 1
         ),
         json_build_object('by', 'policy')
-    ) end as denied
+    ) end as denied,
+    run,
+    occurrence,
+    batch,
+    revises,
+    compensates,
+    saga,
+    saga_step,
+    saga_steps,
+    saga_role,
+    blocked_reason,
+    blocked_by,
+    blocked_version,
+    case_version
 from actionledger.actions
-where action_key = $2 and ($1::text is null or tenant_id = $1)
+where action_key = any ($2::text[]) and ($1::text is null or tenant_id = $1)
+order by created_at, ledger_partition, intent_offset, action_key
+
+-- name: actions_of
+-- Which actions a run, a batch or a saga has, those recorded first first; served by actions_of_run,
+-- actions_of_batch and actions_of_saga. Only the branch of $2 is looked at.
+select action_key
+from (
+    select action_key, created_at, ledger_partition, intent_offset
+    from actionledger.actions
+    where $2 = 'run' and run = $3 and ($1::text is null or tenant_id = $1)
+    union all
+    select action_key, created_at, ledger_partition, intent_offset
+    from actionledger.actions
+    where $2 = 'batch' and batch = $3 and ($1::text is null or tenant_id = $1)
+    union all
+    select action_key, created_at, ledger_partition, intent_offset
+    from actionledger.actions
+    where $2 = 'saga' and saga = $3 and ($1::text is null or tenant_id = $1)
+) as members
+order by created_at, ledger_partition, intent_offset, action_key
+limit $4
+
+-- name: gate
+select
+    tenant_id,
+    gate_key,
+    kind,
+    name,
+    version,
+    used,
+    reserved,
+    granted,
+    queued,
+    holder,
+    (extract(epoch from opened_at) * 1000)::bigint as opened_at,
+    (extract(epoch from updated_at) * 1000)::bigint as updated_at,
+    partition,
+    ledger_offset
+from actionledger.gates
+where gate_key = $2 and ($1::text is null or tenant_id = $1)
+
+-- name: gates_of_kind
+-- Runs or windows, the newest first; served by gates_opened.
+select
+    tenant_id,
+    gate_key,
+    kind,
+    name,
+    version,
+    used,
+    reserved,
+    granted,
+    queued,
+    holder,
+    (extract(epoch from opened_at) * 1000)::bigint as opened_at,
+    (extract(epoch from updated_at) * 1000)::bigint as updated_at,
+    partition,
+    ledger_offset
+from actionledger.gates
+where kind = $2 and kind <> 'target' and ($1::text[] is null or tenant_id = any ($1))
+order by opened_at desc, gate_key
+limit $3
+
+-- name: reservations
+-- What a gate holds and who waits for it, in its order; served by gate_reservations_open.
+select
+    gate_key,
+    version,
+    action_key,
+    round,
+    status,
+    grant_number,
+    demand,
+    over,
+    forced,
+    (extract(epoch from asked_at) * 1000)::bigint as asked_at,
+    (extract(epoch from granted_at) * 1000)::bigint as granted_at
+from actionledger.gate_reservations
+where gate_key = $2 and status <> 'closed' and ($1::text is null or tenant_id = $1)
+order by version
+limit $3
 
 -- name: timeline
 select
@@ -191,6 +304,27 @@ where (partition, ledger_offset) in (
     -- the index on causes has the first fact of each decision
     select partition, ledger_offset
     from actionledger.action_events
+    where cause_topic = $2 and cause_partition = $3 and cause_offset = $4 and ordinal = 0
+)
+  and ($1::text is null or tenant_id = $1)
+union all
+select
+    partition,
+    ledger_offset,
+    ordinal,
+    (extract(epoch from decided_at) * 1000)::bigint,
+    'facts',
+    type,
+    action_key,
+    data,
+    cause_topic,
+    cause_partition,
+    cause_offset,
+    null
+from actionledger.gate_events
+where (partition, ledger_offset) in (
+    select partition, ledger_offset
+    from actionledger.gate_events
     where cause_topic = $2 and cause_partition = $3 and cause_offset = $4 and ordinal = 0
 )
   and ($1::text is null or tenant_id = $1)
@@ -293,7 +427,8 @@ select
     actions.account,
     (extract(epoch from cases.opened_at) * 1000)::bigint as opened_at,
     cases.partition,
-    cases.ledger_offset
+    cases.ledger_offset,
+    cases.names
 from actionledger.review_cases as cases
 join actionledger.actions on actions.action_key = cases.action_key
 where (cases.kind = 'alarm' or actions.status = 'needs_review')
@@ -308,6 +443,16 @@ where (cases.kind = 'alarm' or actions.status = 'needs_review')
   )
   and ($1::text[] is null or cases.tenant_id = any ($1))
 order by cases.opened_at, cases.action_key, cases.version
+limit $2
+
+-- name: blocked
+-- What waits for another action although a person may let it pass: oldest news first; served by
+-- actions_blocked.
+select tenant_id, action_key
+from actionledger.actions
+where status = 'blocked' and blocked_reason in ('target', 'revised_open')
+  and ($1::text[] is null or tenant_id = any ($1))
+order by updated_at, action_key
 limit $2
 
 -- name: actions_by_reference
@@ -402,6 +547,33 @@ join actionledger.actions using (action_key)
 where action_key = $2 and ($1::text is null or actions.tenant_id = $1)
 order by action_events.version
 limit $3
+
+-- name: saga_facts
+-- All facts of the actions of sagas, in order: what those are folded from; served by
+-- actions_of_saga.
+select
+    actions.stream_key,
+    action_events.ledger_offset,
+    (extract(epoch from action_events.decided_at) * 1000)::bigint as decided_at,
+    action_events.data
+from actionledger.actions
+join actionledger.action_events using (action_key)
+where actions.saga = any ($3::text[])
+  and actions.stream_key = any ($2::text[])
+  and ($1::text[] is null or actions.tenant_id = any ($1))
+order by actions.stream_key, action_events.ledger_offset, action_events.ordinal
+limit $4
+
+-- name: sagas
+-- Sagas by the first step of each, the newest first; served by actions_of_saga.
+select stream_key, saga
+from actionledger.actions
+where saga is not null
+  and saga_role = 'step'
+  and saga_step = 1
+  and ($1::text[] is null or tenant_id = any ($1))
+order by created_at desc, stream_key, saga
+limit $2
 
 -- name: resolutions
 select

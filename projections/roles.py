@@ -158,6 +158,15 @@ TABLES: Final[Mapping[str, Guarded]] = MappingProxyType(
         "approval_decisions": Guarded(
             has_tenant=True, rights={**_READERS, Role.PROJECTOR: _APPEND}
         ),
+        "gates": Guarded(
+            has_tenant=True,
+            rights={**_READERS, Role.PROJECTOR: _CHANGE, Role.PROCESSOR: _READ},
+        ),
+        "gate_events": Guarded(
+            has_tenant=True,
+            rights={**_READERS, Role.PROJECTOR: _APPEND, Role.PROCESSOR: _READ},
+        ),
+        "gate_reservations": Guarded(has_tenant=True, rights={**_READERS, Role.PROJECTOR: _CHANGE}),
         # Webhooks belong to an account at a provider; whose they are is found out later.
         "webhooks": Guarded(
             has_tenant=False, rights={Role.RECONCILER: _CHANGE, Role.OPERATOR: _READ}

@@ -23,6 +23,7 @@ from ledger.core.facts import (
     AttemptSucceeded,
     EvidenceRecorded,
     PreviewRecorded,
+    ReviewOpened,
     ReviewResolved,
 )
 from ledger.core.holds import Hold, Holds
@@ -30,6 +31,7 @@ from ledger.core.records import Cause, Decision
 from ledger.core.snapshot import FOLD_VERSION, dump
 from ledger.core.state import Action, Attempt, Stream
 from ledger.log.fold import PartitionFold
+from projections.relations import saga_place, what_blocks
 
 Row = tuple[Any, ...]
 
@@ -64,7 +66,8 @@ ACTIONS: Final = _table(
     "amount_minor currency principal environment provider account reliability status version "
     "policy_row attempts holder lease_until next_due_at step_deadline_at provider_reference "
     "result proof code review intent_offset epoch ledger_partition ledger_offset created_at "
-    "updated_at",
+    "updated_at run occurrence batch revises compensates saga saga_step saga_steps saga_role "
+    "saga_reads blocked_reason blocked_by blocked_version case_version",
     "tenant_id action_id operation",
 )
 EVENTS: Final = _table(
@@ -92,7 +95,7 @@ REFERENCES: Final = _table(
 )
 REVIEW_CASES: Final = _table(
     "review_cases",
-    "action_key version tenant_id kind reason opened_at partition ledger_offset",
+    "action_key version tenant_id kind reason opened_at partition ledger_offset names",
     "action_key version",
 )
 REVIEW_RESOLUTIONS: Final = _table(
@@ -118,6 +121,24 @@ APPROVAL_DECISIONS: Final = _table(
     "partition ledger_offset",
     "action_key version",
 )
+GATES: Final = _table(
+    "gates",
+    "gate_key tenant_id kind name version used reserved granted queued holder next_due_at epoch "
+    "partition ledger_offset opened_at updated_at",
+    "gate_key",
+)
+GATE_EVENTS: Final = _table(
+    "gate_events",
+    "partition ledger_offset ordinal tenant_id gate_key version type action_key decided_at "
+    "cause_topic cause_partition cause_offset data",
+    "partition ledger_offset ordinal",
+)
+GATE_RESERVATIONS: Final = _table(
+    "gate_reservations",
+    "gate_key version tenant_id action_key round status grant_number demand over forced spent "
+    "asked_at granted_at closed_at partition ledger_offset",
+    "gate_key version",
+)
 PROJECTED: Final = (
     OFFSETS,
     STREAMS,
@@ -131,6 +152,9 @@ PROJECTED: Final = (
     PREVIEWS,
     APPROVALS,
     APPROVAL_DECISIONS,
+    GATES,
+    GATE_EVENTS,
+    GATE_RESERVATIONS,
 )
 """Every table that a rebuild makes anew and a checksum covers."""
 
@@ -212,7 +236,7 @@ def action_row(action: Action, stream_key: str, partition: int, offset: int, epo
         running and running.holder,
         running and running.lease_until,
         # Before the allowance for clocks, which is the owner's to add.
-        None if action.is_final else due_at(action, action.updated_at, skew_ms=0),
+        due_at(action, action.updated_at, skew_ms=0),
         action.step_deadline_at,
         action.reference,
         None if action.result is None else to_json(action.result).decode(),
@@ -225,6 +249,14 @@ def action_row(action: Action, stream_key: str, partition: int, offset: int, epo
         offset,
         action.recorded_at,
         action.updated_at,
+        action.run,
+        action.occurrence,
+        action.batch,
+        action.revises,
+        action.compensates,
+        *saga_place(action),
+        *what_blocks(action),
+        action.case and action.case.opened_version,
     )
 
 
@@ -310,7 +342,7 @@ def _answer(decision: Decision) -> tuple[str, str, str | None, str]:
     return "unchanged", "nothing", None, "{}"
 
 
-def review_row(decision: Decision, fact: AnyFact, after: Action, partition: int) -> Row:
+def review_row(decision: Decision, fact: ReviewOpened, after: Action, partition: int) -> Row:
     """A person was asked for: about an action that waits, or, an alarm, about a final one."""
     return (
         fact.action,
@@ -321,6 +353,7 @@ def review_row(decision: Decision, fact: AnyFact, after: Action, partition: int)
         decision.decided_at,
         partition,
         decision.at,
+        fact.names,
     )
 
 

@@ -14,6 +14,8 @@ from pydantic import TypeAdapter
 
 from ledger.core.evolve import Place, evolve
 from ledger.core.facts import AnyFact, Fact
+from ledger.core.gates import AnyGateFact, Gate, GateFact, evolve_gate
+from ledger.core.ids import is_gate_key
 from ledger.core.invariants import invariant
 from ledger.core.snapshot import FOLD_VERSION, ForeignSnapshotError, load
 from ledger.core.state import Stream
@@ -24,6 +26,8 @@ from projections.statements import LIVE_SCHEMA, Connection, statements
 logger = logging.getLogger("actionledger.projections")
 FACT: TypeAdapter[AnyFact] = TypeAdapter(Fact)
 """Reads a stored fact."""
+GATE_FACT: TypeAdapter[AnyGateFact] = TypeAdapter(GateFact)
+"""Reads a stored fact about a gate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +95,30 @@ async def held_of(
 
 async def _fold_again(connection: Connection, row: asyncpg.Record, schema: str) -> Stream:
     """The stream from its stored facts. Raises BrokenInvariantError, ValueError where they lie."""
-    stream = Stream(row["stream_key"])
+    key, next_offset = row["stream_key"], row["next_offset"]
+    if is_gate_key(key):
+        return await _gate_again(connection, key, next_offset, schema)
+    stream = Stream(key)
     facts = await connection.fetch(statements("queries.sql", schema)["facts"], row["action_keys"])
     for stored in facts:
         place = Place(offset=stored["ledger_offset"], decided_at=stored["decided_at"])
         stream = evolve(stream, FACT.validate_json(stored["data"]), place)
-    invariant(
-        bool(facts) and facts[-1]["ledger_offset"] + 1 == row["next_offset"],
-        f"the stored facts of {row['stream_key']} end elsewhere than its state",
-    )
+    _check_end(key, facts, next_offset)
     return stream
+
+
+async def _gate_again(connection: Connection, key: str, next_offset: int, schema: str) -> Stream:
+    """A gate from its stored facts."""
+    gate: Gate | None = None
+    facts = await connection.fetch(statements("queries.sql", schema)["gate_facts"], key)
+    for stored in facts:
+        gate = evolve_gate(gate, GATE_FACT.validate_json(stored["data"]), stored["decided_at"])
+    _check_end(key, facts, next_offset)
+    return Stream(key, gate=gate)
+
+
+def _check_end(key: str, facts: Sequence[asyncpg.Record], next_offset: int) -> None:
+    invariant(
+        bool(facts) and facts[-1]["ledger_offset"] + 1 == next_offset,
+        f"the stored facts of {key} end elsewhere than its state",
+    )

@@ -3,7 +3,7 @@
 Made by `queries`, read by the doors, the inquirer and the command line.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -31,7 +31,10 @@ TenantsScope = Collection[str] | AllTenants
 @dataclass(frozen=True, slots=True)
 class ActionView:
     """How an action stands. `lease_until` and `holder` are set while somebody may act; `held` is
-    the hold that keeps it from starting: its scope, by whom, why, since when.
+    the hold that keeps it from starting: its scope, by whom, why, since when. While it is blocked,
+    `blocked_by` is the action that it waits for, or the gate that has yet to answer
+    (`blocked_reason` is then `unanswered`), since its own fact `blocked_version`. `case_version` is
+    the fact that opened the case that waits for a person, if one does.
     """
 
     tenant_id: str
@@ -66,6 +69,65 @@ class ActionView:
     held: Json | None = None
     approval: Json | None = None
     denied: Json | None = None
+    run: str | None = None
+    occurrence: str | None = None
+    batch: str | None = None
+    revises: str | None = None
+    compensates: str | None = None
+    saga: str | None = None
+    saga_step: int | None = None
+    saga_steps: int | None = None
+    saga_role: str | None = None
+    blocked_reason: str | None = None
+    blocked_by: str | None = None
+    blocked_version: int | None = None
+    case_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GateView:
+    """How a gate stands: what it has `used` for good and holds `reserved`, in whole numbers by
+    dimension; how many reservations are granted, and how many actions wait. `holder` is the action
+    that has a target. A `name` that a key cannot hold is given as its hash.
+    """
+
+    tenant_id: str
+    gate_key: str
+    kind: str
+    name: str
+    version: int
+    used: Mapping[str, int]
+    reserved: Mapping[str, int]
+    granted: int
+    queued: int
+    holder: str | None
+    opened_at: int
+    updated_at: int
+    partition: int
+    ledger_offset: int
+
+    def taken(self, dimension: str) -> int:
+        """What is used or reserved of a dimension: what counts against a ceiling."""
+        return self.used.get(dimension, 0) + self.reserved.get(dimension, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationView:
+    """What a gate holds for an action, or that the action waits in its queue: then without a grant.
+    `over` names what a person lets it pass; `forced`: its effect was there already.
+    """
+
+    gate_key: str
+    version: int
+    action_key: str
+    round: int
+    status: str
+    grant_number: int | None
+    demand: Mapping[str, int]
+    over: tuple[str, ...]
+    forced: bool
+    asked_at: int
+    granted_at: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +259,9 @@ class UnknownView:
 
 @dataclass(frozen=True, slots=True)
 class ReviewView:
-    """A case that waits for a person; an alarm is about an action that is final and stays so."""
+    """A case that waits for a person; an alarm is about an action that is final and stays so.
+    `names` is the ceiling that was reached, or the action that it looks like.
+    """
 
     tenant_id: str
     action_key: str
@@ -216,6 +280,7 @@ class ReviewView:
     opened_at: int
     partition: int
     ledger_offset: int
+    names: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +337,7 @@ class OffsetView:
 
 @dataclass(frozen=True, slots=True)
 class DueStream:
-    """A stream with an action that time moves at `due_at`, before the allowance for clocks."""
+    """A stream that time moves at `due_at`, before the allowance for clocks."""
 
     stream_key: str
     due_at: int

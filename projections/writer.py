@@ -25,6 +25,9 @@ from projections.rows import (
     ATTEMPTS,
     DECISIONS,
     EVENTS,
+    GATE_EVENTS,
+    GATE_RESERVATIONS,
+    GATES,
     OFFSETS,
     PREVIEWS,
     REFERENCES,
@@ -44,13 +47,16 @@ _WRITTEN: Final = (
     REVIEW_RESOLUTIONS,
     PREVIEWS,
     APPROVAL_DECISIONS,
+    GATE_EVENTS,
     STREAMS,
     ACTIONS,
     ATTEMPTS,
     APPROVALS,
+    GATES,
+    GATE_RESERVATIONS,
     REFERENCES,
 )
-"""Tables of a batch. Rows of the first six are always new, because the offsets that go with them
+"""Tables of a batch. Rows of the first seven are always new, because the offsets that go with them
 are; those of the others may be there already. All are staged: see decision 0012."""
 
 # Postgres counts microseconds from 2000-01-01.

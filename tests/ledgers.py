@@ -18,7 +18,7 @@ from ledger.core.config import Config
 from ledger.core.decide import decide
 from ledger.core.decide.schedule import awaits_offer
 from ledger.core.evolve import Place
-from ledger.core.ids import stream_key_of
+from ledger.core.ids import GateKind, gate_key, stream_key_of
 from ledger.core.offers import Offer
 from ledger.core.records import (
     Adopted,
@@ -256,20 +256,44 @@ class LedgerBuilder:
         )
 
 
+_GATED: Final = """
+[[ceiling]]
+name = "run"
+per = "run"
+side_effects = 6
+steps = 9
+
+[[ceiling]]
+name = "daily"
+per = "tenant"
+window = "day"
+spend = { EUR = 600_00 }
+
+[[row]]
+name = "charges"
+when.operation = ["charge"]
+outcome = "automatic"
+ceilings = ["run", "daily"]
+block_target = true
+reason = "Charges are counted, and made one at a time on a target."
+"""
 ASKED: Final = replace(
     x.CONFIG,
     policy=asking.policy(
         asking.asked("note", quorum=2, valid_ms=30_000)
-        + asking.asked("payout", valid_ms=30_000)
+        + asking.asked("payout", valid_ms=30_000, more='ceilings = ["daily"]\nblock_target = true')
+        + _GATED
         + asking.EVERYTHING_GOES_AHEAD
     ),
     people=asking.people(asking.people_text()),
 )
-"""Two operations of the small world for which people are asked."""
+"""Two operations of the small world for which people are asked, two that pass gates."""
 
 
 def history(seed: int, *, steps: int = 200, partitions: int = 1, events: int = 5) -> LedgerBuilder:
-    """A ledger of `steps` inputs about a few business events, with everything that can happen."""
+    """A ledger of `steps` inputs about a few business events, with everything that can happen; and
+    what actions and gates say to each other meanwhile, some of it lost, some said twice.
+    """
     chance = random.Random(seed)
     builder = LedgerBuilder(partitions, config=ASKED)
     for _ in range(steps):
@@ -290,7 +314,18 @@ def history(seed: int, *, steps: int = 200, partitions: int = 1, events: int = 5
                     later_ms=chance.choice((0, 0, 1, 1, 40, 900, 5_000)),
                     executor=chance.choice((None, *["executor-1"] * 6, *["executor-2"] * 2)),
                 )
+        _deliver_some(chance, builder)
     return builder
+
+
+def _deliver_some(chance: random.Random, builder: LedgerBuilder) -> None:
+    """Some of what actions and gates have said to each other arrives."""
+    for _ in range(chance.choice((0, 2, 4, 8))):
+        if not builder.said:
+            return
+        message = builder.said.popleft()
+        for _ in range(chance.choice((0, *[1] * 12, 2))):
+            builder.take(message, later_ms=chance.choice((0, 1, 7)))
 
 
 def _input(chance: random.Random, builder: LedgerBuilder, key: str) -> i.Decidable:
@@ -298,10 +333,12 @@ def _input(chance: random.Random, builder: LedgerBuilder, key: str) -> i.Decidab
     stream = builder.streams.get(stream_key_of(key)) or Stream(stream_key_of(key))
     action = stream.action(key)
     if action is None or chance.random() < 0.1:
-        text = chance.choice(("", "Grüße \\u0000", "naïve 🙂", 'quoted "\t"'))
-        return x.propose(key, request=x.request(key, text=text))
+        return _proposal(chance, key)
     if chance.random() < 0.2:
-        return x.tick(stream.key)
+        return x.tick(chance.choice((stream.key, *(one.gate for one in action.claims))))
+    if action.run is not None and chance.random() < 0.1:
+        gate = gate_key(stream.key.partition("/")[0], GateKind.RUN, action.run)
+        return i.ReportStep(gate=gate, principal="agent:billing", step=chance.randrange(1, 12))
     if chance.random() < 0.02:
         return x.cancel(key)
     if action.case is not None and chance.random() < 0.2:
@@ -329,6 +366,18 @@ def _input(chance: random.Random, builder: LedgerBuilder, key: str) -> i.Decidab
     return x.report(outcome, key=key, attempt=number, token=token, holder=holder)
 
 
+def _proposal(chance: random.Random, key: str) -> i.Propose:
+    """A request of a run, or of none, on one of two targets."""
+    text = chance.choice(("", "Grüße \\u0000", "naïve 🙂", 'quoted "\t"'))
+    request = x.request(key, text=text)
+    target = chance.choice((request.target, "order:B-7"))
+    run = chance.choice((None, *["run-1", "run-2"] * 4))
+    batch = chance.choice((None, "batch-1"))
+    return x.propose(
+        key, request=request.model_copy(update={"target": target}), run=run, batch=batch
+    )
+
+
 def _said(chance: random.Random, builder: LedgerBuilder, action: Action) -> i.Decidable:
     """What somebody says about an action of which people were asked, fitting or not."""
     if chance.random() < 0.2:
@@ -347,6 +396,8 @@ def _settled(chance: random.Random, builder: LedgerBuilder, action: Action) -> i
     at, who = builder.decided_at(stream_key_of(action.key)), chance.choice(list(asking.KEYS))
     move = chance.choice(list(Move))
     said = asking.resolution(action, who, move, ledger=builder.generation, at=at)
+    if move is Move.ALLOW and action.case is not None:
+        said = said.model_copy(update={"accepts": action.case.names})
     return asking.judged(
         asking.judge(said), builder.config.people, at=at, ledger=builder.generation
     )

@@ -130,6 +130,8 @@ async def fill(connection: asyncpg.Connection, found: list[Relation]) -> None:
         if relation.guarded is not None and relation.name != "schema_migrations":
             for tenant in (OWN, OTHER) if relation.guarded.has_tenant else (OWN,):
                 await _insert(connection, relation, tenant, number=0)
+                if relation.name == "actions":
+                    await _insert(connection, relation, tenant, number=_BLOCKED)
 
 
 async def _insert(
@@ -140,6 +142,8 @@ async def _insert(
         for column, kind in relation.columns.items()
         if column not in _LEFT_OUT.get(relation.name, ())
     }
+    if relation.name == "gates":
+        values["kind"] = "'run'"
     columns = ", ".join(map(_quoted, values))
     statement = f"insert into {relation.place} ({columns}) values"
     await connection.execute(f"{statement} ({', '.join(values.values())})")
@@ -148,6 +152,9 @@ async def _insert(
 def _quoted(column: str) -> str:
     return f'"{column}"'
 
+
+_BLOCKED = 2
+"""Number of a row that is blocked: no status stands in every view."""
 
 _LEFT_OUT = {"webhooks": ("action_key", "matched_by", "matched_at")}
 
@@ -159,7 +166,8 @@ def _value(column: str, kind: str, tenant: str, number: int) -> str:
         "decision": "'approve'",
         "action_key": f"'charge:v1:{tenant}:e{number}'",
         "role_name": f"'{Role.ANALYST.value if tenant == OWN else 'another_analyst'}'",
-        "status": "'unknown'",
+        "status": "'blocked'" if number == _BLOCKED else "'unknown'",
+        "saga_role": "'step'",
         "classification": "'irrelevant'",
         "ordinal": "0",
         "kind": "'alarm'",

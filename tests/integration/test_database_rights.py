@@ -83,7 +83,7 @@ async def test_the_catalogue_is_as_declared_in_every_schema(connection: asyncpg.
         ("alter table actionledger.actions no force row level security", "no forced row-level"),
         ("alter table actionledger.streams disable row level security", "no forced row-level"),
         ("create table actionledger.sagas (tenant_id text)", "no forced row-level"),
-        ("create table actionledger.gates (target text)", "actionledger.gates is not declared"),
+        ("create table actionledger.quotas (target text)", "actionledger.quotas is not declared"),
         ("grant delete on actionledger.actions to actionledger_gateway", "gateway has delete"),
         ("grant select on actionledger.webhooks to public", "analyst has select"),
         ("revoke select on actionledger.streams from actionledger_processor", "lacks select"),

@@ -143,7 +143,8 @@ async def test_a_cut_in_mid_transaction_leaves_nothing_half(
             " actionledger.actions, actionledger.action_events, actionledger.decisions,"
             " actionledger.attempts, actionledger.provider_references, actionledger.review_cases,"
             " actionledger.review_resolutions, actionledger.previews,"
-            " actionledger.approvals, actionledger.approval_decisions"
+            " actionledger.approvals, actionledger.approval_decisions, actionledger.gates,"
+            " actionledger.gate_events, actionledger.gate_reservations"
         )
     await project(pool, builder)
     assert await digest(pool) == after_cut

@@ -217,7 +217,7 @@ def test_an_action_in_a_foreign_stream_stops_the_partition() -> None:
 
 def test_a_row_has_a_value_for_every_column() -> None:
     """Rows are tuples in the order of the columns: none is longer or shorter."""
-    batch = fold(history(5, steps=300).records())
+    batch = fold(history(6, steps=300).records())
     for table in PROJECTED:
         for row in batch.rows.get(table.name, ()):
             assert len(row) == len(table.columns), table.name
