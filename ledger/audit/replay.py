@@ -118,12 +118,12 @@ class Replay:
 
     def _fold(self, decision: Decision) -> None:
         self.decision_count += 1
-        if not decision.facts:
+        if not decision.facts and not decision.gate:
             return
         known = self.streams.get(decision.stream)
         before = Stream(decision.stream) if known is None else known.stream
         self.streams[decision.stream] = Replayed(fold_decision(before, decision), decision.at + 1)
-        self.fact_count += len(decision.facts)
+        self.fact_count += len(decision.facts) + len(decision.gate or ())
 
 
 async def replay(
@@ -159,11 +159,15 @@ def compare(streams: Mapping[str, Replayed], stored: Iterable[StoredStream]) -> 
         else:
             found += _differences(known, row)
     found += [
-        Differs(key, "", f"{len(known.stream.actions)} action(s)", None)
+        Differs(key, "", _said(known.stream), None)
         for key, known in streams.items()
         if key not in seen
     ]
     return tuple(sorted(found, key=lambda one: (one.stream, one.path)))
+
+
+def _said(stream: Stream) -> str:
+    return "a gate" if stream.gate is not None else f"{len(stream.actions)} action(s)"
 
 
 def _differences(known: Replayed, row: StoredStream) -> list[Differs]:
