@@ -1,5 +1,6 @@
 """The SDK against the real door: what an agent sees when everything goes well, and when not."""
 
+import time
 from collections.abc import AsyncIterator, Callable
 
 import httpx
@@ -22,6 +23,7 @@ from actionledger import (
     Unauthorized,
     Unknown,
     UnknownAction,
+    UnstableKey,
 )
 from gateway.keys import Role
 from ledger.core.facts import IntentRecorded
@@ -142,6 +144,32 @@ async def test_c017_another_amount_under_the_key_is_a_conflict(door: Door) -> No
     assert isinstance(result, Conflict)
     assert [item.path for item in result.differences] == ["/money/minor"]
     assert (result.key, result.original_status) == (first.key, "completed")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: f"renewal-{int(time.time())}",
+        lambda: f"renewal-{time.time_ns()}",
+        lambda: f"renewal-{time.strftime('%Y-%m-%dT%H%M%S')}",
+        lambda: f"renewal-{None}",
+        lambda: "renewal-attempt-2",
+        lambda: f"renewal-{object()!r}".translate(str.maketrans("<> ", "--.")),
+    ],
+)
+async def test_a_key_that_is_made_anew_for_each_try_is_refused(
+    door: Door, made: Callable[[], str]
+) -> None:
+    """What programs really put into names: the clock, a count, a missing value, an object. The next
+    try with a name of its own goes ahead, and the refused one left nothing behind.
+    """
+    name = made()
+    async with door.ledger() as ledger:
+        with pytest.raises(UnstableKey) as refused:
+            await ledger.propose(intent(name))
+        assert [item.path for item in refused.value.problems] == ["/business_event"]
+        with pytest.raises(UnknownAction):
+            await ledger.get(f"charge:v1:acme:{name}")
 
 
 async def test_mistakes_and_refusals_are_exceptions_with_reasons(door: Door) -> None:
