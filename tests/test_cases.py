@@ -13,6 +13,8 @@ CASES = {
     "a second effect": ("C001", "C005", "C007", "C009", "C011", "C013", "C015"),
     "keys": ("C003", "C017", "C019", "C021", "C023", "C025", "C027", "C029", "C031"),
     "approvals": ("C103", "C105", "C107", "C109", "C111", "C113", "C115"),
+    "agents that resume or begin again": ("C117", "C119", "C121"),
+    "ceilings and calendars": ("C123", "C125", "C127", "C129"),
     "tenants": ("C191",),
     "the same key at the same time": ("C033", "C035", "C037", "C039"),
     "leases and workers that come back": ("C041", "C043", "C045", "C047"),
