@@ -415,8 +415,7 @@ def _granted(gate: Gate, fact: ReservationGranted, at: int) -> Gate:
     )
     recent = gate.recent
     if fact.identity is not None:
-        others = (one for one in recent if one.action != fact.action)
-        recent = (*others, Recent(fact.action, at, fact.identity))[-RECENT_MAX:]
+        recent = (*recent, Recent(fact.action, at, fact.identity))[-RECENT_MAX:]
     gate = replace(gate, next_grant=fact.grant + 1, recent=recent)
     if waits is not None:
         return _with(gate, granted)
@@ -432,8 +431,10 @@ def _closed(gate: Gate, fact: ReservationClosed) -> Gate:
     if fact.spent:
         used = _sum(used, held.demand)
     else:
-        # What had no effect is nobody's duplicate.
-        recent = tuple(one for one in recent if one.action != fact.action)
+        # What had no effect is nobody's duplicate; what another grant of it had stays known.
+        recent = tuple(
+            one for one in recent if (one.action, one.at) != (held.action, held.granted_at)
+        )
     rest = tuple(one for one in gate.reservations if one is not held)
     return replace(gate, used=used, recent=recent, reservations=rest)
 

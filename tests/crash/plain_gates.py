@@ -211,8 +211,7 @@ class Gate:
         _add(self.given, fact["demand"])
         if "identity" in fact:
             passed = {"action": fact["action"], "at": now, "identity": fact["identity"]}
-            others = [one for one in self.state["recent"] if one["action"] != fact["action"]]
-            self.state["recent"] = [*others, passed][-RECENT_KEPT:]
+            self.state["recent"] = [*self.state["recent"], passed][-RECENT_KEPT:]
 
     def _closed(self, fact: Json) -> Iterator[str]:
         held = self.reservation(fact["action"], fact["round"])
@@ -230,8 +229,9 @@ class Gate:
         if fact["spent"]:
             _add(self.state["used"], held["demand"])
         else:
+            here = (held["action"], held.get("granted_at"))
             self.state["recent"] = [
-                one for one in self.state["recent"] if one["action"] != fact["action"]
+                one for one in self.state["recent"] if (one["action"], one["at"]) != here
             ]
 
     def _stepped(self, fact: Json) -> Iterator[str]:

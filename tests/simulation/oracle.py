@@ -4,7 +4,7 @@ Acceptance and the fold are written here a second time, plainly and slowly, over
 records. Each law says which invariant it holds; the first that is broken ends the history.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,8 +23,9 @@ from tests.simulation.catalogue import (
     SETTLE_MS,
     SKEW_MS,
 )
-from tests.simulation.oracle_desk import OnDesk, Settling
-from tests.simulation.oracle_gates import BEFORE, CLAIMS, AtGates
+from tests.simulation.oracle_actions import PlainAction, PlainAttempt
+from tests.simulation.oracle_desk import Settling
+from tests.simulation.oracle_gates import BEFORE, CLAIMS, Crossing
 from tests.simulation.oracle_people import FACTS, Asked, Case, InForce
 from tests.simulation.provider import Entry
 
@@ -48,55 +49,6 @@ ENDS = {
     "action.cancelled": "cancelled",
     "action.expired": "expired",
 }
-
-
-@dataclass
-class PlainAttempt:
-    """A start and what became of it."""
-
-    start: Json
-    decided_at: int
-    landed_at: int
-    outcome: str = "running"
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it may have had its effect."""
-        return self.outcome in {"running", "unresolved"}
-
-
-@dataclass
-class PlainAction:
-    """What the facts of one action say, in their order."""
-
-    key: str
-    intent: Json
-    version: int = 1
-    status: str = "proposed"
-    attempts: list[PlainAttempt] = field(default_factory=list)
-    completed: Json | None = None
-    review: str | None = None
-    lookups: dict[int, int] = field(default_factory=dict)
-    evidence: list[Json] = field(default_factory=list)
-    references: list[str] = field(default_factory=list)
-    asked: Asked = field(default_factory=Asked)
-    gates: AtGates = field(default_factory=AtGates)
-    desk: OnDesk = field(default_factory=OnDesk)
-
-    @property
-    def operation(self) -> str:
-        """The name of its operation."""
-        return self.key.partition(":")[0]
-
-    @property
-    def is_open(self) -> bool:
-        """Whether some attempt may have had its effect."""
-        return any(attempt.is_open for attempt in self.attempts)
-
-    @property
-    def counted(self) -> list[PlainAttempt]:
-        """Attempts that were not given back."""
-        return [one for one in self.attempts if one.outcome != "declined"]
 
 
 @dataclass
@@ -128,6 +80,9 @@ class Judge:
                     self.fold(fact, record, landed_at, in_force)
                     self.closed(fact, record)
         self.effects()
+        if any(record.get("gate") for some in self.decisions.values() for record in some):
+            tables = defaultdict[int, InForce](InForce)
+            Crossing(self.log, tables.__getitem__).judge(self.decisions, self.book)
 
     def closed(self, fact: Json, record: Json) -> None:
         """S9: what is tried again is over first, in the very decision that says so."""

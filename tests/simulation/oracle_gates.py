@@ -4,16 +4,30 @@ Written once more from the rules, over the JSON of records. Partitions are put t
 in which their records landed, and every law is held at every prefix of that.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
-from tests.crash.plain_gates import CLAIMS, awaits, claim
+import orjson
+
+from ledger.log.simulated import SimulatedLog
+from tests.crash.plain_gates import CLAIMS, Gate, awaits, claim, opened
 from tests.simulation.broken import law
+from tests.simulation.oracle_people import InForce
+from tests.simulation.provider import Entry
 
 Json = dict[str, Any]
 BEFORE: Final = frozenset({"awaiting_approval", "blocked", "ready"})
 """Before anything began."""
-__all__ = ["BEFORE", "CLAIMS", "AtGates"]
+FINAL: Final = frozenset({"completed", "failed", "denied", "cancelled", "expired", "superseded"})
+OPEN: Final = frozenset({"running", "unresolved"})
+ENDS: Final = frozenset({"declined", "succeeded", "refused", "not_sent", "unresolved", "absent"})
+REPORTED: Final = frozenset({"steps", "tool_calls", "tokens"})
+LAPSING: Final = frozenset({*REPORTED, "wall_clock_ms"})
+"""What is used up once it is reached, though nobody asks for more of it."""
+__all__ = ["BEFORE", "CLAIMS", "AtGates", "Crossing"]
 
 
 @dataclass
@@ -45,11 +59,10 @@ class AtGates:
     def claim(self, key: str, status: str, fact: Json, record: Json) -> tuple[str, int | None]:
         """One fact more: the status after it, and the end of its step where that begins."""
         self.state["status"] = status
-        deadline = self.state.pop("step_deadline_at", None)
         wrong = claim(self.state, fact, record["decided_at"])
         law(wrong is None, "S19", f"{key}: {wrong}")
         after: str = self.state["status"]
-        deadline = self.state.pop("step_deadline_at", None)
+        deadline: int | None = self.state.pop("step_deadline_at", None)
         return after, deadline
 
     def after(self, fact: Json, status: str, before: str) -> str:
@@ -57,8 +70,376 @@ class AtGates:
         if fact["type"] == "policy.decided":
             if status == "ready" and self.awaits:
                 status = "blocked"
+            if status != "blocked":
+                self.state.pop("wait_until", None)
         elif status == "ready" and before == "blocked":
             status = "blocked"
-        if status != "blocked":
-            self.state.pop("wait_until", None)
         return status
+
+
+# --- all partitions together ---------------------------------------------------------------------
+
+
+@dataclass
+class Crossed:
+    """One action as far as others meet it."""
+
+    intent: Json
+    gates: Json = field(default_factory=dict)
+    allowed: list[str] = field(default_factory=list)
+    attempts: dict[int, str] = field(default_factory=dict)
+    status: str = "proposed"
+    case: str | None = None
+    claims: dict[tuple[str, int], Json] = field(default_factory=dict)
+    """What it asked of gates: what it wants, since when, and under which number it has it."""
+
+    @property
+    def request(self) -> Json:
+        """What it asks for."""
+        request: Json = self.intent["request"]
+        return request
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an attempt may have had its effect."""
+        return bool(OPEN & set(self.attempts.values()))
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether an effect is there or may be."""
+        return self.is_open or self.status == "completed" or "succeeded" in self.attempts.values()
+
+    @property
+    def targets(self) -> list[str]:
+        """What it acts on."""
+        named = (self.request.get("target"), self.request["params"].get("also"))
+        return list(dict.fromkeys(one for one in named if one))
+
+    def is_past(self, name: str) -> bool:
+        """Whether a person lets it pass a ceiling or another action."""
+        return name in self.allowed
+
+
+@dataclass
+class Crossing:
+    """Every gate and every action of a history, decision by decision as they landed."""
+
+    log: SimulatedLog
+    table: Callable[[int], InForce]
+    """The table that a partition had adopted when its decisions up to now were made."""
+    gates: dict[str, Gate] = field(default_factory=dict)
+    actions: dict[str, Crossed] = field(default_factory=dict)
+    given_back: dict[str, list[tuple[tuple[str, int], int]]] = field(default_factory=dict)
+    """What each action gave back as unspent, and which attempts had begun by then."""
+
+    def judge(self, decisions: Mapping[int, list[Json]], book: list[Entry]) -> None:
+        """Every law at every prefix, and at the end."""
+        placed = [
+            (self.log.landing_of("ledger", partition, record["at"]), partition, record)
+            for partition, some in decisions.items()
+            for record in some
+        ]
+        for _, partition, record in sorted(placed, key=lambda one: one[0]):
+            self.table(partition).adopt(record.get("adopted") or {"kind": None})
+            for fact in record.get("facts", ()):
+                self._acts(fact, record, self.table(partition))
+            for fact in record.get("gate", ()):
+                self._reserves(fact, record, self.table(partition))
+        self._at_the_end(book)
+
+    # Actions
+
+    def _acts(self, fact: Json, record: Json, in_force: InForce) -> None:
+        kind, key = fact["type"], fact["action"]
+        if kind == "intent.recorded":
+            self.actions[key] = Crossed(fact)
+            return
+        action = self.actions[key]
+        family, _, name = kind.partition(".")
+        match family:
+            case "policy":
+                action.gates = fact.get("gates") or {}
+            case "attempt" if name == "started":
+                self._starts(key, action, in_force)
+                action.attempts[fact["attempt"]] = "running"
+            case "attempt":
+                action.attempts[fact["attempt"]] = name
+            case "gate":
+                self._claims(key, action, fact, record, in_force)
+            case "action" if name in FINAL:
+                self._ends(action, name)
+            case "review":
+                action.case = fact["reason"] if name == "opened" else None
+                action.allowed += [fact["accepts"]] if fact.get("accepts") else []
+            case _:
+                pass
+
+    def _ends(self, action: Crossed, name: str) -> None:
+        action.status = name
+        if name == "completed":
+            action.case = None
+            action.attempts = {
+                number: "settled" if one in OPEN else one for number, one in action.attempts.items()
+            }
+
+    def _claims(
+        self, key: str, action: Crossed, fact: Json, record: Json, in_force: InForce
+    ) -> None:
+        """What it asks for is what its row has it pass, in the window in which it asks; what it
+        gives back it gives back for good.
+        """
+        place = (fact["gate"], fact["round"])
+        match fact["type"]:
+            case "gate.asked":
+                if fact["sends"] == 1:
+                    wanted = wanted_of(action, in_force, record["decided_at"])
+                    if fact.get("forced"):
+                        wanted |= {f"acme/target:{target}" for target in action.targets}
+                    is_wanted = fact["gate"] in wanted
+                    law(is_wanted, "S19", f"{key} asks {fact['gate']}, and its row {wanted}")
+                for name in fact.get("over") or ():
+                    law(action.is_past(name), "S19", f"{key} passes {name}, and nobody signed it")
+                action.claims[place] = {**fact, "status": "asked"}
+            case "gate.answered":
+                known = action.claims[place]
+                law(known["status"] != "granted", "S19", f"{key}: {place} is answered twice")
+                known |= {"status": fact["outcome"], "grant": fact.get("grant")}
+                if fact["outcome"] == "granted":
+                    held = self._held(key, place, fact["grant"])
+                    law(held, "S19", f"{key} is told of {place}, which its gate has not given")
+            case "gate.closing" if fact["sends"] == 1:
+                spends = bool(action.has_effect or fact.get("grant") is None or not fact["spent"])
+                is_forced = action.claims[place].get("forced")
+                law(spends or is_forced, "S19", f"{key} spends {place} for nothing")
+                is_safe = not action.has_effect or fact["spent"] or fact.get("grant") is None
+                law(is_safe, "S19", f"{key} gives back {place} while its effect may be there")
+                if not fact["spent"] and fact.get("grant") is not None:
+                    began = max(action.attempts, default=0)
+                    self.given_back.setdefault(key, []).append((place, began))
+                action.claims[place]["status"] = "closing"
+            case _:
+                pass
+
+    def _held(self, key: str, place: tuple[str, int], grant: int) -> bool:
+        gate = self.gates.get(place[0])
+        held = None if gate is None else gate.reservation(key, place[1])
+        return held is not None and held.get("grant") == grant
+
+    def _starts(self, key: str, action: Crossed, in_force: InForce) -> None:
+        """A start has every gate of its row, and no other action is open on its target."""
+        granted = {
+            (gate, name)
+            for (gate, round_), one in action.claims.items()
+            if one["status"] == "granted" and self._held(key, (gate, round_), one["grant"])
+            for name in (one.get("ceilings") or ["target"])
+        }
+        names = {name for _, name in granted}
+        for name in action.gates.get("ceilings", ()):
+            ceiling = in_force.ceilings.get(name)
+            if ceiling is not None and _applies(ceiling, action):
+                law(name in names, "S19", f"{key} starts and has not passed {name}")
+        if not action.gates.get("target"):
+            return
+        for target in action.targets:
+            has = (f"acme/target:{target}", "target") in granted
+            law(has, "S19", f"{key} starts and does not hold {target}")
+            for other_key, other in self.actions.items():
+                if other_key == key or not other.gates.get("target"):
+                    continue
+                if target in other.targets and other.is_open:
+                    may_both = action.is_past(other_key) or other.is_past(key)
+                    law(may_both, "S19", f"{key} and {other_key} are open on {target}")
+
+    # Gates
+
+    def _reserves(self, fact: Json, record: Json, in_force: InForce) -> None:
+        key, now = record["stream"], record["decided_at"]
+        gate = self.gates.setdefault(key, opened(key, now))
+        if fact["type"] == "reservation.granted":
+            self._in_turn(gate, fact)
+        for what in gate.fold(fact, now):
+            law(holds=False, name="S19", why=f"{key} {what}")
+        match fact["type"]:
+            case "reservation.granted":
+                self._within(gate, fact, record, in_force)
+            case "reservation.closed" if fact.get("grant") is not None:
+                self._closes(key, fact)
+            case "reservation.refused":
+                self._refuses(gate, fact, record, in_force)
+            case _:
+                pass
+
+    def _in_turn(self, gate: Gate, fact: Json) -> None:
+        """Who waits longest is let in first; nobody gets a target that another one has, but by a
+        person's word or because its effect is there already.
+        """
+        if gate.kind != "target" or fact.get("forced"):
+            return
+        waits = [one for one in gate.queue if one["action"] not in (fact.get("over") or ())]
+        is_next = not waits or (waits[0]["action"], waits[0]["round"]) == (
+            fact["action"],
+            fact["round"],
+        )
+        over = fact.get("over") or []
+        law(is_next or over, "S19", f"{gate.key} lets {fact['action']} in before {waits[:1]}")
+        for one in gate.held:
+            is_past = one["action"] in over
+            law(is_past, "S19", f"{gate.key}: {fact['action']} beside {one['action']}")
+
+    def _asked(self, fact: Json, record: Json) -> Json:
+        """The message that a gate decided."""
+        cause = record["cause"]
+        place = (cause["topic"], cause["partition"], cause["offset"])
+        raws = self.log.read(*place, records_max=1)
+        data: Json = orjson.loads(raws[0].value)["data"] if raws else {}
+        # Where the topic was made anew nobody can look it up any more.
+        is_it = data.get("action") == fact["action"] and "demand" in data
+        return data if is_it else {"ceilings": [], "demand": fact.get("demand")}
+
+    def _within(self, gate: Gate, fact: Json, record: Json, in_force: InForce) -> None:
+        """No ceiling is passed, but by a person's word for this action, or because the effect is
+        there already.
+        """
+        action = self.actions[fact["action"]]
+        asked = self._asked(fact, record)
+        for name in fact.get("over") or ():
+            law(action.is_past(name), "S19", f"{gate.key}: {name} is passed, and nobody signed it")
+        if fact.get("forced"):
+            law(action.status in FINAL, "S19", f"{fact['action']} is forced while it goes on")
+            return
+        for name in asked.get("ceilings", ()):
+            ceiling = in_force.ceilings.get(name)
+            if ceiling is None or name in (fact.get("over") or ()):
+                continue
+            for dimension, limit in limits_of(ceiling, fact["demand"]).items():
+                taken = gate.taken(dimension)
+                if dimension == "wall_clock_ms":
+                    taken = record["decided_at"] - gate.state["opened_at"]
+                is_used = dimension in LAPSING and dimension not in fact["demand"]
+                is_within = taken < limit if is_used else taken <= limit
+                if dimension == "wall_clock_ms":
+                    is_within = is_within or gate.state["version"] == 1
+                law(is_within, "S19", f"{gate.key}: {taken} {dimension} of {limit} by {name}")
+
+    def _refuses(self, gate: Gate, fact: Json, record: Json, in_force: InForce) -> None:
+        """A refusal is true: with what was asked for the ceiling would be passed; the look-alike
+        asked a short while ago.
+        """
+        asked = self._asked(fact, record)
+        if fact["reason"] == "ceiling_reached" and asked["ceilings"]:
+            reached = fact["reached"]
+            name, dimension = reached["ceiling"], reached["dimension"]
+            limit = limits_of(in_force.ceilings[name], asked["demand"]).get(dimension)
+            law(name in asked["ceilings"] and limit is not None, "S19", f"{gate.key}: {reached}")
+            assert limit is not None
+            taken = gate.taken(dimension)
+            if dimension == "wall_clock_ms":
+                taken = record["decided_at"] - gate.state["opened_at"]
+            wanted = asked["demand"].get(dimension, 0)
+            is_passed = taken + wanted > limit if wanted else taken >= limit
+            law(
+                is_passed, "S19", f"{gate.key} refuses {dimension}: {taken} and {wanted} of {limit}"
+            )
+            is_told = (reached["taken"], reached["limit"]) == (taken, limit)
+            law(is_told, "S19", f"{gate.key} says {reached}, there are {taken} of {limit}")
+        elif fact["reason"] == "suspected_duplicate":
+            some = (*gate.state["recent"], *gate.state["reservations"])
+            known = [one["action"] for one in some]
+            law(fact["like"] in known, "S19", f"{fact['action']} looks like {fact['like']}")
+
+    def _closes(self, key: str, fact: Json) -> None:
+        """Nothing comes back that its action still has; what is spent has had its effect."""
+        action = self.actions[fact["action"]]
+        place = (key, fact["round"])
+        known = action.claims.get(place, {"status": "closing"})
+        is_over = known["status"] in {"closing", "refused"}
+        law(is_over, "S19", f"{key} takes {fact['round']} of {fact['action']}, which has it")
+        if fact["spent"]:
+            is_forced = action.claims[place].get("forced")
+            law(action.has_effect or is_forced, "S19", f"{fact['action']} spends without effect")
+
+    # The end
+
+    def _at_the_end(self, book: list[Entry]) -> None:
+        """When all is quiet nothing is held for what has ended, everybody knows what everybody has,
+        and nobody waits at a gate that nobody holds. What had its effect was given back spent.
+        """
+        for key, gate in self.gates.items():
+            for one in gate.held:
+                action = self.actions[one["action"]]
+                known = action.claims.get((key, one["round"]), {})
+                law(known.get("status") == "granted", "S19", f"{key} holds {one} for nobody")
+                is_over = action.status in FINAL and action.case is None
+                law(not is_over, "S19", f"{key} holds {one['action']}, which is {action.status}")
+            law(not gate.queue or gate.held, "S19", f"{key}: nobody lets {gate.queue} in")
+        for key, action in self.actions.items():
+            for place, one in action.claims.items():
+                waits = one["status"] in {"asked", "queued"}
+                law(not waits, "S19", f"{key} waits for {place} for ever")
+        for entry in book:
+            if entry.effect:
+                self._is_counted(entry.action, entry.attempt)
+
+    def _is_counted(self, key: str, attempt: int) -> None:
+        """An effect is there: nothing that its attempt held has come back unspent, unless what came
+        to light later counts it.
+        """
+        action = self.actions[key]
+        for place, began in self.given_back.get(key, ()):
+            of = action.claims.get(place)
+            if began < attempt or of is None or not of.get("ceilings"):
+                continue
+            again = [
+                one
+                for other, one in action.claims.items()
+                if other != place and _same_ceiling(one, of) and one.get("grant") is not None
+            ]
+            law(again, "S19", f"{key} had its effect, and {place} has it back unspent")
+
+
+def _same_ceiling(one: Json, other: Json) -> bool:
+    return bool(set(one.get("ceilings") or ()) & set(other.get("ceilings") or ()))
+
+
+def _applies(ceiling: Json, action: Crossed) -> bool:
+    match ceiling["per"]:
+        case "run":
+            return action.intent.get("run") is not None
+        case "target":
+            return action.request.get("target") is not None
+        case "tenant":
+            return True
+        case _:
+            return False
+
+
+def limits_of(ceiling: Json, demand: Json) -> dict[str, int]:
+    """Every limit of a ceiling, with a currency that it does not name at 0."""
+    limits = {name: ceiling[name] for name in ("side_effects", *LAPSING) if name in ceiling}
+    spend = ceiling.get("spend")
+    if spend is not None:
+        limits |= {name: 0 for name in demand if name.startswith("spend.")}
+        limits |= {f"spend.{currency}": limit for currency, limit in spend.items()}
+    return limits
+
+
+def wanted_of(action: Crossed, in_force: InForce, now: int) -> set[str]:
+    """The gates that its row has an action pass, in the windows of now."""
+    names = [in_force.ceilings.get(name) for name in action.gates.get("ceilings", ())]
+    wanted = {_gate_of(one, action, now) for one in names if one and _applies(one, action)}
+    if action.gates.get("target"):
+        wanted |= {f"acme/target:{target}" for target in action.targets}
+    return wanted
+
+
+def _gate_of(ceiling: Json, action: Crossed, now: int) -> str:
+    if ceiling["per"] == "run":
+        return f"acme/run:{action.intent['run']}"
+    local = datetime.fromtimestamp(now // 1_000, UTC).astimezone(
+        ZoneInfo(ceiling.get("zone", "UTC"))
+    )
+    window = f"{local:%Y-%m-%d}" if ceiling["window"] == "day" else f"{local:%Y-%m-%dT%H}Z"
+    name = f"{ceiling['name']}:{window}"
+    return f"acme/window:{name}" + (
+        f":{action.request['target']}" if ceiling["per"] == "target" else ""
+    )
