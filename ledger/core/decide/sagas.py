@@ -12,8 +12,9 @@ from typing import Final, Literal
 
 from ledger.core.catalogue import Operation
 from ledger.core.decide.draft import Decided, Draft, refused_by, replayed
+from ledger.core.decide.gating import holds_its_gates
 from ledger.core.decide.intake import record, refusal_of_key, refusal_of_new
-from ledger.core.decide.ruling import lacks_run, rule, rule_ahead, rule_at_last
+from ledger.core.decide.ruling import lacks_run, rule_ahead, rule_at_last
 from ledger.core.decide.schedule import review, start
 from ledger.core.facts import ActionBlocked, ActionCancelled, SagaPlace
 from ledger.core.ids import ActionKey
@@ -65,12 +66,14 @@ def open_saga(draft: Draft, given: OpenSaga) -> Decided:
         if refused is not None:
             return _naming(refused, place.path)
         _record(draft, given, place)
-    first = given.steps[0].key
     _block(draft, given)
-    operation = draft.operation(draft.action(first))
-    assert operation is not None  # noqa: S101 - refused above
-    rule(draft, ActionKey.parse(first), draft.action(first).request, operation)
-    start(draft, first, operation)
+    saga = saga_of(draft.stream, given.saga)
+    assert saga is not None  # noqa: S101 - recorded above
+    _go_on(draft, saga, saga.steps[0])
+    first = draft.action(given.steps[0].key)
+    operation = draft.operation(first)
+    if operation is not None:
+        start(draft, first.key, operation)
     return draft.decided()
 
 
@@ -304,7 +307,7 @@ def _lead_on(draft: Draft, saga: Saga) -> None:
     if undo is not None:
         _undo(draft, undo)
     elif step is not None:
-        _unblock(draft, step.action)
+        _go_on(draft, saga, step)
     elif saga.is_completed:
         _end_undos(draft, saga.steps)
 
@@ -315,6 +318,20 @@ def _end_undos(draft: Draft, steps: Iterable[SagaStep]) -> None:
         undo = step.compensation
         if undo is not None and draft.action(undo.key).status in _NOT_BEGUN:
             _cancel(draft, undo.key, LEDGER, NOTHING_TO_UNDO)
+
+
+def _go_on(draft: Draft, saga: Saga, step: SagaStep) -> None:
+    """Begin a step, once there is room for everything that may have to be undone. Where a person
+    has given up an undo before that, the saga comes to nothing.
+    """
+    undos = [one.compensation for one in saga.steps if one.compensation is not None]
+    waits = [one for one in undos if not holds_its_gates(one, draft.config, draft.now)]
+    if any(one.status in NO_EFFECT for one in undos):
+        _call_off(draft, saga, LEDGER, CALLED_OFF)
+    elif not waits:
+        _unblock(draft, step.action)
+    elif step.action.status is Status.PROPOSED:
+        _wait(draft, step.action.key, "saga_order", waits[0].key)
 
 
 def _undo(draft: Draft, step: SagaStep) -> None:
@@ -332,7 +349,8 @@ def _undo(draft: Draft, step: SagaStep) -> None:
 
 def _unblock(draft: Draft, action: Action) -> None:
     """It is the action's turn: rule about it now, for as long as it waited that could change."""
-    if action.blocked is None or action.status is not Status.BLOCKED:
+    is_blocked = action.status is Status.BLOCKED and action.blocked is not None
+    if not is_blocked and action.status is not Status.PROPOSED:
         return
     operation = draft.operation(action)
     if operation is None:

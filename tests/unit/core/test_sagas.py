@@ -24,7 +24,8 @@ from tests.examples_of_sagas import (
     under,
     undo,
 )
-from tests.travelling import NO, Travelling
+from tests.ledgers import GENERATION, LedgerBuilder
+from tests.travelling import NO, PEOPLE, Travelling
 from tests.unit.core.language import Story
 
 FLIGHT, HOTEL, CAR = ITEMS
@@ -257,13 +258,50 @@ def test_a_step_is_ruled_under_the_policy_of_its_turn() -> None:
     assert told.statuses[1] == ("awaiting_approval", "blocked")
 
 
-def test_a_ceiling_holds_inside_a_saga() -> None:
-    """The step asks its gates when its turn comes, and waits for them as any action does."""
-    told = Travelling(plan(run="r-1"), under(table(PER_RUN)))
-    assert told.statuses[0] == ("blocked", "blocked")
-    assert told.action(do(FLIGHT)).blocked is None
-    assert [one.gate for one in told.action(do(FLIGHT)).claims] == ["acme/run:r-1"]
-    assert told.action(do(HOTEL)).claims == ()
+def counted(text: str = PER_RUN, **changes: object) -> LedgerBuilder:
+    """The trip in a run that counts what it does."""
+    builder = LedgerBuilder(config=replace(under(table(text)), people=PEOPLE))
+    builder.take(plan(run="r-1", **changes), executor=None)
+    return builder
+
+
+def test_room_for_what_undoes_a_step_is_reserved_before_the_step_begins() -> None:
+    """The first step waits until its run has granted a place to every undo; then it asks for its
+    own.
+    """
+    builder = counted()
+    first = builder.streams[x.STREAM].actions[0]
+    assert first.blocked is not None
+    assert first.blocked.by == undo(FLIGHT)
+    builder.deliver(executor=None)
+    event = builder.streams[x.STREAM]
+    assert stands(event)[0] == ("ready", "blocked")
+    gate = builder.streams["acme/run:r-1"].gate
+    assert gate is not None
+    assert {one.action for one in gate.reservations} == {
+        do(FLIGHT),
+        *(undo(item) for item in ITEMS),
+    }
+
+
+def test_a_plan_begins_nothing_where_there_is_no_room_to_undo_it() -> None:
+    """A run with room for two undos of three has the third come to a person. Who gives the undo up
+    gives up the plan, and the room is free again.
+    """
+    builder = counted(PER_RUN.replace("side_effects = 20", "side_effects = 2"))
+    builder.deliver(executor=None)
+    saga = trip(builder.streams[x.STREAM])
+    assert [one.key for one in saga.actions if one.case is not None] == [undo(CAR)]
+    assert saga.steps[0].action.status is Status.BLOCKED
+    held, at = saga.steps[2].compensation, builder.decided_at(x.STREAM)
+    assert held is not None
+    said = asking.resolution(held, "ada", Move.NO_EFFECT, ledger=GENERATION, at=at)
+    builder.take(asking.judged(asking.judge(said), PEOPLE, at=at, ledger=GENERATION))
+    builder.deliver(executor=None)
+    assert stands(builder.streams[x.STREAM]) == [("cancelled", "cancelled")] * 3
+    gate = builder.streams["acme/run:r-1"].gate
+    assert gate is not None
+    assert not gate.reservations
 
 
 def test_an_operation_that_is_gone_at_its_turn_needs_a_person() -> None:
