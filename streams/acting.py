@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from ledger.core import inputs as i
-from ledger.core.facts import AttemptStarted, IntentRecorded
+from ledger.core.facts import AttemptStarted, IntentRecorded, PreviewStarted
 from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.core.preview import moved
 from ledger.core.request import RecordedRequest, canonical_form
@@ -189,9 +189,10 @@ def provider_request(start: AttemptStarted, request: RecordedRequest) -> port.Pr
     return replace(asked, original_reference=start.original_reference)
 
 
-def previewed_request(intent: IntentRecorded) -> port.ProviderRequest:
+def previewed_request(intent: IntentRecorded, started: PreviewStarted) -> port.ProviderRequest:
     """What a previewer is given: what an attempt would be given, in the same bytes."""
-    return _provider_request(intent.action, intent.account, intent.request_hash, intent.request)
+    asked = _provider_request(intent.action, intent.account, intent.request_hash, intent.request)
+    return replace(asked, original_reference=started.original_reference)
 
 
 def _provider_request(

@@ -297,7 +297,7 @@ class Inquirer:
                 return Unforeseen("request_not_readable")
             async with asyncio.timeout((self._lookup_timeout_ms + limits.LOOKUP_GRACE_MS) / 1000):
                 seen = await previewer.preview(
-                    previewed_request(intent), timeout_ms=self._lookup_timeout_ms
+                    previewed_request(intent, started), timeout_ms=self._lookup_timeout_ms
                 )
         except TimeoutError:
             return Unforeseen("previewer_timeout")

@@ -261,7 +261,7 @@ class Inquirer:
             intent = intent_in(record.value, started.action)
         if self.previewer is not None and intent is not None:
             seen = await self.previewer.preview(
-                previewed_request(intent), timeout_ms=self._answer_ms
+                previewed_request(intent, started), timeout_ms=self._answer_ms
             )
         read = i.PreviewRead(
             key=started.action,

@@ -203,7 +203,7 @@ class GateClosed(Wire):
 
 class PreviewStarted(Wire):
     """The provider is to say what would happen, until `answer_by`. It is asked, and told nothing
-    that could cause anything.
+    that could cause anything. `original_reference` is its name for the effect that would be undone.
     """
 
     type: Literal["preview.started"] = "preview.started"
@@ -214,6 +214,7 @@ class PreviewStarted(Wire):
     account: Text
     intent_offset: Count
     answer_by: Milliseconds
+    original_reference: Text | None = None
 
 
 class PreviewFailed(Wire):

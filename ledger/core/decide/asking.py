@@ -25,7 +25,7 @@ from ledger.core.facts import (
 )
 from ledger.core.inputs import AskAgain, PreviewRead
 from ledger.core.limits import FORESEEN_BYTES_MAX, LINEAGE_SHOWN_MAX, PREVIEW_WAIT_MS
-from ledger.core.order import has_something_to_undo, lineage
+from ledger.core.order import has_something_to_undo, lineage, reference_to_undo
 from ledger.core.preview import Change, Check, Foreseen, Preview, Revised, preview_hash
 from ledger.core.rejections import Rejection
 from ledger.core.request import differences
@@ -84,6 +84,7 @@ def start_preview(draft: Draft, key: str) -> None:
             account=action.account,
             intent_offset=action.intent_offset,
             answer_by=draft.now + draft.config.timing.lookup_answer_ms,
+            original_reference=reference_to_undo(draft.stream, action),
         )
     )
 

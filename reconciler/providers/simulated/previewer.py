@@ -75,13 +75,15 @@ class SimulatedPreviewer:
 def _message(request: ProviderRequest, api_key: str) -> Message:
     """What would be asked for, without a key or a reference; raises TypeError for no JSON."""
     money = request.money
-    body = {
+    body: dict[str, object] = {
         "version": request.version,
         "target": request.target,
         "amount": None if money is None else {"minor": money.minor, "currency": money.currency},
         "params": request.params,
         "metadata": {"action_key": request.action_key, "request_hash": request.request_hash},
     }
+    if request.original_reference is not None:
+        body["original"] = request.original_reference
     return Message(
         "POST",
         f"{PREVIEWS_PATH}{quote(request.operation, safe='')}",
