@@ -22,9 +22,13 @@ def check_case(sheet: CaseSheet) -> None:
         return
     if sheet.case not in {one.version for one in sheet.reasons}:
         raise SheetDiffersError("what opened the case is not shown")
-    told = {one.version for one in sheet.reasons} | {one.version for one in sheet.evidence}
+    told = {one.version for one in sheet.reasons}
+    if sheet.kind != "blocked":
+        told |= {one.version for one in sheet.evidence}
     if max(told) != sheet.moved:
         raise SheetDiffersError("the newest that is known about the case is not shown")
+    if sheet.accepts != (None if sheet.about is None else sheet.about.name):
+        raise SheetDiffersError("what the case is about is not shown")
 
 
 def resolution_of(
@@ -50,6 +54,7 @@ def resolution_of(
         case=sheet.case,
         moved=sheet.moved,
         reference=reference,
+        accepts=sheet.accepts if move is Move.ALLOW else None,
         issued_at=sheet.now,
         expires_at=sheet.now + RESOLUTION_VALID_MS_MAX,
         comment=comment,

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from gateway.cli.reading import Place
     from gateway.settings import Settings
-    from projections.views import Became, UnknownView
+    from projections.views import ActionView, Became, UnknownView
 
 PANEL = "Actions"
 ASK_MS = 30_000
@@ -69,9 +70,9 @@ def propose(
             hint="Make one with `actionledger keys create` and set ACTIONLEDGER_API_KEY.",
         )
     if CLIENT_ERROR <= status < SERVER_ERROR:
-        out.answer(answer, lambda console: _show_refusal(console, answer), Exit.REFUSED)
+        out.answer(answer, lambda console: show_refusal(console, answer), Exit.REFUSED)
     if status >= SERVER_ERROR:
-        out.answer(answer, lambda console: _show_refusal(console, answer), Exit.TROUBLE)
+        out.answer(answer, lambda console: show_refusal(console, answer), Exit.TROUBLE)
     out.answer(answer, lambda console: _show_answer(console, answer))
 
 
@@ -130,7 +131,8 @@ def blocked_line(reason: str, by: str | None, gates: "Sequence[str]" = ()) -> st
     return BLOCKED[reason].format(by)
 
 
-def _show_refusal(console: "Console", answer: "Mapping[str, Any]") -> None:
+def show_refusal(console: "Console", answer: "Mapping[str, Any]") -> None:
+    """Why the ledger refused, and what to do."""
     console.print(f"[red]{answer.get('code', 'refused')}[/]: {answer.get('title', '')}")
     if answer.get("detail"):
         console.print(answer["detail"], markup=False)
@@ -211,6 +213,9 @@ def _show_action(console: "Console", found: "Mapping[str, Any]") -> None:
         ("proof", action["proof"]),
         ("code", action["code"]),
         ("review", action["review"]),
+        ("waits for", _waits_for(action)),
+        ("unblocks", _unblocks(action)),
+        ("run", action["run"]),
         ("people", _people(action)),
         ("next due", _when(action["next_due_at"])),
         ("held", held_line(action["held"])),
@@ -236,6 +241,26 @@ def _show_action(console: "Console", found: "Mapping[str, Any]") -> None:
             f"{cause['topic']} {cause['partition']}:{cause['offset']}",
         )
     console.print(table)
+
+
+def _waits_for(action: "Mapping[str, Any]") -> str | None:
+    """What a blocked action waits for."""
+    reason, by = action["blocked_reason"], action["blocked_by"]
+    if reason is None:
+        return None
+    is_gate = reason == "unanswered"
+    return blocked_line(reason, None if is_gate else by, (by,) if is_gate and by else ())
+
+
+def _unblocks(action: "Mapping[str, Any]") -> str | None:
+    """What a person may do where an action waits for another one."""
+    if action["blocked_reason"] not in {"target", "revised_open"}:
+        return None
+    key, by = action["action_key"], action["blocked_by"]
+    return (
+        f"settling {by}; or a person who takes the risk of both: actionledger review resolve {key} "
+        f"--move allow --accepts {by}"
+    )
 
 
 def _people(action: "Mapping[str, Any]") -> str | None:
@@ -286,11 +311,15 @@ def why(
     if (key is None) == (cause is None):
         raise UsageError("Name one thing.", hint="Give an action key, or --cause topic/0/0.")
     place = None if cause is None else _place(cause)
-    answers, held = asyncio.run(_answers(settings(), key, place))
+    answers, action = asyncio.run(_answers(settings(), key, place))
     if not answers:
         _unknown_action(key if key is not None else str(cause))
-    result = {"inputs": answers} if held is None else {"inputs": answers, "held": held}
-    out.answer(result, lambda console: _show_why(console, answers, held))
+    result: dict[str, Any] = {"inputs": answers}
+    if action is not None and action.held is not None:
+        result["held"] = action.held
+    if action is not None and action.blocked_reason is not None:
+        result["blocked"] = {"reason": action.blocked_reason, "by": action.blocked_by}
+    out.answer(result, lambda console: _show_why(console, answers, action))
 
 
 def _place(text: str) -> "Place":
@@ -305,9 +334,9 @@ def _place(text: str) -> "Place":
 
 async def _answers(
     settings: "Settings", key: str | None, place: "Place | None"
-) -> "tuple[list[dict[str, Any]], Mapping[str, Any] | None]":
-    """Each input with what it said and what came of it, in the order of the ledger; and the hold
-    that keeps the action from starting.
+) -> "tuple[list[dict[str, Any]], ActionView | None]":
+    """Each input with what it said and what came of it, in the order of the ledger; and the action
+    as it stands.
     """
     from gateway.cli.reading import content_of, records_at
     from gateway.wiring.installation import open_log, open_pool
@@ -343,13 +372,13 @@ async def _answers(
             },
         )
         answer["became"].append({"reason": one.reason, "details": one.details})
-    return list(answers.values()), None if action is None else action.held
+    return list(answers.values()), action
 
 
 def _show_why(
     console: "Console",
     answers: "Sequence[Mapping[str, Any]]",
-    held: "Mapping[str, Any] | None",
+    action: "ActionView | None",
 ) -> None:
     from gateway.cli.reading import fact_line, say
 
@@ -372,8 +401,12 @@ def _show_why(
                 markup=False,
                 soft_wrap=True,
             )
-    if held is not None:
-        console.print(f"   … held {held_line(held)}", style="yellow", markup=False, soft_wrap=True)
+    if action is not None and action.held is not None:
+        held = held_line(action.held)
+        console.print(f"   … held {held}", style="yellow", markup=False, soft_wrap=True)
+    if action is not None:
+        for told in filter(None, (_waits_for(asdict(action)), _unblocks(asdict(action)))):
+            console.print(f"   … {told}", style="yellow", markup=False, soft_wrap=True)
 
 
 def unknowns(

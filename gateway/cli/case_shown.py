@@ -28,23 +28,36 @@ SAYS: Final = {
 }
 
 
-def show_cases(console: "Console", found: CaseList) -> None:
-    """The list of cases, the oldest first."""
+def show_cases(console: "Console", found: CaseList, *, blocked: bool = False) -> None:
+    """The list of cases, the oldest first; or of what is blocked."""
+    if blocked:
+        if not found.blocked:
+            console.print(Text("No action waits for another one that a person may let it pass."))
+        for one in found.blocked:
+            _entry(console, one, found.now)
+        return
     if not found.cases:
         tenants = "every tenant" if "*" in found.tenants else ", ".join(found.tenants)
         console.print(Text(f"No case waits for a person. You are {found.you}, for {tenants}."))
     for one in found.cases:
         _entry(console, one, found.now)
+    if found.blocked:
+        waits = (
+            "1 action waits" if len(found.blocked) == 1 else f"{len(found.blocked)} actions wait"
+        )
+        console.print(
+            Text(f"{waits} for others, and may be let pass: actionledger review list --blocked")
+        )
 
 
 def _entry(console: "Console", one: CaseEntry, now_ms: int) -> None:
-    kind = "alarm: it is final, and something contradicts that" if one.kind == "alarm" else ""
+    kind = _KINDS[one.kind]
     console.print(marked(shown(one.key)).append(f"  {one.status}  {kind}".rstrip(), style="bold"))
     what = " ".join(part for part in (one.operation, one.amount, one.target) if part)
     rows(
         console,
         (
-            ("why", f"{one.sentence} ({one.reason})"),
+            ("why", f"{one.sentence} ({_reason(one.reason, one.names)})"),
             ("what", shown(what)),
             ("asked by", shown(one.principal)),
             ("where", shown(f"{one.provider} / {one.account}, {one.environment}, {one.tenant}")),
@@ -53,13 +66,26 @@ def _entry(console: "Console", one: CaseEntry, now_ms: int) -> None:
     )
 
 
+_KINDS: Final = {
+    "review": "",
+    "alarm": "alarm: it is final, and something contradicts that",
+    "blocked": "it goes on by itself",
+}
+
+
+def _reason(reason: str, names: str | None) -> str:
+    return reason if names is None else f"{reason}: {names}"
+
+
 def show_case(console: "Console", sheet: CaseSheet, *, heading: str) -> None:
     """Everything about a case, and what each move that is safe now would do."""
     console.print()
     console.print(Text(heading, style="bold"))
     rows(console, subject(sheet))
     payload(console, sheet)
-    console.print(Text("Why a person is needed", style="bold"))
+    is_blocked = sheet.kind == "blocked"
+    title = "What it waits for" if is_blocked else "Why a person is needed"
+    console.print(Text(title, style="bold"))
     rows(console, _why(sheet))
     console.print(Text("Attempts", style="bold"))
     if not sheet.attempts:
@@ -86,11 +112,21 @@ def show_signed(console: "Console", said: "Resolution") -> None:
     rows(console, _signed(said))
 
 
+def asked_to_sign(said: "Resolution", time_left: str) -> str:
+    """The question before a signature; it names what is let pass."""
+    passes = "" if said.accepts is None else f", letting it pass {said.accepts}"
+    return f"Sign this as {said.approver}, {time_left}: {said.move}{passes}?"
+
+
 def _why(sheet: CaseSheet) -> Iterator[tuple[str, str | Shown]]:
     if sheet.case is None:
         yield "", f"Nobody is: it is {sheet.status}, and no case of it is open."
     for one in sheet.reasons:
         yield "because", f"{one.sentence} ({one.reason}, {moment(one.opened_at)})"
+    if sheet.about is not None:
+        yield "about", shown(f"{sheet.about.sentence} ({sheet.about.name})")
+        if sheet.about.kind == "action":
+            yield "", shown(f"look at it: actionledger show {sheet.about.name}")
     if sheet.kind == "alarm":
         yield "alarm", f"it is {sheet.status}, and stays so"
     if sheet.groups:
@@ -137,7 +173,8 @@ def _earlier(console: "Console", sheet: CaseSheet) -> None:
     if sheet.resolved:
         console.print(Text("Settled before", style="bold"))
     for one in sheet.resolved:
-        named = "" if one.reference is None else f" ({one.reference})"
+        about = one.reference or one.accepts
+        named = "" if about is None else f" ({about})"
         said = f"{moment(one.resolved_at)}: {one.person} signed {one.move}{named}: {one.comment}"
         rows(console, ((f"case {one.case}", shown(said)),))
 
@@ -147,6 +184,8 @@ def _signed(said: "Resolution") -> Iterator[tuple[str, str | Shown]]:
     yield "move", said.move.value
     if said.reference is not None:
         yield "reference", shown(said.reference)
+    if said.accepts is not None:
+        yield "lets pass", shown(said.accepts)
     yield "comment", shown(said.comment)
     yield "action", shown(said.key)
     yield "tenant", shown(said.tenant)

@@ -63,7 +63,7 @@ def check(
 
     Example: actionledger policy check examples/policies/payments.toml
     """
-    from gateway.cli.policy_shown import row_result, show_rows
+    from gateway.cli.policy_shown import ceilings_result, row_result, show_rows
 
     out = Output("policy check", as_json=as_json)
     policy = _policy(out, file)
@@ -71,6 +71,7 @@ def check(
     result = {
         "mistakes": [],
         "rows": [row_result(row) for row in policy.rows],
+        "ceilings": ceilings_result(policy),
         "unknown_names": unknown,
         "content_hash": policy.content_hash,
     }
@@ -92,7 +93,7 @@ def show(
 
     Example: actionledger policy show --source > policy.toml
     """
-    from gateway.cli.policy_shown import row_result, show_rows
+    from gateway.cli.policy_shown import ceilings_result, row_result, show_rows
 
     out = Output("policy show", as_json=as_json)
     if source:
@@ -103,6 +104,7 @@ def show(
     result = {
         "content_hash": policy.content_hash,
         "rows": [row_result(row) for row in policy.rows],
+        "ceilings": ceilings_result(policy),
         "review_groups": policy.review_groups,
     }
     out.answer(result, lambda console: show_rows(console, policy))

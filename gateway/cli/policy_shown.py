@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from gateway.wiring.policy_desk import Explained
     from ledger.audit.whatif import Move, Said, WhatIf
-    from ledger.core.policy import Policy, Row
+    from ledger.core.policy import Gates, Policy, Row
     from ledger.core.policy_names import UnknownName
     from ledger.core.policy_tried import RowTried, Tried
 
@@ -36,8 +36,17 @@ def row_result(row: "Row") -> dict[str, Any]:
         "when": {one.name: one.wanted for one in conditions(row.when)},
         "outcome": row.outcome,
         "asks": row.asks,
+        "ceilings": row.ceilings,
+        "block_target": row.block_target,
         "reason": row.reason,
     }
+
+
+def ceilings_result(policy: "Policy") -> list[dict[str, Any]]:
+    """The ceilings as JSON."""
+    from gateway.http.budgets import ceiling_view
+
+    return [ceiling_view(one).model_dump(exclude_none=True) for one in policy.ceilings]
 
 
 def show_rows(console: "Console", policy: "Policy", unknown: "Sequence[UnknownName]" = ()) -> None:
@@ -46,12 +55,16 @@ def show_rows(console: "Console", policy: "Policy", unknown: "Sequence[UnknownNa
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("row", "when", "outcome"):
+    has_gates = any(row.gates is not None for row in policy.rows)
+    for name in ("row", "when", "outcome", *(("passes",) if has_gates else ())):
         table.add_column(name, overflow="fold")
     for row in policy.rows:
         when = "\n".join(f"{one.name}: {one.wanted}" for one in conditions(row.when))
-        table.add_row(escape(row.name), escape(when or "always"), _outcome(row.outcome, row.asks))
+        passes = (escape(passed(row.gates)),) if has_gates else ()
+        outcome = _outcome(row.outcome, row.asks)
+        table.add_row(escape(row.name), escape(when or "always"), outcome, *passes)
     console.print(table)
+    _show_ceilings(console, policy)
     reviewers = ", ".join(policy.review_groups) or "anybody registered for the tenant"
     console.print(f"Cases are settled by {escape(reviewers)}.", soft_wrap=True)
     if policy.content_hash == AUTOMATIC.content_hash:
@@ -59,6 +72,26 @@ def show_rows(console: "Console", policy: "Policy", unknown: "Sequence[UnknownNa
     for one in unknown:
         console.print(f"[yellow]?[/] {escape(str(one))}", soft_wrap=True)
     console.print(f"[dim]{policy.content_hash}[/]")
+
+
+def passed(gates: "Gates | None") -> str:
+    """What a row has an action pass, in words."""
+    if gates is None:
+        return ""
+    ceilings = f"ceilings {', '.join(gates.ceilings)}" if gates.ceilings else ""
+    target = "one at a time on its target" if gates.target else ""
+    return "; ".join(part for part in (ceilings, target) if part)
+
+
+def _show_ceilings(console: "Console", policy: "Policy") -> None:
+    from rich.markup import escape
+
+    from gateway.http.budgets import ceiling_view, limits_words
+
+    for one in map(ceiling_view, policy.ceilings):
+        window = "" if one.window is None else f" and {one.window} ({one.zone})"
+        told = f"Ceiling {one.name}, per {one.per}{window}: {limits_words(one.limits)}"
+        console.print(escape(told), soft_wrap=True)
 
 
 def _outcome(outcome: Outcome, asks: Asks | None) -> str:
@@ -92,6 +125,7 @@ def explained_result(found: "Explained") -> dict[str, Any]:
         "outcome": ruling.outcome,
         "asks": ruling.asks,
         "missing": ruling.missing,
+        "gates": ruling.gates,
         "reason": _DEFAULT_REASON if decides is None else decides.reason,
         "recorded": {
             "policy_hash": action.policy_hash,
@@ -121,6 +155,8 @@ def show_explained(console: "Console", found: "Explained") -> None:
     console.print(f"[bold]{escape(action.key)}[/]", soft_wrap=True)
     console.print(f"  {_outcome(ruling.outcome, ruling.asks)}", soft_wrap=True)
     console.print(f"  by the row {ruling.row}: {reason}", markup=False, soft_wrap=True)
+    if ruling.gates is not None:
+        console.print(f"  passes {passed(ruling.gates)}", markup=False, soft_wrap=True)
     if ruling.missing:
         console.print(
             f"  missing: {', '.join(ruling.missing)}; so the strictest row that could apply rules",

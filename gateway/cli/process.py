@@ -1,27 +1,34 @@
-"""`run`: be one process of the installation, in the foreground, until told to stop."""
+"""`run NAME`: be one process of the installation, in the foreground, until told to stop."""
 
-from typing import Annotated
+from collections.abc import Callable
 
 import typer
 
+from gateway.cli.runs import run_group
 from gateway.wiring.names import Process
 
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("run", rich_help_panel="Operating")(run_process)
+PANEL = "Processes of an installation"
 
 
-def run_process(
-    name: Annotated[Process, typer.Argument(help="Which process to be.", show_default=False)],
-) -> None:
-    """Be one process of the installation until SIGTERM; log lines go to stderr.
+def add_to(_app: typer.Typer) -> None:
+    """Add a command for each process, beside those about runs of agents."""
+    for process in Process:
+        run_group.command(process.value, rich_help_panel=PANEL, help=_help(process))(_be(process))
 
-    Everything comes from ACTIONLEDGER_* variables. This is what containers and supervisors call;
-    `actionledger up` runs all of them at once.
 
-    Example: ACTIONLEDGER_KAFKA=broker:9092 actionledger run projector
-    """
-    from gateway.wiring.processes import run
+def _help(process: Process) -> str:
+    return (
+        f"Be the process {process.value} of the installation until SIGTERM; log lines go to "
+        "stderr.\n\nEverything comes from ACTIONLEDGER_* variables. This is what containers and "
+        "supervisors call; `actionledger up` runs all of them at once.\n\nExample: "
+        f"ACTIONLEDGER_KAFKA=broker:9092 actionledger run {process.value}"
+    )
 
-    raise typer.Exit(run(name))
+
+def _be(process: Process) -> Callable[[], None]:
+    def be() -> None:
+        from gateway.wiring.processes import run
+
+        raise typer.Exit(run(process))
+
+    return be

@@ -25,6 +25,7 @@ AGAIN_EVERY_S: Final = 0.3
 AGAIN: Final = frozenset({408, 429, 502, 503, 504})
 MARGIN_MS: Final = 15_000
 MOVING: Final = frozenset({"undecided", "proposed", "ready", "attempting"})
+GOING_ON: Final = frozenset({"undecided", "running", "compensating"})
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -73,7 +74,7 @@ class Proposing:
         body of the answer.
         """
         until_s = time.monotonic() + wait_ms / 1_000
-        status, answer = self._ask(raw, min(wait_ms, WAIT_MS_MAX))
+        status, answer = self._ask("/v1/actions", raw, min(wait_ms, WAIT_MS_MAX))
         while _moves(answer) and (left_s := until_s - time.monotonic()) > 0:
             params = {
                 "wait_ms": min(round(left_s * 1_000), WAIT_MS_MAX),
@@ -86,17 +87,34 @@ class Proposing:
             answer = {**later, "replayed": answer.get("replayed")}
         return status, answer
 
-    def _ask(self, raw: bytes, wait_ms: int) -> tuple[int, dict[str, Any]]:
+    def ask_of_saga(self, path: str, raw: bytes, *, wait_ms: int) -> tuple[int, dict[str, Any]]:
+        """Open a saga, or call one off, and wait until it has come to its end or needs a person;
+        status and body of the answer.
+        """
+        until_s = time.monotonic() + wait_ms / 1_000
+        status, answer = self._ask(path, raw, min(wait_ms, WAIT_MS_MAX))
+        while answer.get("status") in GOING_ON and (left_s := until_s - time.monotonic()) > 0:
+            params = {
+                "wait_ms": min(round(left_s * 1_000), WAIT_MS_MAX),
+                "after_version": answer.get("version", 0),
+            }
+            later_status, later = self._read(self._http.get(answer["href"], params=params))
+            if later_status != httpx.codes.OK:
+                return later_status, later
+            answer = {**later, "replayed": answer.get("replayed")}
+        return status, answer
+
+    def _ask(self, path: str, raw: bytes, wait_ms: int) -> tuple[int, dict[str, Any]]:
         """Send the intent, and again while the door is away: the same bytes are the same act."""
         give_up_s = time.monotonic() + AGAIN_S_MAX
         while True:
             try:
                 status, answer = self._read(
                     self._http.post(
-                        "/v1/actions",
+                        path,
                         content=raw,
                         headers={"Content-Type": "application/json"},
-                        params={"wait_ms": wait_ms},
+                        params={"wait_ms": wait_ms} if wait_ms else None,
                     )
                 )
             except httpx.TransportError:

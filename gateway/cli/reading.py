@@ -140,7 +140,8 @@ def _decision(data: dict[str, Any]) -> str:
 
 def became(decision: Mapping[str, Any]) -> str:
     """What an input became, by a decision's data."""
-    if facts := decision.get("facts"):
+    facts = [*(decision.get("gate") or ()), *(decision.get("facts") or ())]
+    if facts:
         return ", ".join(fact_line(fact) for fact in facts)
     if refused := decision.get("refused"):
         paths = ", ".join(detail["path"] for detail in refused.get("details") or ())
@@ -168,10 +169,24 @@ def _published(config: Mapping[str, Any]) -> str:
 
 def fact_line(fact: Mapping[str, Any]) -> str:
     """A fact with the one field that tells most."""
+    if fact.get("gate"):
+        said = fact.get("outcome") or ("spent" if fact.get("spent") else "")
+        about = fact.get("behind") or fact.get("like") or fact.get("reason")
+        return _joined(str(fact["type"]), fact["gate"], said, about)
+    if fact.get("names"):
+        return _joined(str(fact["type"]), fact.get("reason"), fact["names"])
+    if fact.get("accepts"):
+        return _joined(str(fact["type"]), fact.get("move"), fact["accepts"])
+    if fact.get("by") and fact["type"] in {"action.blocked", "action.superseded"}:
+        return _joined(str(fact["type"]), fact.get("reason"), fact["by"])
     for name in ("reference", "reason", "code", "provider_key", "purpose", "meaning", "row"):
         if fact.get(name):
             return f"{fact['type']} {fact[name]}"
     return str(fact["type"])
+
+
+def _amounts(amounts: Mapping[str, int] | None) -> str:
+    return ", ".join(f"{amount} {name}" for name, amount in (amounts or {}).items())
 
 
 def _joined(*parts: str | None) -> str:
@@ -180,6 +195,22 @@ def _joined(*parts: str | None) -> str:
 
 _TOLD: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "intent.propose": _propose,
+    "saga.open": lambda data: _joined(
+        data["stream"], data["saga"], f"{len(data['steps'])} steps", f"by {data['principal']}"
+    ),
+    "saga.cancel": lambda data: _joined(data["stream"], data["saga"], data.get("reason")),
+    "step.report": lambda data: _joined(
+        data["gate"], f"step {data['step']} of {data['reporter']}", _amounts(data.get("amounts"))
+    ),
+    "gate.ask": lambda data: _joined(data["gate"], data["action"], _amounts(data.get("demand"))),
+    "gate.answer": lambda data: _joined(
+        data["key"], data["gate"], data["outcome"], data.get("behind") or data.get("reason")
+    ),
+    "gate.keep": lambda data: _joined(data["gate"], data["action"], f"grant {data['grant']}"),
+    "gate.close": lambda data: _joined(
+        data["gate"], data["action"], "spent" if data.get("spent") else "unspent"
+    ),
+    "gate.taken": lambda data: _joined(data["key"], data["gate"]),
     "action.cancel": lambda data: _joined(data["key"], data.get("reason")),
     "approval.ask": lambda data: _joined(data["key"], f"by {data['principal']}"),
     "approval.decide": _judge,

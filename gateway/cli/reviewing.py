@@ -36,7 +36,13 @@ def add_to(app: typer.Typer) -> None:
 
 @group.command("list")
 def list_cases(
-    key_file: KeyFile = None, passphrase_file: PassphraseFile = None, as_json: Json = False
+    blocked: Annotated[
+        bool,
+        typer.Option("--blocked", help="What waits for another action, and may be let pass it."),
+    ] = False,
+    key_file: KeyFile = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
 ) -> None:
     """List the cases that wait for a person, the oldest first, each with the reason.
 
@@ -49,7 +55,7 @@ def list_cases(
     out = Output("review list", as_json=as_json)
     with own_door(key_file, passphrase_file)[0] as door:
         found = answered(out, door.cases)
-    out.answer(found, lambda console: show_cases(console, found))
+    out.answer(found, lambda console: show_cases(console, found, blocked=blocked))
 
 
 @group.command("show")
@@ -81,8 +87,8 @@ def resolve(
     move: Annotated[
         str,
         typer.Option(
-            help="What you say: effect_exists, no_effect, try_again, look_again or acknowledge; "
-            "`review show` lists those that are safe.",
+            help="What you say: effect_exists, no_effect, try_again, look_again, acknowledge or "
+            "allow; `review show` lists those that are safe.",
             show_default=False,
         ),
     ],
@@ -90,10 +96,18 @@ def resolve(
         str,
         typer.Option(help="Why; it is signed and kept.", show_default=False),
     ],
+    *,
     reference: Annotated[
         str | None,
         typer.Option(
             help="The name of the effect at the provider, with effect_exists.", show_default=False
+        ),
+    ] = None,
+    accepts: Annotated[
+        str | None,
+        typer.Option(
+            help="With allow: the ceiling, or the other action, that you let it pass.",
+            show_default=False,
         ),
     ] = None,
     key_file: KeyFile = None,
@@ -108,7 +122,7 @@ def resolve(
     Example: actionledger review resolve email:v1:acme:welcome-7 --move effect_exists
     --reference 250-OK-8812 --comment "It is in the sent folder."
     """
-    from gateway.cli.case_shown import outcome_line, show_case, show_signed
+    from gateway.cli.case_shown import asked_to_sign, outcome_line, show_case, show_signed
     from gateway.cli.sheet_shown import left, monotonic_ms
     from gateway.signing_case import resolution_of
     from ledger.signing.keys import sign
@@ -124,10 +138,10 @@ def resolve(
         named = fitting(reference, "reference")
         resolution = resolution_of(sheet, said, reference=named, comment=why)
         show_case(eyes(), sheet, heading=f"{sheet.key} needs a person. You say: {move}.")
-        _check_move(out, sheet, said, named)
+        _check_move(out, sheet, said, named, fitting(accepts, "accepts"))
         show_signed(eyes(), resolution)
         time_left = left(resolution.expires_at, sheet.now)
-        confirm(out, f"Sign this as {sheet.you}, {time_left}: {move}?", comment=why)
+        confirm(out, asked_to_sign(resolution, time_left), comment=why)
         if sheet.now + monotonic_ms() - began_ms >= resolution.expires_at:
             unsigned(out, "approval_expired", "It came too late: nothing was signed. Look again.")
         signed = sign(resolution, signing_key)
@@ -145,7 +159,9 @@ def _move_of(text: str) -> "Move":
     return Move(text)
 
 
-def _check_move(out: Output, sheet: "CaseSheet", move: "Move", reference: str | None) -> None:
+def _check_move(
+    out: Output, sheet: "CaseSheet", move: "Move", reference: str | None, accepts: str | None
+) -> None:
     """Sign nothing that the ledger would refuse anyway."""
     offered = {one.move: one for one in sheet.moves}
     if move.value not in offered:
@@ -155,9 +171,20 @@ def _check_move(out: Output, sheet: "CaseSheet", move: "Move", reference: str | 
             "move_not_safe",
             f"move_not_safe: {move.value} would not be safe now. What is safe: {safe}.",
         )
+    _check_accepted(out, sheet, move, accepts)
     if offered[move.value].needs_reference and reference is None:
         unsigned(
             out,
             "reference_unfit",
             "reference_unfit: say under which name the provider has the effect: --reference.",
         )
+
+
+def _check_accepted(out: Output, sheet: "CaseSheet", move: "Move", accepts: str | None) -> None:
+    """Let nothing pass but what the person has named, where they name it."""
+    from ledger.core.statement import Move
+
+    meant = sheet.accepts if move is Move.ALLOW else None
+    if accepts is not None and accepts != meant:
+        told = "it lets nothing pass" if meant is None else f"it would let {meant} pass"
+        unsigned(out, "accepts_unfit", f"accepts_unfit: you name {accepts}, and {told}.")

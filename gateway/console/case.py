@@ -61,6 +61,7 @@ class CasePage:
         """
         sheet = self.sheet
         seen = {
+            "accepts": sheet.accepts,
             "approver": sheet.you,
             "case": sheet.case,
             "key": sheet.key,

@@ -276,6 +276,7 @@ SETTLED: Final = {
     Move.TRY_AGAIN: "It is sent once more, as soon as nothing else keeps it from it.",
     Move.LOOK_AGAIN: "The provider is asked again what became of it.",
     Move.ACKNOWLEDGE: "The alarm is settled; the action stays as it is.",
+    Move.ALLOW: "It goes on, and what you let it pass stands under your signature.",
 }
 
 

@@ -22,6 +22,7 @@ from gateway.console.refusals import PageNo
 from gateway.console.sheet import amount, sheet_of
 from gateway.console.text import Shown, shown
 from gateway.console.why import REVIEWS, told, why
+from ledger.core.decide.gating import blocking
 from ledger.core.ids import ActionKey, MalformedId
 from ledger.core.money import Money
 from ledger.core.operation import Risk
@@ -195,10 +196,12 @@ def lines(events: Sequence[EventView]) -> Iterator[Line]:
 
 def _action(seen: Seen, known: Known) -> Response:
     action = known.action
+    waits = blocking(action)
     context: dict[str, Any] = {
         "action": action,
         "sheet": sheet_of(known, seen.visitor.person, now_ms=seen.now),
         "why": why(action, now_ms=seen.now, hold=known.hold),
+        "may_be_let_pass": waits is not None and waits.may_be_allowed,
         "is_asked": action.status is Status.AWAITING_APPROVAL and action.approval is not None,
         "evidence": [event for event in known.events if event.type == "evidence.recorded"],
         "events": list(lines(known.events)),

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from gateway.http.cases import CaseEntry, CaseSheet
+from gateway.http.run_views import CeilingList, RunList, RunView
 from ledger.core.holds import Hold
 from ledger.core.operation import Risk
 from ledger.core.people import People, PersonKey
 from ledger.core.policy import Policy
 from ledger.core.records import Decision
+from ledger.core.sagas import Saga
 from ledger.core.state import Action
 from ledger.core.statement import Signed
 from projections.views import EventView
@@ -111,6 +113,30 @@ class ConsolePort(Protocol):
 
     async def cases(self, tenants: Sequence[str], *, limit: int) -> Sequence[CaseEntry]:
         """The cases that wait for a person, oldest first, of these tenants only."""
+        ...
+
+    async def blocked(self, tenants: Sequence[str], *, limit: int) -> Sequence[CaseEntry]:
+        """What waits for another action, and may be let pass it, oldest news first."""
+        ...
+
+    async def runs(self, tenants: Sequence[str], *, limit: int, now_ms: int) -> RunList:
+        """The newest runs of these tenants that a ceiling or a report counts."""
+        ...
+
+    async def run(self, tenant: str, run: str, *, now_ms: int) -> RunView | None:
+        """A run with its ceilings and its actions, or None where nothing of it is known."""
+        ...
+
+    async def ceilings(self, tenant: str, *, now_ms: int) -> CeilingList:
+        """The ceilings in force, and how their windows of now stand for a tenant."""
+        ...
+
+    async def sagas(self, tenants: Sequence[str], *, limit: int) -> Sequence[Saga]:
+        """The newest sagas of these tenants only."""
+        ...
+
+    async def saga(self, tenant: str, event: str, saga: str) -> Saga | None:
+        """A saga of a business event, or None where it is not known."""
         ...
 
     async def case(self, tenant: str, key: str, person: str, *, now_ms: int) -> KnownCase | None:

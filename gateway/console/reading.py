@@ -20,15 +20,26 @@ from gateway.console.port import (
     NotAnsweringError,
     Waiting,
 )
-from gateway.http.cases import CaseEntry, case_entry, case_sheet_of
+from gateway.http.cases import CaseEntry, blocked_entry, case_entry, case_sheet_of
+from gateway.http.limits import RUN_ACTIONS_MAX
+from gateway.http.run_views import (
+    CeilingList,
+    RunList,
+    RunView,
+    ceiling_list,
+    gate_of_run,
+    run_list,
+    run_view,
+)
 from gateway.passkeys import PasskeyLinks
 from ledger.client.client import Answer, UndecidedError
 from ledger.core.config import MAY_BE_HELD, hold_on
 from ledger.core.errors import LedgerError
-from ledger.core.ids import ActionKey
+from ledger.core.ids import ActionKey, MalformedId, stream_key
 from ledger.core.inputs import AskAgain, Judge
 from ledger.core.operation import Risk
 from ledger.core.people import People, PersonKey
+from ledger.core.sagas import Saga
 from ledger.core.statement import Signed
 from ledger.log.published import Published
 from projections.queries import Queries
@@ -109,6 +120,52 @@ class ConsoleReading:
         async with _asking():
             found = await self._queries.cases(tenants, limit=limit)
         return [case_entry(one) for one in found]
+
+    async def blocked(self, tenants: Sequence[str], *, limit: int) -> Sequence[CaseEntry]:
+        """What waits for another action, and may be let pass it."""
+        async with _asking():
+            found = await self._queries.blocked(tenants, limit=limit)
+        return [blocked_entry(one) for one in found]
+
+    async def runs(self, tenants: Sequence[str], *, limit: int, now_ms: int) -> RunList:
+        """The newest runs of these tenants."""
+        async with _asking():
+            found = await self._queries.runs(tenants, limit=limit)
+        return run_list(found, self._published().policy, now_ms)
+
+    async def run(self, tenant: str, run: str, *, now_ms: int) -> RunView | None:
+        """A run with its ceilings and its actions, or None."""
+        try:
+            key = gate_of_run(tenant, run)
+        except MalformedId:
+            return None
+        async with _asking():
+            gate = await self._queries.gate(tenant, key)
+            rows = await self._queries.actions_of_run(tenant, run, limit=RUN_ACTIONS_MAX)
+        if gate is None and not rows:
+            return None
+        return run_view(tenant, run, gate, rows, self._published().policy, now_ms)
+
+    async def ceilings(self, tenant: str, *, now_ms: int) -> CeilingList:
+        """The ceilings in force, and how their windows of now stand."""
+        async with _asking():
+            found = await self._queries.windows(tenant, limit=RUN_ACTIONS_MAX)
+        gates = {one.gate_key: one for one in found}
+        return ceiling_list(tenant, gates, self._published().policy, now_ms)
+
+    async def sagas(self, tenants: Sequence[str], *, limit: int) -> Sequence[Saga]:
+        """The newest sagas of these tenants only."""
+        async with _asking():
+            return await self._queries.sagas(tenants, limit=limit)
+
+    async def saga(self, tenant: str, event: str, saga: str) -> Saga | None:
+        """A saga of a business event, or None."""
+        try:
+            key = stream_key(tenant, event)
+        except MalformedId:
+            return None
+        async with _asking():
+            return await self._queries.saga(key, saga)
 
     async def case(self, tenant: str, key: str, person: str, *, now_ms: int) -> KnownCase | None:
         """Everything about the case of an action, or None."""

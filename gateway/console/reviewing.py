@@ -78,8 +78,10 @@ async def resolve(http: HttpRequest, key: str) -> Response:
 async def _cases(seen: Seen) -> Answer:
     tenants = seen.visitor.person.tenants
     found = await seen.console.port.cases(tenants, limit=WAITING_ROWS_MAX + 1)
+    blocked = await seen.console.port.blocked(tenants, limit=WAITING_ROWS_MAX)
     context = {
         "cases": found[:WAITING_ROWS_MAX],
+        "blocked": blocked,
         "is_cut": len(found) > WAITING_ROWS_MAX,
         "tenants_shown": "all tenants" if "*" in tenants else ", ".join(tenants),
     }

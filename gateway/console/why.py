@@ -228,6 +228,7 @@ FACTS: Final[Mapping[str, str]] = {
     "action.blocked": "It waits for {by}",
     "gate.asked": "It asked {gate} for what it needs",
     "gate.answered": "{gate} answered: {outcome}",
+    "gate.kept": "It holds what {gate} granted",
     "gate.closing": "It gives back what it holds of {gate}",
     "gate.closed": "{gate} has taken back what it held",
     "preview.started": "The provider was asked what would happen",

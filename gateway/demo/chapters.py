@@ -5,7 +5,18 @@ Called by `actionledger demo`.
 
 from typing import Final
 
-from gateway.demo import adversary, approvals, catalogue, policy, preview, review, story
+from gateway.demo import (
+    adversary,
+    approvals,
+    catalogue,
+    ceilings,
+    policy,
+    preview,
+    review,
+    saga,
+    story,
+    targets,
+)
 from gateway.demo.chapter import Chapter
 
 CHAPTERS: Final[dict[str, Chapter]] = {
@@ -17,6 +28,9 @@ CHAPTERS: Final[dict[str, Chapter]] = {
         preview.CHAPTER,
         approvals.CHAPTER,
         review.CHAPTER,
+        ceilings.CHAPTER,
+        targets.CHAPTER,
+        saga.CHAPTER,
         adversary.CHAPTER,
     )
 }

@@ -110,6 +110,17 @@ class Colleague:
 
         return await until(f"a case in the list of {self.name}", listed)
 
+    async def blocked(self, action_key: str) -> dict[str, Any]:
+        """What an action waits for, as soon as it is listed. Raises NotSeenError."""
+        path = "/v1/reviews"
+
+        async def listed() -> dict[str, Any] | None:
+            answer = await self.stage.door.get(path, headers=self._logged_in("GET", path))
+            found: list[dict[str, Any]] = answer.json().get("blocked") or []
+            return next((one for one in found if one["key"] == action_key), None)
+
+        return await until(f"{action_key} in the list of what is blocked", listed)
+
     def settle(
         self,
         sheet: CaseSheet,

@@ -71,6 +71,14 @@ class Scene:
         answer = await self.stage.door.get(f"/v1/actions/{key}", headers=self._as_agent())
         return str(answer.json().get("status"))
 
+    async def get(self, path: str) -> httpx.Response:
+        """Look at something, as an agent without the SDK does."""
+        return await self.stage.door.get(path, headers=self._as_agent())
+
+    async def post(self, path: str, body: Intent) -> httpx.Response:
+        """Say something, as an agent without the SDK does."""
+        return await self.stage.door.post(path, json=dict(body), headers=self._as_agent())
+
     def _as_agent(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.stage.agent_key}"}
 

@@ -122,7 +122,8 @@ def _decision(data: Mapping[str, Any]) -> list[str]:
         return [f"{came}  [red]refused: {refused['code']}[/]"]
     if unchanged := data.get("unchanged"):
         return [f"{came}  nothing changed: {unchanged['reason']}, {unchanged.get('status')}"]
-    return [came, *(_fact(fact, data["decided_at"]) for fact in data.get("facts") or ())]
+    facts = [*(data.get("gate") or ()), *(data.get("facts") or ())]
+    return [came, *(_fact(fact, data["decided_at"]) for fact in facts)]
 
 
 def _fact(fact: Mapping[str, Any], decided_at: int) -> str:
@@ -148,6 +149,13 @@ def _fact(fact: Mapping[str, Any], decided_at: int) -> str:
             return f"approval.granted by {fact['person']}"
         case "review.resolved":
             return f"review.resolved by {fact['person']}: {fact['move']}"
+        case "gate.answered":
+            about = fact.get("behind") or fact.get("like") or fact.get("reason") or ""
+            return f"gate.answered {fact['gate']}: {fact['outcome']} {about}".rstrip()
+        case "gate.asked" | "gate.kept" | "gate.closing" | "gate.closed":
+            return f"{fact['type']} {fact['gate']}"
+        case "reservation.granted" | "reservation.queued" | "reservation.closed":
+            return f"{fact['type']} for {fact['action']}"
         case "preview.recorded":
             return f"preview.recorded {fact['preview_hash'][:19]}…"
         case kind:

@@ -150,8 +150,8 @@ async def _proposed(http: HttpRequest, doors: Doors) -> _Yes | No:
         quota.settled(given)
     if isinstance(view, No):
         # Nothing is said of an action to somebody who may not ask for its like.
-        may_ask = _may_ask(doors, caller, given.request.operation)
-        return view if may_ask else No(Rejection.NOT_ALLOWED, ledger=view.ledger)
+        is_told = may_ask(doors, caller, given.request.operation)
+        return view if is_told else No(Rejection.NOT_ALLOWED, ledger=view.ledger)
     status = 200 if view.replayed else 201
     started = given.caller and doors.ledger.caller_start(given.key, given.caller.nonce)
     if started:
@@ -354,12 +354,12 @@ def _own(doors: Doors, text: str, caller: Caller) -> ActionKey | No:
     operation that it may ask for: any other is answered as one that nobody ever used.
     """
     key = own_key(text, caller)
-    if isinstance(key, No) or _may_ask(doors, caller, key.operation):
+    if isinstance(key, No) or may_ask(doors, caller, key.operation):
         return key
     return No(Rejection.UNKNOWN_ACTION)
 
 
-def _may_ask(doors: Doors, caller: Caller, operation: str) -> bool:
+def may_ask(doors: Doors, caller: Caller, operation: str) -> bool:
     """Whether an agent may ask for any version of an operation, as far as it is declared; whoever
     is no agent looks at everything of the tenant.
     """

@@ -12,15 +12,16 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gateway.console.app import Console, add_console
-from gateway.http import actions, approvals, health, reviews, webhooks
+from gateway.http import actions, approvals, health, reviews, runs, sagas, webhooks
 from gateway.http.approvals import DecisionBody
-from gateway.http.bodies import CancelBody, OutcomeBody, ProposeBody
+from gateway.http.bodies import CancelBody, OutcomeBody, ProposeBody, StepBody
 from gateway.http.codes import Code
 from gateway.http.doors import Doors, Instance, KeyPort, LedgerPort, QueriesPort
 from gateway.http.openapi import describe
 from gateway.http.outermost import Outermost
 from gateway.http.persons import LoginTokens
 from gateway.http.problems import No
+from gateway.http.saga_bodies import SagaBody
 from gateway.http.waiting_quota import WaitingQuota
 from gateway.settings import Settings
 from gateway.webhook_secrets import SecretsFile
@@ -48,6 +49,8 @@ def bare_app() -> FastAPI:
         exception_handlers={HTTPException: _refused},
     )
     app.include_router(actions.router)
+    app.include_router(runs.router)
+    app.include_router(sagas.router)
     app.include_router(approvals.router)
     app.include_router(reviews.router)
     app.include_router(webhooks.router)
@@ -55,7 +58,9 @@ def bare_app() -> FastAPI:
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = describe(app, (ProposeBody, CancelBody, OutcomeBody, DecisionBody))
+            app.openapi_schema = describe(
+                app, (ProposeBody, CancelBody, OutcomeBody, StepBody, SagaBody, DecisionBody)
+            )
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign] # as FastAPI's own manual does it

@@ -6,13 +6,16 @@ It is data to be shown, not to be believed: whoever signs compares it with what 
 the routes and the page of reviews, read by the command line.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from pydantic import JsonValue
 
-from gateway.console.why import review_sentence
+from gateway.console.why import BLOCKED, review_sentence
 from gateway.http import views
+from gateway.http.budgets import amount_words, measured
 from gateway.http.sheets import (
     ActionSheet,
     ListEntry,
@@ -22,15 +25,17 @@ from gateway.http.sheets import (
     of_row,
 )
 from ledger.core.config import Config
+from ledger.core.decide.gating import blocking, demand_of
 from ledger.core.decide.resolving import moves
 from ledger.core.decide.schedule import key_window_closes_at
 from ledger.core.money import Money, format_money
 from ledger.core.state import Action
 from ledger.core.statement import Move
 from ledger.log.published import Published
+from projections.views import ActionView as ActionRow
 from projections.views import CaseView, EventView, ReviewView
 
-Kind = Literal["review", "alarm"]
+Kind = Literal["review", "alarm", "blocked"]
 
 OUTCOMES: Final = {
     "attempt.succeeded": "effect",
@@ -44,12 +49,32 @@ OUTCOMES: Final = {
 
 
 class ReasonSheet(OnSheet):
-    """Why a person is needed: the name of the reason, and a sentence."""
+    """Why a person is needed: the name of the reason, and a sentence. `names` is what it is about
+    where that is not the action itself.
+    """
 
     version: int
     reason: str
     sentence: str
     opened_at: int
+    names: str | None = None
+
+
+class AboutSheet(OnSheet):
+    """What a case is about where that is not the action itself: the ceiling that it would pass,
+    with what was taken of it then, what this action needs, and the limit; or another action, with
+    where to look at it.
+    """
+
+    kind: Literal["ceiling", "action"]
+    name: str
+    sentence: str
+    dimension: str | None = None
+    taken: int | None = None
+    wanted: int | None = None
+    limit: int | None = None
+    href: str | None = None
+    page: str | None = None
 
 
 class AttemptSheet(OnSheet):
@@ -104,6 +129,7 @@ class ResolvedSheet(OnSheet):
     move: str
     person: str
     reference: str | None = None
+    accepts: str | None = None
     comment: str
     resolved_at: int
 
@@ -113,15 +139,19 @@ class CaseSheet(ActionSheet):
     and `moved` the newest one that tells something about it: a resolution names both, and counts
     for nothing once they have changed.
 
-    `kind` is `alarm` where the action is final and stays so; `key_window_closes_at` is until when
-    the provider surely knows the key of the attempts; one of `groups` settles it, anybody who is
-    registered for the tenant where none is named.
+    `kind` is `alarm` where the action is final and stays so, `blocked` where it only waits for
+    another one that a person may let it pass; `about` is what the case names, and `accepts` what
+    whoever signs `allow` lets it pass. `key_window_closes_at` is until when the provider surely
+    knows the key of the attempts; one of `groups` settles it, anybody who is registered for the
+    tenant where none is named.
     """
 
     kind: Kind | None = None
     case: int | None = None
     moved: int | None = None
     reasons: tuple[ReasonSheet, ...] = ()
+    about: AboutSheet | None = None
+    accepts: str | None = None
     attempts: tuple[AttemptSheet, ...] = ()
     evidence: tuple[EvidenceSheet, ...] = ()
     key_window_closes_at: int | None = None
@@ -138,15 +168,18 @@ class CaseEntry(ListEntry):
     kind: Kind
     reason: str
     sentence: str
+    names: str | None = None
     since: int
 
 
 class CaseList(PersonsList):
     """The cases that wait, oldest first; `now` is the time at the ledger, `you` who looks, and
-    `tenants` those for which you decide (`*` is all of them).
+    `tenants` those for which you decide (`*` is all of them). `blocked` are actions that go on by
+    themselves once another one is settled, and that a person may let pass before.
     """
 
     cases: tuple[CaseEntry, ...]
+    blocked: tuple[CaseEntry, ...] = ()
 
 
 def case_entry(row: ReviewView) -> CaseEntry:
@@ -159,7 +192,35 @@ def case_entry(row: ReviewView) -> CaseEntry:
         kind="alarm" if row.kind == "alarm" else "review",
         reason=row.reason,
         sentence=review_sentence(row.reason),
+        names=row.names,
         since=row.opened_at,
+    )
+
+
+def blocked_entry(row: ActionRow) -> CaseEntry:
+    """One line of the list of what is blocked."""
+    reason, by = row.blocked_reason or "target", row.blocked_by or ""
+    amount = None
+    if row.amount_minor is not None and row.currency is not None:
+        amount = format_money(Money(minor=row.amount_minor, currency=row.currency))
+    return CaseEntry(
+        key=row.action_key,
+        href=views.case_href(row.action_key),
+        page=views.case_page(row.action_key),
+        tenant=row.tenant_id,
+        operation=row.operation,
+        target=row.target,
+        amount=amount,
+        principal=row.principal,
+        environment=row.environment,
+        provider=row.provider,
+        account=row.account,
+        status=row.status,
+        kind="blocked",
+        reason=reason,
+        sentence=f"{BLOCKED[reason].format(by)}.",
+        names=by,
+        since=row.updated_at,
     )
 
 
@@ -174,17 +235,19 @@ def case_sheet_of(
         operation = known.catalogue.operation(request.operation, request.version)
     attempts = _attempts(action, known)
     last_bytes = [one.last_byte_at for one in attempts if one.last_byte_at is not None]
-    case = action.case
+    stake = _at_stake(action)
     return CaseSheet(
         ledger=ledger,
         now=now_ms,
         you=you,
         href=views.case_href(action.key),
         page=views.case_page(action.key),
-        kind=None if case is None else "alarm" if action.is_final else "review",
-        case=None if case is None else case.opened_version,
-        moved=None if case is None else case.moved_version,
-        reasons=() if case is None else _reasons(events, case.opened_version),
+        kind=stake.kind,
+        case=stake.case,
+        moved=stake.moved,
+        reasons=_reasons(action, events),
+        about=_about(action, stake, events, known),
+        accepts=stake.accepts,
         attempts=attempts,
         evidence=tuple(evidence_of(events)),
         key_window_closes_at=None if operation is None else key_window_closes_at(action, operation),
@@ -233,14 +296,109 @@ def _attempts(action: Action, known: Published) -> tuple[AttemptSheet, ...]:
     )
 
 
-def _reasons(events: Sequence[EventView], since_version: int) -> tuple[ReasonSheet, ...]:
-    """Why a person was asked for, each time since the case was opened."""
+@dataclass(frozen=True, slots=True)
+class _Stake:
+    """What a person may settle of an action: its case, or what blocks it."""
+
+    kind: Kind | None = None
+    case: int | None = None
+    moved: int | None = None
+    accepts: str | None = None
+
+
+def _at_stake(action: Action) -> _Stake:
+    case, waits = action.case, blocking(action)
+    if case is not None:
+        kind: Kind = "alarm" if action.is_final else "review"
+        return _Stake(kind, case.opened_version, case.moved_version, case.names)
+    if waits is None or not waits.may_be_allowed:
+        return _Stake()
+    return _Stake("blocked", waits.version, waits.version, waits.by)
+
+
+def _about(
+    action: Action, stake: _Stake, events: Sequence[EventView], known: Published
+) -> AboutSheet | None:
+    name = stake.accepts
+    if name is None:
+        return None
+    if action.case is None or action.case.reason != "ceiling_reached":
+        sentence = _OTHERS[stake.kind if action.case is None else action.case.reason].format(name)
+        return AboutSheet(
+            kind="action",
+            name=name,
+            sentence=sentence,
+            href=views.href(name),
+            page=views.action_page(name),
+        )
+    return _ceiling(action, name, events, known)
+
+
+_OTHERS: Final[defaultdict[str | None, str]] = defaultdict(
+    lambda: "It is about {}.",
+    {
+        "blocked": "It waits until {} is settled, whose effect may still come.",
+        "suspected_duplicate": "{} asked for the same a short while ago.",
+        "compensation_failed": "{} is to be undone by it, and is not.",
+    },
+)
+
+
+def _ceiling(
+    action: Action, name: str, events: Sequence[EventView], known: Published
+) -> AboutSheet:
+    """The ceiling, as it stood when the gate refused: by the gate's own answer, or, of one that is
+    for each action by itself, by the policy.
+    """
+    demand = demand_of(action.request)
+    told = [one.data["reached"] for one in events if (one.data.get("reached") or {}) != {}]
+    found = next((one for one in reversed(told) if one["ceiling"] == name), None)
+    if found is None:
+        ceiling = known.policy.ceiling(name)
+        passed = None if ceiling is None else ceiling.reached_by(demand)
+        found = None if passed is None else passed.model_dump()
+    if found is None:
+        return AboutSheet(kind="ceiling", name=name, sentence=f"It would pass the ceiling {name}.")
+    dimension, taken, limit = found["dimension"], found["taken"], found["limit"]
+    wanted = demand.get(dimension, 0)
+    needs = f"; this needs {measured(dimension, wanted)}" if wanted else ""
+    return AboutSheet(
+        kind="ceiling",
+        name=name,
+        sentence=f"The ceiling {name} is {measured(dimension, limit)}, of which "
+        f"{amount_words(dimension, taken)} were taken{needs}.",
+        dimension=dimension,
+        taken=taken,
+        wanted=wanted,
+        limit=limit,
+    )
+
+
+def _reasons(action: Action, events: Sequence[EventView]) -> tuple[ReasonSheet, ...]:
+    """Why a person was asked for, each time since the case was opened; or what blocks it."""
+    case, waits = action.case, blocking(action)
+    if case is None:
+        if waits is None or not waits.may_be_allowed:
+            return ()
+        since = next((one.decided_at for one in events if one.version == waits.version), 0)
+        sentence = f"{BLOCKED[waits.why].format(waits.by)}."
+        return (
+            ReasonSheet(
+                version=waits.version,
+                reason=waits.why,
+                sentence=sentence,
+                opened_at=since,
+                names=waits.by,
+            ),
+        )
+    since_version = case.opened_version
     return tuple(
         ReasonSheet(
             version=one.version,
             reason=one.data["reason"],
             sentence=review_sentence(one.data["reason"]),
             opened_at=one.decided_at,
+            names=one.data.get("names"),
         )
         for one in events
         if one.type == "review.opened" and one.version >= since_version
@@ -294,6 +452,7 @@ def _resolved(events: Sequence[EventView]) -> Iterator[ResolvedSheet]:
                 move=data["move"],
                 person=data["person"],
                 reference=data.get("reference"),
+                accepts=data.get("accepts"),
                 comment=data["comment"],
                 resolved_at=one.decided_at,
             )

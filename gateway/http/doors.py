@@ -27,13 +27,23 @@ from gateway.http.problems import No
 from gateway.keys import Caller, KeyRefusal, Role
 from ledger.client.client import Answer, Progress
 from ledger.core.facts import AttemptStarted
-from ledger.core.inputs import AskAgain, CallerReport, Cancel, Judge, Propose, ReportStep
+from ledger.core.inputs import (
+    AskAgain,
+    CallerReport,
+    Cancel,
+    CancelSaga,
+    Judge,
+    OpenSaga,
+    Propose,
+    ReportStep,
+)
 from ledger.core.people import Person
+from ledger.core.sagas import Saga
 from ledger.core.state import Action
 from ledger.log.port import Appender
 from ledger.log.published import Published
 from projections.views import ActionView as ActionRow
-from projections.views import CaseView, ReviewView, SignedView, WaitingView
+from projections.views import CaseView, GateView, ReviewView, SignedView, WaitingView
 from projections.views import EventView as EventRow
 
 if TYPE_CHECKING:
@@ -61,6 +71,18 @@ class LedgerPort(Protocol):
 
     async def report_step(self, given: ReportStep, *, timeout_ms: int) -> Answer:
         """Record what an agent says of a step of its run; as `propose`."""
+        ...
+
+    async def open_saga(self, given: OpenSaga, *, timeout_ms: int) -> Answer:
+        """Record a plan, whole or not at all; as `propose`."""
+        ...
+
+    async def cancel_saga(self, given: CancelSaga, *, timeout_ms: int) -> Answer:
+        """Call a saga off; as `propose`."""
+        ...
+
+    def saga(self, stream: str, name: str) -> Saga | None:
+        """A saga as it stands, where this process followed it from its plan on."""
         ...
 
     async def judge(self, given: Judge, *, timeout_ms: int) -> Answer:
@@ -105,8 +127,40 @@ class QueriesPort(Protocol):
         """Cases that wait for a person, of these tenants; `*` is all of them."""
         ...
 
+    async def blocked(self, tenants: Collection[str], *, limit: int) -> Sequence[ActionRow]:
+        """Actions that wait for others and may be let pass, of these tenants; `*` is all."""
+        ...
+
     async def case_sheet(self, tenant: str, action_key: str) -> CaseView | None:
         """An action with everything that was recorded of it, or None."""
+        ...
+
+    async def gate(self, tenant: str, gate_key: str) -> GateView | None:
+        """A gate as it stands, or None."""
+        ...
+
+    async def runs(self, tenant: str, *, limit: int) -> Sequence[GateView]:
+        """The gates of runs, the newest first."""
+        ...
+
+    async def windows(self, tenant: str, *, limit: int) -> Sequence[GateView]:
+        """The gates of windows, the newest first."""
+        ...
+
+    async def actions_of_run(self, tenant: str, run: str, *, limit: int) -> Sequence[ActionRow]:
+        """The actions that were proposed with a run, those recorded first first."""
+        ...
+
+    async def actions_of_batch(self, tenant: str, batch: str, *, limit: int) -> Sequence[ActionRow]:
+        """The actions that were proposed with a batch, those recorded first first."""
+        ...
+
+    async def sagas(self, tenant: str, *, limit: int) -> Sequence[Saga]:
+        """Sagas, the newest first."""
+        ...
+
+    async def saga(self, stream_key: str, name: str) -> Saga | None:
+        """A saga of a business event, or None."""
         ...
 
     async def signed(self, tenant: str, action_key: str) -> Sequence[SignedView]:

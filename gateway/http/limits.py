@@ -76,6 +76,12 @@ CHECK_MS_MAX: Final = 2_000
 READ_MS_MAX: Final = 2_000
 """One question to the read model."""
 
+RUN_ACTIONS_MAX: Final = 1_000
+"""Actions of a run, and windows of ceilings, that one question reads."""
+
+SAGAS_LISTED_MAX: Final = 50
+"""Sagas of one list, the newest: each is folded from everything that was recorded of it."""
+
 TIMELINE_ENTRIES_MAX: Final = 1_000
 """Entries of one timeline; an action with more is looked at in the log."""
 

@@ -12,7 +12,13 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gateway.http import following
-from gateway.http.cases import CaseList, CaseSheet, case_entry, case_sheet_of
+from gateway.http.cases import (
+    CaseList,
+    CaseSheet,
+    blocked_entry,
+    case_entry,
+    case_sheet_of,
+)
 from gateway.http.doors import doors_of
 from gateway.http.limits import SHEETS_MAX
 from gateway.http.openapi import answer, problems
@@ -34,7 +40,9 @@ _JSON: Final = "application/json"
     openapi_extra={"security": [{"login": []}]},
 )
 async def list_reviews(http: HttpRequest) -> Response:
-    """Every case that somebody has to settle, of the tenants for which this person decides."""
+    """Every case that somebody has to settle, of the tenants for which this person decides; and
+    what only waits for another action, which a person may let pass.
+    """
     doors = doors_of(http)
     person = person_of(http, doors)
     if isinstance(person, No):
@@ -42,12 +50,16 @@ async def list_reviews(http: HttpRequest) -> Response:
     rows = await following.read(doors.queries.cases(person.tenants, limit=SHEETS_MAX))
     if isinstance(rows, No):
         return rows.response()
+    blocked = await following.read(doors.queries.blocked(person.tenants, limit=SHEETS_MAX))
+    if isinstance(blocked, No):
+        return blocked.response()
     found = CaseList(
         ledger=doors.ledger_id,
         now=doors.wall_clock_ms(),
         you=person.name,
         tenants=person.tenants,
         cases=tuple(case_entry(row) for row in rows),
+        blocked=tuple(blocked_entry(row) for row in blocked),
     )
     return Response(found.model_dump_json(exclude_none=True), media_type=_JSON)
 

@@ -203,6 +203,11 @@ def case_page(key: str) -> str:
     return f"/console/review/{quote(key, safe=':~')}"
 
 
+def action_page(key: str) -> str:
+    """Where a person looks at the action and everything that happened to it."""
+    return f"/console/actions/{quote(key, safe=':~')}"
+
+
 def undecided(key: str) -> ActionView:
     """A durable intent without a decision so far."""
     return ActionView(key=key, href=href(key), status=UNDECIDED)

@@ -4,6 +4,7 @@ Guarantees that waiting lets time pass on the hand-moved clock and on no other. 
 """
 
 import secrets
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Final
 
@@ -12,6 +13,7 @@ from gateway.memory.clock import HandClock
 from gateway.memory.processes import PARTITION, PARTITIONS
 from ledger.client.client import Answer, Progress, UndecidedError
 from ledger.client.seen import ActionsSeen
+from ledger.core.decide.gating import blocking
 from ledger.core.facts import (
     ActionDenied,
     ApprovalGranted,
@@ -19,18 +21,29 @@ from ledger.core.facts import (
     ApprovalWithdrawn,
     AttemptStarted,
 )
-from ledger.core.ids import ActionKey, event_id, stream_key_of
+from ledger.core.gates import Gate
+from ledger.core.ids import (
+    ActionKey,
+    GateKind,
+    event_id,
+    gate_kind,
+    is_gate_key,
+    stream_key_of,
+)
 from ledger.core.inputs import (
     AskAgain,
     CallerReport,
     Cancel,
+    CancelSaga,
     Judge,
+    OpenSaga,
     Propose,
     ReportStep,
     stream_of_input,
 )
 from ledger.core.people import EVERY_TENANT
 from ledger.core.records import Decision
+from ledger.core.sagas import Saga, names_of, saga_of
 from ledger.core.state import Action, Status, Stream
 from ledger.log.envelope import outgoing
 from ledger.log.fold import fold_decision
@@ -42,6 +55,7 @@ from projections.views import (
     CaseView,
     CauseView,
     EventView,
+    GateView,
     ReviewView,
     SignedView,
     WaitingView,
@@ -88,6 +102,18 @@ class MemoryLedger:
         """Record what an agent says of a step and wait for the decision."""
         return await self._ask(given, timeout_ms)
 
+    async def open_saga(self, given: OpenSaga, *, timeout_ms: int) -> Answer:
+        """Record a plan and wait for its decision."""
+        return await self._ask(given, timeout_ms)
+
+    async def cancel_saga(self, given: CancelSaga, *, timeout_ms: int) -> Answer:
+        """Call a saga off and wait for the decision."""
+        return await self._ask(given, timeout_ms)
+
+    def saga(self, stream: str, name: str) -> Saga | None:
+        """A saga as it stands."""
+        return self._seen.saga(stream, name)
+
     async def judge(self, given: Judge, *, timeout_ms: int) -> Answer:
         """Record what a person signed and wait for its decision."""
         return await self._ask(given, timeout_ms, _APPROVALS)
@@ -112,7 +138,14 @@ class MemoryLedger:
 
     async def _ask(
         self,
-        given: Propose | Cancel | CallerReport | AskAgain | ReportStep | Judge,
+        given: Propose
+        | Cancel
+        | CallerReport
+        | AskAgain
+        | ReportStep
+        | OpenSaga
+        | CancelSaga
+        | Judge,
         timeout_ms: int,
         topic: str = _INTENTS,
     ) -> Answer:
@@ -120,7 +153,7 @@ class MemoryLedger:
         record = outgoing(
             given,
             stream=stream,
-            subject=stream if isinstance(given, ReportStep) else given.key,
+            subject=getattr(given, "key", stream),
             event_id=secrets.token_hex(12),
             source="/actionledger/client/memory",
         )
@@ -143,7 +176,7 @@ class MemoryQueries:
 
     def feed(self, read: Decision) -> None:
         """Keep the facts of a decision by their action."""
-        if read.facts:
+        if read.facts or read.gate:
             self._decisions.setdefault(read.stream, []).append(read)
         for ordinal, fact in enumerate(read.facts):
             cause = read.cause
@@ -253,8 +286,20 @@ class MemoryQueries:
                 opened_at=opened.decided_at,
                 partition=opened.partition,
                 ledger_offset=opened.ledger_offset,
+                names=opened.data.get("names"),
             )
         ]
+
+    async def blocked(self, tenants: Collection[str], *, limit: int) -> Sequence[ActionView]:
+        """Actions that wait for others and may be let pass."""
+        found = [
+            _row(action, key)
+            for key in self._decisions
+            if not {key.partition("/")[0], EVERY_TENANT}.isdisjoint(tenants)
+            for action in self._stream(key).actions
+            if (waits := blocking(action)) is not None and waits.may_be_allowed
+        ]
+        return sorted(found, key=lambda one: one.updated_at)[:limit]
 
     async def case_sheet(self, tenant: str, action_key: str) -> CaseView | None:
         """An action with everything that was recorded of it."""
@@ -262,6 +307,67 @@ class MemoryQueries:
         if action is None:
             return None
         return CaseView(action, tuple(self._events[action_key]), is_whole=True)
+
+    async def gate(self, tenant: str, gate_key: str) -> GateView | None:
+        """A gate as it stands."""
+        gate = self._stream(gate_key).gate
+        return _gate(gate_key, gate) if gate is not None and _is_of(gate_key, tenant) else None
+
+    async def runs(self, tenant: str, *, limit: int) -> Sequence[GateView]:
+        """The gates of runs, the newest first."""
+        return self._gates(tenant, GateKind.RUN)[:limit]
+
+    async def windows(self, tenant: str, *, limit: int) -> Sequence[GateView]:
+        """The gates of windows, the newest first."""
+        return self._gates(tenant, GateKind.WINDOW)[:limit]
+
+    def _gates(self, tenant: str, kind: GateKind) -> list[GateView]:
+        found = [
+            _gate(key, gate)
+            for key in self._decisions
+            if is_gate_key(key) and gate_kind(key) is kind and _is_of(key, tenant)
+            if (gate := self._stream(key).gate) is not None
+        ]
+        return sorted(found, key=lambda one: -one.opened_at)
+
+    async def actions_of_run(self, tenant: str, run: str, *, limit: int) -> Sequence[ActionView]:
+        """The actions that were proposed with a run, those recorded first first."""
+        found = [
+            _row(action, key)
+            for key in self._decisions
+            if _is_of(key, tenant)
+            for action in self._stream(key).actions
+            if action.run == run
+        ]
+        return sorted(found, key=lambda one: one.created_at)[:limit]
+
+    async def actions_of_batch(
+        self, tenant: str, batch: str, *, limit: int
+    ) -> Sequence[ActionView]:
+        """The actions that were proposed with a batch, those recorded first first."""
+        found = [
+            _row(action, key)
+            for key in self._decisions
+            if _is_of(key, tenant)
+            for action in self._stream(key).actions
+            if action.batch == batch
+        ]
+        return sorted(found, key=lambda one: one.created_at)[:limit]
+
+    async def sagas(self, tenant: str, *, limit: int) -> Sequence[Saga]:
+        """Sagas, the newest first."""
+        found = [
+            saga
+            for key in self._decisions
+            if _is_of(key, tenant)
+            for name in names_of(self._stream(key))
+            if (saga := saga_of(self._stream(key), name)) is not None
+        ]
+        return sorted(found, key=lambda one: -one.steps[0].action.recorded_at)[:limit]
+
+    async def saga(self, stream_key: str, name: str) -> Saga | None:
+        """A saga of a business event."""
+        return saga_of(self._stream(stream_key), name)
 
     async def signed(self, tenant: str, action_key: str) -> Sequence[SignedView]:
         """What people have signed about an action, in order."""
@@ -331,6 +437,73 @@ def _waiting(action: Action) -> WaitingView:
         step_deadline_at=action.step_deadline_at,
         created_at=action.recorded_at,
         updated_at=action.updated_at,
+    )
+
+
+def _is_of(stream_key: str, tenant: str) -> bool:
+    return stream_key.partition("/")[0] == tenant
+
+
+def _gate(key: str, gate: Gate) -> GateView:
+    granted = list(gate.granted)
+    kind = gate_kind(key)
+    reserved = Counter[str]()
+    for one in granted:
+        reserved.update(one.demand)
+    return GateView(
+        tenant_id=key.partition("/")[0],
+        gate_key=key,
+        kind=kind.value,
+        name=key.partition(":")[2],
+        version=gate.version,
+        used=gate.used,
+        reserved=dict(reserved),
+        granted=len(granted),
+        queued=len(gate.reservations) - len(granted),
+        holder=granted[0].action if granted and kind is GateKind.TARGET else None,
+        opened_at=gate.opened_at,
+        updated_at=gate.opened_at,
+        partition=PARTITION,
+        ledger_offset=0,
+    )
+
+
+def _row(action: Action, stream_key: str) -> ActionView:
+    """An action as a list of them tells it."""
+    money, waits = action.request.money, blocking(action)
+    return ActionView(
+        tenant_id=stream_key.partition("/")[0],
+        action_key=action.key,
+        operation=action.request.operation,
+        stream_key=stream_key,
+        status=action.status.value,
+        version=action.version,
+        request_hash=action.request_hash,
+        target=action.request.target,
+        amount_minor=None if money is None else money.minor,
+        currency=None if money is None else money.currency,
+        principal=action.request.principal,
+        environment=action.request.environment,
+        provider=action.provider,
+        account=action.account,
+        reliability=action.reliability,
+        attempts=action.counted_attempts,
+        holder=None,
+        lease_until=None,
+        next_due_at=None,
+        step_deadline_at=action.step_deadline_at,
+        provider_reference=action.reference,
+        result=None,
+        proof=action.proof,
+        code=action.code,
+        review=action.review,
+        ledger_partition=PARTITION,
+        ledger_offset=0,
+        created_at=action.recorded_at,
+        updated_at=action.updated_at,
+        run=action.run,
+        blocked_reason=None if waits is None else waits.why,
+        blocked_by=None if waits is None else waits.by,
     )
 
 

@@ -55,6 +55,17 @@ CLAIMS = {
         "once",
         "one_mail",
     },
+    "saga": {
+        "whole_or_not",
+        "one_decision",
+        "last_first",
+        "unknown_first",
+        "replay",
+        "compensated",
+        "even",
+    },
+    "ceilings": {"within", "counted_once", "held_back", "raised", "only_once"},
+    "targets": {"waits", "goes_on", "look_alike", "occurrence", "three_refunds"},
     "adversary": {
         "no_door",
         "no_key",

@@ -57,6 +57,8 @@ from actionledger.results import (
     Superseded,
     Unknown,
 )
+from actionledger.runs import Budget, RunUsage
+from actionledger.sagas import Plan, PlannedAction, PlannedStep, SagaResult, SagaStep
 from actionledger.wire import Intent, Money
 
 __all__ = [
@@ -65,6 +67,7 @@ __all__ = [
     "ApprovalExpired",
     "AwaitingApproval",
     "Blocked",
+    "Budget",
     "Call",
     "CallerMistake",
     "Cancelled",
@@ -86,9 +89,15 @@ __all__ = [
     "NotAllowed",
     "OutcomeNotRecorded",
     "Pending",
+    "Plan",
+    "PlannedAction",
+    "PlannedStep",
     "Portal",
     "Result",
     "Retries",
+    "RunUsage",
+    "SagaResult",
+    "SagaStep",
     "Succeeded",
     "Superseded",
     "Trouble",

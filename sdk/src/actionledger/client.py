@@ -1,4 +1,4 @@
-"""The client: propose, wait, get, cancel, ask again, over HTTP.
+"""The client: propose, wait, get, cancel, ask again, report steps, open sagas, over HTTP.
 
 Guarantees that asking twice is asking once: the key follows from the intent, and every call may be
 repeated after any trouble. Must never make a key of its own. For the code around an agent, not for
@@ -19,6 +19,8 @@ import httpx
 from actionledger.exchange import Exchange, Retries
 from actionledger.performing import Act, Call, Effect, Performance
 from actionledger.results import FINAL, ApprovalExpired, Conflict, NeedsReview, Result
+from actionledger.runs import RunUsage, read_run
+from actionledger.sagas import ENDED, Plan, SagaResult, plan_bytes, read_saga
 from actionledger.wire import Intent, intent_bytes, read_reply
 
 WAIT_MS_MAX: Final = 30_000
@@ -159,6 +161,76 @@ class Ledger:
         """
         return read_reply(await self._exchange.ask("POST", f"{_path(key)}/ask"))
 
+    async def report_step(
+        self,
+        run: str,
+        step: int,
+        *,
+        tool_calls: int | None = None,
+        tokens: int | None = None,
+        reporter: str = "agent",
+    ) -> RunUsage:
+        """Say what a step of a run took, and learn what the run has used and has left.
+
+        `step` counts from 1 and only grows for each `reporter`: the same step again counts nothing,
+        so it may be repeated after any trouble. Raises LedgerUnavailable when it is not known
+        whether it was recorded, CallerMistake when it is refused as it is.
+        """
+        said = {"step": step, "reporter": reporter, "tool_calls": tool_calls, "tokens": tokens}
+        body = json.dumps({name: value for name, value in said.items() if value is not None})
+        reply = await self._exchange.ask("POST", f"{_run_path(run)}/steps", body=body.encode())
+        return read_run(reply)
+
+    async def run(self, run: str) -> RunUsage:
+        """What a run has used of its ceilings, and has left. Raises CallerMistake with code
+        `not_found` while nothing of it is known.
+        """
+        return read_run(await self._exchange.ask("GET", _run_path(run)))
+
+    async def open_saga(self, plan: Plan, *, wait_ms: int = 10_000) -> SagaResult | Conflict:
+        """Ask for several effects of one business event, whole or not at all, and wait up to
+        `wait_ms` for how the saga comes on.
+
+        The same plan again is the same saga; another plan under its name is a Conflict, and changes
+        nothing. Raises LedgerUnavailable when it is not known whether it was recorded (open the
+        same again), CallerMistake when it is refused as it is: `problems` name the step.
+        """
+        body, wait_ms = plan_bytes(plan), _bounded(wait_ms)
+        reply = await self._exchange.ask(
+            "POST", "/v1/sagas", query={"wait_ms": wait_ms}, body=body, wait_ms=wait_ms
+        )
+        return read_saga(reply)
+
+    async def saga(
+        self, business_event: str, saga: str, *, timeout_ms: int = 0
+    ) -> SagaResult | Conflict:
+        """How a saga stands now; or, with `timeout_ms`, when it has come to its end or needs a
+        person, or after that time. Raises CallerMistake with code `unknown_saga`.
+        """
+        path, give_up_at = _saga_path(business_event, saga), self._clock() + timeout_ms / 1_000
+        result = read_saga(await self._exchange.ask("GET", path))
+        while not isinstance(result, Conflict) and result.status not in ENDED:
+            left_ms = int((give_up_at - self._clock()) * 1_000)
+            if left_ms <= 0:
+                break
+            wait_ms = _bounded(left_ms)
+            query = {"after_version": result.version, "wait_ms": wait_ms}
+            reply = await self._exchange.ask("GET", path, query=query, wait_ms=wait_ms)
+            result = read_saga(reply)
+        return result
+
+    async def cancel_saga(
+        self, business_event: str, saga: str, *, reason: str | None = None
+    ) -> SagaResult | Conflict:
+        """Call off what of a saga has not begun; what is done is undone. Again changes nothing.
+
+        Raises CallerMistake with code `attempt_open` when its last step may already have had its
+        effect, `already_final` when all of it is done, and `unknown_saga`.
+        """
+        body = b"{}" if reason is None else json.dumps({"reason": reason}).encode()
+        path = f"{_saga_path(business_event, saga)}/cancel"
+        return read_saga(await self._exchange.ask("POST", path, body=body))
+
     async def close(self) -> None:
         """Close all connections; idempotent."""
         await self._exchange.close()
@@ -181,6 +253,14 @@ def _bounded(wait_ms: int) -> int:
 
 def _path(key: str) -> str:
     return f"/v1/actions/{quote(key, safe=':~')}"
+
+
+def _saga_path(business_event: str, saga: str) -> str:
+    return f"/v1/sagas/{quote(business_event, safe='')}/{quote(saga, safe='')}"
+
+
+def _run_path(run: str) -> str:
+    return f"/v1/runs/{quote(run, safe='')}"
 
 
 def _named_as(

@@ -18,7 +18,12 @@ _PAGE: Final = re.compile(r"https?://[A-Za-z0-9._:/%~-]{1,800}")
 
 def _named(value: str | None, otherwise: str) -> str:
     """A value that looks like a name, or other words in its place."""
-    return value if value is not None and _NAME.fullmatch(value) else otherwise
+    return value if value is not None and is_named(value) else otherwise
+
+
+def is_named(text: str) -> bool:
+    """Whether a text looks like a name, so that it may stand in words for a model."""
+    return _NAME.fullmatch(text) is not None
 
 
 def _because(code: str | None) -> str:

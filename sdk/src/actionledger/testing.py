@@ -136,10 +136,18 @@ class Provider:
         self.script(fault, times=times, operation=operation)
 
     def script(
-        self, fault: Mapping[str, JsonValue], *, times: int = 1, operation: str | None = None
+        self,
+        fault: Mapping[str, JsonValue],
+        *,
+        times: int = 1,
+        operation: str | None = None,
+        action_key: str | None = None,
     ) -> None:
         """Play any fault of the simulated provider, by its `kind`. Raises ValueError."""
-        match: dict[str, JsonValue] = {} if operation is None else {"operation": operation}
+        named = {"operation": operation, "action_key": action_key}
+        match: dict[str, JsonValue] = {
+            name: value for name, value in named.items() if value is not None
+        }
         self._installation.script({"match": match, "times": times, "fault": dict(fault)})
 
     def behave(self, **personality: JsonValue) -> None:

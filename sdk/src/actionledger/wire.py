@@ -252,7 +252,7 @@ BY_STATUS: Final[Mapping[str, Callable[[_Action], r.Result]]] = {
 }
 """Every status of an action, and the result that stands for it."""
 
-_OTHER_VERSION: Final = (
+OTHER_VERSION: Final = (
     "Check the address, and that ledger and client are of the same release. The same call again is "
     "safe."
 )
@@ -309,7 +309,7 @@ def read_result(status: int, raw: bytes, origin: str = "") -> r.Result:
     except (ValidationError, KeyError):
         raise UnexpectedAnswer(
             f"The answer with status {status} is no action that this client knows.",
-            hint=_OTHER_VERSION,
+            hint=OTHER_VERSION,
             status=status,
         ) from None
     return read(action)
@@ -337,7 +337,7 @@ def read_problem(status: int, raw: bytes) -> r.Conflict | LedgerTrouble:
     except ValidationError:
         return UnexpectedAnswer(
             f"The answer with status {status} is no problem of a ledger.",
-            hint=_OTHER_VERSION,
+            hint=OTHER_VERSION,
             status=status,
         )
     original = problem.original

@@ -1,0 +1,164 @@
+"""What an agent meets at the door where ceilings and targets hold it back: the whole product, in
+memory.
+"""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from actionledger import (
+    Blocked,
+    CallerMistake,
+    Intent,
+    Ledger,
+    Money,
+    NeedsReview,
+    RunUsage,
+    Succeeded,
+    testing,
+)
+
+POLICY = """
+[[ceiling]]
+name = "run"
+per = "run"
+side_effects = 2
+spend = { EUR = 10_000 }
+steps = 3
+tokens = 1_000
+
+[[ceiling]]
+name = "day"
+per = "tenant"
+window = "day"
+zone = "Europe/Berlin"
+spend = { EUR = 1_000_000 }
+
+[[row]]
+name = "money"
+when = { operation = ["refund"] }
+outcome = "automatic"
+ceilings = ["run", "day"]
+block_target = true
+reason = "Refunds count by run and day, one at a time on an order."
+
+[[row]]
+name = "rest"
+outcome = "automatic"
+reason = "Everything else goes ahead."
+"""
+
+
+def refund(event: str, *, target: str, minor: int = 1_000, run: str | None = "r1") -> Intent:
+    """A refund that counts in a run."""
+    return Intent(
+        operation="refund",
+        business_event=event,
+        environment="production",
+        target=target,
+        params={"charge": "ch_1", "reason": "duplicate"},
+        money=Money(minor=minor, currency="EUR"),
+        run=run,
+    )
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[testing.World]:
+    """A ledger with ceilings."""
+    async with testing.ledger(policy=POLICY) as opened:
+        yield opened
+
+
+def budget(usage: RunUsage, dimension: str) -> tuple[int, int, int | None]:
+    """What is used and reserved of a dimension, and left."""
+    (one,) = (one for one in usage.budgets if one.dimension == dimension)
+    return one.used, one.reserved, one.left
+
+
+async def test_an_action_that_passes_its_gates_is_answered_as_done(world: testing.World) -> None:
+    """Within the one request: what waits for a gate's word goes on by itself."""
+    done = await world.ledger.propose(refund("e1", target="order:1"))
+    assert isinstance(done, Succeeded)
+    await world.advance(seconds=1)
+    usage = await world.ledger.run("r1")
+    assert budget(usage, "side_effects") == (1, 0, 1)
+    assert budget(usage, "spend.EUR") == (1_000, 0, 9_000)
+    assert "1 of 2 side effects" in usage.text_for_model
+
+
+async def test_one_action_at_a_time_on_a_target(world: testing.World) -> None:
+    """The second learns whom it waits for, and goes on by itself once that one is settled."""
+    world.provider.drop_next_answer()
+    first = await world.ledger.propose(refund("e1", target="order:1"), wait_ms=1_000)
+    second = await world.ledger.propose(refund("e2", target="order:1", run="r2"), wait_ms=1_000)
+    assert isinstance(second, Blocked)
+    assert (second.reason, second.by) == ("target", first.key)
+    assert first.key in second.text_for_model
+    await world.advance(minutes=30)
+    assert isinstance(await world.ledger.get(first.key), Succeeded)
+
+
+async def test_a_reached_ceiling_is_named_and_forbids_another_key(world: testing.World) -> None:
+    """The third of two is held back, and asking again changes nothing."""
+    for number in (1, 2):
+        await world.ledger.propose(refund(f"e{number}", target=f"order:{number}"))
+    third = await world.ledger.propose(refund("e3", target="order:3"))
+    assert isinstance(third, NeedsReview)
+    assert (third.reason, third.names) == ("ceiling_reached", "run")
+    assert "A new key is the wrong move" in third.text_for_model
+    again = await world.ledger.propose(refund("e3", target="order:3"))
+    assert isinstance(again, NeedsReview)
+    assert (again.replayed, again.names) == (True, "run")
+    assert len(world.provider.effects) == 2
+
+
+async def test_a_run_has_to_be_named_where_it_is_counted(world: testing.World) -> None:
+    """Nobody leaves a ceiling out by leaving out the run."""
+    with pytest.raises(CallerMistake) as refused:
+        await world.ledger.propose(refund("e1", target="order:1", run=None))
+    assert refused.value.code == "run_missing"
+
+
+async def test_a_step_counts_once_and_is_told_as_the_agents_own_word(
+    world: testing.World,
+) -> None:
+    """What is used of each ceiling, whose word it is, and that a repeated step is a replay."""
+    first = await world.ledger.report_step("r1", 1, tool_calls=2, tokens=400)
+    assert not first.replayed
+    assert budget(first, "steps") == (1, 0, 2)
+    assert budget(first, "tokens") == (400, 0, 600)
+    assert budget(first, "tool_calls") == (2, 0, None)
+    kinds = {one.dimension: one.kind for one in first.budgets}
+    assert kinds["tokens"] == "self_reported"
+    assert kinds["side_effects"] == "enforced"
+    again = await world.ledger.report_step("r1", 1, tokens=400)
+    assert again.replayed
+    assert budget(again, "tokens") == (400, 0, 600)
+
+
+async def test_a_run_that_has_reached_what_it_reports_is_told_so(world: testing.World) -> None:
+    """The report is taken, the model hears of it, and the next action is held back."""
+    usage = await world.ledger.report_step("r1", 1, tokens=1_200)
+    assert [one.dimension for one in usage.reached] == ["tokens"]
+    assert "do not go on under the name of another run" in usage.text_for_model.lower()
+    held = await world.ledger.propose(refund("e1", target="order:1"))
+    assert isinstance(held, NeedsReview)
+    assert (held.reason, held.names) == ("ceiling_reached", "run")
+
+
+async def test_what_cannot_be_a_step_is_refused_by_name(world: testing.World) -> None:
+    """Each with its field."""
+    for run, step, reporter in (("r 1", 1, "agent"), ("r1", 0, "agent"), ("r1", 1, "two words")):
+        with pytest.raises(CallerMistake) as refused:
+            await world.ledger.report_step(run, step, reporter=reporter)
+        assert refused.value.code == "invalid_body"
+        assert len(refused.value.problems) == 1
+
+
+async def test_a_run_is_one_of_the_own_tenant(world: testing.World) -> None:
+    """Of another tenant's run nothing is known, as of one that nobody ever named."""
+    await world.ledger.report_step("r1", 1)
+    other: Ledger = world.ledger_of("globex", "agent:test")
+    with pytest.raises(CallerMistake) as refused:
+        await other.run("r1")
+    assert refused.value.code == "not_found"
