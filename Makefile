@@ -9,6 +9,7 @@ BIN := .venv/bin
 SEED ?=
 AT ?=
 SECONDS ?= 600
+WORKERS ?= 3
 
 .PHONY: help
 help: ## list what can be made
@@ -54,8 +55,8 @@ up: .venv ## start local Kafka, Postgres and every process, and keep their data
 	@$(BIN)/actionledger up
 
 .PHONY: test
-test: .venv ## all tests, on the same local servers
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+test: .venv ## all tests, on the same local servers; WORKERS=N for another number than 3
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: sim
 sim: .venv ## 200,000 simulated histories; make sim SEED=N repeats one and tells it step by step

@@ -5,6 +5,7 @@ Called by the command line and by the tests. A seed is a history wherever it is 
 
 import gc
 import multiprocessing
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
@@ -17,6 +18,8 @@ from tests.simulation.saboteurs import sabotaged
 from tests.simulation.world import Only
 
 PIECE = 500
+NICENESS = 5
+"""Of the processes that compute: tests of servers run beside them, and those have deadlines."""
 SHRINKING_RUNS_MAX = 600
 
 
@@ -75,7 +78,7 @@ def many(
     """
     whole = Tally()
     spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=spawned) as pool:
+    with ProcessPoolExecutor(workers, spawned, initializer=os.nice, initargs=(NICENESS,)) as pool:
         begins = range(first, first + histories, PIECE)
         ends = (min(PIECE, first + histories - begin) for begin in begins)
         for tally in pool.map(piece, begins, ends, [saboteur] * len(begins)):
