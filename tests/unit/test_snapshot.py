@@ -1,35 +1,12 @@
 """The serialised state of a stream: golden bytes, and nothing that merely looks like a state."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 
-from ledger.core.evolve import Place, evolve
-from ledger.core.facts import AnyFact, Fact
 from ledger.core.snapshot import FOLD_VERSION, ForeignSnapshotError, dump, load
-from ledger.core.state import Stream
-
-GOLDEN = Path(__file__).parent.parent / "golden" / "stream_states.json"
-FACT: TypeAdapter[AnyFact] = TypeAdapter(Fact)
-
-
-def golden() -> list[dict[str, Any]]:
-    """Streams: their facts with the places of their decisions, and their states by version."""
-    read: list[dict[str, Any]] = json.loads(GOLDEN.read_text(encoding="utf-8"))
-    return read
-
-
-def folded(stored: dict[str, Any]) -> Stream:
-    """The stream that the golden facts lead to."""
-    stream = Stream(stored["stream"])
-    for offset, decided_at, fact in stored["facts"]:
-        place = Place(offset, decided_at)
-        stream = evolve(stream, FACT.validate_json(json.dumps(fact)), place)
-    return stream
+from tests.golden.states import folded, golden
 
 
 @pytest.mark.law("S22")

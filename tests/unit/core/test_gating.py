@@ -8,6 +8,7 @@ from ledger.core import inputs as i
 from ledger.core.decide.gating import blocking
 from ledger.core.gates import SIDE_EFFECTS, spend
 from ledger.core.inputs import Meaning
+from ledger.core.operation import PEOPLE_MS_DEFAULT as PEOPLE_MS
 from ledger.core.rejections import Rejection
 from ledger.core.state import Status
 from ledger.core.statement import Move, Say
@@ -269,6 +270,20 @@ def test_a_yes_taken_back_in_the_queue_gives_the_place_up() -> None:
     assert world.queued(world.target()) == []
     world.completes(A)
     assert world.status(B) is Status.AWAITING_APPROVAL
+
+
+def test_after_a_persons_case_the_time_to_wait_begins_anew() -> None:
+    """However long the case lay there: who may wait then is not too late at once."""
+    world = Crossing(ceiling(side_effects=1) + passes("run", target=True))
+    world.proposes(A, run="r1")
+    world.completes(A)
+    world.proposes(B, run="r1")
+    assert world.refusal(B) == ("ceiling_reached", "run")
+    world.waits(ms=4 * PEOPLE_MS)
+    world.proposes(C, run="r2")
+    world.allows(B, "run")
+    assert world.status(B) is Status.BLOCKED
+    assert world.action(B).wait_until == world.now + PEOPLE_MS
 
 
 # --- another table -------------------------------------------------------------------------------
