@@ -101,10 +101,8 @@ def _stored(world: Crossing, name: str, key: str) -> dict[str, Any]:
         read = fold.feed(record)
         if not isinstance(read, Decision) or read.stream != key:
             continue
-        for fact in read.facts:
-            stored["facts"].append([read.at, read.decided_at, _plain(fact)])
-        for about in read.gate or ():
-            of_gate.append([read.at, read.decided_at, _plain(about)])
+        stored["facts"] += [[read.at, read.decided_at, _plain(fact)] for fact in read.facts]
+        of_gate += [[read.at, read.decided_at, _plain(about)] for about in read.gate or ()]
     if of_gate:
         stored["gate"] = of_gate
     return stored
