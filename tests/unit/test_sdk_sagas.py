@@ -1,0 +1,162 @@
+"""Sagas through the SDK and the HTTP door, with a whole ledger in memory."""
+
+import json
+from typing import Any
+
+import pytest
+
+from actionledger import (
+    CallerMistake,
+    Conflict,
+    Money,
+    Plan,
+    PlannedAction,
+    PlannedStep,
+    SagaResult,
+    testing,
+)
+from actionledger.exchange import Reply
+from actionledger.sagas import read_saga
+
+EVENT = "order-2026-11-30-07"
+TEN = Money(minor=1_000, currency="EUR")
+
+
+def charged(item: str, order: str = "order:A-1842") -> PlannedStep:
+    """A charge that a refund undoes."""
+    undo = PlannedAction(operation="refund", item=item, target=order, money=TEN)
+    return PlannedStep(operation="charge", item=item, target=order, money=TEN, compensation=undo)
+
+
+def order(*items: str, **changes: Any) -> Plan:  # noqa: ANN401 - fields of a model
+    """A plan of charges."""
+    steps = tuple(charged(item) for item in items or ("goods", "freight", "gift"))
+    whole = {"saga": "order", "business_event": EVENT, "environment": "test", "steps": steps}
+    return Plan(**(whole | changes))
+
+
+def told(result: SagaResult | Conflict) -> SagaResult:
+    """A saga as it stands."""
+    assert isinstance(result, SagaResult)
+    return result
+
+
+async def test_a_plan_is_carried_out_step_by_step() -> None:
+    """One call opens it, and waits until all of it is done; the same again is a replay."""
+    async with testing.ledger() as world:
+        opened = told(await world.ledger.open_saga(order()))
+        assert not opened.replayed
+        result = told(await world.ledger.saga(EVENT, "order", timeout_ms=60_000))
+        assert result.status == "completed"
+        assert [one.status for one in result.steps] == ["completed"] * 3
+        assert [one.undone for one in result.steps] == ["not_needed"] * 3
+        assert "Nothing is left to do" in result.text_for_model
+        again = told(await world.ledger.open_saga(order()))
+        assert again.replayed
+        assert again.status == "completed"
+        assert [one.operation for one in world.provider.effects] == ["charge"] * 3
+
+
+async def test_what_was_done_is_undone_in_reverse_when_a_step_is_refused() -> None:
+    """The third charge is declined for good: two refunds, the last charge first, and no more; and
+    an answer that is lost in between is found out before anything else is undone.
+    """
+    async with testing.ledger() as world:
+        refuse = {"kind": "refuse", "code": "card_declined"}
+        world.provider.script({**refuse}, action_key=f"charge:v1:acme:{EVENT}#gift")
+        lost = {"kind": "commit_then_drop"}
+        world.provider.script({**lost}, action_key=f"refund:v1:acme:{EVENT}#freight")
+        await world.ledger.open_saga(order())
+        undoing = told(await world.ledger.saga(EVENT, "order", timeout_ms=5_000))
+        assert undoing.status == "compensating"
+        assert [one.undone for one in undoing.steps] == ["planned", "needed", "not_needed"]
+        assert undoing.steps[1].compensation_status == "unknown"
+        result = told(await world.ledger.saga(EVENT, "order", timeout_ms=3_600_000))
+        assert result.status == "compensated"
+        assert "step 3 is failed" in result.text_for_model
+        assert [one.undone for one in result.steps] == ["done", "done", "not_needed"]
+        done = [(one.operation, one.action_key or "") for one in world.provider.effects]
+        assert [operation for operation, _ in done] == ["charge", "charge", "refund", "refund"]
+        assert [key.rpartition("#")[2] for _, key in done[2:]] == ["freight", "goods"]
+
+
+async def test_a_saga_is_called_off_and_says_what_may_be_done() -> None:
+    """Nothing of it has begun where people are asked first: all of it ends."""
+    policy = """
+[[row]]
+name = "asked"
+outcome = "people"
+valid_ms = 600_000
+reason = "Somebody looks at it."
+"""
+    async with testing.ledger(policy=policy) as world:
+        opened = told(await world.ledger.open_saga(order(), wait_ms=0))
+        assert opened.status == "running"
+        assert opened.steps[0].status == "awaiting_approval"
+        assert opened.current == opened.steps[0].key
+        called_off = told(await world.ledger.cancel_saga(EVENT, "order", reason="not wanted"))
+        assert called_off.status == "compensated"
+        again = told(await world.ledger.cancel_saga(EVENT, "order"))
+        assert again.replayed
+        assert again.is_final
+
+
+async def test_another_plan_under_the_same_name_is_a_conflict() -> None:
+    """It says in what it differs, and nothing of it is begun."""
+    async with testing.ledger() as world:
+        await world.ledger.open_saga(order("goods", "freight"))
+        other = await world.ledger.open_saga(order("goods", "gift"))
+        assert isinstance(other, Conflict)
+        assert "/steps/1/key" in {one.path for one in other.differences}
+
+
+async def test_a_plan_that_is_wrong_is_refused_whole_and_names_the_step() -> None:
+    """Neither at the door nor in the ledger anything of it is recorded."""
+    async with testing.ledger() as world:
+        bad = PlannedStep(operation="charge", item="x", target="order:A-1842")
+        with pytest.raises(CallerMistake) as refused:
+            await world.ledger.open_saga(order(steps=(charged("goods"), bad)))
+        assert refused.value.code == "invalid_request"
+        assert {one.path for one in refused.value.problems} == {"/steps/1/money"}
+        malformed = PlannedStep(operation="charge", item="not a name", money=TEN)
+        with pytest.raises(CallerMistake) as refused:
+            await world.ledger.open_saga(order(steps=(charged("goods"), malformed)))
+        assert refused.value.code == "invalid_body"
+        assert all(one.path.startswith("/steps/1/") for one in refused.value.problems)
+        with pytest.raises(CallerMistake) as refused:
+            await world.ledger.saga(EVENT, "order")
+        assert refused.value.code == "unknown_saga"
+        assert world.provider.effects == ()
+
+
+async def test_a_saga_of_another_tenant_is_as_one_that_does_not_exist() -> None:
+    """Whoever asks with another key learns nothing."""
+    async with testing.ledger() as world:
+        await world.ledger.open_saga(order())
+        stranger = world.ledger_of("globex", "agent:other")
+        with pytest.raises(CallerMistake) as refused:
+            await stranger.saga(EVENT, "order")
+        assert refused.value.code == "unknown_saga"
+        with pytest.raises(CallerMistake) as refused:
+            await stranger.cancel_saga(EVENT, "order")
+        assert refused.value.code == "unknown_saga"
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("running", "goes on by itself"),
+        ("compensating", "undone, the last step first"),
+        ("completed", "Nothing is left"),
+        ("compensated", "came to nothing: step 1 is failed"),
+        ("stuck", "A person has to settle"),
+        ("undecided", "Look again later"),
+        ("something_new", "Look again later"),
+    ],
+)
+def test_every_status_has_words_for_the_model(status: str, said: str) -> None:
+    """What happened, what may be done, what must not; also of a status that is not known here."""
+    step = {"step": 1, "action": {"key": "charge:v1:acme:e", "status": "failed"}}
+    body = {"saga": "s", "business_event": "e", "status": status, "steps": [step]}
+    result = told(read_saga(Reply(200, json.dumps(body).encode())))
+    assert said in result.text_for_model
