@@ -1,0 +1,97 @@
+"""The chapters of the demonstration as tests know them: what each has to claim, and how long it may
+take. They are told in two files, because one after another they take longer than all else.
+"""
+
+from pathlib import Path
+
+from tests.acceptance.command import Said, start
+
+SECONDS_MAX = 60
+"""For one chapter, from the first process to the last; the machine may be busy."""
+
+CLAIMS = {
+    "story": {
+        "written_ahead",
+        "committed_and_lost",
+        "agent_killed",
+        "unknown",
+        "no_second_call",
+        "changed_amount_refused",
+        "plain_agent_charges_twice",
+        "webhook_settles",
+        "one_charge",
+        "replay_equals",
+        "rebuild_equals",
+    },
+    "catalogue": {
+        "outside_refused",
+        "not_allowed",
+        "allowed",
+        "one_refund",
+        "principals_recorded",
+    },
+    "policy": {"five_kinds", "hash_recorded", "explained", "whatif", "nothing_moved"},
+    "preview": {"dry", "moved", "asked_anew", "one_refund"},
+    "approvals": {
+        "waits",
+        "completed_once",
+        "double_click",
+        "denied",
+        "expired",
+        "asked_again",
+        "forgeries",
+        "book",
+    },
+    "review": {
+        "to_a_person",
+        "never_again",
+        "refused_by_name",
+        "settled",
+        "once",
+        "one_mail",
+    },
+    "saga": {
+        "whole_or_not",
+        "one_decision",
+        "last_first",
+        "unknown_first",
+        "replay",
+        "compensated",
+        "even",
+    },
+    "ceilings": {"within", "counted_once", "held_back", "raised", "only_once"},
+    "targets": {"waits", "goes_on", "look_alike", "occurrence", "three_refunds"},
+    "adversary": {
+        "no_door",
+        "no_key",
+        "no_topic",
+        "no_record",
+        "no_change",
+        "no_flood",
+        "nothing",
+    },
+}
+
+
+EVERYWHERE = {"replay_equals"}
+
+
+def all_held(said: Said, chapter: str) -> None:
+    """Every claim of a chapter was made, and held."""
+    assert said.code == 0, said.out + said.err
+    assert said.result["chapter"] == chapter
+    claims = {one["id"]: one for one in said.result["claims"]}
+    assert set(claims) == CLAIMS[chapter] | EVERYWHERE
+    assert [one["text"] for one in claims.values() if not one["held"]] == []
+    assert said.result["all_held"] is True
+
+
+def holds(folder: Path, chapter: str) -> None:
+    """A chapter, told on the real processes, and what it took."""
+    said = start(folder, "demo", chapter, "--json")
+    all_held(said, chapter)
+    assert said.result["took_ms"]["story"] < SECONDS_MAX * 1_000
+
+
+OTHERS = [name for name in CLAIMS if name != "story"]
+FIRST_FILE, SECOND_FILE = OTHERS[::2], OTHERS[1::2]
