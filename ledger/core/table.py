@@ -31,8 +31,8 @@ _ROWS = """
                      pr aa bl re  at un nr  co fa de ex ca su
 policy.decided       A  A  A  A   .  .  .   .  .  .  .  .  .
 action.blocked       A  A  A  A   .  .  .   .  .  .  .  .  .
-gate.asked           .  A  A  A   .  .  .   A  A  A  A  A  A
-gate.answered        .  A  A  .   .  .  .   A  A  A  A  A  A
+gate.asked           .  A  A  A   .  .  A   A  A  A  A  A  A
+gate.answered        .  A  A  .   .  .  A   A  A  A  A  A  A
 gate.kept            .  A  A  A   A  A  A   A  A  A  A  A  A
 gate.closing         .  A  A  A   A  A  A   A  A  A  A  A  A
 gate.closed          A  A  A  A   A  A  A   A  A  A  A  A  A

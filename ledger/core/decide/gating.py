@@ -7,7 +7,7 @@ is lost is sent again.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ledger.core.config import Config
@@ -139,6 +139,8 @@ def follow_gates(draft: Draft, key: str) -> None:
     action = draft.action(key)
     if _is_contradicted(action):
         _ask_by_force(draft, key)
+    elif action.status is Status.NEEDS_REVIEW:
+        _force_what_waits(draft, key)
     elif action.status in {Status.READY, Status.BLOCKED} and _may_ask(action):
         _ask_for_missing(draft, key)
         _ask_with_what_was_allowed(draft, key)
@@ -222,6 +224,15 @@ def _ask_by_force(draft: Draft, key: str) -> None:
         gates += _budgets(action, draft.config, draft.now, [])
     for wanted in gates:
         _ask(draft, key, wanted, forced=True)
+
+
+def _force_what_waits(draft: Draft, key: str) -> None:
+    """Its effect came to light while it waited for gates: what it still waits for counts by force.
+    What is over was given back before.
+    """
+    for claim in draft.action(key).claims:
+        if claim.status in {ClaimStatus.ASKED, ClaimStatus.QUEUED} and not claim.forced:
+            ask_again(draft, key, replace(claim, forced=True))
 
 
 def _ask_with_what_was_allowed(draft: Draft, key: str) -> None:
@@ -361,6 +372,9 @@ def answered(draft: Draft, given: GateAnswer) -> Decided:
         if given.outcome == "granted" and given.grant == claim.grant:
             _keep(draft, claim, given)
         return draft.decided(unchanged="answered_already")
+    if given.outcome != "granted" and claim.forced:
+        # The answer to what was asked before its effect came to light.
+        return draft.decided(unchanged="not_wanted")
     if given.outcome == "queued" and claim.behind == given.behind:
         return draft.decided(unchanged="answered_already")
     _take_answer(draft, given, claim)

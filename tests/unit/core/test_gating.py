@@ -6,7 +6,7 @@ import pytest
 
 from ledger.core import inputs as i
 from ledger.core.decide.gating import blocking
-from ledger.core.gates import SIDE_EFFECTS, spend
+from ledger.core.gates import SIDE_EFFECTS, ClaimStatus, spend
 from ledger.core.inputs import Meaning
 from ledger.core.operation import PEOPLE_MS_DEFAULT as PEOPLE_MS
 from ledger.core.rejections import Rejection
@@ -355,6 +355,33 @@ def test_an_effect_against_a_final_status_closes_the_target_again() -> None:
     assert world.run().used[SIDE_EFFECTS] == 2
     assert world.target().used == {}
     assert world.status(C) is Status.ATTEMPTING
+
+
+@pytest.mark.parametrize("waits_in_queue", [False, True])
+def test_an_effect_that_comes_to_light_while_gates_are_asked_counts(
+    waits_in_queue: bool,
+) -> None:
+    """An action waits for an answer, or in the queue of its target, and its effect is there: what
+    it still waits for counts by force, whatever gates say to what they were asked before.
+    """
+    world = Crossing(ceiling(side_effects=1) + passes("run", target=True))
+    world.proposes(B, run="r1" if not waits_in_queue else "r2")
+    world.holds_back = not waits_in_queue
+    world.proposes(A, run="r1")
+    world.hears(x.found_out(Meaning.EFFECT, key=A, lookup=None, reference="ch_early"))
+    assert world.refusal(A)[0] == "effect_without_attempt"
+    world.holds_back = False
+    world.deliver()
+    assert world.status(A) is Status.NEEDS_REVIEW
+    assert world.refusal(A)[0] == "effect_without_attempt"
+    assert world.run().taken(SIDE_EFFECTS) == 1 + (not waits_in_queue)
+    claims = [one for one in world.action(A).claims if one.is_held]
+    assert {one.status for one in claims} == {ClaimStatus.GRANTED}
+    assert {one.forced for one in claims} == {False, True} if waits_in_queue else {True}
+    world.settles(A, Move.EFFECT_EXISTS, reference="ch_early")
+    assert world.status(A) is Status.COMPLETED
+    assert not held(world, A)
+    assert world.run().used[SIDE_EFFECTS] == 1
 
 
 def test_what_is_found_out_late_of_a_completed_action_counts_once() -> None:
