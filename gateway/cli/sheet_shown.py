@@ -20,6 +20,8 @@ from ledger.core.request import canonical_form
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ledger.core.preview import Revised
+
 _STYLES: Final = {"hidden": "bold red", "odd": "bold yellow reverse", "rtl": "magenta"}
 _NAME_CHARS: Final = 13
 MARGIN: Final = "    │ "
@@ -101,9 +103,30 @@ def _foreseen(console: "Console", sheet: DecisionSheet) -> None:
             line.append(marked(value.text))
             console.print(line, soft_wrap=True)
             notes(console, (*value.path.notes, *value.text.notes))
+    _revised(console, preview.revises)
     for check in preview.checks:
         mark = Text("  ✓ ", style="green") if check.passed else Text("  ! ", style="yellow")
         console.print(mark + marked(shown(check.detail)), soft_wrap=True)
+
+
+def _revised(console: "Console", earlier: "Revised | None") -> None:
+    """What the action changes of the one that it revises."""
+    if earlier is None:
+        return
+    line = Text("  it takes the place of ")
+    line.append(marked(shown(earlier.action)))
+    line.append(f", which was {earlier.status} when people were asked")
+    console.print(line, soft_wrap=True)
+    for change in earlier.changes:
+        line = Text("    ")
+        line.append(marked(shown(change.name)))
+        line.append("  was  ", style="dim")
+        line.append(marked(shown(change.was)))
+        line.append("  is  ", style="dim")
+        line.append(marked(shown(change.now)))
+        console.print(line, soft_wrap=True)
+    if not earlier.changes:
+        console.print(Text("    it asks for exactly the same once more"))
 
 
 def _why(sheet: DecisionSheet) -> Iterator[tuple[str, str | Shown]]:

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from gateway.console.limits import SHEET_CHARS_MAX, SHEET_ROWS_MAX
 from gateway.console.port import Known
-from gateway.console.rounds import Earlier, earlier_rounds
+from gateway.console.rounds import Earlier, Moved, earlier_rounds
 from gateway.console.text import Shown, grouped, shown
 from ledger.core.canonical import canonicalize
 from ledger.core.decide.asking import preview_is_under_way
@@ -53,6 +53,18 @@ class Foreseen:
     observed: tuple[Value, ...]
     checks: tuple[Check, ...]
     provider_says: bool
+    revised: "Revised | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Revised:
+    """The earlier action that this one revises: how it stood when people were asked, and what this
+    one changes of it.
+    """
+
+    action: Shown
+    status: str
+    changes: tuple[Moved, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +230,16 @@ def _foreseen(preview: Preview) -> Foreseen:
         observed=() if said is None else tuple(values_of(dict(said.observed))),
         checks=preview.checks,
         provider_says=said is not None,
+        revised=_revised(preview),
     )
+
+
+def _revised(preview: Preview) -> Revised | None:
+    earlier = preview.revises
+    if earlier is None:
+        return None
+    changes = (Moved(shown(one.name), shown(one.was), shown(one.now)) for one in earlier.changes)
+    return Revised(shown(earlier.action), earlier.status, tuple(changes))
 
 
 def _row(known: Known) -> Row | None:

@@ -1,11 +1,15 @@
 """What is signed is what was shown: a sheet that says otherwise is refused, whatever differs."""
 
-import pytest
+import io
 
+import pytest
+from rich.console import Console
+
+from gateway.cli.sheet_shown import show_sheet
 from gateway.http.sheets import AskedSheet, DecisionSheet, OperationSheet, PolicySheet
 from gateway.signing_sheet import NothingToSignError, SheetDiffersError, statement_of
 from ledger.core.money import Money
-from ledger.core.preview import Check, Preview, preview_hash
+from ledger.core.preview import Change, Check, Preview, Revised, preview_hash
 from ledger.core.request import RecordedRequest, request_hash
 from ledger.core.statement import Say
 
@@ -135,3 +139,18 @@ def test_where_nobody_is_asked_there_is_nothing_to_sign() -> None:
     sheet = SHEET.model_copy(update={"asked": None, "preview": None})
     with pytest.raises(NothingToSignError):
         statement_of(sheet, Say.DENY, comment=None)
+
+
+def test_the_terminal_shows_what_a_revision_changes() -> None:
+    """The earlier action, how it stood, and each field before and after, as text."""
+    revised = Revised(
+        action="refund:v1:acme:return-1",
+        status="superseded",
+        changes=(Change(name="/money/minor", was="15000", now="12000"),),
+    )
+    shown = PREVIEW.model_copy(update={"revises": revised})
+    console = Console(file=io.StringIO(), width=120, color_system=None)
+    show_sheet(console, SHEET.model_copy(update={"preview": shown}), heading="A revision")
+    text = console.file.getvalue()  # type: ignore[attr-defined] # it is the buffer above
+    assert "takes the place of refund:v1:acme:return-1, which was superseded" in text
+    assert "/money/minor  was  15000  is  12000" in text

@@ -125,9 +125,10 @@ def _checks(action: Action, stream: Stream) -> Iterator[Check]:
     name = f"{request.operation} v{request.version}"
     yield Check(name="may_ask", passed=True, detail=f"{request.principal} may ask for {name}")
     yield Check(name="declared", passed=True, detail=f"the request fits the declaration of {name}")
-    yield Check(
-        name="automatic", passed=False, detail=f"row {action.policy_row} asks for people to agree"
-    )
+    asks = f"row {action.policy_row} asks for people to agree"
+    if action.revises is not None:
+        asks = f"a revision needs people to agree, whatever row {action.policy_row} says"
+    yield Check(name="automatic", passed=False, detail=asks)
     yield from _checks_of_earlier(action, stream)
 
 

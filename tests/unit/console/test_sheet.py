@@ -235,6 +235,23 @@ def test_the_fingerprint_of_a_sheet_is_that_of_what_is_signed() -> None:
     assert statement_hash(one) != statement_hash(two)
 
 
+def test_what_a_revision_changes_stands_beside_what_it_revises() -> None:
+    """Field by field, as text that marks what cannot be seen; and how the earlier one stood."""
+    builder = asked()
+    request = x.request(KEY).model_copy(update={"target": "order:\u0410-1842"})
+    revision = x.propose(f"{KEY}~2", request=request, revises=KEY)
+    builder.take(revision, executor=None)
+    foreseen = sheet(builder, key=f"{KEY}~2").foreseen
+    assert foreseen is not None
+    assert foreseen.revised is not None
+    assert (foreseen.revised.action.pieces[0].text, foreseen.revised.status) == (KEY, "superseded")
+    (change,) = foreseen.revised.changes
+    assert change.name.pieces[0].text == "/target"
+    assert change.now.notes
+    assert sheet(builder).foreseen is not None
+    assert sheet(builder).why_not is not None
+
+
 def test_what_moved_stands_beside_what_was_shown() -> None:
     """After a round that came to nothing the old values stand beside the new ones."""
     builder = asked()
