@@ -16,14 +16,14 @@ from ledger.core.decide import decide
 from ledger.core.evolve import Place, evolve
 from ledger.core.facts import AttemptStarted, IntentRecorded
 from ledger.core.people import People
-from ledger.core.policy import Outcome, Policy
+from ledger.core.policy import Asks, Outcome, Policy
 from ledger.core.rejections import Rejection
 from ledger.core.state import Action, Stream
 from ledger.core.statement import Say, Statement
 from ledger.log.published import Published
 from ledger.signing.reading import read_signed
 from streams.allowing import Grounds, unallowed
-from tests.examples import CHARGE, STREAM, T0, offer, propose, tick
+from tests.examples import CHARGE, EUR_499, STREAM, T0, offer, propose, request, tick
 from tests.examples_of_people import (
     ADA,
     BEN,
@@ -53,6 +53,7 @@ OFFICES = (
     people(ADA.model_copy(update={"revoked": True}), BEN, CLEO),
     people(ADA.model_copy(update={"groups": ("managers",)}), BEN, CLEO, DAN, EVE),
 )
+REVISION = f"{CHARGE}~2"
 NAMES = ("ada", "ben", "cleo", "dan", "eve")
 
 
@@ -65,7 +66,8 @@ class World:
     now: int = T0
     offset: int = 0
     starts: list[tuple[AttemptStarted, IntentRecorded, Config]] = field(default_factory=list)
-    intent: IntentRecorded | None = None
+    intents: dict[str, IntentRecorded] = field(default_factory=dict)
+    key: str = CHARGE
 
     def take(self, given: i.Decidable) -> None:
         """Decide one input, with capacity at hand."""
@@ -77,16 +79,22 @@ class World:
         for fact in decided.facts:
             self.stream = evolve(self.stream, fact, place)
             if isinstance(fact, IntentRecorded):
-                self.intent = fact
+                self.intents[fact.action] = fact
             if isinstance(fact, AttemptStarted):
-                assert self.intent is not None
-                self.starts.append((fact, self.intent, self.config))
+                self.starts.append((fact, self.intents[fact.action], self.config))
         self.offset += 1
 
     @property
     def action(self) -> Action | None:
-        """The action as it stands."""
-        return self.stream.action(CHARGE)
+        """The action that is told about, as it stands."""
+        return self.stream.action(self.key)
+
+    def revise(self) -> None:
+        """The same is asked for in another amount, once: from now on it is told about that."""
+        if self.key == CHARGE:
+            self.key = REVISION
+            asked = request(CHARGE, money=EUR_499)
+            self.take(i.Propose(key=REVISION, request=asked, revises=CHARGE))
 
     def approve(self, name: str, decision: Say) -> None:
         """Somebody signs what is asked now, or was asked last."""
@@ -100,7 +108,7 @@ class World:
             approver=name,
             tenant="acme",
             environment=action.request.environment,
-            key=CHARGE,
+            key=self.key,
             request_hash=action.request_hash,
             preview_hash=asked.preview_hash,
             policy_hash=asked.policy_hash,
@@ -112,9 +120,9 @@ class World:
         proof = signed(said, name)
         read = read_signed(proof, self.config.people)
         if isinstance(read, Rejection):
-            judged = i.Judged(CHARGE, proof, self.now, GENERATION, refusal=read)
+            judged = i.Judged(self.key, proof, self.now, GENERATION, refusal=read)
         else:
-            judged = i.Judged(CHARGE, proof, self.now, GENERATION, said, KEYS_OF[name].id)
+            judged = i.Judged(self.key, proof, self.now, GENERATION, said, KEYS_OF[name].id)
         self.take(judged)
 
 
@@ -142,6 +150,7 @@ STEPS = st.one_of(
     st.tuples(st.just("wait"), st.integers(0, 70_000)),
     st.just(("tick",)),
     st.just(("again",)),
+    st.just(("revise",)),
     st.just(("foresee",)),
     st.just(("decline",)),
     st.just(("lose",)),
@@ -171,13 +180,15 @@ def _step(world: World, step: tuple[object, ...]) -> None:
         case ("tick",):
             world.take(tick())
         case ("again",):
-            world.take(ask_again())
+            world.take(ask_again(world.key))
+        case ("revise",):
+            world.revise()
         case ("foresee",) if action is not None and action.dry is not None:
-            world.take(foresees(action.dry.number))
+            world.take(foresees(action.dry.number, key=world.key))
         case (("decline" | "lose") as what,) if action is not None and action.running is not None:
             running = action.running
             said = i.Report(
-                key=CHARGE,
+                key=world.key,
                 attempt=running.number,
                 fencing_token=running.fencing_token,
                 holder=running.holder,
@@ -204,6 +215,21 @@ def test_the_histories_reach_what_they_are_about() -> None:
         ONE, "provider", [("foresee",), said[0], ("decline",), ("wait", 5_000), ("tick",)]
     )
     assert [one.attempt for one, _, _ in again.starts] == [1, 2]
+    revised = lived(FREE, "request", [("revise",), said[0]])
+    assert [intent.revises for _, intent, _ in revised.starts] == [None]
+
+
+def test_a_revision_is_acted_on_with_a_persons_word_only() -> None:
+    """Under a table by which everything goes ahead the ledger asks somebody, and an executor acts
+    on nothing else.
+    """
+    waits = [("tick",), ("wait", 11_000), ("revise",), ("say", "ada", Say.APPROVE), ("tick",)]
+    world = lived(FREE, "request", [("decline",), *waits])
+    start, intent, config = world.starts[-1]
+    assert intent.revises == CHARGE
+    assert refusal(start, intent, config) is None
+    bare = start.model_copy(update={"approval": None})
+    assert refusal(bare, intent, config) == "approval_missing"
 
 
 def _distinct(start: AttemptStarted, office: People) -> Iterator[str]:
@@ -261,15 +287,17 @@ def test_nothing_passes_that_a_newer_table_or_document_would_not_let_begin(
             continue
         row = newer.rows[0]
         assert row.outcome is not Outcome.DENY
-        if row.asks is None:
+        asks = row.asks
+        if asks is None and intent.revises is None:
             continue
+        asks = asks or Asks()
         agreed = set(_distinct(start, office))
-        assert len(agreed) >= row.asks.quorum
+        assert len(agreed) >= asks.quorum
         for name in agreed:
             person = office.person(name)
             assert person is not None
             assert not person.revoked
             assert person.may_decide_for("acme")
             assert not person.asks_as(intent.request.principal)
-            may_decide = (*row.asks.groups, *row.asks.escalate_to)
-            assert person.is_in_one_of(may_decide if row.asks.groups else ())
+            may_decide = (*asks.groups, *asks.escalate_to)
+            assert person.is_in_one_of(may_decide if asks.groups else ())
