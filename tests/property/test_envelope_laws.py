@@ -5,15 +5,35 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledger.core import gates as g
 from ledger.core.facts import (
+    ActionBlocked,
     ActionCancelled,
     AnyFact,
     AttemptSucceeded,
     EvidenceRecorded,
+    GateAnswered,
+    GateAsked,
+    GateClosing,
     IntentRecorded,
     ReviewOpened,
+    SagaPlace,
 )
-from ledger.core.inputs import Cancel, EvidenceKind, Meaning, Propose, Report, Success
+from ledger.core.inputs import (
+    Cancel,
+    EvidenceKind,
+    GateAnswer,
+    GateAsk,
+    GateClose,
+    GateKeep,
+    GateTaken,
+    Meaning,
+    Message,
+    Propose,
+    Report,
+    ReportStep,
+    Success,
+)
 from ledger.core.money import Money
 from ledger.core.records import Cause, Decision
 from ledger.core.rejections import Detail, Refused, Rejection, Unchanged
@@ -88,14 +108,101 @@ def facts(draw: st.DrawFn) -> AnyFact:
             money=Money(minor=draw(st.integers(1, 10**9)), currency="EUR"),
         ),
         ActionCancelled(action=CHARGE, version=version, principal=said, reason=said),
-        ReviewOpened(action=CHARGE, version=version, reason="second_effect"),
+        ReviewOpened(action=CHARGE, version=version, reason="ceiling_reached", names=said),
+        *draw(facts_of_claims()),
     ]
     return draw(st.sampled_from(every))
 
 
-@given(st.lists(facts(), max_size=4), counts, counts)
+amounts = st.dictionaries(texts, counts, max_size=4)
+identities = st.none() | st.builds(
+    g.Identity,
+    operation=texts,
+    request_hash=texts,
+    run=st.none() | texts,
+    occurrence=st.none() | texts,
+    look_alike_ms=counts,
+)
+reaches = st.builds(g.Reaching, ceiling=texts, dimension=texts, taken=counts, limit=counts)
+names = st.none() | st.lists(texts, max_size=3).map(tuple)
+flags = st.none() | st.just(value=True)
+
+
+@st.composite
+def facts_of_claims(draw: st.DrawFn) -> list[AnyFact]:
+    """What an action asks of gates, and how it waits for others."""
+    place = {"action": CHARGE, "version": draw(counts), "gate": draw(texts), "round": draw(counts)}
+    asked = {"demand": draw(amounts), "identity": draw(identities), "over": draw(names)}
+    said = {"grant": draw(st.none() | counts), "reached": draw(st.none() | reaches)}
+    return [
+        GateAsked.model_validate({**place, **asked, "sends": 1, "forced": draw(flags)}),
+        GateAnswered.model_validate({**place, **said, "outcome": "refused", "like": draw(texts)}),
+        GateClosing.model_validate({**place, "sends": 1, "spent": draw(st.booleans())}),
+        ActionBlocked(
+            action=CHARGE, version=2, reason="saga_order", by=draw(texts), wait_until=draw(counts)
+        ),
+        IntentRecorded(
+            action=CHARGE,
+            version=1,
+            request=as_recorded(draw(requests())),
+            request_hash="sha256:00",
+            provider="p",
+            account="a",
+            reliability="keyed",
+            step_deadline_at=T0,
+            run=draw(texts),
+            batch=draw(texts),
+            saga=SagaPlace(saga=draw(texts), step=1, steps=draw(counts)),
+        ),
+    ]
+
+
+@st.composite
+def facts_of_gates(draw: st.DrawFn) -> g.AnyGateFact:
+    """A fact about a gate whose free parts are anything."""
+    place = {"version": draw(counts), "action": draw(texts), "round": draw(counts)}
+    asked = {"demand": draw(amounts), "identity": draw(identities)}
+    grant = {"grant": draw(counts)}
+    over = {"over": draw(names), "forced": draw(flags)}
+    refusal = {"reason": "suspected_duplicate", "like": draw(texts)}
+    every: list[g.AnyGateFact] = [
+        g.ReservationGranted.model_validate({**place, **asked, **grant, **over}),
+        g.ReservationQueued.model_validate({**place, **asked, "behind": draw(texts)}),
+        g.ReservationRefused.model_validate({**place, **refusal, "reached": draw(reaches)}),
+        g.ReservationKept.model_validate({**place, **grant}),
+        g.ReservationSentAgain.model_validate({**place, **grant, "sends": 2}),
+        g.ReservationClosed.model_validate({**place, "spent": draw(st.booleans())}),
+        g.StepReported(
+            version=draw(counts),
+            reporter=draw(texts),
+            step=draw(counts),
+            amounts=draw(amounts),
+            reached=draw(st.none() | st.lists(reaches, max_size=2).map(tuple)),
+        ),
+    ]
+    return draw(st.sampled_from(every))
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> Message:
+    """What actions and gates say to each other."""
+    place = {"gate": draw(texts), "round": draw(counts), "generation": draw(texts)}
+    to_gate, to_action = {**place, "action": draw(texts)}, {**place, "key": CHARGE}
+    asked = {"demand": draw(amounts), "identity": draw(identities), "over": draw(names)}
+    said = {"grant": draw(st.none() | counts), "reached": draw(st.none() | reaches)}
+    every: list[Message] = [
+        GateAsk.model_validate({**to_gate, **asked, "forced": draw(flags)}),
+        GateAnswer.model_validate({**to_action, **said, "outcome": "granted"}),
+        GateKeep.model_validate({**to_gate, "grant": draw(counts)}),
+        GateClose.model_validate({**to_gate, "spent": draw(st.booleans())}),
+        GateTaken.model_validate(to_action),
+    ]
+    return draw(st.sampled_from(every))
+
+
+@given(st.lists(facts(), max_size=4), st.none() | st.lists(facts_of_gates()), counts, counts)
 def test_a_decision_is_read_back_as_it_was_written(
-    some: list[AnyFact], at: int, decided_at: int
+    some: list[AnyFact], about: list[g.AnyGateFact] | None, at: int, decided_at: int
 ) -> None:
     """The owner folds the bytes that it writes: they must say all that it decided, and the same
     decision is the same bytes.
@@ -106,6 +213,7 @@ def test_a_decision_is_read_back_as_it_was_written(
         cause=Cause(topic="intents", partition=1, offset=7, copied="copied"),
         decided_at=decided_at,
         stream=STREAM,
+        gate=None if about is None else tuple(about),
         facts=tuple(some),
     )
     raw = encode_ledger(decision, generation="g", partition=1)
@@ -154,6 +262,18 @@ def test_an_input_is_read_back_as_it_was_said(
     ):
         sent = outgoing(given_input, stream=STREAM, subject=None, event_id=said, source="/s")
         read = read_input(Record(topic, 0, 1, T0, sent.key, sent.value, sent.headers))
+        assert read == given_input
+
+
+@given(messages(), amounts, counts)
+def test_a_message_is_read_back_as_it_was_said(
+    message: Message, took: dict[str, int], step: int
+) -> None:
+    """What a gate is told and what it answers, and what an agent says of its run."""
+    said = ReportStep(gate="acme/run:r1", principal="agent:b", step=step + 1, amounts=took)
+    for topic, given_input in ((Topic.INTERNAL, message), (Topic.INTENTS, said)):
+        sent = outgoing(given_input, stream=STREAM, subject=None, event_id="e", source="/s")
+        read = read_input(Record(topic.value, 0, 1, T0, sent.key, sent.value, sent.headers))
         assert read == given_input
 
 
