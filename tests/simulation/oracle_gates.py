@@ -23,7 +23,11 @@ BEFORE: Final = frozenset({"awaiting_approval", "blocked", "ready"})
 """Before anything began."""
 FINAL: Final = frozenset({"completed", "failed", "denied", "cancelled", "expired", "superseded"})
 OPEN: Final = frozenset({"running", "unresolved"})
-ENDS: Final = frozenset({"declined", "succeeded", "refused", "not_sent", "unresolved", "absent"})
+HELD: Final = frozenset({"asked", "queued", "granted"})
+TOLD: Final = frozenset(
+    {"amount_differs", "evidence_conflicts", "effect_without_attempt", "second_effect"}
+)
+"""Cases that an effect opened, or two pieces that disagree about one."""
 REPORTED: Final = frozenset({"steps", "tool_calls", "tokens"})
 LAPSING: Final = frozenset({*REPORTED, "wall_clock_ms"})
 """What is used up once it is reached, though nobody asks for more of it."""
@@ -145,9 +149,29 @@ class Crossing:
                 self._acts(fact, record, self.table(partition))
             for fact in record.get("gate", ()):
                 self._reserves(fact, record, self.table(partition))
+            gate = self.gates.get(record["stream"])
+            if gate is not None:
+                law(not gate.queue or gate.held, "S19", f"{gate.key}: nobody lets {gate.queue} in")
+            for key in {fact["action"] for fact in record.get("facts", ())}:
+                self._is_at_rest(key)
         self._at_the_end(book)
 
     # Actions
+
+    def _is_at_rest(self, key: str) -> None:
+        """Between decisions: what waits for a person without an effect holds nothing; of an effect
+        that came to light after the end everybody else on its targets knows.
+        """
+        action = self.actions[key]
+        held = [one for one in action.claims.values() if one["status"] in HELD]
+        if action.case is None:
+            return
+        if action.status not in FINAL and action.case not in TOLD and not action.has_effect:
+            law(not held, "S19", f"{key} waits for a person and holds {held}")
+        if action.status in FINAL and action.case in TOLD and action.gates:
+            forced = {gate for (gate, _), one in action.claims.items() if one.get("forced")}
+            missing = {f"acme/target:{target}" for target in action.targets} - forced
+            law(not missing, "S19", f"{key} has an effect after all, and {missing} do not know")
 
     def _acts(self, fact: Json, record: Json, in_force: InForce) -> None:
         kind, key = fact["type"], fact["action"]
@@ -199,6 +223,8 @@ class Crossing:
                     law(is_wanted, "S19", f"{key} asks {fact['gate']}, and its row {wanted}")
                 for name in fact.get("over") or ():
                     law(action.is_past(name), "S19", f"{key} passes {name}, and nobody signed it")
+                if fact["sends"] == 1 and not fact.get("forced"):
+                    self._asks_in_order(key, action, fact["gate"])
                 action.claims[place] = {**fact, "status": "asked"}
             case "gate.answered":
                 known = action.claims[place]
@@ -216,9 +242,21 @@ class Crossing:
                 if not fact["spent"] and fact.get("grant") is not None:
                     began = max(action.attempts, default=0)
                     self.given_back.setdefault(key, []).append((place, began))
-                action.claims[place]["status"] = "closing"
+                action.claims[place] |= {"status": "closing", "spent": fact["spent"]}
             case _:
                 pass
+
+    def _asks_in_order(self, key: str, action: Crossed, gate: str) -> None:
+        """Targets one by one in the order of their keys, behind all budgets: nobody waits in a
+        circle.
+        """
+        held = {other: one["status"] for (other, _), one in action.claims.items()}
+        before = {other for other, status in held.items() if status in HELD}
+        if gate.startswith("acme/target:"):
+            late = {other for other in before if other > gate and other.startswith("acme/target:")}
+            law(not late, "S19", f"{key} asks {gate} and has {late} already")
+            waits = {other for other in before if held[other] != "granted"}
+            law(not waits, "S19", f"{key} asks {gate} while {waits} have not answered")
 
     def _held(self, key: str, place: tuple[str, int], grant: int) -> bool:
         gate = self.gates.get(place[0])
@@ -357,6 +395,8 @@ class Crossing:
         if fact["spent"]:
             is_forced = action.claims[place].get("forced")
             law(action.has_effect or is_forced, "S19", f"{fact['action']} spends without effect")
+        elif "spent" in known and known.get("grant") == fact["grant"]:
+            law(not known["spent"], "S19", f"{key} has {fact['action']} back, which is spent")
 
     # The end
 
@@ -371,7 +411,6 @@ class Crossing:
                 law(known.get("status") == "granted", "S19", f"{key} holds {one} for nobody")
                 is_over = action.status in FINAL and action.case is None
                 law(not is_over, "S19", f"{key} holds {one['action']}, which is {action.status}")
-            law(not gate.queue or gate.held, "S19", f"{key}: nobody lets {gate.queue} in")
         for key, action in self.actions.items():
             for place, one in action.claims.items():
                 waits = one["status"] in {"asked", "queued"}

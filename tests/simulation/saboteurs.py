@@ -10,10 +10,11 @@ from tests.simulation.sabotage import Saboteur
 from tests.simulation.sabotage_deciding import DECIDING
 from tests.simulation.sabotage_desk import DESK
 from tests.simulation.sabotage_following import FOLLOWING
+from tests.simulation.sabotage_gates import GATES
 from tests.simulation.sabotage_people import PEOPLE
 from tests.simulation.sabotage_reading import READING
 
-SABOTEURS: Final[dict[str, Saboteur]] = DECIDING | DESK | FOLLOWING | PEOPLE | READING
+SABOTEURS: Final[dict[str, Saboteur]] = DECIDING | DESK | FOLLOWING | GATES | PEOPLE | READING
 
 
 @contextmanager
@@ -34,9 +35,9 @@ STRUCK: Final[dict[str, str]] = {
     "approval expiry not checked": "is approval_expiry_not_checked",
     "approval bound to the action id only": "is approval_bound_to_the_key_only",
     "approver is the requester": "is requester_decides",
-    # Before gates exist there is nothing to break.
-    "block lifted while an attempt is open": "there are no target blocks yet",
-    "grant to a dead action, double release, lost wake-up": "there are no gates yet",
+    "block lifted while an attempt is open": "is release_while_open",
+    "grant to a dead action, double release, lost wake-up": "is grant_to_a_dead_action, "
+    "double_release, lost_wake_up",
     # This design has no such part.
     "late batch of an old producer in the same epoch": "is no_place_check",
     "stale epoch accepted": "one batch is on its way at a time, so an old owner's record never "
