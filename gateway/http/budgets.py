@@ -154,7 +154,10 @@ def measured(dimension: str, amount: int) -> str:
     said = amount_words(dimension, amount)
     if dimension.startswith(_SPEND):
         return said
-    return f"{said} {'of ' if dimension == WALL_CLOCK else ''}{dimension_words(dimension)}"
+    if dimension == WALL_CLOCK:
+        return f"{said} of time"
+    words = dimension_words(dimension)
+    return f"{said} {words.removesuffix('s') if amount == 1 else words}"
 
 
 def budget_line(one: BudgetView) -> str:

@@ -23,10 +23,11 @@ from gateway.http.doors import Instance, doors_in
 from gateway.http.limits import DECISION_MS_MAX, TIMELINE_ENTRIES_MAX
 from gateway.keys import Caller, Role
 from gateway.memory.clock import HandClock
-from gateway.memory.doors import MemoryAppender, MemoryKeys, MemoryLedger, MemoryQueries
+from gateway.memory.doors import MemoryAppender, MemoryKeys, MemoryLedger
 from gateway.memory.people import MemoryPeople
 from gateway.memory.processes import PARTITION, PARTITIONS, Executor, Inquirer, Processor
 from gateway.memory.provider import MemoryProvider
+from gateway.memory.queries import MemoryQueries
 from gateway.settings import Settings
 from gateway.wiring.publishing import Kind, checked_document, default_catalogue
 from ledger.core.catalogue import Catalogue, Mistake, parse_catalogue

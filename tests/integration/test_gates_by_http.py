@@ -5,7 +5,7 @@ a person lets pass under their signature, and what goes on by itself.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import pytest
@@ -55,6 +55,8 @@ CATALOGUE = LISTED.replace(
     'name = "refund"\n', 'name = "refund"\nlook_alike_window_ms = 600_000\n', 1
 )
 
+_Seen = TypeVar("_Seen")
+
 
 @pytest.fixture
 async def desk(servers: Addresses, tmp_path: Path) -> AsyncIterator[Office]:
@@ -75,7 +77,7 @@ async def done(desk: Office, given: dict[str, Any]) -> str:
     return str(answer.json()["key"])
 
 
-async def until(what: str, look: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 - what it sees
+async def until(what: str, look: Callable[[], Awaitable[_Seen | None]]) -> _Seen:
     """What a look sees, as soon as it sees anything."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from gateway.console.limits import SHEET_CHARS_MAX, SHEET_ROWS_MAX
 from gateway.console.port import Known
 from gateway.console.sheet import Sheet, amount, sheet_of, values_of
-from gateway.memory.doors import MemoryQueries
+from gateway.memory.queries import MemoryQueries
 from ledger.core import facts as f
 from ledger.core.money import Money
 from ledger.core.people import Person

@@ -1,0 +1,155 @@
+"""At a terminal: what a run has used, what blocks an action, and letting it pass under one's own
+signature.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from gateway.signing_key_file import create_key_file
+from tests import asking
+from tests.integration.asking_people import POLL_SECONDS, office
+from tests.integration.installation import PATIENCE_SECONDS
+from tests.integration.test_approving_by_command import (
+    COMMAND,
+    PASSPHRASE,
+    Said,
+    Terminal,
+    served,
+)
+from tests.integration.test_gates_by_http import CATALOGUE, POLICY, body, done, in_flight
+from tests.integration.test_reviews import case_of
+from tests.servers import Addresses
+
+pytestmark = pytest.mark.servers
+
+
+@pytest.fixture
+async def terminal(servers: Addresses, tmp_path: Path) -> AsyncIterator[Terminal]:
+    """The door on a port, refunds that pass gates, and somebody with a key file who settles."""
+    (tmp_path / "passphrase").write_text(f"{PASSPHRASE}\n", encoding="utf-8")
+    (tmp_path / "passphrase").chmod(0o600)
+    key = create_key_file(tmp_path / "eve.pem", PASSPHRASE)
+    text = asking.people_text()
+    text += '[[person]]\nname = "eve"\ntenants = ["acme"]\n'
+    text += f'keys = [{{ id = "{key.id}", kind = "ed25519", public = "{key.public}" }}]\n'
+    async with (
+        office(servers, tmp_path, POLICY, people=text, catalogue=CATALOGUE) as people,
+        served(people) as url,
+    ):
+        yield Terminal(people, url, tmp_path)
+
+
+async def operating(terminal: Terminal, *words: str) -> Said:
+    """Run a command that reads the installation itself."""
+    settings = terminal.people.door.settings
+    process = await asyncio.create_subprocess_exec(
+        COMMAND,
+        *words,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={
+            "PATH": os.defpath,
+            "HOME": str(terminal.folder),
+            "LC_ALL": "C.UTF-8",
+            "COLUMNS": "200",
+            "ACTIONLEDGER_KAFKA": settings.kafka_bootstrap,
+            "ACTIONLEDGER_DATABASE": settings.database_url,
+            "ACTIONLEDGER_TOPIC_PREFIX": settings.topic_prefix,
+        },
+    )
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        out, err = await process.communicate()
+    assert process.returncode is not None
+    return Said(process.returncode, out.decode(), err.decode())
+
+
+async def once(terminal: Terminal, holds: Callable[[Said], bool], *words: str) -> Said:
+    """What a command says, as soon as the tables have it."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not holds(seen := await operating(terminal, *words)):
+            await asyncio.sleep(POLL_SECONDS)
+    return seen
+
+
+async def test_a_run_is_shown_with_a_bar_for_every_ceiling(terminal: Terminal) -> None:
+    """Used, reserved and left; what is enforced and what the agent says itself; its actions."""
+    desk = terminal.people
+    key = await done(desk, body("g1", order="g", run="r1"))
+    agent = desk.door.ledger()
+    await agent.report_step("r1", 1, tokens=250)
+    await agent.close()
+    counted = (
+        "run side effects",
+        "1 used of 2",
+        "250 used of 1,000  (the agent's own word)",
+        "1 completed",
+        key,
+    )
+    shown = await once(
+        terminal, lambda said: all(one in said.out for one in counted), "run", "show", "r1"
+    )
+    assert "████████████" in shown.out
+    told = (await operating(terminal, "run", "show", "r1", "--json")).result
+    kinds = {one["dimension"]: (one["kind"], one["used"]) for one in told["budgets"]}
+    assert kinds["tokens"] == ("self_reported", 250)
+    assert kinds["side_effects"] == ("enforced", 1)
+    assert told["by_status"] == {"completed": 1}
+    listed = await operating(terminal, "run", "list", "--tenant", "acme", "--json")
+    assert [one["run"] for one in listed.result["runs"]] == ["r1"]
+    ceilings = await operating(terminal, "ceiling", "list", "--tenant", "acme")
+    assert "per tenant, by the day in Europe/Berlin: 10000.00 EUR" in ceilings.out
+    assert "10.00 EUR used of 10000.00 EUR" in ceilings.out
+    nobody = await operating(terminal, "run", "show", "nobody-knows-it", "--json")
+    assert nobody.code == 1
+
+
+async def test_what_blocks_an_action_is_told_and_let_pass(terminal: Terminal) -> None:
+    """`show` and `why` name the other action and what would unblock this one; who lets it pass
+    names what they accept.
+    """
+    desk = terminal.people
+    first = await in_flight(desk, body("h1", order="h", run="r2"))
+    await desk.door.propose(body("h2", order="h", run="r3", minor=2_000))
+    key = "refund:v1:acme:h2"
+    await case_of(desk, key)
+    told = f"{first} holds the same target"
+    for command in ("show", "why"):
+        seen = await once(terminal, lambda said: told in said.out, command, key)
+        assert f"--move allow --accepts {first}" in seen.out
+    listed = await terminal.run("review", "list", "--blocked")
+    assert listed.code == 0, listed.err
+    assert key in listed.out
+    assert told in listed.out
+    allow = ("review", "resolve", key, "--move", "allow", "--comment", "I called them.")
+    other = await terminal.run(*allow, "--accepts", key, "--json", typed="y\n")
+    assert (other.code, other.result["code"]) == (4, "accepts_unfit")
+    signed = await terminal.run(*allow, "--accepts", first, typed="y\n")
+    assert signed.code == 0, signed.err
+    assert f"letting it pass {first}?" in signed.err
+    await desk.until(key, "completed")
+    desk.provider.may_answer.set()
+    await desk.until(first, "completed")
+
+
+async def test_a_ceiling_is_shown_with_its_numbers_before_it_is_passed(terminal: Terminal) -> None:
+    """Whoever signs has seen what was taken, what this needs, and the limit."""
+    desk = terminal.people
+    for number in (1, 2):
+        await done(desk, body(f"i{number}", order=f"i{number}", run="r4"))
+    await desk.door.propose(body("i3", order="i3", run="r4"))
+    key = "refund:v1:acme:i3"
+    await case_of(desk, key)
+    seen = await terminal.run("review", "show", key)
+    assert "It would pass a ceiling of the policy. (ceiling_reached" in seen.out
+    told = "The ceiling run is 2 side effects, of which 2 were taken; this needs 1 side effect."
+    assert told in seen.out
+    allow = ("review", "resolve", key, "--move", "allow", "--comment", "It is due.")
+    signed = await terminal.run(*allow, typed="y\n")
+    assert signed.code == 0, signed.err
+    assert "letting it pass run?" in signed.err
+    assert "lets pass" in signed.err
+    await desk.until(key, "completed")
