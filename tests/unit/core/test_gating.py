@@ -31,6 +31,7 @@ EUR = spend("EUR")
 RUN_AND_DAY = ceiling(side_effects=9) + ceiling("day", "tenant", window="day", spend={"EUR": 9_000})
 BOTH_AND_TARGET = RUN_AND_DAY + passes("run", "day", target=True)
 DAY = "day:2027-01-15"
+SETTLED_MS = x.LEASE_MS + x.SKEW_MS + x.LAG_MS + x.SETTLE_MS + 1
 
 
 def held(world: Crossing, key: str) -> list[str]:
@@ -359,6 +360,7 @@ def test_an_effect_against_a_final_status_closes_the_target_again() -> None:
 
 @pytest.mark.parametrize("waits_in_queue", [False, True])
 def test_an_effect_that_comes_to_light_while_gates_are_asked_counts(
+    *,
     waits_in_queue: bool,
 ) -> None:
     """An action waits for an answer, or in the queue of its target, and its effect is there: what
@@ -396,3 +398,56 @@ def test_what_is_found_out_late_of_a_completed_action_counts_once() -> None:
     world.settles(A, Move.ACKNOWLEDGE)
     assert world.target().reservations == ()
     assert world.run().taken(SIDE_EFFECTS) == 1
+
+
+def test_an_effect_counts_also_where_a_person_was_faster_than_the_gate() -> None:
+    """Note is taken before the gate has answered: what is claimed by force is spent all the same."""
+    world = Crossing(ceiling(side_effects=3) + passes("run", target=True))
+    world.proposes(A, run="r1")
+    world.fails(A)
+    world.holds_back = True
+    world.hears(x.found_out(Meaning.EFFECT, key=A, lookup=None, reference="ch_late"))
+    world.settles(A, Move.ACKNOWLEDGE)
+    world.deliver()
+    assert world.run().used[SIDE_EFFECTS] == 1
+    assert world.run().reservations == ()
+    assert world.target().reservations == ()
+
+
+def exhausted() -> Crossing:
+    """Every try was refused for now, a person has it, and everything is given back."""
+    world = Crossing(ceiling(side_effects=3) + passes("run", target=True))
+    world.proposes(A, run="r1")
+    for attempt in (1, 2, 3, 4):
+        world.reports(A, x.refusal("busy"), attempt=attempt)
+        if world.status(A) is Status.NEEDS_REVIEW:
+            break
+        world.waits(ms=20_000)
+        world.hears(x.tick())
+    assert world.run().reservations == world.target().reservations == ()
+    return world
+
+
+def test_an_effect_that_a_person_has_found_counts() -> None:
+    """Everything was given back, and then somebody says that it is there."""
+    world = exhausted()
+    world.settles(A, Move.EFFECT_EXISTS, reference="ch_9")
+    assert world.status(A) is Status.COMPLETED
+    assert world.run().used[SIDE_EFFECTS] == 1
+    assert world.run().reservations == world.target().reservations == ()
+
+
+def test_an_effect_that_is_told_of_what_a_person_has_closes_the_target() -> None:
+    """It gave everything back, and then a webhook speaks of an effect: until the person has settled
+    it nobody else gets the target, and what they say decides whether it counts.
+    """
+    for move, used in ((Move.EFFECT_EXISTS, 1), (Move.NO_EFFECT, 0)):
+        world = exhausted()
+        world.hears(x.found_out(Meaning.EFFECT, key=A, lookup=None, reference="ch_late"))
+        assert world.held(world.target()) == [A]
+        assert world.run().taken(SIDE_EFFECTS) == 1
+        named = {"reference": "ch_late"} if move is Move.EFFECT_EXISTS else {}
+        world.waits(ms=SETTLED_MS)
+        assert refused(world.settles(A, move, **named)) is None
+        assert world.run().used.get(SIDE_EFFECTS, 0) == used
+        assert world.run().reservations == world.target().reservations == ()
