@@ -162,7 +162,15 @@ select
     blocked_reason,
     blocked_by,
     blocked_version,
-    case_version
+    case_version,
+    case when actions.status = 'needs_review' then (
+        -- The ceiling, or the other action, that its newest case is about.
+        select names
+        from actionledger.review_cases as cases
+        where cases.action_key = actions.action_key
+        order by version desc
+        limit 1
+    ) end as review_names
 from actionledger.actions
 where action_key = any ($2::text[]) and ($1::text is null or tenant_id = $1)
 order by created_at, ledger_partition, intent_offset, action_key
@@ -574,6 +582,13 @@ where saga is not null
   and ($1::text[] is null or tenant_id = any ($1))
 order by created_at desc, stream_key, saga
 limit $2
+
+-- name: revised_by
+-- The action that takes the place of another one; served by actions_revising.
+select action_key
+from actionledger.actions
+where revises = $2 and ($1::text is null or tenant_id = $1)
+limit 1
 
 -- name: resolutions
 select

@@ -82,6 +82,7 @@ class ActionView:
     blocked_by: str | None = None
     blocked_version: int | None = None
     case_version: int | None = None
+    review_names: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

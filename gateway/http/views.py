@@ -372,6 +372,16 @@ def _waits(status: str, waits: Blocking | None, gates: tuple[str, ...]) -> Block
     return BlockedView(reason="gates", gates=gates)
 
 
+def _blocked_by_row(row: ActionRow) -> BlockedView | None:
+    """What an action waits for, as the read model has it."""
+    reason, by = row.blocked_reason, row.blocked_by
+    if row.status != Status.BLOCKED or reason is None or by is None:
+        return None
+    return (
+        BlockedView(reason="gates", gates=(by,)) if reason == "unanswered" else _blocked(reason, by)
+    )
+
+
 def _requested(fact: f.ApprovalRequested) -> ApprovalView:
     return ApprovalView(
         state="waiting",
@@ -426,6 +436,8 @@ def of_row(row: ActionRow) -> ActionView:
         code=row.code,
         proof=row.proof,
         review=row.review,
+        review_names=row.review_names,
+        blocked=_blocked_by_row(row),
         attempts=row.attempts,
         approval=_approval(row.action_key, row.status, row.approval),
         denied=None if row.denied is None else DeniedView.model_validate(row.denied),

@@ -13,8 +13,10 @@ from ledger.core.records import Cause, Decision
 from ledger.core.rejections import Unchanged
 from ledger.core.request import Request
 from ledger.core.state import FINAL, Status
+from projections.views import ActionView as ActionRow
 
 KEY = "charge:v1:acme:e#1"
+OTHER = "charge:v1:acme:e"
 PLACE = LedgerPlace(partition=2, offset=9)
 
 
@@ -42,6 +44,42 @@ def recorded() -> tuple[IntentRecorded, PolicyDecided]:
             action=KEY, version=2, policy_hash="sha256:1", row="automatic", outcome="automatic"
         ),
     )
+
+
+def row(**changes: object) -> ActionRow:
+    """An action as the read model has it."""
+    fields: dict[str, object] = {
+        "tenant_id": "acme",
+        "action_key": KEY,
+        "operation": "charge",
+        "stream_key": "acme/e",
+        "status": "ready",
+        "version": 2,
+        "request_hash": "sha256:0",
+        "target": None,
+        "amount_minor": None,
+        "currency": None,
+        "principal": "p",
+        "environment": "test",
+        "provider": "simulated",
+        "account": "main",
+        "reliability": "keyed",
+        "attempts": 0,
+        "holder": None,
+        "lease_until": None,
+        "next_due_at": None,
+        "step_deadline_at": 99,
+        "provider_reference": None,
+        "result": None,
+        "proof": None,
+        "code": None,
+        "review": None,
+        "ledger_partition": 2,
+        "ledger_offset": 9,
+        "created_at": 77,
+        "updated_at": 77,
+    }
+    return ActionRow(**(fields | changes))  # type: ignore[arg-type] # as free as a row is
 
 
 def test_a_decision_that_begins_an_action_is_folded() -> None:
@@ -169,3 +207,43 @@ def test_the_newer_of_two_wins_and_what_never_changes_is_kept() -> None:
         assert merged.code is None
         assert merged.request_hash == "sha256:0"
     assert views.newer(older, None) is older
+
+
+def test_what_blocks_an_action_is_told_by_the_facts_of_a_decision() -> None:
+    """Of an action whose beginning stands elsewhere: what it waits for, and what took its place."""
+    waits = f.ActionBlocked(action=KEY, version=4, reason="revised_open", by=OTHER, wait_until=99)
+    view = views.of_decision(KEY, decision(waits), PLACE)
+    assert (view.status, view.is_moving) == ("blocked", False)
+    assert view.blocked is not None
+    assert (view.blocked.by, view.blocked.href) == (OTHER, f"/v1/actions/{OTHER}")
+    gone = f.ActionSuperseded(action=KEY, version=4, by="charge:v1:acme:e~2")
+    assert views.of_decision(KEY, decision(gone), PLACE).status == "superseded"
+
+
+def test_what_a_case_is_about_is_told() -> None:
+    """The ceiling, by its name."""
+    opened = f.ReviewOpened(action=KEY, version=4, reason="ceiling_reached", names="run")
+    view = views.of_decision(KEY, decision(opened), PLACE)
+    assert (view.status, view.review, view.review_names) == (
+        "needs_review",
+        "ceiling_reached",
+        "run",
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "by", "told"),
+    [
+        ("target", "charge:v1:acme:a", ("target", "charge:v1:acme:a", None, True)),
+        ("planned", "charge:v1:acme:a", ("planned", "charge:v1:acme:a", None, False)),
+        ("unanswered", "acme/run:r1", ("gates", None, ("acme/run:r1",), True)),
+    ],
+)
+def test_the_read_model_tells_what_blocks(
+    reason: str, by: str, told: tuple[str, str | None, tuple[str, ...] | None, bool]
+) -> None:
+    """As the log does, where nobody here has followed the action."""
+    view = views.of_row(row(status="blocked", blocked_reason=reason, blocked_by=by))
+    assert view.blocked is not None
+    waits = view.blocked
+    assert (waits.reason, waits.by, waits.gates, view.is_moving) == told

@@ -1,0 +1,129 @@
+"""What a person signs to let something pass is what they were shown, and names it exactly."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from gateway.http.cases import CaseSheet, case_sheet_of
+from gateway.memory.installation import Installation, open_installation
+from gateway.signing_case import resolution_of
+from gateway.signing_sheet import NothingToSignError, SheetDiffersError
+from ledger.core.request import request_hash
+from ledger.core.statement import Move
+from tests.unit.test_gates_at_the_door import POLICY
+
+ONE_REFUND = (
+    '[[ceiling]]\nname = "one"\nper = "action"\nspend = { EUR = 5_000 }\n' + POLICY
+).replace('ceilings = ["run", "day"]', 'ceilings = ["one", "run", "day"]')
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Installation]:
+    """A ledger in memory whose refunds pass gates."""
+    async with open_installation(policy=ONE_REFUND) as opened:
+        yield opened
+
+
+async def proposed(
+    desk: Installation, event: str, *, order: str, minor: int = 1_000, run: str = "r1"
+) -> str:
+    """An agent asks for a refund; its key."""
+    body = {
+        "operation": "refund",
+        "version": 1,
+        "business_event": event,
+        "target": f"order:{order}",
+        "params": {"charge": "ch_1", "reason": "duplicate"},
+        "money": {"minor": minor, "currency": "EUR"},
+        "environment": "production",
+        "run": run,
+    }
+    token = desk.api_key("acme", "agent:test")
+    transport = httpx.ASGITransport(desk.app)
+    async with httpx.AsyncClient(transport=transport, base_url=desk.address) as http:
+        answer = await http.post(
+            "/v1/actions?wait_ms=1000", json=body, headers={"Authorization": f"Bearer {token}"}
+        )
+    return str(answer.json()["key"])
+
+
+async def sheet(desk: Installation, key: str) -> CaseSheet:
+    """What a person is shown of it."""
+    found = await desk._queries.case_sheet("acme", key)
+    assert found is not None
+    return case_sheet_of(found, desk._published, ledger="memory", now_ms=desk.now_ms, you="ada")
+
+
+def let_pass(shown: CaseSheet) -> str | None:
+    """What the signature of somebody who lets it pass names."""
+    said = resolution_of(shown, Move.ALLOW, reference=None, comment="It is due.")
+    assert (said.case, said.moved) == (shown.case, shown.moved)
+    assert said.request_hash == request_hash(shown.request)
+    return said.accepts
+
+
+async def test_a_ceiling_of_a_run_is_shown_with_its_numbers(desk: Installation) -> None:
+    """As the gate told them when it refused."""
+    for number in (1, 2):
+        await proposed(desk, f"e{number}", order=str(number))
+    shown = await sheet(desk, await proposed(desk, "e3", order="3"))
+    assert shown.about is not None
+    assert shown.about.sentence == (
+        "The ceiling run is 2 side effects, of which 2 were taken; this needs 1 side effect."
+    )
+    assert [one.names for one in shown.reasons] == ["run"]
+    assert let_pass(shown) == "run"
+
+
+async def test_a_ceiling_of_one_action_is_shown_by_the_policy(desk: Installation) -> None:
+    """No gate was asked: what the action itself needs is too much."""
+    shown = await sheet(desk, await proposed(desk, "e1", order="1", minor=6_000))
+    assert shown.about is not None
+    assert (shown.about.dimension, shown.about.wanted, shown.about.limit) == (
+        "spend.EUR",
+        6_000,
+        5_000,
+    )
+    assert "this needs 60.00 EUR" in shown.about.sentence
+    assert let_pass(shown) == "one"
+
+
+async def test_what_blocks_an_action_is_shown_and_may_be_let_pass(desk: Installation) -> None:
+    """The case of it is what blocks it; nothing else may be said."""
+    desk.script({"fault": {"kind": "commit_then_drop"}})
+    first = await proposed(desk, "e1", order="1")
+    shown = await sheet(desk, await proposed(desk, "e2", order="1", minor=2_000, run="r2"))
+    assert (shown.status, shown.kind, shown.accepts) == ("blocked", "blocked", first)
+    assert [one.reason for one in shown.reasons] == ["target"]
+    assert [one.move for one in shown.moves] == ["allow"]
+    assert shown.about is not None
+    assert shown.about.page == f"/console/actions/{first}"
+    assert let_pass(shown) == first
+
+
+async def test_a_move_that_lets_nothing_pass_names_nothing(desk: Installation) -> None:
+    """Only who allows something has it in what they sign."""
+    shown = await sheet(desk, await proposed(desk, "e1", order="1", minor=6_000))
+    said = resolution_of(shown, Move.NO_EFFECT, reference=None, comment="It is too much.")
+    assert said.accepts is None
+
+
+async def test_a_sheet_that_hides_what_is_let_pass_is_refused(desk: Installation) -> None:
+    """What would be signed stands on it, or nothing is."""
+    shown = await sheet(desk, await proposed(desk, "e1", order="1", minor=6_000))
+    for changed in (
+        shown.model_copy(update={"accepts": "run"}),
+        shown.model_copy(update={"about": None}),
+        shown.model_copy(update={"reasons": ()}),
+    ):
+        with pytest.raises(SheetDiffersError):
+            let_pass(changed)
+
+
+async def test_where_nothing_is_at_stake_there_is_nothing_to_sign(desk: Installation) -> None:
+    """An action that went ahead needs nobody."""
+    shown = await sheet(desk, await proposed(desk, "e1", order="1"))
+    assert (shown.kind, shown.accepts, shown.moves) == (None, None, ())
+    with pytest.raises(NothingToSignError):
+        let_pass(shown)
