@@ -10,38 +10,80 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ledger.core.gates import Amounts, Identity, Reaching, RefusalReason
+from ledger.core.facts_of_claims import (
+    ActionBlocked,
+    GateAnswered,
+    GateAsked,
+    GateClosed,
+    GateClosing,
+    GateKept,
+)
+from ledger.core.facts_of_people import (
+    ApprovalEnd,
+    ApprovalEnded,
+    ApprovalEscalated,
+    ApprovalGranted,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    PreviewFailed,
+    PreviewRecorded,
+    PreviewStarted,
+    ReviewOpened,
+    ReviewReason,
+    ReviewResolved,
+    StartApproval,
+)
 from ledger.core.inputs import EvidenceKind, Meaning, Retry
-from ledger.core.limits import BEHALF_MAX, QUORUM_MAX
+from ledger.core.limits import BEHALF_MAX
 from ledger.core.money import Money
 from ledger.core.policy import Asks, Gates
-from ledger.core.preview import Change, Observed, Preview
 from ledger.core.request import RecordedRequest
-from ledger.core.statement import Comment, Move, Signed
+from ledger.core.statement import Signed
 from ledger.core.wire import Count, Json, Milliseconds, Text, Wire
 
-ReviewReason = Literal[
-    "attempts_exhausted",
-    "lookups_exhausted",
-    "declines_exhausted",
-    "one_attempt_only",
-    "step_deadline_passed",
-    "no_way_to_find_out",
-    "amount_differs",
-    "evidence_conflicts",
-    "effect_without_attempt",
-    "second_effect",
-    "partly_succeeded",
-    "operation_withdrawn",
-    "preview_failed",
-    "ceiling_reached",
-    "suspected_duplicate",
-    "gate_full",
-    "compensation_failed",
+__all__ = [
+    "FACT_TYPES",
+    "ActionBlocked",
+    "ActionCancelled",
+    "ActionCompleted",
+    "ActionDenied",
+    "ActionExpired",
+    "ActionFailed",
+    "ActionSuperseded",
+    "AnyFact",
+    "ApprovalEnd",
+    "ApprovalEnded",
+    "ApprovalEscalated",
+    "ApprovalGranted",
+    "ApprovalRequested",
+    "ApprovalWithdrawn",
+    "AttemptAbsent",
+    "AttemptDeclined",
+    "AttemptNotSent",
+    "AttemptRefused",
+    "AttemptStarted",
+    "AttemptSucceeded",
+    "AttemptUnresolved",
+    "EvidenceRecorded",
+    "Fact",
+    "GateAnswered",
+    "GateAsked",
+    "GateClosed",
+    "GateClosing",
+    "GateKept",
+    "IntentRecorded",
+    "LookupStarted",
+    "PolicyDecided",
+    "PreviewFailed",
+    "PreviewRecorded",
+    "PreviewStarted",
+    "ReviewOpened",
+    "ReviewReason",
+    "ReviewResolved",
+    "SagaPlace",
+    "StartApproval",
+    "TimerSet",
 ]
-
-ApprovalEnd = Literal["expired", "volatile_changed", "policy_changed", "signer_revoked"]
-"""Why what a person was asked, or has granted, counts no more."""
 
 
 class SagaPlace(Wire):
@@ -104,235 +146,6 @@ class PolicyDecided(Wire):
     missing: tuple[Text, ...] | None = None
     step_deadline_at: Milliseconds | None = None
     gates: Gates | None = None
-
-
-class ActionBlocked(Wire):
-    """The action waits for another one of its stream (`by`), until `wait_until` if that is set: for
-    the end of the one that it revises or compensates while that may still have its effect, for the
-    step before it, or for a saga to need it at all.
-    """
-
-    type: Literal["action.blocked"] = "action.blocked"
-    action: Text
-    version: Count
-    reason: Literal["revised_open", "original_open", "saga_order", "planned"]
-    by: Text
-    wait_until: Milliseconds | None = None
-
-
-class GateAsked(Wire):
-    """The action asks a gate for what it needs, and waits; once more with every one of `sends`,
-    under the same `round`. `over`: what a person has signed that it may pass. `forced`: its effect
-    is there already.
-    """
-
-    type: Literal["gate.asked"] = "gate.asked"
-    action: Text
-    version: Count
-    gate: Text
-    round: Count
-    sends: Count
-    demand: Amounts
-    ceilings: tuple[Text, ...] = ()
-    identity: Identity | None = None
-    over: tuple[Text, ...] | None = None
-    forced: bool | None = None
-    wait_until: Milliseconds | None = None
-
-
-class GateAnswered(Wire):
-    """What a gate said: granted under a number; queued behind another action; or refused, and why.
-
-    With the last grant the action may go ahead: then `step_deadline_at` is the end of its step.
-    """
-
-    type: Literal["gate.answered"] = "gate.answered"
-    action: Text
-    version: Count
-    gate: Text
-    round: Count
-    outcome: Literal["granted", "queued", "refused"]
-    grant: Count | None = None
-    behind: Text | None = None
-    reason: RefusalReason | None = None
-    reached: Reaching | None = None
-    like: Text | None = None
-    step_deadline_at: Milliseconds | None = None
-
-
-class GateKept(Wire):
-    """The action has told the gate that it has the grant; from now on it is for the action to say
-    when it gives it back, until the gate has heard it.
-    """
-
-    type: Literal["gate.kept"] = "gate.kept"
-    action: Text
-    version: Count
-    gate: Text
-    round: Count
-    grant: Count
-
-
-class GateClosing(Wire):
-    """The action gives back what it holds of a gate, or leaves its queue; `spent` where its effect
-    is there. What the gate was told is kept is given back with every one of `sends` until it has
-    answered; for anything else the gate asks by itself. Where nothing else blocks the action
-    `step_deadline_at` is the end of its step.
-    """
-
-    type: Literal["gate.closing"] = "gate.closing"
-    action: Text
-    version: Count
-    gate: Text
-    round: Count
-    sends: Count
-    grant: Count | None = None
-    spent: bool
-    step_deadline_at: Milliseconds | None = None
-
-
-class GateClosed(Wire):
-    """The gate has taken back what the action held."""
-
-    type: Literal["gate.closed"] = "gate.closed"
-    action: Text
-    version: Count
-    gate: Text
-    round: Count
-
-
-class PreviewStarted(Wire):
-    """The provider is to say what would happen, until `answer_by`. It is asked, and told nothing
-    that could cause anything. `original_reference` is its name for the effect that would be undone.
-    """
-
-    type: Literal["preview.started"] = "preview.started"
-    action: Text
-    version: Count
-    preview: Count
-    provider: Text
-    account: Text
-    intent_offset: Count
-    answer_by: Milliseconds
-    original_reference: Text | None = None
-
-
-class PreviewFailed(Wire):
-    """The provider did not say what would happen; it is asked again, and not for ever."""
-
-    type: Literal["preview.failed"] = "preview.failed"
-    action: Text
-    version: Count
-    preview: Count
-    code: Text
-
-
-class PreviewRecorded(Wire):
-    """The dry run, as a person will see it. `preview_hash` is what they sign."""
-
-    type: Literal["preview.recorded"] = "preview.recorded"
-    action: Text
-    version: Count
-    preview: Count
-    content: Preview
-    preview_hash: Text
-
-
-class ApprovalRequested(Wire):
-    """People are asked, once more with every `round`. A decision has to name this `nonce`, in time.
-
-    `groups` may decide (none named: anybody who may for the tenant), `quorum` of them must.
-    """
-
-    type: Literal["approval.requested"] = "approval.requested"
-    action: Text
-    version: Count
-    round: Count
-    nonce: Text
-    expires_at: Milliseconds
-    policy_hash: Text
-    row: Text
-    preview_hash: Text
-    quorum: Count
-    groups: tuple[Text, ...] = ()
-    escalate_at: Milliseconds | None = None
-    escalate_to: tuple[Text, ...] = ()
-
-
-class ApprovalEscalated(Wire):
-    """Nobody decided in time: further groups may."""
-
-    type: Literal["approval.escalated"] = "approval.escalated"
-    action: Text
-    version: Count
-    groups: tuple[Text, ...]
-
-
-class ApprovalGranted(Wire):
-    """A person agreed. `signed` is their statement with its proof, as it was given.
-
-    With enough people the action may go ahead: then `step_deadline_at` is the end of its step.
-    """
-
-    type: Literal["approval.granted"] = "approval.granted"
-    action: Text
-    version: Count
-    person: Text
-    key_id: Text
-    nonce: Text
-    expires_at: Milliseconds
-    signed: Signed
-    comment: Text | None = None
-    step_deadline_at: Milliseconds | None = None
-
-
-class ApprovalWithdrawn(Wire):
-    """A person took back what they had granted, before anything began. Every yes of theirs that was
-    issued up to `void_until` is void with it: a copy of it cannot bring it back.
-    """
-
-    type: Literal["approval.withdrawn"] = "approval.withdrawn"
-    action: Text
-    version: Count
-    person: Text
-    signed: Signed
-    void_until: Milliseconds
-
-
-class ApprovalEnded(Wire):
-    """The nonce is dead, whatever was granted under it. Expired is never a denial: the action waits
-    to be asked about again.
-    """
-
-    type: Literal["approval.ended"] = "approval.ended"
-    action: Text
-    version: Count
-    nonce: Text
-    reason: ApprovalEnd
-    changes: tuple[Change, ...] | None = None
-
-
-class StartApproval(Wire):
-    """What a start rests on where people had to agree: everything an executor needs to check it
-    again. `preview` is what they were shown; None where an earlier attempt may have had its effect:
-    then the same request is only asked about again, and nothing of it has to hold any more.
-    """
-
-    nonce: Text
-    policy_hash: Text
-    row: Text
-    preview_hash: Text
-    quorum: Count
-    groups: tuple[Text, ...] = ()
-    expires_at: Milliseconds
-    preview: Preview | None = None
-    signed: Annotated[tuple[Signed, ...], Field(max_length=QUORUM_MAX)]
-
-    @property
-    def observed(self) -> Observed | None:
-        """The volatile facts that must still hold; None where nothing is read again."""
-        foreseen = None if self.preview is None else self.preview.foreseen
-        return foreseen.observed or None if foreseen is not None else None
 
 
 class AttemptStarted(Wire):
@@ -539,50 +352,6 @@ class ActionSuperseded(Wire):
     action: Text
     version: Count
     by: Text
-
-
-class ReviewOpened(Wire):
-    """A person is needed. Of a final action it is an alarm and leaves the status as it is.
-
-    `names` is what the case is about where that is not the action itself: the ceiling that was
-    reached, the action that it looks like.
-    """
-
-    type: Literal["review.opened"] = "review.opened"
-    action: Text
-    version: Count
-    reason: ReviewReason
-    names: Text | None = None
-
-
-class ReviewResolved(Wire):
-    """A person settled the case that the fact of version `case` opened, by their signature. What
-    follows from the move are facts of their own.
-
-    `step_deadline_at` and `people_until` are set where it is tried again: the end of the new step,
-    and of waiting for people. `accepts` names the ceiling, or the action, that they let it pass.
-    """
-
-    type: Literal["review.resolved"] = "review.resolved"
-    action: Text
-    version: Count
-    move: Literal[
-        Move.EFFECT_EXISTS,
-        Move.NO_EFFECT,
-        Move.TRY_AGAIN,
-        Move.LOOK_AGAIN,
-        Move.ACKNOWLEDGE,
-        Move.ALLOW,
-    ]
-    case: Count
-    person: Text
-    key_id: Text
-    signed: Signed
-    reference: Text | None = None
-    accepts: Text | None = None
-    comment: Comment
-    step_deadline_at: Milliseconds | None = None
-    people_until: Milliseconds | None = None
 
 
 AnyFact = (
