@@ -8,7 +8,9 @@ import pytest
 
 from actionledger import (
     Blocked,
+    Call,
     CallerMistake,
+    Effect,
     Intent,
     Ledger,
     Money,
@@ -17,6 +19,7 @@ from actionledger import (
     Succeeded,
     testing,
 )
+from gateway.wiring.publishing import default_catalogue
 
 POLICY = """
 [[ceiling]]
@@ -162,3 +165,24 @@ async def test_a_run_is_one_of_the_own_tenant(world: testing.World) -> None:
     with pytest.raises(CallerMistake) as refused:
         await other.run("r1")
     assert refused.value.code == "not_found"
+
+
+async def test_what_a_caller_performs_itself_passes_the_same_gates() -> None:
+    """The function runs once the gates have granted it; where a ceiling is reached, not at all."""
+    shipped = default_catalogue().replace(
+        'name = "refund"\n', 'name = "refund"\nperformer = "either"\n', 1
+    )
+    acted: list[str] = []
+
+    async def act(call: Call) -> Effect:
+        acted.append(call.key)
+        return Effect(reference=f"re_{len(acted)}")
+
+    async with testing.ledger(shipped, policy=POLICY) as world:
+        for number in (1, 2):
+            done = await world.ledger.perform(refund(f"e{number}", target=f"order:{number}"), act)
+            assert isinstance(done, Succeeded)
+        held = await world.ledger.perform(refund("e3", target="order:3"), act)
+        assert isinstance(held, NeedsReview)
+        assert held.names == "run"
+        assert len(acted) == 2
