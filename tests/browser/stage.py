@@ -50,6 +50,28 @@ CATALOGUE = default_catalogue().replace(
 )
 """As it is shipped, but for tickets, of which the provider says what it foresees."""
 POLICY = """
+[[ceiling]]
+name = "run"
+per = "run"
+side_effects = 1
+tokens = 100_000
+
+[[ceiling]]
+name = "day"
+per = "tenant"
+window = "day"
+zone = "Europe/Berlin"
+spend = { EUR = 100_000_00 }
+
+[[row]]
+name = "large-charge"
+when.operation = ["charge"]
+when.amount.above = { EUR = 1_000_00 }
+outcome = "automatic"
+ceilings = ["run", "day"]
+block_target = true
+reason = "Large charges count by run and day, one at a time on an order."
+
 [[row]]
 name = "quick"
 when.operation = ["ticket"]
@@ -127,10 +149,11 @@ class Stage:
             **_USUAL[operation],
             **changes,
         }
+        run = fields.pop("run", None)
         if isinstance(fields.get("money"), dict):
             fields["money"] = Money(**fields["money"])
         answer = await self.client.propose(
-            Propose(key=key, request=Request(**fields)), timeout_ms=8_000
+            Propose(key=key, request=Request(**fields), run=run), timeout_ms=8_000
         )
         assert answer.decision.refused is None, answer.decision.refused
         await self.until(lambda: self._is_projected(key, 1))
