@@ -12,7 +12,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.console.why import span
 from ledger.core.ceilings import Ceiling, Per, Window
-from ledger.core.gates import REPORTED, SIDE_EFFECTS, STEPS, TOKENS, TOOL_CALLS, WALL_CLOCK, spend
+from ledger.core.gates import (
+    REPORTED,
+    SIDE_EFFECTS,
+    STEPS,
+    TOKENS,
+    TOOL_CALLS,
+    WALL_CLOCK,
+    Reaching,
+    spend,
+)
 from ledger.core.money import Money, format_money
 from ledger.core.policy import Policy
 from projections.views import GateView
@@ -121,13 +130,30 @@ def _budget(
     return BudgetView(
         ceiling=ceiling,
         dimension=dimension,
-        kind="self_reported" if dimension in REPORTED else "enforced",
+        kind=_kind(dimension),
         used=used,
         reserved=reserved,
         limit=limit,
         left=left,
         is_reached=left == 0,
     )
+
+
+def reached_budget(one: Reaching) -> BudgetView:
+    """A ceiling that a decision says was reached."""
+    return BudgetView(
+        ceiling=one.ceiling,
+        dimension=one.dimension,
+        kind=_kind(one.dimension),
+        used=one.taken,
+        limit=one.limit,
+        left=0,
+        is_reached=True,
+    )
+
+
+def _kind(dimension: str) -> Literal["enforced", "self_reported"]:
+    return "self_reported" if dimension in REPORTED else "enforced"
 
 
 def dimension_words(dimension: str) -> str:

@@ -6,6 +6,7 @@ or without it.
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from fastapi import APIRouter
@@ -15,6 +16,7 @@ from starlette.responses import Response
 from gateway.http import following
 from gateway.http.actions import may_ask
 from gateway.http.bodies import StepBody, read_json, read_model, run_gate, step_report
+from gateway.http.budgets import reached_budget, run_sentence
 from gateway.http.codes import Code
 from gateway.http.doors import Doors, caller_of, doors_of, proposer_of
 from gateway.http.limits import (
@@ -39,6 +41,7 @@ from gateway.http.run_views import (
 )
 from gateway.keys import Caller
 from ledger.client.client import Answer
+from ledger.core.gates import AnyGateFact, StepReported
 from ledger.core.ids import ActionKey
 from ledger.core.inputs import ReportStep
 from projections.views import GateView
@@ -108,7 +111,7 @@ async def _counted(
     gate = await _gate_at(doors, caller.tenant, given.gate, version)
     replayed = decision.unchanged is not None
     if gate is None:
-        view = _recorded(doors, caller, run, given)
+        view = _recorded(doors, caller, run, given, decision.gate or ())
         return view.model_copy(update={"replayed": replayed, "ledger": place}), 200
     known = run_view(
         caller.tenant, run, gate, None, doors.published().policy, doors.wall_clock_ms()
@@ -117,17 +120,31 @@ async def _counted(
     return StepView.model_validate(known.model_dump() | told), 200
 
 
-def _recorded(doors: Doors, caller: Caller, run: str, given: ReportStep) -> StepView:
-    """A durable step of a run of which nothing else is known just now."""
+def _recorded(
+    doors: Doors,
+    caller: Caller,
+    run: str,
+    given: ReportStep,
+    facts: Sequence[AnyGateFact] = (),
+) -> StepView:
+    """A durable step of a run of which nothing else is known just now but what it has reached."""
+    reached = tuple(
+        reached_budget(one)
+        for fact in facts
+        if isinstance(fact, StepReported)
+        for one in fact.reached or ()
+    )
     return StepView(
         run=run,
         tenant=caller.tenant,
         href=run_href(run),
         now=doors.wall_clock_ms(),
         policy_hash=doors.published().policy.content_hash,
-        budgets=(),
-        sentence=f"The step is recorded. How the run {run} stands is not known just now; you may "
-        "ask again with the same step, which counts nothing twice.",
+        budgets=reached,
+        sentence=run_sentence(run, reached)
+        if reached
+        else f"The step is recorded. How the run {run} stands is not known just now; you may ask "
+        "again with the same step, which counts nothing twice.",
         reporter=given.reporter,
         step=given.step,
         replayed=False,

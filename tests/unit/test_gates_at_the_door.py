@@ -19,6 +19,7 @@ from actionledger import (
     Succeeded,
     testing,
 )
+from gateway.memory.queries import MemoryQueries
 from gateway.wiring.publishing import default_catalogue
 
 POLICY = """
@@ -147,6 +148,24 @@ async def test_a_run_that_has_reached_what_it_reports_is_told_so(world: testing.
     held = await world.ledger.propose(refund("e1", target="order:1"))
     assert isinstance(held, NeedsReview)
     assert (held.reason, held.names) == ("ceiling_reached", "run")
+
+
+async def test_what_a_step_has_reached_is_told_without_the_read_model(
+    world: testing.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step is counted all the same, and the decision itself says what it has reached."""
+
+    async def away(*_: object) -> None:
+        raise OSError("the database is away")
+
+    monkeypatch.setattr(MemoryQueries, "gate", away)
+    quiet = await world.ledger.report_step("r1", 1, tokens=10)
+    assert (quiet.budgets, quiet.replayed) == ((), False)
+    reached = await world.ledger.report_step("r1", 2, tokens=1_000)
+    assert [(one.dimension, one.used, one.left) for one in reached.reached] == [
+        ("tokens", 1_010, 0)
+    ]
+    assert "has reached a ceiling" in reached.text_for_model
 
 
 async def test_what_cannot_be_a_step_is_refused_by_name(world: testing.World) -> None:
