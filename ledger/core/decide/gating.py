@@ -150,8 +150,20 @@ def follow_gates(draft: Draft, key: str) -> None:
 
 def _give_back_what_is_over(draft: Draft, key: str) -> None:
     for claim in draft.action(key).claims:
-        if claim.is_held and _is_over(draft.action(key), claim):
+        action = draft.action(key)
+        if claim.is_held and (_is_over(action, claim) or _is_too_little(draft, action, claim)):
             _give_back(draft, key, claim)
+
+
+def _is_too_little(draft: Draft, action: Action, claim: Claim) -> bool:
+    """Whether the gate of a budget has to be asked about a further ceiling: then it is asked anew
+    about all of them, so that the action counts there once.
+    """
+    if not claim.ceilings or claim.forced or action.has_begun:
+        return False
+    held = [one for one in action.claims if one.is_held]
+    wanted = _budgets(action, draft.config, draft.now, held)
+    return any(one.gate == claim.gate for one in wanted)
 
 
 def _may_ask(action: Action) -> bool:

@@ -5,7 +5,7 @@ targets last and one by one; everything back where nothing is there, nothing whe
 import pytest
 
 from ledger.core import inputs as i
-from ledger.core.decide.gating import blocking
+from ledger.core.blocking import blocking
 from ledger.core.gates import SIDE_EFFECTS, ClaimStatus, spend
 from ledger.core.inputs import Meaning
 from ledger.core.operation import PEOPLE_MS_DEFAULT as PEOPLE_MS
@@ -318,6 +318,35 @@ def test_a_gate_that_is_removed_while_blocked_is_left() -> None:
     assert world.held(world.target()) == [A]
 
 
+def test_a_further_ceiling_of_the_same_run_counts_the_action_once() -> None:
+    """Two ceilings of one run are one question, also where one came later."""
+    few, cheap = ceiling("few", side_effects=9), ceiling("cheap", spend={"EUR": 90_000})
+    world = Crossing(few + passes("few", target=True))
+    for key in (A, B):
+        world.proposes(key, run="r1")
+    assert world.status(B) is Status.BLOCKED
+    world.adopts(few + cheap + passes("few", "cheap", target=True))
+    assert world.run().taken(SIDE_EFFECTS) == 2
+    world.completes(A)
+    world.completes(B)
+    assert world.run().used == {SIDE_EFFECTS: 2, EUR: 2 * 4_990}
+
+
+def test_a_table_that_asks_people_takes_the_place_in_the_queue() -> None:
+    """Whoever has to be asked first holds nothing meanwhile."""
+    world = Crossing(BOTH_AND_TARGET)
+    world.proposes(A, run="r1")
+    world.proposes(B, run="r2", money=x.EUR_49_90.model_copy(update={"minor": 1}))
+    assert world.queued(world.target()) == [B]
+    world.adopts(RUN_AND_DAY + passes("run", "day", target=True, outcome="people", more=PEOPLE_AND))
+    assert world.statuses(A, B) == [Status.ATTEMPTING, Status.AWAITING_APPROVAL]
+    assert world.queued(world.target()) == []
+    assert world.run("r2").reservations == ()
+    world.completes(A)
+    world.says(B)
+    assert world.status(B) is Status.ATTEMPTING
+
+
 def test_a_ceiling_that_is_lowered_takes_nothing_back() -> None:
     """What was granted stays granted; whoever comes then is refused."""
     world = Crossing(ceiling(side_effects=3) + passes("run"))
@@ -401,7 +430,7 @@ def test_what_is_found_out_late_of_a_completed_action_counts_once() -> None:
 
 
 def test_an_effect_counts_also_where_a_person_was_faster_than_the_gate() -> None:
-    """Note is taken before the gate has answered: what is claimed by force is spent all the same."""
+    """Note is taken before the gate has answered: what is claimed by force is spent as well."""
     world = Crossing(ceiling(side_effects=3) + passes("run", target=True))
     world.proposes(A, run="r1")
     world.fails(A)
