@@ -5,6 +5,7 @@ read model is never the last word on whether something may happen: that is decid
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import asyncpg
@@ -244,7 +245,11 @@ class Queries:
         events = await self.timeline(tenant, action_key, limit=limit)
         if not events:
             return None
-        return CaseView(folded(action_key, events), events, is_whole=len(events) < _bounded(limit))
+        action = folded(action_key, events)
+        # That another action revises it is no fact of its own.
+        for row in await self._rows(tenant, "revised_by", action_key):
+            action = replace(action, revised_by=row["action_key"])
+        return CaseView(action, events, is_whole=len(events) < _bounded(limit))
 
     async def resolutions(
         self, tenant: TenantScope, action_key: str, *, limit: int = ROWS_READ_MAX

@@ -35,10 +35,12 @@ class PlannedBody(Wire):
 
 class PlannedStepBody(PlannedBody):
     """A step, and what undoes it: where a later step comes to nothing, that is carried out. It is
-    left out where nothing can undo the step, or nothing has to.
+    left out where nothing can undo the step, or nothing has to. `compensates` is the key of an
+    earlier action that the step itself undoes.
     """
 
     compensation: PlannedBody | None = None
+    compensates: Text | None = None
 
 
 class SagaBody(Wire):
@@ -114,6 +116,7 @@ def plan(body: SagaBody, caller: Caller) -> OpenSaga | No:
                 request=planned.request,
                 occurrence=planned.occurrence,
                 compensation=undone,
+                compensates=step.compensates,
             )
         )
     return OpenSaga(

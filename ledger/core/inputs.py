@@ -91,9 +91,12 @@ class Planned(Wire):
 
 
 class PlannedStep(Planned):
-    """One step of a saga, and what undoes it; None where nothing can, or nothing has to."""
+    """One step of a saga, and what undoes it; None where nothing can, or nothing has to.
+    `compensates` names an earlier action that the step itself undoes.
+    """
 
     compensation: Planned | None = None
+    compensates: Text | None = None
 
 
 class OpenSaga(Wire):

@@ -111,6 +111,7 @@ alter table actionledger.actions
 create index actions_of_run on actionledger.actions (tenant_id, run) where run is not null;
 create index actions_of_batch on actionledger.actions (tenant_id, batch) where batch is not null;
 create index actions_of_saga on actionledger.actions (tenant_id, saga) where saga is not null;
+create index actions_revising on actionledger.actions (revises) where revises is not null;
 
 -- What waits for another action or for a gate, oldest news first.
 create index actions_blocked on actionledger.actions (updated_at) where status = 'blocked';

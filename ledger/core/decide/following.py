@@ -14,6 +14,7 @@ from ledger.core.decide.replans import give_way, show_what_is
 from ledger.core.decide.ruling import MAY_BE_RULED_ANEW, block, rule_at_last
 from ledger.core.decide.sagas import follow_sagas
 from ledger.core.decide.schedule import review
+from ledger.core.limits import STREAM_ACTIONS_MAX
 from ledger.core.order import waits_for
 from ledger.core.state import Action, Status
 
@@ -23,14 +24,23 @@ _ENDS_BY_ITSELF: Final = frozenset({"revised_open", "original_open"})
 
 def follow(draft: Draft) -> None:
     """Draw what follows from the state that the facts so far lead to."""
+    for _ in range(STREAM_ACTIONS_MAX):
+        before = len(draft.facts)
+        _follow_order(draft)
+        follow_sagas(draft)
+        if len(draft.facts) == before:
+            break
+    for action in draft.stream.actions:
+        follow_gates(draft, action.key)
+
+
+def _follow_order(draft: Draft) -> None:
+    """What follows for those that revise or compensate another action of the stream."""
     if any(one.revises or one.compensates for one in draft.stream.actions):
         give_way(draft)
         follow_compensations(draft)
         for action in draft.stream.actions:
             _keep_order(draft, action)
-    follow_sagas(draft)
-    for action in draft.stream.actions:
-        follow_gates(draft, action.key)
 
 
 def _keep_order(draft: Draft, action: Action) -> None:

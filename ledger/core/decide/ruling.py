@@ -27,11 +27,16 @@ def rule(draft: Draft, key: ActionKey, request: RecordedRequest, operation: Oper
     revises = draft.action(str(key)).revises
     ruling = draft.config.policy.rule(operation, request, key.tenant, revises)
     _decide(draft, str(key), ruling, _people_until(draft, str(key), operation, ruling))
-    waits = waits_for(draft.stream, draft.action(str(key)))
+    _follow_in_order(draft, str(key), operation, ruling)
+
+
+def _follow_in_order(draft: Draft, key: str, operation: Operation, ruling: Ruling) -> None:
+    """Go on as ruled, unless another action of the stream has to be settled before."""
+    waits = waits_for(draft.stream, draft.action(key))
     if waits is None or ruling.outcome is Outcome.DENY:
-        _follow(draft, str(key), operation, ruling)
+        _follow(draft, key, operation, ruling)
     else:
-        block(draft, str(key), operation, waits)
+        block(draft, key, operation, waits)
 
 
 def block(draft: Draft, key: str, operation: Operation, waits: Waits) -> None:
@@ -72,7 +77,7 @@ def rule_at_last(draft: Draft, key: str, operation: Operation) -> None:
     if deadline_at is None:
         deadline_at = no_later(action, draft.now + operation.deadlines.step_ms)
     _decide(draft, key, ruling, deadline_at)
-    _follow(draft, key, operation, ruling)
+    _follow_in_order(draft, key, operation, ruling)
 
 
 def lacks_run(draft: Draft, gates: Gates | None, run: str | None) -> bool:

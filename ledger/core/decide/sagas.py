@@ -32,6 +32,9 @@ LEDGER: Final = "ledger"
 NOTHING_TO_UNDO: Final = "nothing_to_undo"
 CALLED_OFF: Final = "saga_called_off"
 
+_WAITS_FOR_ITS_TURN: Final = frozenset({"saga_order", "planned"})
+"""What a saga ends; whatever else blocks an action of one ends by itself."""
+
 _NOT_BEGUN: Final = frozenset(
     {Status.PROPOSED, Status.AWAITING_APPROVAL, Status.BLOCKED, Status.READY}
 )
@@ -112,14 +115,14 @@ def _refusal_of(draft: Draft, given: OpenSaga, place: _Place) -> Decided | None:
 
 def _proposal(given: OpenSaga, place: _Place) -> Propose:
     """The action as its caller would propose it alone."""
-    is_step = place.role == "step"
+    is_step, own = place.role == "step", given.steps[place.step - 1]
     return Propose(
         key=place.planned.key,
         request=place.planned.request,
         request_hash=place.planned.request_hash,
         # Nothing bounds an undo in time: it is called off, done, or a person's.
         step_ms=given.step_ms if is_step else None,
-        compensates=None if is_step else given.steps[place.step - 1].key,
+        compensates=own.compensates if is_step else own.key,
         run=given.run,
         occurrence=place.planned.occurrence,
         behalf=given.behalf,
@@ -233,6 +236,9 @@ def _told_apart(known: Saga, given: OpenSaga) -> Iterator[Detail]:
             yield _differs(place.path, "nothing", place.planned.key)
         elif was.key != place.planned.key:
             yield _differs(f"{place.path}/key", was.key, place.planned.key)
+        elif was.compensates != _proposal(given, place).compensates:
+            undone = _proposal(given, place).compensates
+            yield _differs(f"{place.path}/compensates", was.compensates, undone)
         else:
             for one in differences(was.request, recorded(place.planned.request)):
                 yield _differs(f"{place.path}/request{one.path}", one.was, one.now)
@@ -349,8 +355,9 @@ def _undo(draft: Draft, step: SagaStep) -> None:
 
 def _unblock(draft: Draft, action: Action) -> None:
     """It is the action's turn: rule about it now, for as long as it waited that could change."""
-    is_blocked = action.status is Status.BLOCKED and action.blocked is not None
-    if not is_blocked and action.status is not Status.PROPOSED:
+    blocked = action.blocked if action.status is Status.BLOCKED else None
+    waits = blocked is not None and blocked.reason in _WAITS_FOR_ITS_TURN
+    if not waits and action.status is not Status.PROPOSED:
         return
     operation = draft.operation(action)
     if operation is None:
