@@ -65,6 +65,7 @@ def test_every_command_is_known() -> None:
         *("notify check", "notify test"),
         *("quarantine list", "quarantine show", "quarantine redrive"),
         *("run list", "run show", "ceiling list", *(f"run {one.value}" for one in Process)),
+        *("saga open", "saga list", "saga show", "saga cancel", "batch show"),
         *("acl print", "acl check", "acl apply", "acl logins"),
     }
 
