@@ -14,7 +14,6 @@ from starlette.responses import Response
 
 from gateway.console.asking import Answer, Seen, looked
 from gateway.console.refusals import PageNo
-from gateway.console.text import Shown, shown
 from gateway.http.saga_views import SagaLine, saga_line, saga_view
 from ledger.core.ids import ActionKey
 from ledger.core.people import EVERY_TENANT
@@ -45,7 +44,7 @@ class StepLine:
     href: str
     status: str
     operation: str
-    target: Shown | None
+    target: str | None
     told: str
 
 
@@ -76,14 +75,7 @@ async def saga_page(http: HttpRequest, tenant: str, event: str, saga: str) -> Re
         found = await seen.console.port.saga(tenant, event, saga)
         if found is None:
             return PageNo.NOT_FOUND
-        view = saga_view(found)
-        context = {
-            "saga": view,
-            "tenant": tenant,
-            "steps": [_shown(found, number) for number in range(len(found.steps))],
-            "cases": [(key, f"/console/review/{quote(key, safe=':~')}") for key in view.cases],
-        }
-        return seen.page("saga", context)
+        return seen.page("saga", saga_shown(found, tenant))
 
     return await looked(http, work)
 
@@ -100,6 +92,17 @@ async def _sagas(seen: Seen) -> Answer:
         ),
     }
     return seen.page("sagas", context)
+
+
+def saga_shown(saga: Saga, tenant: str) -> dict[str, object]:
+    """What the page of a saga is made of."""
+    view = saga_view(saga)
+    return {
+        "saga": view,
+        "tenant": tenant,
+        "steps": [_shown(saga, number) for number in range(len(saga.steps))],
+        "cases": [(key, f"/console/review/{quote(key, safe=':~')}") for key in view.cases],
+    }
 
 
 UNDONE: Final = {
@@ -131,6 +134,6 @@ def _line(action: Action) -> StepLine:
         href=f"/console/actions/{quote(action.key, safe=':~')}",
         status=action.status.value,
         operation=action.request.operation,
-        target=None if action.request.target is None else shown(action.request.target),
+        target=action.request.target,
         told=" ".join(part for part in told if part),
     )

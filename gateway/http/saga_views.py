@@ -3,6 +3,7 @@
 Pure; called by the routes, the pages and the command line.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection
 from typing import Annotated, Final, Literal
@@ -18,6 +19,8 @@ from ledger.core.ids import ActionKey
 from ledger.core.sagas import Saga, SagaStatus, SagaStep
 from ledger.core.state import Action, Status
 from projections.views import ActionView as ActionRow
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 ON_PAGE_MAX: Final = 200
 """Actions of a batch that one answer lists; it counts all that were read."""
@@ -283,7 +286,9 @@ def _cause(saga: Saga) -> str:
     if not ended:
         return "a step of it did"
     one = next((step for step in ended if step.action.code != "saga_called_off"), ended[0])
-    why = f" ({one.action.code})" if one.action.code else ""
+    code = one.action.code or ""
+    # A provider's own words have no place in a sentence for a model.
+    why = f" ({code})" if _NAME.fullmatch(code) else ""
     return f"step {one.number}, {one.action.key}, is {one.action.status}{why}"
 
 

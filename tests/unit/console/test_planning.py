@@ -1,0 +1,89 @@
+"""The page of a saga: its steps in order, what undoes each, what is next, and no text that runs."""
+
+from gateway.console.keeping import Site
+from gateway.console.pages import Pages
+from gateway.console.planning import Line, saga_shown
+from gateway.http.saga_views import saga_line, saga_view
+from ledger.core import inputs as i
+from ledger.core.statement import Move
+from tests import examples as x
+from tests.examples_of_sagas import do, plan, planned, step, undo
+from tests.travelling import NO, Travelling
+
+HOSTILE = "order:<script>alert(1)</script>"
+BASE = {"visitor": None, "now": x.T0, "here": "saga", "form": ""}
+
+
+def page(template: str, **context: object) -> str:
+    """A page as it is sent."""
+    answer = Pages(Site("https://ledger.example.com", b"s" * 32)).page(template, BASE | context)
+    return bytes(answer.body).decode()
+
+
+def hostile(item: str) -> i.PlannedStep:
+    """A step whose target would like to be a program."""
+    request = x.request(do(item)).model_copy(update={"target": HOSTILE})
+    return step(item, request=request, compensation=planned(undo(item)))
+
+
+def test_a_saga_shows_its_steps_in_order_with_what_undoes_them() -> None:
+    """While it is undone each step says how far that is, and which is next."""
+    told = Travelling()
+    told.does(do("flight"))
+    told.does(do("hotel"))
+    told.does(do("car"), NO)
+    text = page("saga", **saga_shown(told.saga, "acme"))
+    places = [text.index(f">{do(item)}<") for item in ("flight", "hotel", "car")]
+    assert places == sorted(places)
+    for said in ("its turn now", "planned, if it is needed", "not needed", "compensating"):
+        assert said in text, said
+    assert text.count('<span class="aside">next</span>') == 1
+    assert f'href="/console/actions/{undo("hotel").replace("#", "%23")}"' in text
+
+
+def test_a_saga_that_is_stuck_leads_to_the_case() -> None:
+    """And says that nothing new begins before somebody has settled it."""
+    told = Travelling()
+    told.does(do("flight"))
+    told.does(do("hotel"), NO)
+    told.does(undo("flight"), NO)
+    text = page("saga", **saga_shown(told.saga, "acme"))
+    assert f'href="/console/review/{undo("flight").replace("#", "%23")}"' in text
+    assert "Nothing new begins before this is settled" in text
+    told.settles(undo("flight"), Move.ACKNOWLEDGE)
+    text = page("saga", **saga_shown(told.saga, "acme"))
+    assert "taken over by a person" in text
+    assert "Waits for a person" not in text
+
+
+def test_what_an_agent_wrote_is_text() -> None:
+    """A target that would like to be a program is shown as what it is."""
+    told = Travelling(plan(hostile("flight")))
+    text = page("saga", **saga_shown(told.saga, "acme"))
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_the_list_names_each_with_how_far_it_is() -> None:
+    """The newest sagas, each with its page."""
+    told = Travelling()
+    told.does(do("flight"))
+    lines = [Line("acme", saga_line(told.saga))]
+    text = page("sagas", lines=lines, tenants_shown="acme")
+    assert 'href="/console/sagas/acme/renewal-1/trip"' in text
+    assert "1 of 3" in text
+    assert page("sagas", lines=[], tenants_shown="acme").count("No saga is known in acme") == 1
+
+
+def test_the_view_says_what_the_saga_goes_on_with() -> None:
+    """The first step, then each in its turn; nothing at the end."""
+    told = Travelling()
+    first = saga_view(told.saga)
+    assert first.next is not None
+    assert (first.next.key, first.next.what) == (do("flight"), "step")
+    told.does(do("flight"), NO)
+    ended = saga_view(told.saga)
+    assert ended.next is None
+    assert ended.is_final
+    assert "step 1" in ended.sentence
+    assert ended.version > first.version
