@@ -5,7 +5,7 @@ Pure; called by `rows`.
 
 from typing import Final
 
-from ledger.core.decide.gating import blocking
+from ledger.core.blocking import blocking
 from ledger.core.gates import ClaimStatus
 from ledger.core.state import Action, Status
 

@@ -22,7 +22,7 @@ from gateway.console.refusals import PageNo
 from gateway.console.sheet import amount, sheet_of
 from gateway.console.text import Shown, shown
 from gateway.console.why import REVIEWS, told, why
-from ledger.core.decide.gating import blocking
+from ledger.core.blocking import blocking
 from ledger.core.ids import ActionKey, MalformedId
 from ledger.core.money import Money
 from ledger.core.operation import Risk

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, assert_never
 
-from ledger.core.decide.gating import blocking
+from ledger.core.blocking import blocking
 from ledger.core.gates import ClaimStatus
 from ledger.core.holds import Hold
 from ledger.core.state import Action, Approval, Attempt, Status

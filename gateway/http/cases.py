@@ -24,8 +24,9 @@ from gateway.http.sheets import (
     of_action,
     of_row,
 )
+from ledger.core.blocking import blocking
 from ledger.core.config import Config
-from ledger.core.decide.gating import blocking, demand_of
+from ledger.core.decide.gating import demand_of
 from ledger.core.decide.resolving import moves
 from ledger.core.decide.schedule import key_window_closes_at
 from ledger.core.money import Money, format_money

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from gateway.http.problems import LedgerPlace
 from ledger.client.client import Progress
 from ledger.core import facts as f
-from ledger.core.decide.gating import Blocking, blocking
+from ledger.core.blocking import Blocking, blocking
 from ledger.core.evolve import Place, evolve
 from ledger.core.gates import ClaimStatus
 from ledger.core.holds import Hold

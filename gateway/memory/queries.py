@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from gateway.memory.processes import PARTITION
-from ledger.core.decide.gating import blocking
+from ledger.core.blocking import blocking
 from ledger.core.facts import (
     ActionDenied,
     ApprovalGranted,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from ledger.core.blocking import Blocking, blocking
 from ledger.core.config import MAY_BE_HELD, hold_on
-from ledger.core.decide.gating import Blocking, blocking
 from ledger.core.decide.schedule import is_disputed
 from ledger.core.evolve import Place, evolve
 from ledger.core.facts import (

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ledger.core.decide.gating import blocking
+from ledger.core.blocking import blocking
 from ledger.core.facts import GateAnswered, ReviewOpened
 from ledger.core.ids import stream_key_of
 from ledger.core.records import Decision

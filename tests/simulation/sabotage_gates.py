@@ -105,9 +105,9 @@ def _sends_once(draft: Draft, key: str) -> None:
     """What no gate has answered is not said again."""
 
 
-def _is_never_contradicted(action: Action) -> bool:
+def _is_never_uncounted(draft: Draft, action: Action) -> tuple[gating.Wanted, ...]:
     """An effect that comes to light after the end is no gate's affair."""
-    return False
+    return ()
 
 
 def _passes_every_ceiling(action: Action) -> tuple[str, ...]:
@@ -302,7 +302,7 @@ GATES: Final[dict[str, Saboteur]] = {
     "forced_not_asked_on_late_evidence": Saboteur(
         "an effect that comes to light after the end guards no target",
         13,
-        ((gating, "_is_contradicted", _is_never_contradicted),),
+        ((gating, "_uncounted", _is_never_uncounted),),
     ),
     "resend_never": Saboteur(
         "what no gate has answered is not said again",

@@ -13,6 +13,7 @@ from typing import Final
 from ledger.core.config import Config
 from ledger.core.decide.draft import Decided, Draft, refused_by
 from ledger.core.facts import (
+    ActionCompleted,
     GateAnswered,
     GateAsked,
     GateClosed,
@@ -22,9 +23,10 @@ from ledger.core.facts import (
     ReviewReason,
 )
 from ledger.core.gates import SIDE_EFFECTS, Claim, ClaimStatus, Identity, spend
-from ledger.core.ids import ActionKey, GateKind, gate_key, gate_kind
+from ledger.core.ids import ActionKey, GateKind, gate_key
 from ledger.core.inputs import GateAnswer, GateAsk, GateClose, GateKeep, GateTaken
 from ledger.core.operation import Operation
+from ledger.core.order import has_something_to_undo
 from ledger.core.rejections import Rejection
 from ledger.core.request import RecordedRequest
 from ledger.core.state import EFFECT_IS_TOLD, FINAL, Action, Status
@@ -135,11 +137,12 @@ def follow_gates(draft: Draft, key: str) -> None:
     action = draft.action(key)
     if action.gates is None and not action.claims:
         return
+    uncounted = _uncounted(draft, action)
     _give_back_what_is_over(draft, key)
+    for wanted in uncounted:
+        _ask(draft, key, wanted, forced=True)
     action = draft.action(key)
-    if _is_contradicted(action):
-        _ask_by_force(draft, key)
-    elif action.status is Status.NEEDS_REVIEW:
+    if action.status is Status.NEEDS_REVIEW:
         _force_what_waits(draft, key)
     elif action.status in {Status.READY, Status.BLOCKED} and _may_ask(action):
         _ask_for_missing(draft, key)
@@ -176,13 +179,18 @@ def _may_ask(action: Action) -> bool:
 def _is_over(action: Action, claim: Claim) -> bool:
     """Whether the action needs a claim no more."""
     if claim.forced:
-        return action.case is None
+        # What is there counts, so nothing of it is given back before the gate has granted it.
+        is_counted = claim.grant is not None or not _is_there(action)
+        return action.case is None and is_counted
     if action.is_final:
         return True
     is_reserved = action.status is Status.AWAITING_APPROVAL and _is_kept_for_undoing(action, claim)
     if action.status in GIVES_BACK and not action.has_effect and not is_reserved:
         return action.case is None or action.case.reason not in EFFECT_IS_TOLD
     gates = action.gates
+    if action.blocked is not None and not claim.ceilings:
+        # What waits for another action of its stream keeps nobody from a target.
+        return True
     if action.has_begun:
         return False
     if gates is None:
@@ -192,17 +200,36 @@ def _is_over(action: Action, claim: Claim) -> bool:
     return not gates.target
 
 
+def _is_there(action: Action) -> bool:
+    """Whether the effect is there, or may be, or a person has noted that it came to light late."""
+    return action.has_effect or has_something_to_undo(action)
+
+
 def _is_kept_for_undoing(action: Action, claim: Claim) -> bool:
     """Whether it is a budget of a compensation, which is reserved before its original begins."""
     return action.compensates is not None and bool(claim.ceilings)
 
 
-def _is_contradicted(action: Action) -> bool:
-    """Whether evidence of an effect came against a final status, and the gates do not know yet."""
-    case = action.case
-    if not action.is_final or case is None or case.reason not in EFFECT_IS_TOLD:
-        return False
-    return action.gates is not None and not any(one.forced and one.is_held for one in action.claims)
+def _uncounted(draft: Draft, action: Action) -> tuple[Wanted, ...]:
+    """What no gate counts of an effect that is there or was told: it came to light when the action
+    had given back what it held. Meanwhile nobody else gets its targets.
+    """
+    gates, case = action.gates, action.case
+    is_told = case is not None and case.reason in EFFECT_IS_TOLD
+    completes = any(
+        isinstance(fact, ActionCompleted) and fact.action == action.key for fact in draft.facts
+    )
+    if gates is None or not (is_told or completes):
+        return ()
+    held = [one for one in action.claims if one.is_held]
+    taken, operation = {one.gate for one in held}, draft.operation(action)
+    wanted: list[Wanted] = []
+    if completes or action.status is not Status.COMPLETED:
+        wanted += _budgets(action, draft.config, draft.now, held)
+    if gates.target or (action.is_final and not completes):
+        identity, targets = _identity(action, operation), _target_gates(action, operation)
+        wanted += [Wanted(gate, identity=identity) for gate in sorted(targets) if gate not in taken]
+    return tuple(wanted)
 
 
 def _ask_for_missing(draft: Draft, key: str) -> None:
@@ -224,18 +251,6 @@ def _reached_alone(action: Action, config: Config) -> str | None:
         if ceiling.reached_by(demand_of(action.request)) is not None:
             return name
     return None
-
-
-def _ask_by_force(draft: Draft, key: str) -> None:
-    """The effect is there: budgets count it, and nobody else gets the target meanwhile."""
-    action = draft.action(key)
-    operation = draft.operation(action)
-    identity = _identity(action, operation)
-    gates = [Wanted(gate, identity=identity) for gate in sorted(_target_gates(action, operation))]
-    if action.status is not Status.COMPLETED:
-        gates += _budgets(action, draft.config, draft.now, [])
-    for wanted in gates:
-        _ask(draft, key, wanted, forced=True)
 
 
 def _force_what_waits(draft: Draft, key: str) -> None:
@@ -331,7 +346,7 @@ def _say_ask(draft: Draft, key: str, gate: str, round_: int) -> None:
 
 
 def _give_back(draft: Draft, key: str, claim: Claim) -> None:
-    spent = claim.grant is not None and (claim.forced or draft.action(key).has_effect)
+    spent = claim.grant is not None and _is_there(draft.action(key))
     _close(draft, key, claim, spent=spent, sends=1)
 
 
@@ -395,10 +410,12 @@ def answered(draft: Draft, given: GateAnswer) -> Decided:
 
 def _unwanted(given: GateAnswer, claim: Claim | None) -> GateClose:
     """What is said of something that nobody waits for; the same again where that was said."""
-    spent = claim is not None and claim.spent and claim.grant == given.grant
-    return GateClose(
-        gate=given.gate, action=given.key, round=given.round, grant=given.grant, spent=spent
-    )
+    grant = given.grant
+    if claim is not None and given.outcome == "queued":
+        # It was granted since: what a late word of the queue leads to must not free that.
+        grant = claim.grant
+    spent = claim is not None and claim.spent and claim.grant == grant
+    return GateClose(gate=given.gate, action=given.key, round=given.round, grant=grant, spent=spent)
 
 
 def _keep(draft: Draft, claim: Claim, given: GateAnswer) -> None:
@@ -479,34 +496,3 @@ def taken_back(draft: Draft, given: GateTaken) -> Decided:
         )
     )
     return draft.decided()
-
-
-# --- what blocks ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Blocking:
-    """What an action waits for, and the version under which a person may let it pass."""
-
-    version: int
-    by: str
-    why: str
-
-    @property
-    def may_be_allowed(self) -> bool:
-        """Whether a person may take the risk: what waits for its turn in a plan is not a risk."""
-        return self.why in {"revised_open", GateKind.TARGET.value}
-
-
-def blocking(action: Action) -> Blocking | None:
-    """What blocks the action, or None: another action of its stream, or one that holds its
-    target.
-    """
-    if action.status is not Status.BLOCKED:
-        return None
-    if action.blocked is not None:
-        return Blocking(action.blocked.version, action.blocked.by, action.blocked.reason)
-    for claim in action.claims:
-        if claim.status is ClaimStatus.QUEUED and claim.behind is not None:
-            return Blocking(claim.round, claim.behind, gate_kind(claim.gate).value)
-    return None

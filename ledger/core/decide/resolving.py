@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
+from ledger.core.blocking import blocking
 from ledger.core.catalogue import Operation
 from ledger.core.config import Config
 from ledger.core.decide.approvals import lapse, no_later, transplanted, unfit
 from ledger.core.decide.asking import ask, end, preview_is_under_way, start_preview
 from ledger.core.decide.draft import Decided, Draft, refused_by, replayed
-from ledger.core.decide.gating import blocking
 from ledger.core.decide.ruling import needs_ruling, rule_anew
 from ledger.core.decide.schedule import (
     Bar,

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Final
 
 from ledger.core import inputs as i
+from ledger.core.blocking import blocking
 from ledger.core.catalogue import Catalogue
 from ledger.core.config import Config
-from ledger.core.decide.gating import blocking
 from ledger.core.gates import Gate, GateFact, Reservation
 from ledger.core.ids import GateKind, gate_key, stream_key_of
 from ledger.core.limits import RESOLUTION_VALID_MS_MAX

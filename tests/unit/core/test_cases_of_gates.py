@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ledger.core.decide.gating import blocking
+from ledger.core.blocking import blocking
 from ledger.core.gates import spend
 from ledger.core.inputs import Meaning
 from ledger.core.money import Money

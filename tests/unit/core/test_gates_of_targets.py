@@ -5,7 +5,7 @@ pass.
 import pytest
 
 from ledger.core import inputs as i
-from ledger.core.decide.gating import blocking
+from ledger.core.blocking import blocking
 from ledger.core.ids import GateKind, gate_key
 from ledger.core.limits import RECENT_MAX, RESERVATIONS_MAX
 from ledger.core.money import Money
