@@ -15,6 +15,7 @@ CASES = {
     "approvals": ("C103", "C105", "C107", "C109", "C111", "C113", "C115"),
     "agents that resume or begin again": ("C117", "C119", "C121"),
     "ceilings and calendars": ("C123", "C125", "C127", "C129"),
+    "compensations": ("C131", "C133", "C135", "C137", "C139"),
     "tenants": ("C191",),
     "the same key at the same time": ("C033", "C035", "C037", "C039"),
     "leases and workers that come back": ("C041", "C043", "C045", "C047"),

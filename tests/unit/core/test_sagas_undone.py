@@ -4,6 +4,8 @@ what cannot be undone is a person's.
 
 from dataclasses import replace
 
+import pytest
+
 from ledger.core import inputs as i
 from ledger.core.money import Money
 from ledger.core.policy import Policy, parse_policy
@@ -333,6 +335,7 @@ def test_a_saga_pauses_while_a_step_of_it_has_a_case() -> None:
 # --- cases ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.case("C131")
 def test_c131_neither_a_step_nor_its_undo_counts_as_done_before_it_is_known() -> None:
     """C131: confirm answers 500, and so does its undo: each is unknown, not completed, and each is
     verified before the next.
@@ -349,6 +352,7 @@ def test_c131_neither_a_step_nor_its_undo_counts_as_done_before_it_is_known() ->
     assert told.statuses[:2] == [("completed", "ready"), ("completed", "completed")]
 
 
+@pytest.mark.case("C139")
 def test_c139_every_effect_of_a_plan_is_undone_or_the_saga_is_stuck() -> None:
     """C139: a charge of 1000 is 900 to one and 100 to another: the plan lists both, and either all
     of it is undone or the saga says that it is stuck.
@@ -383,6 +387,7 @@ def test_c139_every_effect_of_a_plan_is_undone_or_the_saga_is_stuck() -> None:
     assert AGENT in {one.request.principal for one in booked}
 
 
+@pytest.mark.case("C139")
 def test_c139_a_plan_that_would_leave_a_share_where_it_went_is_refused() -> None:
     """C139: what is planned undoes all of it, or there is no plan."""
     short = planned(undo(CAR), money=Money(minor=900, currency="EUR"))
