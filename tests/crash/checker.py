@@ -19,6 +19,7 @@ from typing import Final
 
 from tests.crash import laws_of_book as book
 from tests.crash import laws_of_desk as desk
+from tests.crash import laws_of_gates as gates
 from tests.crash import laws_of_log as log
 from tests.crash import laws_of_people as people
 from tests.crash import laws_of_rows as rows
@@ -55,6 +56,10 @@ LAWS: Final[tuple[Law, ...]] = (
     log.s16_every_input_once_in_order,
     log.s16_causes_exist,
     log.s17_tokens,
+    gates.s19_accounts,
+    gates.s19_ceilings,
+    gates.s19_nothing_left,
+    rows.s19_rows_of_gates,
     secrecy.s18_tenants_are_apart,
     secrecy.s21_no_secret_is_told,
     log.v1_everything_ends,
@@ -120,12 +125,17 @@ def _seen(run: Run, folded: Folded) -> dict[str, str]:
         "unknowns": f"{sum(unknowns.values())} actions were unknown once: {_told(unknowns)}",
         "reviews": _told(reviews),
         "decisions": f"{len(folded.decisions)}, {void} void records, epochs {epochs}",
+        "gates": f"{len(folded.gates)}, {_given(folded)} reservations granted",
         "quarantine": f"{aside} records",
         "book": f"{len(run.book)} requests, {effects} effects",
         "webhooks": _told(matched),
         "clients": _told(answers),
         "people": _told(Counter(f"{one['decision']} {one['answer']}" for one in run.people)),
     }
+
+
+def _given(folded: Folded) -> int:
+    return sum(gate.state["next_grant"] - 1 for gate in folded.gates.values())
 
 
 def _told(counts: Mapping[str, int]) -> str:

@@ -36,6 +36,8 @@ QUERIES = {
     + ", ".join(map(_MS.format, ("lease_until", "ended_at"))),
     "action_events": "partition, ledger_offset, ordinal, action_key, version, type, event_id",
     "decisions": "partition, ledger_offset",
+    "gates": "gate_key, version, used, reserved, granted, queued",
+    "gate_reservations": "gate_key, version, status",
     "webhooks": "partition, topic_offset, provider, account, event_id, classification, action_key",
 }
 DERIVED = {"action_events": "actionledger_api_v1.action_events"}

@@ -166,6 +166,8 @@ def v1_everything_ends(_run: Run, folded: Folded) -> Iterator[Finding]:
     for action in folded.actions.values():
         has_step = "timer" in action.state or "lookup" in action.state
         rests = action.status in FINAL or action.status == "needs_review"
+        if not rests and waits_for_a_person(folded, action):
+            continue
         if not rests and not (action.status == "unknown" and has_step):
             yield Finding("V1", action.key, f"is left {action.status} with no next step")
 
@@ -178,6 +180,15 @@ def v5_attempts_are_bounded(_run: Run, folded: Folded) -> Iterator[Finding]:
         counted = len(action.told("attempt.started")) - len(action.told("attempt.declined"))
         if allowed is not None and counted > allowed:
             yield Finding("V5", action.key, f"was attempted {counted} times, {allowed} allowed")
+
+
+def waits_for_a_person(folded: Folded, action: Action) -> bool:
+    """Whether it is blocked by an action that only a person can settle."""
+    behind = (one["behind"] for one in action.state["claims"] if one["status"] == "queued")
+    others = (folded.actions.get(key) for key in behind)
+    return action.status == "blocked" and any(
+        other is not None and other.status == "needs_review" for other in others
+    )
 
 
 class Catalogue:

@@ -13,6 +13,7 @@ import orjson
 from tests.crash.evidence import Finding, Json, Raw, Run, event_of
 from tests.crash.laws_of_log import WITHOUT_GENESIS
 from tests.crash.plain_fold import Folded, Told, fold
+from tests.crash.plain_gates import Gate
 
 EVENT_DOMAIN = "actionledger.event.v1"
 
@@ -38,8 +39,10 @@ def s13_streams(run: Run, _folded: Folded) -> Iterator[Finding]:
     for action in projected.actions.values():
         wanted.setdefault(action.stream, []).append(action.state)
     found = {row["stream_key"]: orjson.loads(row["state"]) for row in _rows(run, "streams")}
-    for key in sorted(wanted.keys() | found.keys()):
-        state = {"key": key, "actions": wanted.get(key, [])}
+    for key in sorted(wanted.keys() | projected.gates.keys() | found.keys()):
+        state: Json = {"key": key, "actions": wanted.get(key, [])}
+        if key in projected.gates:
+            state["gate"] = projected.gates[key].state
         if found.get(key) != state:
             yield Finding("S13", f"streams {key}", _difference(state, found.get(key)))
 
@@ -84,10 +87,51 @@ def s13_events(run: Run, _folded: Folded) -> Iterator[Finding]:
     wanted = {
         (decided.partition, decided.offset)
         for decided in projected.decisions
-        if not decided.data.get("facts")
+        if not decided.data.get("facts") and not decided.data.get("gate")
     }
     for answer in sorted(answers ^ wanted):
         yield Finding("S13", f"decisions {answer}", "is only in one of log and projection")
+
+
+def s19_rows_of_gates(run: Run, _folded: Folded) -> Iterator[Finding]:
+    """The rows of gates and reservations say what the log adds up to: every gate as it stands, and
+    each reservation that is held, once.
+    """
+    projected = _as_projected(run)
+    rows = {row["gate_key"]: row for row in _rows(run, "gates")}
+    for key in sorted(projected.gates.keys() | rows.keys()):
+        gate = projected.gates.get(key)
+        wanted = None if gate is None else gate_row(gate)
+        if rows.get(key) != wanted:
+            yield Finding("S19", f"gates {key}", _difference(wanted, rows.get(key)))
+    held = {
+        (key, one["version"])
+        for key, gate in projected.gates.items()
+        for one in gate.state["reservations"]
+    }
+    told = {
+        (row["gate_key"], row["version"])
+        for row in _rows(run, "gate_reservations")
+        if row["status"] != "closed"
+    }
+    for place in sorted(held ^ told):
+        yield Finding("S19", f"reservations {place}", "is held only in one of log and projection")
+
+
+def gate_row(gate: Gate) -> Json:
+    """A gate's row, as far as it follows from the gate alone."""
+    reserved: Json = {}
+    for one in gate.held:
+        for name, amount in one["demand"].items():
+            reserved[name] = reserved.get(name, 0) + amount
+    return {
+        "gate_key": gate.key,
+        "version": gate.state["version"],
+        "used": gate.state["used"],
+        "reserved": reserved,
+        "granted": len(gate.held),
+        "queued": len(gate.queue),
+    }
 
 
 def q_quarantine_is_complete(run: Run, folded: Folded) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ EPOCH = "actionledger.epoch.opened.v1"
 DECISION = "actionledger.decision.recorded.v1"
 OPEN = frozenset({"running", "unresolved"})
 SOURCES_KEPT = 256
+_START = "attempt.started"
 
 
 @dataclass(slots=True)
@@ -97,6 +98,7 @@ class Folded:
     gates: dict[str, plain_gates.Gate] = field(default_factory=dict)
     catalogues: list[str] = field(default_factory=list)
     people: list[str] = field(default_factory=list)
+    policies: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
     def found(self, law: str, where: str, what: str) -> None:
@@ -147,6 +149,8 @@ def _take(folded: Folded, partition: Partition, decided: Decided) -> None:
             folded.catalogues.append(data["adopted"]["content"])
         case "people":
             folded.people.append(data["adopted"]["content"])
+        case "policy":
+            folded.policies.append(data["adopted"]["content"])
         case _:
             pass
     for ordinal, fact in enumerate(data.get("facts", ())):
@@ -175,6 +179,9 @@ def _add(folded: Folded, decided: Decided, ordinal: int, fact: Json) -> None:
         before = action.status
         if kind not in MAY_FOLLOW.get(before, frozenset()):
             folded.found("S6", decided.place, f"{kind} of {key} cannot follow {before}")
+        objection = plain_gates.objection_to_start(action.state) if kind == _START else None
+        if objection is not None:
+            folded.found("S19", decided.place, f"{key} {objection}")
         if kind in plain_gates.CLAIMS:
             wrong = plain_gates.claim(action.state, fact, decided.data["decided_at"])
             if wrong is not None:

@@ -48,6 +48,17 @@ def _is_of(one: Json, fact: Json) -> bool:
     return (one["gate"], one["round"]) == (fact["gate"], fact["round"])
 
 
+def objection_to_start(state: Json) -> str | None:
+    """Why an action may not start yet, as far as its own claims say it."""
+    if awaits(state):
+        return "starts while a gate owes it an answer"
+    target, tenant = state["request"].get("target"), state["key"].split(":")[2]
+    if target is None or not state.get("gates", {}).get("target"):
+        return None
+    granted = {one["gate"] for one in state["claims"] if one["status"] == "granted"}
+    return None if f"{tenant}/target:{target}" in granted else f"starts and does not hold {target}"
+
+
 def _same(one: Json, fact: Json) -> bool:
     return bool(one.get("grant") == fact.get("grant"))
 
@@ -132,6 +143,8 @@ class Gate:
     back: dict[str, int] = field(default_factory=dict)
     spent: dict[str, int] = field(default_factory=dict)
     closed: set[int] = field(default_factory=set)
+    most: dict[str, int] = field(default_factory=dict)
+    """The most that it ever had out, as far as no person let anything pass."""
 
     @property
     def kind(self) -> str:
@@ -209,6 +222,12 @@ class Gate:
         else:
             reservations[reservations.index(waits)] = granted
         _add(self.given, fact["demand"])
+        if not any(name in fact for name in _PASSES):
+            others = [one["action"] for one in self.held if one["grant"] != fact["grant"]]
+            if self.kind == "target" and others:
+                yield f"is held by {fact['action']} beside {others}"
+            for name in fact["demand"]:
+                self.most[name] = max(self.most.get(name, 0), self.taken(name))
         if "identity" in fact:
             passed = {"action": fact["action"], "at": now, "identity": fact["identity"]}
             self.state["recent"] = [*self.state["recent"], passed][-RECENT_KEPT:]

@@ -23,7 +23,11 @@ LOOK_SECONDS = 0.2
 UNSETTLED = """
 select count(*) from actionledger.actions
 where status not in ('completed', 'failed', 'cancelled', 'expired', 'denied', 'needs_review')
+  and not (status = 'blocked' and target in (
+      select target from actionledger.actions where status = 'needs_review'
+  ))
 """
+"""What is neither final nor with a person, nor blocked by what is."""
 
 
 async def settled(machine: Machine, actions: int) -> Report:

@@ -7,7 +7,6 @@ checker must accept. `SmallRun.change` edits a record where it stands.
 import base64
 import hashlib
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +14,7 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.crash.evidence import Json, Raw, Run, event_of
-from tests.crash.laws_of_rows import action_row, attempt_row, event_row
-from tests.crash.plain_fold import fold
+from tests.crash.small_rows import projected
 
 T0 = 1_800_000_000_000
 CATALOGUE = """
@@ -458,42 +456,3 @@ def decision_with(run: Run, kind: str, key: str, nth: int = 0) -> int:
         if (one["type"], one["action"]) == (kind, key)
     ]
     return found[nth]
-
-
-def projected(run: Run) -> dict[str, list[Json]]:
-    """The rows of a projection that has followed the log to its end and made no mistake."""
-    folded = fold(run)
-    streams: dict[str, list[Json]] = {}
-    for action in folded.actions.values():
-        streams.setdefault(action.stream, []).append(deepcopy(action.state))
-    told = [one for action in folded.actions.values() for one in action.history]
-    return {
-        "projection_offsets": [
-            {
-                "partition": partition.number,
-                "next_offset": partition.next_offset,
-                "epoch": partition.epoch,
-                "void_count": partition.void,
-                "positions": partition.positions,
-            }
-            for partition in folded.partitions.values()
-        ],
-        "streams": [
-            {"stream_key": key, "state": orjson.dumps({"key": key, "actions": states}).decode()}
-            for key, states in streams.items()
-        ],
-        "actions": [
-            action_row(action.state, action.history[-1]) for action in folded.actions.values()
-        ],
-        "attempts": [
-            attempt_row(action.key, attempt)
-            for action in folded.actions.values()
-            for attempt in action.state["attempts"]
-        ],
-        "action_events": [event_row(one) for one in told],
-        "decisions": [
-            {"partition": one.partition, "ledger_offset": one.offset}
-            for one in folded.decisions
-            if not one.data.get("facts")
-        ],
-    }

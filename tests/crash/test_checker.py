@@ -16,6 +16,7 @@ from tests.crash import laws_of_people as people
 from tests.crash import laws_of_rows as rows
 from tests.crash import laws_of_secrecy as secrecy
 from tests.crash.cases_of_desk import CASES_OF_DESK
+from tests.crash.cases_of_gates import CASES_OF_GATES
 from tests.crash.checker import LAWS, Law, check
 from tests.crash.evidence import Json, Raw, Run
 from tests.crash.plain_fold import fold
@@ -439,7 +440,7 @@ CASES = (
     Case(rows.q_unreadable_is_set_aside, "taken for an event", poison_became_facts),
     Case(rows.w_every_webhook_is_known, "nobody looked", without_row("webhooks")),
     Case(rows.w_every_webhook_is_known, "no evidence", without_fact("evidence.recorded", CHARGE)),
-    *(Case(law, why, broken) for law, why, broken in CASES_OF_DESK),
+    *(Case(law, why, broken) for law, why, broken in (*CASES_OF_DESK, *CASES_OF_GATES)),
 )
 
 

@@ -5,7 +5,7 @@ The step is the product's; rows are made in some histories only, because they co
 the rest. What a projector left behind is judged at the end.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -138,15 +138,22 @@ class ReadModel:
         self, partition: int, behind: tuple[int, str], until: int, limit: int
     ) -> list[tuple[int, str]]:
         """What is due, in order, behind a place and up to a time before any allowance."""
-        found = [
-            (when, key)
-            for key, action in self._actions(partition)
-            if not action.is_final
-            and (when := due_at(action, action.updated_at, skew_ms=0)) is not None
-            and behind < (when, key)
-            and when <= until
-        ]
-        return sorted(found)[:limit]
+        first: dict[str, int] = {}
+        for key, when in self._timers(partition):
+            if when is not None and behind < (when, key) and when <= until:
+                first[key] = min(when, first.get(key, when))
+        return sorted((when, key) for key, when in first.items())[:limit]
+
+    def _timers(self, partition: int) -> Iterator[tuple[str, int | None]]:
+        """Every row with a timer: of actions, the final ones too, and of gates."""
+        for key, action in self._actions(partition):
+            yield key, due_at(action, action.updated_at, skew_ms=0)
+        for key, held in self.live.streams.items():
+            if held.stream.gate is not None and self._is_in(key, partition):
+                yield key, held.stream.gate.due_at
+
+    def _is_in(self, key: str, partition: int) -> bool:
+        return partition_of(key, self.world.partitions) == partition
 
     def ready(self, partition: int, limit: int) -> list[str]:
         """Streams with an action that waits for capacity, who waits longest first."""
@@ -161,7 +168,7 @@ class ReadModel:
         return [
             (key, action)
             for key, held in self.live.streams.items()
-            if partition_of(key, self.world.partitions) == partition
+            if self._is_in(key, partition)
             for action in held.stream.actions
         ]
 

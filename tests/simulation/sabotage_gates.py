@@ -7,7 +7,7 @@ from ledger.core import gates as gate_state
 from ledger.core import inputs as i
 from ledger.core.ceilings import Ceiling
 from ledger.core.config import Config
-from ledger.core.decide import dispatch, gates, gating
+from ledger.core.decide import gates, gating
 from ledger.core.decide import time as ticking
 from ledger.core.decide.draft import Decided, Draft
 from ledger.core.facts import GateAnswered
@@ -333,7 +333,7 @@ GATES: Final[dict[str, Saboteur]] = {
         "a step counts as often as it is said",
         7,
         (
-            (dispatch.gates, "report_step", _counts_every_report),
+            (gates, "report_step", _counts_every_report),
             (gate_state, "invariant", no_invariants),
         ),
     ),

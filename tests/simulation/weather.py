@@ -278,7 +278,6 @@ def with_gates(weather: Weather, chance: random.Random) -> Weather:
         shares=shares,
         table=table,
         gated=True,
-        held_max=None,
         before_midnight_ms=chance.choice((0, 600, 2_000, 60_000)),
         operations=tuple(chance.sample(OPERATIONS, k=chance.randint(1, 3))),
         actions=chance.choice((2, 3, 3, 4, 5)),
