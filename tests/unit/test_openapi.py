@@ -45,6 +45,11 @@ def test_every_operation_is_named_and_summed_up(document: dict[str, Any]) -> Non
         "getRun",
         "listRuns",
         "listCeilings",
+        "openSaga",
+        "getSaga",
+        "cancelSaga",
+        "listSagas",
+        "getBatch",
         "decide",
         "listApprovals",
         "getApproval",
@@ -93,7 +98,7 @@ def test_who_may_ask_is_said_of_every_operation(document: dict[str, Any]) -> Non
     for path, methods in document["paths"].items():
         for operation in methods.values():
             security = operation.get("security", document["security"])
-            for_agents = ("/v1/actions", "/v1/runs", "/v1/ceilings")
+            for_agents = ("/v1/actions", "/v1/runs", "/v1/ceilings", "/v1/sagas", "/v1/batches")
             assert ({"apiKey": []} in security) is path.startswith(for_agents)
             for_people = path.startswith(("/v1/approvals", "/v1/reviews")) or path.endswith("/ask")
             assert ({"login": []} in security) is for_people

@@ -43,10 +43,12 @@ class PlannedAction(BaseModel):
 
 class PlannedStep(PlannedAction):
     """A step, and the `compensation` that undoes its effect where a later step comes to nothing.
-    Leave it out where nothing can undo the step, or nothing has to.
+    Leave it out where nothing can undo the step, or nothing has to. `compensates` is the key of an
+    earlier action of the same business event that the step itself undoes.
     """
 
     compensation: PlannedAction | None = None
+    compensates: str | None = None
 
 
 class Plan(BaseModel):

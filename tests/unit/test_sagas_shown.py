@@ -1,0 +1,107 @@
+"""What `saga` and `batch` print, and what the door is asked for them."""
+
+import io
+
+import httpx
+from rich.console import Console
+
+from gateway.cli import sagas
+from gateway.cli.proposing import Proposing
+from gateway.http.saga_views import SagaList, batch_view, saga_line, saga_view
+from ledger.core.state import Status
+from ledger.core.statement import Move
+from projections.views import ActionView
+from tests.examples import T0
+from tests.examples_of_sagas import do, undo
+from tests.travelling import NO, Travelling
+
+
+def printed(show: object, found: object) -> str:
+    """What a command prints."""
+    out = io.StringIO()
+    show(Console(file=out, width=200, color_system=None), found)  # type: ignore[operator]
+    return out.getvalue()
+
+
+def stuck() -> Travelling:
+    """The hotel failed, and the flight cannot be undone."""
+    told = Travelling()
+    told.does(do("flight"))
+    told.does(do("hotel"), NO)
+    told.does(undo("flight"), NO)
+    return told
+
+
+def test_a_saga_is_printed_step_by_step_with_what_undoes_it() -> None:
+    """And with the command by which a person settles what it waits for."""
+    told = stuck()
+    text = printed(sagas._show_saga, saga_view(told.saga))
+    assert text.startswith("trip of renewal-1  stuck\n")
+    assert text.index(do("flight")) < text.index(do("hotel")) < text.index(do("car"))
+    assert "undo: its turn now" in text
+    assert "undo: not needed" in text
+    assert f"actionledger review show {undo('flight')}" in text
+    told.settles(undo("flight"), Move.ACKNOWLEDGE)
+    text = printed(sagas._show_saga, saga_view(told.saga))
+    assert "undo: taken over by a person" in text
+    assert "review show" not in text
+
+
+def test_an_answer_of_the_door_is_printed_as_the_read_model_is() -> None:
+    """A replay says that nothing new was started."""
+    answer = saga_view(stuck().saga, replayed=True).model_dump(mode="json", exclude_none=True)
+    text = printed(sagas._show_answer, answer)
+    assert text.startswith("It was there before: nothing new was started.\ntrip of renewal-1")
+
+
+def test_sagas_are_listed_with_how_far_they_are() -> None:
+    """One line each; and a word where there is none."""
+    found = SagaList(now=T0, sagas=(saga_line(stuck().saga),))
+    assert printed(sagas._show_list, found).startswith("trip of renewal-1  stuck  1 of 3 steps")
+    assert printed(sagas._show_list, SagaList(now=T0, sagas=())) == "There is no saga.\n"
+
+
+def row(key: str, status: str, **fields: object) -> ActionView:
+    """An action as the read model has it, with everything else left out."""
+    names = dict.fromkeys(ActionView.__dataclass_fields__)
+    known = {"action_key": key, "status": status, "target": "order:A-1"}
+    return ActionView(**(names | known | fields))  # type: ignore[arg-type]
+
+
+def test_a_batch_is_counted_by_status() -> None:
+    """Each of its actions stands for itself."""
+    rows = [row("charge:v1:acme:a", "completed"), row("charge:v1:acme:b", "failed")]
+    rows.append(row("charge:v1:acme:c", "completed", amount_minor=500, currency="EUR"))
+    found = batch_view("reminders", rows)
+    assert found.by_status == {Status.COMPLETED: 2, Status.FAILED: 1}
+    assert found.sentence.startswith("Of 3 actions of the batch reminders: 2 completed, 1 failed.")
+    text = printed(sagas._show_batch, found)
+    assert text.startswith("reminders  2 completed, 1 failed\n")
+    assert "5.00 EUR" in text
+
+
+def test_the_door_is_asked_until_the_saga_has_come_to_an_end() -> None:
+    """Waiting goes on while it goes on by itself, and no longer."""
+    asked: list[str] = []
+
+    def answered(request: httpx.Request) -> httpx.Response:
+        asked.append(f"{request.method} {request.url.path} {request.url.params}")
+        status = "running" if request.method == "POST" else "completed"
+        answer = {"status": status, "version": 3, "href": "/v1/sagas/e/s", "replayed": True}
+        return (
+            httpx.Response(201, json=answer)
+            if request.method == "POST"
+            else httpx.Response(200, json=answer)
+        )
+
+    with Proposing("http://door.invalid", "key") as door:
+        door._http = httpx.Client(
+            base_url="http://door.invalid", transport=httpx.MockTransport(answered)
+        )
+        status, answer = door.ask_of_saga("/v1/sagas", b"{}", wait_ms=1_000)
+    assert (status, answer["status"], answer["replayed"]) == (201, "completed", True)
+    assert [one.split("&")[0] for one in asked] == [
+        "POST /v1/sagas wait_ms=1000",
+        f"GET /v1/sagas/e/s {asked[1].split()[2].split('&')[0]}",
+    ]
+    assert "after_version=3" in asked[1]
