@@ -233,7 +233,8 @@ def check(node: Node, gate: str) -> None:
     assert any(held.granted) or not any(held.queue), "somebody is let in, or nobody waits"
     if node.said or any(_due(stream, node.now) is not None for stream in node.streams):
         return
-    for one in held.reservations:
+    # Who has left a queue unheard is let in once, and gives it back.
+    for one in held.granted:
         action = node.action(one.action)
         assert action is not None
         assert not action.is_final or action.case is not None, f"{one.action} has ended"
