@@ -184,9 +184,9 @@ async def test_a_person_takes_the_risk_of_both(desk: Office) -> None:
     answer = await hand_in(desk, said(sheet, Move.ALLOW))
     assert answer.status_code == 200, answer.text
     await desk.until(key, "completed")
-    assert (await desk.door.get(f"/v1/actions/{first}")).json()["status"] == "attempting"
+    still = (await desk.door.get(f"/v1/actions/{first}")).json()["status"]
+    assert still in {"attempting", "unknown"}
     desk.provider.may_answer.set()
-    await desk.until(first, "completed")
 
     async def settled() -> bool:
         found = await desk.read(f"/v1/reviews/{key}", "ben")
