@@ -114,3 +114,57 @@ def test_names_that_no_operation_bears_are_told(
     assert (unknown["row"], unknown["condition"]) == ("message-to-many", "parameters.too")
     assert run(["policy", "check", str(slipped), "--catalogue", catalogue]) == 0
     assert "a parameter too that no such operation declares" in capsys.readouterr().out
+
+
+GATED = """
+[[ceiling]]
+name = "run"
+per = "run"
+side_effects = 2
+spend = { EUR = 10_000 }
+
+[[ceiling]]
+name = "day"
+per = "tenant"
+window = "day"
+zone = "Europe/Berlin"
+spend = { EUR = 1_000_000 }
+
+[[row]]
+name = "money"
+when.operation = ["refund"]
+outcome = "automatic"
+ceilings = ["run", "day"]
+block_target = true
+reason = "It counts."
+
+[[row]]
+name = "rest"
+outcome = "automatic"
+reason = "It does not."
+"""
+
+
+def test_what_rows_have_an_action_pass_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which ceilings and targets, and what each ceiling is, for a person and as JSON."""
+    file = tmp_path / "gated.toml"
+    file.write_text(GATED, encoding="utf-8")
+    assert run(["policy", "check", str(file)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "ceilings run, day; one at a time on its target" in said
+    assert "Ceiling run, per run: 2 side effects, 100.00 EUR" in said
+    assert "Ceiling day, per tenant and day (Europe/Berlin): 10000.00 EUR" in said
+    code, told = answer(capsys, "policy", "show", "--file", str(file))
+    assert code == 0
+    money, rest = told["result"]["rows"]
+    assert (money["ceilings"], money["block_target"]) == (["run", "day"], True)
+    assert (rest["ceilings"], rest["block_target"]) == ([], False)
+    assert told["result"]["ceilings"][1] == {
+        "name": "day",
+        "per": "tenant",
+        "window": "day",
+        "zone": "Europe/Berlin",
+        "limits": {"spend.EUR": 1_000_000},
+    }
