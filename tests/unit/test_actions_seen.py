@@ -11,7 +11,7 @@ from ledger.log.fold import Begin
 from ledger.log.port import Record
 from tests.examples import CHARGE, HOLDER, REFERENCE, STREAM, propose, report, success, tick
 from tests.examples import found_out as evidence
-from tests.ledgers import LedgerBuilder
+from tests.ledgers import ASKED, LedgerBuilder
 
 LONG_MS = 3_600_000
 
@@ -190,3 +190,46 @@ def test_a_start_ends_for_a_client_that_never_saw_its_intent() -> None:
     (lapsed,) = follower.ledger.records()[late.next_offset(0) :]
     late.feed(lapsed)
     assert late.caller_start(CHARGE, "5f3a") is None
+
+
+def gated() -> LedgerBuilder:
+    """Two charges of one target in runs of their own, the first of which is at work."""
+    ledger = LedgerBuilder(config=ASKED)
+    for event, name in (("renewal-1", "r1"), ("renewal-2", "r2")):
+        given = propose(f"charge:v1:acme:{event}")
+        ledger.take(given.model_copy(update={"run": name}), executor=None)
+        ledger.deliver(executor=None)
+    return ledger
+
+
+def test_whom_an_action_waits_for_is_told() -> None:
+    """The other action, as the log says; and which gates have not answered before."""
+    ledger = LedgerBuilder(config=ASKED)
+    ledger.take(propose().model_copy(update={"run": "r1"}), executor=None)
+    early = ActionsSeen(1, {})
+    for record in ledger.records():
+        early.feed(record)
+    asked = early.progress_of(CHARGE)
+    assert asked is not None
+    assert (asked.status, asked.blocking) == ("blocked", None)
+    assert set(asked.gates) == {one.gate for one in ledger.streams[STREAM].actions[0].claims}
+    late = ActionsSeen(1, {})
+    for record in gated().records():
+        late.feed(record)
+    waits = late.progress_of("charge:v1:acme:renewal-2")
+    assert waits is not None
+    assert waits.blocking is not None
+    assert (waits.blocking.by, waits.gates) == (CHARGE, ())
+
+
+def test_what_gates_decide_is_not_kept_for_later() -> None:
+    """A window takes in every action of a day: nobody asks for it here, and it would only grow."""
+    ledger = gated()
+    lazy = ActionsSeen(1, {})
+    for record in ledger.records():
+        lazy.put_by(record)
+    assert lazy.next_offset(0) == len(ledger.records())
+    assert {key for key in lazy._put_by if ":" in key} == set()
+    waits = lazy.progress_of("charge:v1:acme:renewal-2")
+    assert waits is not None
+    assert waits.status == "blocked"
