@@ -155,6 +155,9 @@ def show_explained(console: "Console", found: "Explained") -> None:
     console.print(f"[bold]{escape(action.key)}[/]", soft_wrap=True)
     console.print(f"  {_outcome(ruling.outcome, ruling.asks)}", soft_wrap=True)
     console.print(f"  by the row {ruling.row}: {reason}", markup=False, soft_wrap=True)
+    if action.revises is not None:
+        told = f"  it revises {action.revises}, so people have to agree whatever the row says"
+        console.print(told, markup=False, soft_wrap=True)
     if ruling.gates is not None:
         console.print(f"  passes {passed(ruling.gates)}", markup=False, soft_wrap=True)
     if ruling.missing:
