@@ -327,12 +327,12 @@ def _end_undos(draft: Draft, steps: Iterable[SagaStep]) -> None:
 
 
 def _go_on(draft: Draft, saga: Saga, step: SagaStep) -> None:
-    """Begin a step, once there is room for everything that may have to be undone. Where a person
-    has given up an undo before that, the saga comes to nothing.
+    """Begin a step, once there is room for everything that may have to be undone. Where an undo has
+    come to its end before that, by a person, the saga comes to nothing.
     """
     undos = [one.compensation for one in saga.steps if one.compensation is not None]
     waits = [one for one in undos if not holds_its_gates(one, draft.config, draft.now)]
-    if any(one.status in NO_EFFECT for one in undos):
+    if any(one.is_final for one in undos):
         _call_off(draft, saga, LEDGER, CALLED_OFF)
     elif not waits:
         _unblock(draft, step.action)
