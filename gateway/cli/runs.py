@@ -151,14 +151,15 @@ async def _run(settings: "Settings", run: str, tenant: str | None) -> "RunView":
 
 async def _ceilings(settings: "Settings", tenant: str) -> "CeilingList":
     from gateway.http.run_views import ceiling_list
+    from gateway.http.windows import gates_of_windows
     from gateway.wiring.documents import published_now
     from gateway.wiring.installation import open_pool
     from projections.queries import Queries
 
-    policy = (await published_now(settings)).policy
+    policy, now_ms = (await published_now(settings)).policy, _now_ms()
     async with await open_pool(settings) as pool:
-        found = await Queries(pool).windows(tenant)
-    return ceiling_list(tenant, {one.gate_key: one for one in found}, policy, _now_ms())
+        gates = await gates_of_windows(Queries(pool), tenant, policy, now_ms)
+    return ceiling_list(tenant, gates, policy, now_ms)
 
 
 def _show_runs(console: "Console", found: "RunList") -> None:

@@ -31,6 +31,7 @@ from gateway.http.run_views import (
     run_list,
     run_view,
 )
+from gateway.http.windows import gates_of_windows
 from gateway.passkeys import PasskeyLinks
 from ledger.client.client import Answer, UndecidedError
 from ledger.core.config import MAY_BE_HELD, hold_on
@@ -148,10 +149,10 @@ class ConsoleReading:
 
     async def ceilings(self, tenant: str, *, now_ms: int) -> CeilingList:
         """The ceilings in force, and how their windows of now stand."""
+        policy = self._published().policy
         async with _asking():
-            found = await self._queries.windows(tenant, limit=RUN_ACTIONS_MAX)
-        gates = {one.gate_key: one for one in found}
-        return ceiling_list(tenant, gates, self._published().policy, now_ms)
+            gates = await gates_of_windows(self._queries, tenant, policy, now_ms)
+        return ceiling_list(tenant, gates, policy, now_ms)
 
     async def sagas(self, tenants: Sequence[str], *, limit: int) -> Sequence[Saga]:
         """The newest sagas of these tenants only."""

@@ -39,6 +39,7 @@ from gateway.http.run_views import (
     run_list,
     run_view,
 )
+from gateway.http.windows import gates_of_windows
 from gateway.keys import Caller
 from ledger.client.client import Answer
 from ledger.core.gates import AnyGateFact, StepReported
@@ -238,9 +239,9 @@ async def list_ceilings(http: HttpRequest) -> Response:
     caller = caller_of(http, doors)
     if isinstance(caller, No):
         return caller.response()
-    rows = await following.read(doors.queries.windows(caller.tenant, limit=RUN_ACTIONS_MAX))
-    if isinstance(rows, No):
-        return rows.response()
-    gates = {one.gate_key: one for one in rows}
-    found = ceiling_list(caller.tenant, gates, doors.published().policy, doors.wall_clock_ms())
+    policy, now_ms = doors.published().policy, doors.wall_clock_ms()
+    gates = await following.read(gates_of_windows(doors.queries, caller.tenant, policy, now_ms))
+    if isinstance(gates, No):
+        return gates.response()
+    found = ceiling_list(caller.tenant, gates, policy, now_ms)
     return Response(found.model_dump_json(exclude_none=True), media_type=_JSON)

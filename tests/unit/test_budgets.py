@@ -13,6 +13,7 @@ from gateway.http.budgets import (
     run_sentence,
 )
 from gateway.http.run_views import ceiling_list
+from gateway.http.windows import gates_of_windows
 from ledger.core.policy import Policy, parse_policy
 from projections.views import GateView
 
@@ -177,3 +178,30 @@ def test_windows_of_now_are_those_of_the_tenant(policy: Policy) -> None:
     (target,) = found["order"].windows
     assert (target.target, target.budgets[0].used) == ("order:A-1", 1)
     assert (found["day"].zone, found["run"].window) == ("UTC", None)
+
+
+class _Tables:
+    """A read model whose newest windows leave out the one of the tenant."""
+
+    def __init__(self, *gates: GateView) -> None:
+        self.gates = {one.gate_key: one for one in gates}
+
+    async def gate(self, tenant: str, gate_key: str) -> GateView | None:
+        """A gate of the tenant."""
+        found = self.gates.get(gate_key)
+        return found if found is not None and found.tenant_id == tenant else None
+
+    async def windows(self, tenant: str, *, limit: int) -> tuple[GateView, ...]:
+        """None of those that are asked for."""
+        return ()
+
+
+async def test_the_window_of_the_tenant_is_found_behind_any_number_of_others(
+    policy: Policy,
+) -> None:
+    """It was opened first that day, and many targets since."""
+    day = policy.ceilings[1].gate("acme", None, None, NOW)
+    assert day is not None
+    found = await gates_of_windows(_Tables(gate(day)), "acme", policy, NOW)
+    assert set(found) == {day}
+    assert await gates_of_windows(_Tables(gate(day)), "globex", policy, NOW) == {}
