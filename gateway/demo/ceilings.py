@@ -163,8 +163,7 @@ class _Ceilings:
         return RunView.model_validate_json(answer.content)
 
     def _bars(self, run: RunView) -> None:
-        for line in bar_lines(run.budgets):
-            self._telling.say(line.plain)
+        self._telling.drawn(line.plain.removeprefix("  ") for line in bar_lines(run.budgets))
 
 
 def _refund(number: int) -> dict[str, Any]:

@@ -42,6 +42,11 @@ class Telling:
         """What somebody was told, word for word."""
         self._wrapped(f"“{text}”", INDENT + "  ", style="italic")
 
+    def drawn(self, lines: Iterable[str]) -> None:
+        """Lines that are drawn, and are not to be wrapped."""
+        for line in lines:
+            self._print(f"{INDENT}{escape(line)}")
+
     def records(self, documents: Iterable[Mapping[str, Any]]) -> None:
         """What the log has."""
         for one in documents:
