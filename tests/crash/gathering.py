@@ -133,6 +133,8 @@ async def read_tables(database: str) -> dict[str, list[Json]]:
                 tables[table] = [dict(row) for row in rows]
     finally:
         await connection.close()
+    for row in tables["gates"]:
+        row |= {name: orjson.loads(row[name]) for name in ("used", "reserved")}
     for row in tables["projection_offsets"]:
         row["positions"] = orjson.loads(row["positions"])
     return tables

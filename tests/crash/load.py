@@ -18,6 +18,7 @@ import orjson
 from actionledger import (
     ApprovalExpired,
     AwaitingApproval,
+    Blocked,
     Conflict,
     Denied,
     Expired,
@@ -39,6 +40,7 @@ from tests.crash.machine import TENANTS
 _What = TypeVar("_What")
 AGENTS_MAX = 24
 OPERATIONS = ("charge", "charge", "ticket", "refund", "charge", "email", "charge", "charge")
+RUNS = 3
 ANSWER_SECONDS_MAX = 90.0
 WAIT_MS = 500
 NO_WEBHOOK: list[Json] = []
@@ -156,8 +158,10 @@ def _intent(operation: str, event: str, number: int) -> Intent:
     }
     match operation:
         case "charge":
+            # Two events share an order, and a few runs all of them, so that they meet at gates.
             money = Money(minor=100 + number, currency="EUR")
-            return Intent(**common, target=f"order:{number}", money=money)
+            order = f"order:{event.removesuffix('-b')}"
+            return Intent(**common, target=order, money=money, run=f"run-{number % RUNS}")
         case "refund":
             money = Money(minor=12_000 + number, currency="EUR")
             return Intent(**common, target=f"order:{number}", money=money)
@@ -283,6 +287,8 @@ def noted(result: Result) -> Json:
             told = {"key": key, "status": "unknown"}
         case NeedsReview(key=key):
             told = {"key": key, "status": "needs_review"}
+        case Blocked(key=key):
+            told = {"key": key, "status": "blocked"}
         case Pending(key=key, status=status):
             told = {"key": key, "status": status}
         case AwaitingApproval(key=key) | ApprovalExpired(key=key):

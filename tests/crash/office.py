@@ -24,9 +24,32 @@ from tests.crash.evidence import Json
 
 POLICY: Final = (
     asking.asked("refund", quorum=2, valid_ms=30_000, more='groups = ["finance", "operations"]')
+    + """
+[[row]]
+name = "payments"
+when.operation = ["charge"]
+outcome = "automatic"
+reason = "One at a time on an order, and all of them are counted."
+ceilings = ["run", "day"]
+block_target = true
+
+[[ceiling]]
+name = "run"
+per = "run"
+side_effects = 100_000
+
+[[ceiling]]
+name = "day"
+per = "tenant"
+window = "day"
+zone = "Europe/Paris"
+spend = { EUR = 1_000_000_000 }
+"""
     + asking.EVERYTHING_GOES_AHEAD
 )
-"""Two people have to agree to a refund; everything else goes ahead."""
+"""Two people have to agree to a refund; charges pass the gates of their run, of the day and of the
+order that they are for; everything else goes ahead.
+"""
 
 KEYS: Final = {f"person-{number}": asking.signing_key(100 + number) for number in range(9)}
 """So many that nobody has to decide faster than a person may."""

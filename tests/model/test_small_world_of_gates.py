@@ -282,7 +282,7 @@ def test_long_histories_come_to_rest(world: str) -> None:
         node = _comes_to_rest(node, world)
         ended |= {str(action.status) for key in (ONE, OTHER) if (action := node.action(key))}
         assert cells <= ACCEPTED
-    assert {"completed", "failed", "cancelled", "needs_review"} <= ended
+    assert {"completed", "failed", "cancelled"} <= ended
 
 
 def _comes_to_rest(node: Node, world: str) -> Node:
