@@ -135,14 +135,20 @@ def _of_message(record: Record, given: i.Message, cause: Cause, seat: Seat) -> M
         why = Unreadable("foreign_generation", f"a message of generation {given.generation}")
         return _quarantined(record, cause, seat, why)
     try:
-        stream = i.stream_of_message(given)
+        of_action = stream_key_of(_action_of(given))
     except MalformedId:
-        stream = ""
-    if not is_stream_key(stream):
-        why = Unreadable("malformed_stream", "a message to something that is no stream")
+        of_action = ""
+    # Whoever is answered has to be there: what is said to nothing would never come to an end.
+    if not is_gate_key(given.gate) or not of_action:
+        why = Unreadable("malformed_stream", "a message to or from something that is no stream")
         return _quarantined(record, cause, seat, why)
+    stream = i.stream_of_message(given)
     copied = cause.model_copy(update={"copied": _in_short(given)})
     return _decided(record, given, copied, seat, stream)
+
+
+def _action_of(given: i.Message) -> str:
+    return given.key if isinstance(given, i.GateAnswer | i.GateTaken) else given.action
 
 
 def _in_short(given: i.Message) -> str:

@@ -23,6 +23,7 @@ from ledger.core.limits import (
     CEILINGS_MAX,
     GATE_RESEND_MS,
     GATE_RESEND_MS_MAX,
+    INTEGER_MAX,
     RECENT_MAX,
     REPORTERS_MAX,
 )
@@ -216,7 +217,7 @@ class Gate:
     def taken(self, dimension: str) -> int:
         """What is used or reserved of a dimension."""
         reserved = sum(one.demand.get(dimension, 0) for one in self.granted)
-        return self.used.get(dimension, 0) + reserved
+        return min(self.used.get(dimension, 0) + reserved, INTEGER_MAX)
 
     @property
     def due_at(self) -> int | None:
@@ -449,4 +450,6 @@ def _stepped(gate: Gate, fact: StepReported) -> Gate:
 
 
 def _sum(used: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
-    return {**used, **{name: used.get(name, 0) + amount for name, amount in more.items()}}
+    """Both together; what is beyond any ceiling stays there, as large as a number can be."""
+    sums = {name: min(used.get(name, 0) + amount, INTEGER_MAX) for name, amount in more.items()}
+    return {**used, **sums}

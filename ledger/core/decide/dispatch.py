@@ -46,7 +46,9 @@ def decide(
     """
     draft = Draft(stream, config, place, offer)
     decided = _by_rule(draft, given)
-    if not draft.facts or decided.refused is not None:
+    # With time a catalogue comes too, and with it what an action has yet to ask for.
+    may_follow = bool(draft.facts) or isinstance(given, i.Tick)
+    if not may_follow or decided.refused is not None:
         return decided
     follow(draft)
     if isinstance(given, i.GateAnswer):

@@ -39,6 +39,8 @@ def asked(draft: Draft, given: GateAsk) -> Decided:
     if given.forced:
         _grant(draft, given)
         return draft.decided()
+    if _is_ahead(given, draft.config):
+        return draft.decided(unchanged="ceiling_unknown")
     refused = None if held is not None else _refusal(gate, given, draft)
     if refused is not None:
         _refuse(draft, given, refused)
@@ -64,6 +66,14 @@ def asked(draft: Draft, given: GateAsk) -> Decided:
         )
     )
     return draft.decided(unchanged="queued_already")
+
+
+def _is_ahead(given: GateAsk, config: Config) -> bool:
+    """Whether a ceiling is named that was not adopted here yet: each partition adopts by itself.
+    Nobody answers before it is; the action asks again.
+    """
+    names = set(given.ceilings).difference(given.over or ())
+    return any(config.policy.ceiling(name) is None for name in names)
 
 
 def _next(draft: Draft) -> int:

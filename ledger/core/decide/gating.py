@@ -124,6 +124,9 @@ def holds_its_gates(action: Action, config: Config, now: int) -> bool:
     """Whether no gate keeps the action from starting."""
     if action.gates is None:
         return True
+    if action.is_open:
+        # It has all it began with; what is declared since is asked of what begins.
+        return not action.awaits_gates
     if not action.has_begun and _reached_alone(action, config) is not None:
         return False
     return not action.awaits_gates and not missing(action, config, now)
@@ -141,10 +144,9 @@ def follow_gates(draft: Draft, key: str) -> None:
     _give_back_what_is_over(draft, key)
     for wanted in uncounted:
         _ask(draft, key, wanted, forced=True)
-    action = draft.action(key)
-    if action.status is Status.NEEDS_REVIEW:
+    if draft.action(key).status is Status.NEEDS_REVIEW:
         _force_what_waits(draft, key)
-    elif action.status in {Status.READY, Status.BLOCKED} and _may_ask(action):
+    elif _may_ask(draft.action(key)):
         _ask_for_missing(draft, key)
         _ask_with_what_was_allowed(draft, key)
         # Its own request may pass a ceiling, and then a person has it.
@@ -173,7 +175,8 @@ def _may_ask(action: Action) -> bool:
     """Whether it is time to ask gates: not for what another action blocks, unless that is to undo
     it, for which there has to be room once it is needed.
     """
-    return action.blocked is None or action.blocked.reason in {"original_open", "planned"}
+    is_free = action.blocked is None or action.blocked.reason in {"original_open", "planned"}
+    return is_free and action.status in {Status.READY, Status.BLOCKED}
 
 
 def _is_over(action: Action, claim: Claim) -> bool:

@@ -8,7 +8,8 @@ from ledger.core.inputs import Meaning
 from ledger.core.state import Status
 from ledger.core.statement import Move
 from tests import examples as x
-from tests.unit.core.crossing import ONE_AT_A_TIME, A, B, C, Crossing, ceiling, passes
+from tests.examples_of_gates import steps
+from tests.unit.core.crossing import ONE_AT_A_TIME, A, B, C, Crossing, ceiling, passes, under
 
 ONE_A_RUN = ceiling(side_effects=1) + passes("run", target=True)
 
@@ -114,3 +115,90 @@ def test_a_late_word_of_the_queue_does_not_free_what_was_granted_since() -> None
     assert world.target().reservations == ()
     world.proposes(C)
     assert world.refusal(C) == ("suspected_duplicate", A)
+
+
+def test_a_ceiling_that_the_gate_has_yet_to_adopt_is_waited_for() -> None:
+    """Each partition adopts by itself: one that does not know a ceiling yet grants nothing under
+    it, and answers once it does.
+    """
+    world = Crossing(ceiling(side_effects=1) + passes("run"))
+    world.holds_back = True
+    for key in (A, B):
+        world.proposes(key, run="r1")
+    adopted = world.ledger.config
+    world.ledger.config = under(passes())
+    while world.ledger.said:
+        decision = world.hears(world.ledger.said.popleft())
+        assert decision.unchanged is not None
+        assert decision.unchanged.reason == "ceiling_unknown"
+    world.ledger.config = adopted
+    world.holds_back = False
+    assert world.statuses(A, B) == [Status.BLOCKED, Status.BLOCKED]
+    world.waits(ms=5_000)
+    assert world.statuses(A, B) == [Status.ATTEMPTING, Status.NEEDS_REVIEW]
+    assert world.run().taken(SIDE_EFFECTS) == 1
+
+
+# --- targets -------------------------------------------------------------------------------------
+
+
+def test_a_target_that_is_declared_later_is_asked_before_the_start() -> None:
+    """Another catalogue names a further target while an action waits for capacity: with the next
+    tick it is asked, and what has begun goes on with what it has.
+    """
+    world = Crossing(ONE_AT_A_TIME)
+    world.proposes(A, target="order:A-1", text="order:Z", starts=False)
+    world.proposes(B, target="order:B-1", text="order:Z")
+    world.loses(B, at=5)
+    assert world.statuses(A, B) == [Status.READY, Status.UNKNOWN]
+    world.ledger.config = under(ONE_AT_A_TIME, target_parameters=("text",))
+    world.hears(x.tick(), starts=False)
+    assert {one.gate for one in world.action(A).claims} == {
+        "acme/target:order:A-1",
+        "acme/target:order:Z",
+    }
+    world.waits(ms=x.LOOKUPS[0])
+    world.hears(x.found_out(Meaning.PENDING, key=B))
+    world.waits(ms=x.BACKOFF_MAX_MS)
+    assert world.status(B) is Status.ATTEMPTING
+    assert [one.gate for one in world.action(B).claims] == ["acme/target:order:B-1"]
+
+
+def test_what_waits_for_its_original_keeps_no_target() -> None:
+    """A refund had the target, and then its payment came into doubt: others go on meanwhile, and
+    the refund asks again once that is settled.
+    """
+    refund = "payout:v1:acme:renewal-1"
+    world = Crossing(ONE_AT_A_TIME, compensation="payout")
+    world.proposes(A)
+    world.completes(A)
+    world.proposes(refund, compensates=A, starts=False)
+    assert world.held(world.target()) == [refund]
+    world.proposes(B)
+    world.hears(x.found_out(Meaning.EFFECT, key=A, lookup=None, money=x.EUR_499, reference="ch_1"))
+    assert world.refusal(A)[0] == "amount_differs"
+    assert world.status(refund) is Status.BLOCKED
+    assert refund not in world.held(world.target())
+    world.settles(A, Move.ACKNOWLEDGE)
+    assert world.status(B) is Status.ATTEMPTING
+    assert world.queued(world.target()) == [refund]
+    world.completes(B)
+    assert world.status(refund) is Status.ATTEMPTING
+
+
+# --- what an agent says of itself ----------------------------------------------------------------
+
+
+def test_no_number_is_too_large_to_be_counted() -> None:
+    """An agent says twice that it took as much as can be said: its run is used up, and whoever asks
+    is told so.
+    """
+    most = 2**53 - 1
+    world = Crossing(passes())
+    for step in (1, 2):
+        assert world.hears(steps(step, run="r1", tokens=most)).gate is not None
+    world.adopts(ceiling(tokens=10) + passes("run"))
+    assert world.hears(steps(3, run="r1", tokens=most)).gate is not None
+    world.proposes(A, run="r1")
+    assert world.refusal(A) == ("ceiling_reached", "run")
+    assert world.run().used["tokens"] == most
