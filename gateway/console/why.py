@@ -117,7 +117,7 @@ BLOCKED: Final[Mapping[str, str]] = {
     "revised_open": "It revises {}, which may still have its effect; once that is settled this one "
     "goes on by itself",
     "original_open": "It compensates {}, which may still have its effect and is settled first",
-    "saga_order": "{} is the step before it and has to be completed first",
+    "saga_order": "{} comes first in its saga: the step before it, or room for what may undo it",
     "planned": "It is the planned compensation of {}, and begins only where that has to be undone",
 }
 """What an action waits for, with the action that it waits for."""

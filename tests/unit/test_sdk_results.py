@@ -131,7 +131,7 @@ def test_nothing_a_provider_writes_reaches_the_model_as_words() -> None:
         ("target", True, "charge:v1:acme:other is under way on the same target"),
         ("revised_open", False, "charge:v1:acme:other, which it revises, may still"),
         ("original_open", False, "charge:v1:acme:other, which it undoes, may still"),
-        ("saga_order", False, "charge:v1:acme:other is the step before it"),
+        ("saga_order", False, "charge:v1:acme:other comes before it in its saga"),
         ("planned", False, "only for the case that charge:v1:acme:other has to be undone"),
     ],
 )

@@ -197,7 +197,7 @@ _WAITS: Final[Mapping[str, str]] = {
     "gates": "{gates} did not answer yet",
     "revised_open": "{other}, which it revises, may still have its effect and is settled first",
     "original_open": "{other}, which it undoes, may still have its effect and is settled first",
-    "saga_order": "{other} is the step before it and is completed first",
+    "saga_order": "{other} comes before it in its saga and is settled first",
     "planned": "it is only for the case that {other} has to be undone",
 }
 
