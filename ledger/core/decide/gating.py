@@ -161,14 +161,27 @@ def _give_back_what_is_over(draft: Draft, key: str) -> None:
 
 
 def _is_too_little(draft: Draft, action: Action, claim: Claim) -> bool:
-    """Whether the gate of a budget has to be asked about a further ceiling: then it is asked anew
-    about all of them, so that the action counts there once.
+    """Whether the action has to ask anew: the gate of a budget about a further ceiling, so that it
+    counts there once; or for a target that comes before the one that it has.
     """
-    if not claim.ceilings or claim.forced or action.has_begun:
+    if claim.forced or action.has_begun:
         return False
     held = [one for one in action.claims if one.is_held]
+    if not claim.ceilings:
+        return _is_out_of_turn(draft, action, claim)
     wanted = _budgets(action, draft.config, draft.now, held)
     return any(one.gate == claim.gate for one in wanted)
+
+
+def _is_out_of_turn(draft: Draft, action: Action, claim: Claim) -> bool:
+    """Whether a target comes before one that the action has: it was declared later, and is asked
+    first, because everybody takes them in one order.
+    """
+    held = {one.gate for one in action.claims if one.is_held}
+    return any(
+        gate < claim.gate and gate not in held
+        for gate in _target_gates(action, draft.operation(action))
+    )
 
 
 def _may_ask(action: Action) -> bool:

@@ -2,11 +2,13 @@
 pass.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from ledger.core import inputs as i
 from ledger.core.blocking import blocking
-from ledger.core.ids import GateKind, gate_key
+from ledger.core.ids import GateKind, gate_key, stream_key_of
 from ledger.core.limits import RECENT_MAX, RESERVATIONS_MAX
 from ledger.core.money import Money
 from ledger.core.rejections import Rejection
@@ -25,6 +27,7 @@ from tests.unit.core.crossing import (
     ceiling,
     passes,
     refused,
+    under,
 )
 
 WINDOW_MS = 60_000
@@ -94,6 +97,23 @@ def test_two_targets_in_opposite_order_do_not_lock_each_other() -> None:
     world.completes(A)
     assert world.status(B) is Status.ATTEMPTING
     assert world.held(world.target()) == world.held(world.target(OTHER)) == [B]
+
+
+def test_a_target_that_is_declared_later_is_taken_in_its_turn() -> None:
+    """Each holds what the other needs from now on: one of them gives way."""
+    world = Crossing(ONE_AT_A_TIME)
+    world.proposes(A, target=ORDER, text=OTHER, starts=False)
+    world.proposes(B, target=OTHER, text=ORDER, starts=False)
+    assert world.statuses(A, B) == [Status.READY, Status.READY]
+    declared = under(ONE_AT_A_TIME, target_parameters=("text",))
+    world.ledger.config = replace(world.ledger.config, catalogue=declared.catalogue)
+    for _ in range(3):
+        for key in (A, B):
+            world.hears(x.tick(stream_key_of(key)))
+    assert sorted(world.statuses(A, B)) == [Status.ATTEMPTING, Status.BLOCKED]
+    first, second = sorted((A, B), key=lambda key: world.status(key) is Status.BLOCKED)
+    world.completes(first)
+    assert world.status(second) is Status.ATTEMPTING
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "two\nlines", " blank", "e\u0301", "a b/c"])
