@@ -10,6 +10,7 @@ from ledger.core.config import Config
 from ledger.core.decide import gates, gating
 from ledger.core.decide import time as ticking
 from ledger.core.decide.draft import Decided, Draft
+from ledger.core.decide.wanting import Wanted, target_gates
 from ledger.core.facts import GateAnswered
 from ledger.core.gates import Claim, ClaimStatus, Gate, Reaching
 from ledger.core.ids import GateKind, gate_kind
@@ -49,17 +50,15 @@ def _spends_what_has_completed(draft: Draft, key: str, claim: Claim) -> None:
 _original_missing = gating.missing
 
 
-def _targets_as_they_are_named(
-    action: Action, config: Config, now: int
-) -> tuple[gating.Wanted, ...]:
+def _targets_as_they_are_named(action: Action, config: Config, now: int) -> tuple[Wanted, ...]:
     """Targets are asked in the order in which the request names them."""
     wanted = _original_missing(action, config, now)
     if not wanted or gate_kind(wanted[0].gate) is not GateKind.TARGET:
         return wanted
     operation = config.operation(action.request.operation, action.request.version)
     taken = {one.gate for one in action.claims if one.is_held}
-    named = [gate for gate in gating._target_gates(action, operation) if gate not in taken]
-    return tuple(gating.Wanted(gate, identity=wanted[0].identity) for gate in named[:1])
+    named = [gate for gate in target_gates(action, operation) if gate not in taken]
+    return tuple(Wanted(gate, identity=wanted[0].identity) for gate in named[:1])
 
 
 _original_answered = gating.answered
@@ -105,7 +104,7 @@ def _sends_once(draft: Draft, key: str) -> None:
     """What no gate has answered is not said again."""
 
 
-def _is_never_uncounted(draft: Draft, action: Action) -> tuple[gating.Wanted, ...]:
+def _is_never_uncounted(draft: Draft, action: Action) -> tuple[Wanted, ...]:
     """An effect that comes to light after the end is no gate's affair."""
     return ()
 

@@ -6,12 +6,12 @@ as long as its effect is there or may be. Every message follows from the claims 
 is lost is sent again.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from ledger.core.config import Config
 from ledger.core.decide.draft import Decided, Draft, refused_by
+from ledger.core.decide.wanting import Wanted, budgets, demand_of, identity_of, target_gates
 from ledger.core.facts import (
     ActionCompleted,
     GateAnswered,
@@ -22,48 +22,14 @@ from ledger.core.facts import (
     ReviewOpened,
     ReviewReason,
 )
-from ledger.core.gates import SIDE_EFFECTS, Claim, ClaimStatus, Identity, spend
-from ledger.core.ids import ActionKey, GateKind, gate_key
+from ledger.core.gates import Claim, ClaimStatus
 from ledger.core.inputs import GateAnswer, GateAsk, GateClose, GateKeep, GateTaken
-from ledger.core.operation import Operation
 from ledger.core.order import has_something_to_undo
 from ledger.core.rejections import Rejection
-from ledger.core.request import RecordedRequest
 from ledger.core.state import EFFECT_IS_TOLD, FINAL, Action, Status
 
 GIVES_BACK: Final = frozenset({Status.AWAITING_APPROVAL, Status.NEEDS_REVIEW}) | FINAL
 """Where an action holds nothing, unless its effect is there or may be."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What an action needs of one gate."""
-
-    gate: str
-    demand: Mapping[str, int] = field(default_factory=dict)
-    ceilings: tuple[str, ...] = ()
-    identity: Identity | None = None
-
-
-# --- what is needed ------------------------------------------------------------------------------
-
-
-def demand_of(request: RecordedRequest) -> dict[str, int]:
-    """What one action takes of a budget."""
-    demand = {SIDE_EFFECTS: 1}
-    if request.money is not None:
-        demand[spend(request.money.currency)] = request.money.minor
-    return demand
-
-
-def targets_of(request: RecordedRequest, operation: Operation | None) -> tuple[str, ...]:
-    """Everything that an action acts on, each once."""
-    named = [] if request.target is None else [request.target]
-    for name in () if operation is None else operation.target_parameters:
-        value = request.params.get(name)
-        if isinstance(value, str) and value:
-            named.append(value)
-    return tuple(dict.fromkeys(named))
 
 
 def missing(action: Action, config: Config, now: int) -> tuple[Wanted, ...]:
@@ -74,50 +40,19 @@ def missing(action: Action, config: Config, now: int) -> tuple[Wanted, ...]:
     if gates is None:
         return ()
     held = [one for one in action.claims if one.is_held]
-    budgets = tuple(_budgets(action, config, now, held))
-    if budgets or any(one.status is not ClaimStatus.GRANTED for one in held) or not gates.target:
-        return budgets
+    counted = tuple(budgets(action, config, now, held))
+    if counted or any(one.status is not ClaimStatus.GRANTED for one in held) or not gates.target:
+        return counted
     if action.blocked is not None:
         return ()
     operation = config.operation(action.request.operation, action.request.version)
     taken = {one.gate for one in held}
-    targets = sorted(_target_gates(action, operation))
+    targets = sorted(target_gates(action, operation))
     return tuple(
-        Wanted(gate, identity=_identity(action, operation)) for gate in targets if gate not in taken
+        Wanted(gate, identity=identity_of(action, operation))
+        for gate in targets
+        if gate not in taken
     )[:1]
-
-
-def _budgets(action: Action, config: Config, now: int, held: list[Claim]) -> Iterator[Wanted]:
-    gates, request = action.gates, action.request
-    asked = {name for one in held for name in one.ceilings}
-    names: dict[str, list[str]] = {}
-    tenant = ActionKey.parse(action.key).tenant
-    for name in () if gates is None else gates.ceilings:
-        ceiling = config.policy.ceiling(name)
-        if ceiling is None or name in asked:
-            continue
-        gate = ceiling.gate(tenant, action.run, request.target, now)
-        if gate is not None:
-            names.setdefault(gate, []).append(name)
-    demand = demand_of(request) if names else {}
-    for gate, ceilings in names.items():
-        yield Wanted(gate, demand, tuple(ceilings))
-
-
-def _target_gates(action: Action, operation: Operation | None) -> Iterator[str]:
-    tenant = ActionKey.parse(action.key).tenant
-    for target in targets_of(action.request, operation):
-        yield gate_key(tenant, GateKind.TARGET, target)
-
-
-def _identity(action: Action, operation: Operation | None) -> Identity:
-    return Identity(
-        operation=action.request.operation,
-        request_hash=action.request_hash,
-        run=action.run,
-        occurrence=action.occurrence,
-        look_alike_ms=0 if operation is None else operation.look_alike_window_ms,
-    )
 
 
 def holds_its_gates(action: Action, config: Config, now: int) -> bool:
@@ -169,7 +104,7 @@ def _is_too_little(draft: Draft, action: Action, claim: Claim) -> bool:
     held = [one for one in action.claims if one.is_held]
     if not claim.ceilings:
         return _is_out_of_turn(draft, action, claim)
-    wanted = _budgets(action, draft.config, draft.now, held)
+    wanted = budgets(action, draft.config, draft.now, held)
     return any(one.gate == claim.gate for one in wanted)
 
 
@@ -180,7 +115,7 @@ def _is_out_of_turn(draft: Draft, action: Action, claim: Claim) -> bool:
     held = {one.gate for one in action.claims if one.is_held}
     return any(
         gate < claim.gate and gate not in held
-        for gate in _target_gates(action, draft.operation(action))
+        for gate in target_gates(action, draft.operation(action))
     )
 
 
@@ -241,9 +176,9 @@ def _uncounted(draft: Draft, action: Action) -> tuple[Wanted, ...]:
     taken, operation = {one.gate for one in held}, draft.operation(action)
     wanted: list[Wanted] = []
     if completes or action.status is not Status.COMPLETED:
-        wanted += _budgets(action, draft.config, draft.now, held)
+        wanted += budgets(action, draft.config, draft.now, held)
     if gates.target or (action.is_final and not completes):
-        identity, targets = _identity(action, operation), _target_gates(action, operation)
+        identity, targets = identity_of(action, operation), target_gates(action, operation)
         wanted += [Wanted(gate, identity=identity) for gate in sorted(targets) if gate not in taken]
     return tuple(wanted)
 

@@ -1,0 +1,77 @@
+"""What an action needs of gates: what it takes of budgets, on what it acts, and as what it is known
+there. Read by `decide`, and by doors that tell what an action would take.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ledger.core.config import Config
+from ledger.core.gates import SIDE_EFFECTS, Claim, Identity, spend
+from ledger.core.ids import ActionKey, GateKind, gate_key
+from ledger.core.operation import Operation
+from ledger.core.request import RecordedRequest
+from ledger.core.state import Action
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What an action needs of one gate."""
+
+    gate: str
+    demand: Mapping[str, int] = field(default_factory=dict)
+    ceilings: tuple[str, ...] = ()
+    identity: Identity | None = None
+
+
+def demand_of(request: RecordedRequest) -> dict[str, int]:
+    """What one action takes of a budget."""
+    demand = {SIDE_EFFECTS: 1}
+    if request.money is not None:
+        demand[spend(request.money.currency)] = request.money.minor
+    return demand
+
+
+def targets_of(request: RecordedRequest, operation: Operation | None) -> tuple[str, ...]:
+    """Everything that an action acts on, each once."""
+    named = [] if request.target is None else [request.target]
+    for name in () if operation is None else operation.target_parameters:
+        value = request.params.get(name)
+        if isinstance(value, str) and value:
+            named.append(value)
+    return tuple(dict.fromkeys(named))
+
+
+def budgets(action: Action, config: Config, now: int, held: Iterable[Claim]) -> Iterator[Wanted]:
+    """The budgets that it needs, but for the ceilings that it holds: by gate, in one question."""
+    gates, request = action.gates, action.request
+    asked = {name for one in held for name in one.ceilings}
+    names: dict[str, list[str]] = {}
+    tenant = ActionKey.parse(action.key).tenant
+    for name in () if gates is None else gates.ceilings:
+        ceiling = config.policy.ceiling(name)
+        if ceiling is None or name in asked:
+            continue
+        gate = ceiling.gate(tenant, action.run, request.target, now)
+        if gate is not None:
+            names.setdefault(gate, []).append(name)
+    demand = demand_of(request) if names else {}
+    for gate, ceilings in names.items():
+        yield Wanted(gate, demand, tuple(ceilings))
+
+
+def target_gates(action: Action, operation: Operation | None) -> Iterator[str]:
+    """The gates of everything that it acts on."""
+    tenant = ActionKey.parse(action.key).tenant
+    for target in targets_of(action.request, operation):
+        yield gate_key(tenant, GateKind.TARGET, target)
+
+
+def identity_of(action: Action, operation: Operation | None) -> Identity:
+    """As what it is known at its targets."""
+    return Identity(
+        operation=action.request.operation,
+        request_hash=action.request_hash,
+        run=action.run,
+        occurrence=action.occurrence,
+        look_alike_ms=0 if operation is None else operation.look_alike_window_ms,
+    )
