@@ -305,6 +305,7 @@ async def _until_later(
 ) -> SagaView:
     """The saga once its version is above `after_version`, or as it is when the time is up."""
     deadline_s = doors.monotonic_s() + wait_ms / _MS_PER_S
+    heard: dict[str, int] = {}
     if doors.waiters >= WAITERS_MAX:
         return view
     with doors.waiting():
@@ -319,9 +320,13 @@ async def _until_later(
             turn = next_action(found)
             if turn is None:
                 return view
-            await doors.ledger.progress(
-                turn.key, after_version=turn.version, timeout_ms=min(left_ms, READ_AGAIN_MS)
+            # A success is heard of before it is decided: what was heard is not waited for again.
+            after = max(turn.version, heard.get(turn.key, 0))
+            told = await doors.ledger.progress(
+                turn.key, after_version=after, timeout_ms=min(left_ms, READ_AGAIN_MS)
             )
+            if told is not None:
+                heard[turn.key] = told.version
     return view
 
 
