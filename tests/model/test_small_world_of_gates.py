@@ -158,14 +158,15 @@ def steps(node: Node, gate: str) -> Iterator[Step]:
             late = found_out(i.Meaning.EFFECT, key=key, lookup=None, source="webhook:e")
             yield Step(late, node.now, node.said)
     for stream in node.streams:
-        due = _due(stream, node.now)
+        due = due_of(stream, node.now)
         if due is not None:
             # By then whatever is on its way may have been lost.
             for left in (node.said, ()) if node.said else ((),):
                 yield Step(tick(stream.key), max(due, node.now), left)
 
 
-def _due(stream: Stream, now: int) -> int | None:
+def due_of(stream: Stream, now: int) -> int | None:
+    """When time alone next changes a stream."""
     times = [due_at(one, now, skew_ms=SKEW_MS) for one in stream.actions]
     times += [] if stream.gate is None else [stream.gate.due_at]
     return min((time for time in times if time is not None), default=None)
@@ -231,7 +232,7 @@ def check(node: Node, gate: str) -> None:
         one.forced for one in held.granted
     )
     assert any(held.granted) or not any(held.queue), "somebody is let in, or nobody waits"
-    if node.said or any(_due(stream, node.now) is not None for stream in node.streams):
+    if node.said or any(due_of(stream, node.now) is not None for stream in node.streams):
         return
     # Who has left a queue unheard is let in once, and gives it back.
     for one in held.granted:
@@ -291,7 +292,7 @@ def _comes_to_rest(node: Node, world: str) -> Node:
         if node.said:
             step = Step(node.said[0], node.now, node.said[1:])
         else:
-            times = {one.key: _due(one, node.now) for one in node.streams}
+            times = {one.key: due_of(one, node.now) for one in node.streams}
             due = {key: when for key, when in times.items() if when is not None}
             if not due:
                 return node
