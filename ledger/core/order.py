@@ -31,9 +31,24 @@ def waits_for(stream: Stream, action: Action) -> Waits | None:
         if earlier.is_unsettled and earlier.key not in action.allowed:
             return Waits("revised_open", earlier.key)
     original = original_of(stream, action)
-    if original is not None and not has_something_to_undo(original):
+    if original is None:
+        return None
+    if not has_something_to_undo(original):
         return Waits("original_open", original.key)
-    return None
+    doubted = next((one for one in undoing(stream, action) if _is_in_doubt(one)), None)
+    return None if doubted is None else Waits("original_open", doubted.key)
+
+
+def undoing(stream: Stream, action: Action) -> Iterator[Action]:
+    """What else of its stream undoes the same original as a compensation."""
+    for one in stream.actions:
+        if one.compensates == action.compensates and one.key != action.key:
+            yield one
+
+
+def _is_in_doubt(action: Action) -> bool:
+    """Whether an action has come to its end, and evidence against that waits for a person."""
+    return action.is_final and action.is_unsettled
 
 
 def check_order(stream: Stream, action: Action) -> None:

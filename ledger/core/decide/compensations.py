@@ -21,6 +21,7 @@ from ledger.core.order import (
     is_without_effect,
     lineage,
     original_of,
+    undoing,
 )
 from ledger.core.rejections import Detail, Refused, Rejection
 from ledger.core.state import Action, Status, Stream
@@ -127,6 +128,26 @@ def follow_compensations(draft: Draft) -> None:
             )
         elif has_something_to_undo(original) and _has_just_failed(draft, action):
             review(draft, action.key, "compensation_failed", original.key)
+        elif action.status in _NOT_BEGUN and not action.has_begun:
+            late = _undone_late(draft.stream, original, action)
+            if late is not None:
+                review(draft, action.key, "suspected_duplicate", late)
+
+
+def _undone_late(stream: Stream, original: Action, action: Action) -> str | None:
+    """What has undone so much of the original, though nobody knew when this compensation was asked
+    for, that with this one it would be more than there was; None where nothing has, or a person
+    lets this one pass it.
+    """
+    others = [one for one in undoing(stream, action) if has_something_to_undo(one)]
+    late = (one.key for one in others if one.status is not Status.COMPLETED)
+    name = next((key for key in late if key not in action.allowed), None)
+    whole = original.request.money
+    if name is None or whole is None:
+        return name
+    undone = (one for one in (*others, action) if not is_reversed(one))
+    taken = sum((one.request.money or whole).minor for one in undone)
+    return name if taken > whole.minor else None
 
 
 def _has_just_failed(draft: Draft, action: Action) -> bool:

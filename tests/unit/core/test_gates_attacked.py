@@ -202,3 +202,48 @@ def test_no_number_is_too_large_to_be_counted() -> None:
     world.proposes(A, run="r1")
     assert world.refusal(A) == ("ceiling_reached", "run")
     assert world.run().used["tokens"] == most
+
+
+# --- undoing twice -------------------------------------------------------------------------------
+
+
+def test_a_refund_that_was_there_after_all_is_not_made_again() -> None:
+    """A refund failed, another was asked for in its place, and then the first is there: the second
+    waits while that is looked at, and afterwards a person decides about both.
+    """
+    first, second = "payout:v1:acme:renewal-1", "payout:v1:acme:renewal-1#again"
+    world = Crossing(passes(), compensation="payout")
+    world.proposes(A)
+    world.completes(A)
+    world.proposes(first, compensates=A)
+    world.fails(first)
+    world.proposes(second, compensates=A, starts=False)
+    world.hears(x.found_out(Meaning.EFFECT, key=first, lookup=None, reference="late"))
+    assert world.refusal(first)[0] == "evidence_conflicts"
+    assert world.status(second) is Status.BLOCKED
+    world.hears(x.tick())
+    world.settles(first, Move.ACKNOWLEDGE)
+    assert world.refusal(second) == ("suspected_duplicate", first)
+    assert world.action(second).attempts == ()
+    world.settles(second, Move.TRY_AGAIN)
+    assert world.refusal(second) == ("suspected_duplicate", first)
+    world.allows(second, first)
+    world.hears(x.tick())
+    assert world.status(second) is Status.ATTEMPTING
+
+
+def test_a_share_that_was_there_after_all_leaves_room_for_the_other() -> None:
+    """What is left of the payment is still given back."""
+    first, second = "payout:v1:acme:renewal-1", "payout:v1:acme:renewal-1#rest"
+    half = x.EUR_49_90.model_copy(update={"minor": 2_495})
+    world = Crossing(passes(), compensation="payout")
+    world.proposes(A)
+    world.completes(A)
+    world.proposes(first, compensates=A, money=half)
+    world.fails(first)
+    world.proposes(second, compensates=A, money=half, starts=False)
+    found = x.found_out(Meaning.EFFECT, key=first, lookup=None, money=half, reference="late")
+    world.hears(found)
+    world.settles(first, Move.ACKNOWLEDGE)
+    world.hears(x.tick())
+    assert world.status(second) is Status.ATTEMPTING
