@@ -254,6 +254,9 @@ class Folding:
             elif all(_is_settled(action) for action in after.actions):
                 self._batch.settled.append((after.key, touched.next_offset))
             for action, before in _changed(touched.before, after):
+                if action.key not in touched.places:
+                    # Another action's fact tells that it is revised; no column of its own does.
+                    continue
                 offset, epoch = touched.places[action.key]
                 actions.append(action_row(action, after.key, partition, offset, epoch))
                 for attempt in _changed_tries(before, action):

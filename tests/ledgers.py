@@ -331,9 +331,13 @@ def _deliver_some(chance: random.Random, builder: LedgerBuilder) -> None:
 def _input(chance: random.Random, builder: LedgerBuilder, key: str) -> i.Decidable:
     """Something that may be said about an action as it stands, fitting or not."""
     stream = builder.streams.get(stream_key_of(key)) or Stream(stream_key_of(key))
+    if stream.action(f"{key}~2") is not None and chance.random() < 0.5:
+        key = f"{key}~2"
     action = stream.action(key)
     if action is None or chance.random() < 0.1:
         return _proposal(chance, key)
+    if not key.endswith("~2") and chance.random() < 0.05:
+        return _proposal(chance, f"{key}~2").model_copy(update={"revises": key})
     if chance.random() < 0.2:
         return x.tick(chance.choice((stream.key, *(one.gate for one in action.claims))))
     if action.run is not None and chance.random() < 0.1:

@@ -1,17 +1,30 @@
 """Laws of the projection's step: what comes of a log depends on the log alone."""
 
 import random
+from collections import Counter, defaultdict
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic_core import from_json
 
+from ledger.core.decide.schedule import due_at
 from ledger.core.snapshot import dump, load
 from ledger.core.state import Stream
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from projections.fold import Batch, Folding, Held, fold_batch, read_batch
-from projections.rows import PROJECTED, REFERENCES, Row, Table, offsets_row
+from projections.rows import (
+    ACTIONS,
+    GATE_EVENTS,
+    GATE_RESERVATIONS,
+    GATES,
+    PROJECTED,
+    REFERENCES,
+    Row,
+    Table,
+    offsets_row,
+)
 from tests.ledgers import LedgerBuilder, history
 
 Tables = dict[str, dict[Row, Row]]
@@ -123,3 +136,61 @@ def test_the_rows_hold_the_builders_states(seed: int) -> None:
     assert states == {
         key: dump(stream) for key, stream in builder.streams.items() if stream != Stream(key)
     }
+
+
+def named(store: Store, table: Table) -> list[dict[str, object]]:
+    """Rows of a table by the names of their columns."""
+    rows = store.tables[table.name].values()
+    return [dict(zip(table.columns, row, strict=True)) for row in rows]
+
+
+def whole(builder: LedgerBuilder) -> Store:
+    """The tables of a log that is projected in one batch."""
+    store = Store(builder.count)
+    store.write(fold_batch(read_batch(store.folds, builder.everything()), store.streams))
+    return store
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 2**32))
+def test_the_rows_of_gates_add_up(seed: int) -> None:
+    """What a gate has used is what was spent of its reservations and reported of its run; what it
+    reserves is what is granted and not closed.
+    """
+    store = whole(history(seed, steps=120, partitions=2))
+    used, reserved = (
+        defaultdict[object, Counter[str]](Counter),
+        defaultdict[object, Counter[str]](Counter),
+    )
+    for one in named(store, GATE_RESERVATIONS):
+        demand = from_json(str(one["demand"]))
+        assert (one["status"] == "closed") == (one["spent"] is not None)
+        if one["spent"]:
+            used[one["gate_key"]].update(demand)
+        if one["status"] == "granted":
+            reserved[one["gate_key"]].update(demand)
+    for event in named(store, GATE_EVENTS):
+        if event["type"] == "step.reported":
+            used[event["gate_key"]].update(from_json(str(event["data"]))["amounts"])
+    for gate in named(store, GATES):
+        key = gate["gate_key"]
+        assert from_json(str(gate["used"])) == used[key]
+        assert from_json(str(gate["reserved"])) == reserved[key]
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 2**32))
+def test_every_timer_of_a_stream_stands_in_a_row(seed: int) -> None:
+    """Those of actions, of final ones that have yet to hear from a gate too, and those of gates:
+    what an owner lets go of comes back in time.
+    """
+    builder = history(seed, steps=120, partitions=2)
+    store = whole(builder)
+    stored = {(row["stream_key"], row["next_due_at"]) for row in named(store, ACTIONS)}
+    stored |= {(row["gate_key"], row["next_due_at"]) for row in named(store, GATES)}
+    timers: set[tuple[object, object]] = set()
+    for key, stream in builder.streams.items():
+        timers |= {(key, due_at(one, one.updated_at, skew_ms=0)) for one in stream.actions}
+        if stream.gate is not None:
+            timers.add((key, stream.gate.due_at))
+    assert stored == timers
