@@ -44,6 +44,7 @@ from gateway.keys import Caller
 from ledger.client.client import Answer
 from ledger.core.evolve import Place, evolve
 from ledger.core.ids import ActionKey, stream_key
+from ledger.core.inputs import OpenSaga, Propose
 from ledger.core.rejections import Rejection
 from ledger.core.sagas import Saga, saga_of
 from ledger.core.state import Status, Stream
@@ -132,22 +133,38 @@ async def _opened(http: HttpRequest, doors: Doors) -> _Yes | No:
     given = plan(body, caller)
     if isinstance(given, No):
         return given
+    quota, first = doors.waiting_quota, _first_of(given)
+    over = None if quota is None else await quota.refusal(doors, first)
+    if over is not None:
+        return over
     asked = await following.ask(doors.ledger.open_saga(given, timeout_ms=DECISION_MS_MAX))
     if isinstance(asked, No):
         return asked
-    event = body.business_event
     if isinstance(asked, following.Undecided):
-        return _Yes(undecided(caller.tenant, event, body.saga), 202)
-    told = _told(asked)
-    if isinstance(told, No):
-        return told
-    found = await _after(doors, given.stream, given.saga, asked)
-    view = found if isinstance(found, No) else _view(found, asked)
+        return _Yes(undecided(caller.tenant, body.business_event, body.saga), 202)
+    view = _told(asked) or await _found(doors, given.stream, given.saga, asked)
+    if quota is not None and not _waits_for_people(view):
+        quota.settled(first)
     if isinstance(view, No):
         return view
     if wait.wait_ms:
         view = await _until_settled(doors, given.stream, view, wait.wait_ms)
     return _Yes(view, 201 if asked.decision.facts else 200)
+
+
+def _first_of(given: OpenSaga) -> Propose:
+    """The step about which people may be asked at once; of the others they are in their turn."""
+    return Propose(key=given.steps[0].key, request=given.steps[0].request)
+
+
+def _waits_for_people(view: SagaView | No) -> bool:
+    return isinstance(view, SagaView) and view.steps[0].action.status == Status.AWAITING_APPROVAL
+
+
+async def _found(doors: Doors, stream: str, saga: str, asked: Answer) -> SagaView | No:
+    """A saga as it stands after a decision about it."""
+    found = await _after(doors, stream, saga, asked)
+    return found if isinstance(found, No) else _view(found, asked)
 
 
 @router.post(
@@ -184,11 +201,8 @@ async def _called_off(http: HttpRequest, doors: Doors, event: str, saga: str) ->
         return asked
     if isinstance(asked, following.Undecided):
         return _Yes(undecided(caller.tenant, event, saga), 202)
-    told = _told(asked)
-    if isinstance(told, No):
-        return told
-    found = await _after(doors, given.stream, saga, asked)
-    return found if isinstance(found, No) else _Yes(_view(found, asked), 200)
+    view = _told(asked) or await _found(doors, given.stream, saga, asked)
+    return view if isinstance(view, No) else _Yes(view, 200)
 
 
 def _told(asked: Answer) -> No | None:

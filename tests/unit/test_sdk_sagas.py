@@ -101,6 +101,29 @@ reason = "Somebody looks at it."
         assert again.is_final
 
 
+async def test_a_principal_with_too_much_waiting_for_people_opens_no_saga() -> None:
+    """What is refused as a proposal is refused as the first step of a plan; a replay is not."""
+    policy = """
+[[row]]
+name = "asked"
+outcome = "people"
+valid_ms = 600_000
+reason = "Somebody looks at it."
+"""
+    async with testing.ledger(policy=policy) as world:
+        code = ""
+        for number in range(200):
+            try:
+                plan = order("goods", business_event=f"order-{number}")
+                await world.ledger.open_saga(plan, wait_ms=0)
+            except CallerMistake as refused:
+                code = refused.code
+                break
+        assert code == "too_many_waiting"
+        again = told(await world.ledger.open_saga(order("goods", business_event="order-0")))
+        assert again.replayed
+
+
 async def test_another_plan_under_the_same_name_is_a_conflict() -> None:
     """It says in what it differs, and nothing of it is begun."""
     async with testing.ledger() as world:
