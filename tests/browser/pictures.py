@@ -94,6 +94,7 @@ def take(stage: Stage, browser: Browser, folder: Path) -> None:
     page = dora.open(f"/console/passkeys/{link}")
     page.get_by_label("What do you call this device?").fill("Dora's phone")
     _picture(folder, dora, "passkey")
+    _runs(stage, bert, folder)
 
 
 def _cases(stage: Stage, browser: Browser, bert: Visit, folder: Path) -> None:
@@ -110,6 +111,18 @@ def _cases(stage: Stage, browser: Browser, bert: Visit, folder: Path) -> None:
     anna = visit(browser, stage, "anna", size=NARROW)
     anna.log_in(f"/console/review/{charge}")
     _picture(folder, anna, "review-narrow")
+
+
+def _runs(stage: Stage, bert: Visit, folder: Path) -> None:
+    """A run that has one effect reserved, and a second that its ceiling holds back."""
+    money = {"minor": 240_000, "currency": "EUR"}
+    for number, order in enumerate(("C-2210", "C-2211"), start=1):
+        key = f"charge:v1:acme:order-{order}"
+        target = f"order:{order}"
+        stage.propose(key, money=money, target=target, run="support-2026-11-30-17")
+        stage.wait_for(key, "gate.answered" if number == 1 else "review.opened")
+    bert.open("/console/runs/acme/support-2026-11-30-17")
+    _picture(folder, bert, "run")
 
 
 def _picture(folder: Path, one: Visit, name: str) -> None:
