@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 from gateway.http.doors import Doors
 from gateway.http.saga_views import saga_view
@@ -27,7 +27,7 @@ class EarlyLedger:
         assert (stream, name) == (STREAM, TRIP)
         return self.told.saga
 
-    async def progress(self, key: str, *, after_version: int, timeout_ms: int) -> Any:  # noqa: ANN401
+    async def progress(self, key: str, *, after_version: int, timeout_ms: int) -> object:
         """At once what was heard; what comes later once it is decided."""
         version = self.told.action(key).version
         self.asked_after.append(after_version)
