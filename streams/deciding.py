@@ -31,7 +31,7 @@ from ledger.log.quarantine import sha256_of
 from ledger.log.topics import Topic, partition_of
 from ledger.signing.reading import read_signed
 
-TEXTS_REMEMBERED = 16
+TEXTS_REMEMBERED = 64
 
 _TICK: Final = "tick"
 

@@ -25,7 +25,7 @@ class Waits:
 
 def waits_for(stream: Stream, action: Action) -> Waits | None:
     """For which other action of its stream an action waits before it may begin, or None."""
-    if action.is_open or (action.revises is None and action.compensates is None):
+    if (action.revises is None and action.compensates is None) or action.is_open:
         return None
     for earlier in lineage(stream, action):
         if earlier.is_unsettled and earlier.key not in action.allowed:

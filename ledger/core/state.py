@@ -287,6 +287,19 @@ class Action:
         return self.status in FINAL
 
     @property
+    def is_of_its_own(self) -> bool:
+        """Whether it has to do with no gate and no other action."""
+        return (
+            self.gates is None
+            and not self.claims
+            and self.revises is None
+            and self.revised_by is None
+            and self.compensates is None
+            and self.saga is None
+            and self.blocked is None
+        )
+
+    @property
     def is_open(self) -> bool:
         """Some attempt may have had its effect and nothing has settled it."""
         return any(attempt.status in OPEN for attempt in self.attempts)

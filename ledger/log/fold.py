@@ -9,7 +9,7 @@ never skipped.
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self, assert_never
 
-from ledger.core.evolve import Place, evolve
+from ledger.core.evolve import Place, evolve_all
 from ledger.core.gates import evolve_gate
 from ledger.core.holds import Holds, after_order, parse_order
 from ledger.core.invariants import BrokenInvariantError, invariant
@@ -154,8 +154,8 @@ def holds_after(holds: Holds, adopted: Adopted, decided_at: int) -> Holds:
 def fold_decision(stream: Stream, decision: Decision) -> Stream:
     """The stream after an accepted decision; what every projection of state is made of."""
     place = Place(offset=decision.at, decided_at=decision.decided_at)
-    for fact in decision.facts:
-        stream = evolve(stream, fact, place)
+    if decision.facts:
+        stream = evolve_all(stream, decision.facts, place)
     if decision.gate:
         gate = stream.gate
         for said in decision.gate:

@@ -48,7 +48,7 @@ def decide(
     decided = _by_rule(draft, given)
     # With time a catalogue comes too, and with it what an action has yet to ask for.
     may_follow = bool(draft.facts) or isinstance(given, i.Tick)
-    if not may_follow or decided.refused is not None:
+    if not may_follow or decided.refused is not None or draft.is_of_its_own:
         return decided
     follow(draft)
     if isinstance(given, i.GateAnswer):

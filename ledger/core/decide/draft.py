@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ledger.core.catalogue import Operation
 from ledger.core.config import Config
 from ledger.core.evolve import Place, evolve
-from ledger.core.facts import AnyFact
+from ledger.core.facts import ActionBlocked, AnyFact, IntentRecorded, PolicyDecided
 from ledger.core.gates import AnyGateFact, Gate, evolve_gate
 from ledger.core.inputs import Message
 from ledger.core.invariants import invariant
@@ -33,6 +33,19 @@ class Decided:
     offer_spent: Offer | None = None
 
 
+def ties(fact: AnyFact) -> bool:
+    """Whether a fact has its action pass gates, or ties it to another one."""
+    match fact:
+        case IntentRecorded():
+            return bool(fact.revises or fact.compensates or fact.saga)
+        case PolicyDecided():
+            return fact.gates is not None
+        case ActionBlocked():
+            return True
+        case _:
+            return False
+
+
 @dataclass(slots=True)
 class Draft:
     """The stream as it would be, the facts so far, and what the decision may look at."""
@@ -50,10 +63,20 @@ class Draft:
     @property
     def stream(self) -> Stream:
         """The stream after the facts so far; an illegal one is a broken invariant."""
-        for fact in self.facts[self._folded :]:
-            self._stream = evolve(self._stream, fact, self.place)
-        self._folded = len(self.facts)
+        if self._folded < len(self.facts):
+            for fact in self.facts[self._folded :]:
+                self._stream = evolve(self._stream, fact, self.place)
+            self._folded = len(self.facts)
         return self._stream
+
+    @property
+    def is_of_its_own(self) -> bool:
+        """Whether no action of the stream has to do with a gate or with another one, so that
+        nothing follows elsewhere; told without folding the last fact, which is seldom needed.
+        """
+        return all(one.is_of_its_own for one in self._stream.actions) and not any(
+            ties(fact) for fact in self.facts[self._folded :]
+        )
 
     @property
     def now(self) -> int:

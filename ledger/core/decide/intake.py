@@ -44,8 +44,8 @@ def propose(draft: Draft, given: Propose) -> Decided:
     record(draft, given, digest, operation)
     if given.revises is not None:
         give_way(draft)
-    rule(draft, key, draft.action(given.key).request, operation)
-    if lacks_run(draft, draft.action(given.key).gates, given.run):
+    ruling = rule(draft, key, draft.action(given.key).request, operation)
+    if lacks_run(draft, ruling.gates, given.run):
         return _refuse(Rejection.RUN_MISSING)
     if draft.offer is not None:
         start(draft, given.key, operation)

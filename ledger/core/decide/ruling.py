@@ -20,14 +20,18 @@ from ledger.core.state import Action, Status
 MAY_BE_RULED_ANEW = frozenset({Status.AWAITING_APPROVAL, Status.READY, Status.BLOCKED})
 
 
-def rule(draft: Draft, key: ActionKey, request: RecordedRequest, operation: Operation) -> None:
+def rule(draft: Draft, key: ActionKey, request: RecordedRequest, operation: Operation) -> Ruling:
     """Rule for the first time. Where people are asked the action may wait for them, but never
     beyond the deadline that its caller gave.
     """
-    revises = draft.action(str(key)).revises
-    ruling = draft.config.policy.rule(operation, request, key.tenant, revises)
-    _decide(draft, str(key), ruling, _people_until(draft, str(key), operation, ruling))
-    _follow_in_order(draft, str(key), operation, ruling)
+    action = draft.action(str(key))
+    ruling = draft.config.policy.rule(operation, request, key.tenant, action.revises)
+    _decide(draft, action.key, ruling, _people_until(draft, action.key, operation, ruling))
+    if action.revises is None and action.compensates is None:
+        _follow(draft, action.key, operation, ruling)
+    else:
+        _follow_in_order(draft, action.key, operation, ruling)
+    return ruling
 
 
 def _follow_in_order(draft: Draft, key: str, operation: Operation, ruling: Ruling) -> None:
