@@ -23,6 +23,7 @@ from ledger.core.people import NOBODY, People, objection_to_people, parse_people
 from ledger.core.policy import AUTOMATIC, Policy, parse_policy
 from ledger.core.records import Adopted, Cause, Decision, Quarantined
 from ledger.core.rejections import Detail, Refused, Rejection, Unchanged
+from ledger.core.sagas import may_begin
 from ledger.core.state import Stream
 from ledger.log.envelope import Unreadable, read_input
 from ledger.log.fold import InForce
@@ -254,7 +255,8 @@ def _offer_for(
             return None if action is None else seat.pick_for_new(action.request.operation)
         case i.Tick():
             for action in stream.actions:
-                if may_take_offer(action, seat.decided_at, config):
+                may_start = may_take_offer(action, seat.decided_at, config)
+                if may_start and may_begin(stream, action):
                     declined = holders_that_declined(action)
                     offer = seat.pick(action.request.operation, declined)
                     if offer is not None:

@@ -152,6 +152,11 @@ def saga_of(stream: Stream, name: str) -> Saga | None:
     return Saga(name, tuple(SagaStep(at, steps[at], undo.get(at)) for at in sorted(steps)))
 
 
+def may_begin(stream: Stream, action: Action) -> bool:
+    """Whether its saga lets an action start: what has begun goes on, whatever becomes of others."""
+    return action.status is not At.READY or has_its_turn(stream, action)
+
+
 def has_its_turn(stream: Stream, action: Action) -> bool:
     """Whether its saga has come to an action; of one in no saga, always."""
     place = action.saga

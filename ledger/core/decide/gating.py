@@ -194,12 +194,16 @@ def _ask_for_missing(draft: Draft, key: str) -> None:
 
 
 def _reached_alone(action: Action, config: Config) -> str | None:
-    """The ceiling per action that its own request passes, unless a person has let it pass."""
+    """The ceiling per action that its own request passes, or the one per run that cannot count it
+    because it names none, unless a person has let it pass.
+    """
     for name in () if action.gates is None else action.gates.ceilings:
         ceiling = config.policy.ceiling(name)
-        if ceiling is None or ceiling.per != "action" or name in action.allowed:
+        if ceiling is None or name in action.allowed:
             continue
-        if ceiling.reached_by(demand_of(action.request)) is not None:
+        if ceiling.per == "run" and action.run is None:
+            return name
+        if ceiling.per == "action" and ceiling.reached_by(demand_of(action.request)) is not None:
             return name
     return None
 
@@ -340,7 +344,9 @@ def answered(draft: Draft, given: GateAnswer) -> Decided:
     """Take a gate's answer; a grant that nobody waits for goes back at once."""
     action = draft.stream.action(given.key)
     if action is None:
-        return refused_by(Rejection.UNKNOWN_ACTION)
+        # Nobody asked for it: what the gate holds for nobody would stand in the way of all.
+        back = () if given.outcome == "refused" else (_unwanted(given, None),)
+        return replace(refused_by(Rejection.UNKNOWN_ACTION), messages=back)
     claim = action.claim(given.gate, given.round)
     if claim is None or not claim.is_held:
         if given.outcome != "refused":

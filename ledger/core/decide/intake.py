@@ -10,6 +10,7 @@ from ledger.core.decide.draft import Decided, Draft, replayed
 from ledger.core.decide.replans import give_way, refusal_of_revision
 from ledger.core.decide.ruling import lacks_run, rule
 from ledger.core.decide.schedule import awaits_caller, start
+from ledger.core.decide.wanting import leaves_target_out
 from ledger.core.facts import ActionCancelled, IntentRecorded, SagaPlace
 from ledger.core.ids import ActionKey, MalformedId
 from ledger.core.inputs import Cancel, Propose
@@ -47,6 +48,9 @@ def propose(draft: Draft, given: Propose) -> Decided:
     ruling = rule(draft, key, draft.action(given.key).request, operation)
     if lacks_run(draft, ruling.gates, given.run):
         return _refuse(Rejection.RUN_MISSING)
+    ruled = draft.action(given.key)
+    if leaves_target_out(ruled.gates, draft.config, ruled.request, operation):
+        return refused_for_target()
     if draft.offer is not None:
         start(draft, given.key, operation)
     return draft.decided()
@@ -148,6 +152,12 @@ def record(
             saga=saga,
         )
     )
+
+
+def refused_for_target() -> Decided:
+    """Nobody leaves out what is guarded or counted by."""
+    said = "/target must be given: what it acts on is guarded, or its amounts are counted by it"
+    return _refuse(Rejection.INVALID_REQUEST, detail=("/target", "target_missing", said))
 
 
 def cancel(draft: Draft, given: Cancel) -> Decided:

@@ -13,9 +13,10 @@ from typing import Final, Literal
 from ledger.core.catalogue import Operation
 from ledger.core.decide.draft import Decided, Draft, refused_by, replayed
 from ledger.core.decide.gating import holds_its_gates
-from ledger.core.decide.intake import record, refusal_of_key, refusal_of_new
+from ledger.core.decide.intake import record, refusal_of_key, refusal_of_new, refused_for_target
 from ledger.core.decide.ruling import lacks_run, rule_ahead, rule_at_last
 from ledger.core.decide.schedule import review, start
+from ledger.core.decide.wanting import leaves_target_out
 from ledger.core.facts import ActionBlocked, ActionCancelled, SagaPlace
 from ledger.core.ids import ActionKey
 from ledger.core.inputs import CancelSaga, OpenSaga, Planned, Propose
@@ -146,6 +147,8 @@ def _ruled_out(
     ruling = draft.config.policy.rule(operation, request, key.tenant)
     if lacks_run(draft, ruling.gates, asked.run):
         return refused_by(Rejection.RUN_MISSING)
+    if leaves_target_out(ruling.gates, draft.config, request, operation):
+        return refused_for_target()
     if ruling.outcome is Outcome.DENY:
         message = MEANINGS[Rejection.STEP_DENIED].sentence
         detail = Detail(path="", code=ruling.row, message=message)

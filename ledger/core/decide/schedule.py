@@ -31,7 +31,7 @@ from ledger.core.limits import DECLINES_MAX, LOOKUPS_UNANSWERED_MAX
 from ledger.core.offers import Offer, is_caller
 from ledger.core.order import reference_to_undo, waits_for
 from ledger.core.retries import backoff_ms
-from ledger.core.sagas import has_its_turn
+from ledger.core.sagas import may_begin
 from ledger.core.state import Action, AttemptStatus, Status
 
 SETTLED_BY_PERSON = frozenset(
@@ -138,7 +138,7 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
         return
     if _had_its_turn(action, offer):
         return
-    if action.status is Status.READY and not has_its_turn(draft.stream, action):
+    if not may_begin(draft.stream, action):
         return
     last_token = action.attempts[-1].fencing_token if action.attempts else 0
     call_ms = operation.deadlines.connect_ms + operation.deadlines.response_ms

@@ -9,6 +9,7 @@ from ledger.core.config import Config
 from ledger.core.gates import SIDE_EFFECTS, Claim, Identity, spend
 from ledger.core.ids import ActionKey, GateKind, gate_key
 from ledger.core.operation import Operation
+from ledger.core.policy import Gates
 from ledger.core.request import RecordedRequest
 from ledger.core.state import Action
 
@@ -39,6 +40,21 @@ def targets_of(request: RecordedRequest, operation: Operation | None) -> tuple[s
         if isinstance(value, str) and value:
             named.append(value)
     return tuple(dict.fromkeys(named))
+
+
+def leaves_target_out(
+    gates: Gates | None, config: Config, request: RecordedRequest, operation: Operation
+) -> bool:
+    """Whether what it acts on is guarded, or counted by, and the request names nothing though its
+    operation has something to name.
+    """
+    if gates is None or (operation.target is None and not operation.target_parameters):
+        return False
+    if gates.target and not targets_of(request, operation):
+        return True
+    ceilings = (config.policy.ceiling(name) for name in gates.ceilings)
+    counts = any(one is not None and one.per == "target" for one in ceilings)
+    return counts and operation.target is not None and request.target is None
 
 
 def budgets(action: Action, config: Config, now: int, held: Iterable[Claim]) -> Iterator[Wanted]:

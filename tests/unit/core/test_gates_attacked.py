@@ -2,14 +2,30 @@
 blocked for ever: each way that once worked, or that nobody may try with success.
 """
 
+import pytest
+
 from ledger.core import inputs as i
 from ledger.core.gates import SIDE_EFFECTS
+from ledger.core.ids import GateKind, gate_key
 from ledger.core.inputs import Meaning
+from ledger.core.rejections import Rejection
 from ledger.core.state import Status
 from ledger.core.statement import Move
 from tests import examples as x
 from tests.examples_of_gates import steps
-from tests.unit.core.crossing import ONE_AT_A_TIME, A, B, C, Crossing, ceiling, passes, under
+from tests.unit.core.crossing import (
+    ONE_AT_A_TIME,
+    ORDER,
+    A,
+    B,
+    C,
+    Crossing,
+    D,
+    ceiling,
+    passes,
+    refused,
+    under,
+)
 
 ONE_A_RUN = ceiling(side_effects=1) + passes("run", target=True)
 
@@ -247,3 +263,54 @@ def test_a_share_that_was_there_after_all_leaves_room_for_the_other() -> None:
     world.settles(first, Move.ACKNOWLEDGE)
     world.hears(x.tick())
     assert world.status(second) is Status.ATTEMPTING
+
+
+# --- what is left out ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ONE_AT_A_TIME,
+        ceiling("each", "target", window="day", side_effects=1) + passes("each"),
+    ],
+)
+def test_nobody_leaves_out_the_target_that_is_guarded_or_counted_by(text: str) -> None:
+    """A target that the operation may do without is asked for where a rule needs it."""
+    world = Crossing(text)
+    request = x.request(A).model_copy(update={"target": None})
+    decision = world.hears(x.propose(A, request=request))
+    assert refused(decision) is Rejection.INVALID_REQUEST
+    assert decision.refused is not None
+    assert [one.code for one in decision.refused.details] == ["target_missing"]
+    nothing_to_name = Crossing(text, target=None)
+    assert nothing_to_name.hears(x.propose(A, request=request)).refused is None
+    assert nothing_to_name.status(A) is Status.ATTEMPTING
+
+
+def test_a_ceiling_per_run_that_came_later_does_not_pass_over_what_names_no_run() -> None:
+    """It could leave the run out when it was asked for; now nothing could count it, so a person
+    looks.
+    """
+    world = Crossing(ONE_AT_A_TIME)
+    for key in (B, A):
+        world.proposes(key)
+    world.adopts(ONE_A_RUN)
+    assert world.refusal(A) == ("ceiling_reached", "run")
+    world.completes(B)
+    assert world.action(A).attempts == ()
+    world.allows(A, "run")
+    assert world.status(A) is Status.ATTEMPTING
+
+
+# --- what is held for nobody ---------------------------------------------------------------------
+
+
+def test_what_a_gate_holds_for_no_action_is_given_back() -> None:
+    """Whoever got a question onto the topic in the name of nothing blocks no target."""
+    world = Crossing(ONE_AT_A_TIME)
+    gate = gate_key("acme", GateKind.TARGET, ORDER)
+    world.hears(i.GateAsk(gate=gate, action=D, round=3, demand={}))
+    assert world.target().reservations == ()
+    world.proposes(A)
+    assert world.status(A) is Status.ATTEMPTING

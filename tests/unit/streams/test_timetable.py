@@ -4,12 +4,25 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.core.state import Stream
+from ledger.core.inputs import Meaning, Retry
+from ledger.core.state import Status, Stream
 from streams import timetable as module
 from streams.limits import DUE_AHEAD_MS, DUE_PAGE_MAX
 from streams.timetable import Timetable
-from tests.examples import CONFIG, T0, not_sent, propose, report
-from tests.examples_of_sagas import TRAVELS, plan
+from tests.examples import (
+    CONFIG,
+    REFERENCE,
+    STREAM,
+    T0,
+    found_out,
+    not_sent,
+    propose,
+    refusal,
+    report,
+    success,
+    tick,
+)
+from tests.examples_of_sagas import TRAVELS, do, plan, undo
 from tests.ledgers import LedgerBuilder
 
 
@@ -173,3 +186,27 @@ def test_what_another_action_blocks_is_not_due_because_its_operation_is_gone() -
     without = replace(TRAVELS, catalogue=replace(TRAVELS.catalogue, operations=kept))
     for config in (TRAVELS, without):
         assert module.next_due_of(stream, T0, config) == stream.actions[0].step_deadline_at
+
+
+def test_what_has_lost_its_turn_waits_for_no_capacity() -> None:
+    """An undo is ready, and the one before it comes into doubt: no tick is written for capacity
+    that it may not take.
+    """
+    builder = LedgerBuilder(config=TRAVELS)
+    builder.take(plan())
+    for item in ("flight", "hotel"):
+        builder.take(tick())
+        builder.take(report(success(), key=do(item)))
+    builder.take(tick())
+    builder.take(report(refusal("declined", Retry.NEVER), key=do("car")))
+    builder.take(tick())
+    builder.take(report(success(), key=undo("hotel")))
+    stream = builder.streams[STREAM]
+    timetable = Timetable()
+    timetable.schedule(stream, T0, TRAVELS)
+    assert list(timetable.awaiting) == [STREAM]
+    builder.take(found_out(Meaning.NO_EFFECT, key=undo("hotel"), lookup=None, reference=REFERENCE))
+    stream = builder.streams[STREAM]
+    assert [one.status for one in stream.actions if one.key == undo("flight")] == [Status.READY]
+    timetable.schedule(stream, T0, TRAVELS)
+    assert list(timetable.awaiting) == []
