@@ -12,6 +12,7 @@ from typing import Final, TypeVar, assert_never
 
 from ledger.core import facts as f
 from ledger.core.evolve_claims import claimed
+from ledger.core.evolve_people import moved_on, opened, question, resolved, ruled
 from ledger.core.inputs import Meaning
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.limits import SOURCES_KEPT_MAX
@@ -19,22 +20,16 @@ from ledger.core.order import check_order, revised
 from ledger.core.state import (
     OPEN,
     Action,
-    Approval,
     Attempt,
     AttemptStatus,
     Blocked,
-    Case,
     Dry,
-    Grant,
     Lookup,
-    Resolved,
     SagaRole,
     Status,
     Stream,
     Timer,
-    Withdrawal,
 )
-from ledger.core.statement import Move
 from ledger.core.table import ACCEPTED
 
 _TELLING: Final = frozenset(
@@ -191,7 +186,7 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
     """
     match fact:
         case f.PolicyDecided():
-            return _ruled(action, fact)
+            return ruled(action, fact)
         case f.AttemptStarted():
             return _started(action, fact, now)
         case f.AttemptSucceeded():
@@ -220,11 +215,11 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
             dry = Dry(fact.preview, content=fact.content, content_hash=fact.preview_hash)
             return {"timer": None, "dry": dry}
         case f.ApprovalRequested():
-            return {"approval": _asked(fact, now)}
+            return {"approval": question(fact, now)}
         case (
             f.ApprovalEscalated() | f.ApprovalGranted() | f.ApprovalWithdrawn() | f.ApprovalEnded()
         ):
-            return _moved_on(action, fact, now)
+            return moved_on(action, fact, now)
         case f.ActionBlocked():
             return _blocked(fact)
         case f.GateAsked() | f.GateAnswered() | f.GateKept() | f.GateClosing() | f.GateClosed():
@@ -247,9 +242,9 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
         case f.ActionSuperseded():
             return _closed(action, Status.SUPERSEDED, fact.by) | {"case": None}
         case f.ReviewOpened():
-            return _opened(action, fact, now)
+            return opened(action, fact, now)
         case f.ReviewResolved():
-            return _resolved(action, fact)
+            return resolved(action, fact)
         case f.IntentRecorded():
             invariant(condition=False, why="an intent begins an action")
             return {}
@@ -266,111 +261,6 @@ def _previews_failed(action: Action) -> int:
     """How many previews in a row came to nothing, the one that is being asked for with them."""
     dry = action.dry
     return 0 if dry is None else dry.failed + (dry.answer_by is not None)
-
-
-_RULED: Final = {
-    "automatic": Status.READY,
-    "confirmation": Status.AWAITING_APPROVAL,
-    "people": Status.AWAITING_APPROVAL,
-    # The denial is a fact of its own; until it comes the action waits, and cannot start.
-    "deny": Status.AWAITING_APPROVAL,
-}
-
-
-def _ruled(action: Action, fact: f.PolicyDecided) -> dict[str, object]:
-    """What the table says, for the first time or anew. What people have granted stays where the
-    same is asked of them.
-    """
-    invariant(not action.is_open, "policy decides about what has not begun")
-    changes: dict[str, object] = {
-        "status": _RULED[fact.outcome],
-        "policy_row": fact.row,
-        "policy_hash": fact.policy_hash,
-        "asks": fact.asks,
-        "gates": fact.gates,
-        "blocked": None,
-        "wait_until": None,
-    }
-    if fact.step_deadline_at is not None:
-        changes["step_deadline_at"] = fact.step_deadline_at
-        changes["people_until"] = None if fact.asks is None else fact.step_deadline_at
-    if fact.asks is not None and action.approval is not None and action.approval.is_met:
-        changes["status"] = action.status
-    if changes["status"] is Status.READY and action.awaits_gates:
-        changes["status"] = Status.BLOCKED
-    if changes["status"] is Status.BLOCKED:
-        own = action.blocked is None
-        changes["wait_until"] = action.wait_until if own else fact.step_deadline_at
-    if changes["status"] is not action.status:
-        # What it waited for by itself belongs to what it was.
-        changes["timer"] = None
-    return changes
-
-
-def _asked(fact: f.ApprovalRequested, now: int) -> Approval:
-    return Approval(
-        round=fact.round,
-        nonce=fact.nonce,
-        requested_at=now,
-        expires_at=fact.expires_at,
-        policy_hash=fact.policy_hash,
-        row=fact.row,
-        preview_hash=fact.preview_hash,
-        quorum=fact.quorum,
-        groups=fact.groups,
-        escalate_at=fact.escalate_at,
-        escalate_to=fact.escalate_to,
-    )
-
-
-def _moved_on(
-    action: Action,
-    fact: f.ApprovalEscalated | f.ApprovalGranted | f.ApprovalWithdrawn | f.ApprovalEnded,
-    now: int,
-) -> dict[str, object]:
-    """What was asked of people, after one more step; with enough of them the action is ready."""
-    asked = action.approval
-    invariant(asked is not None and asked.ended is None, "nobody is asked")
-    assert asked is not None  # noqa: S101 - for the type checker; the line above survives -O
-    changes: dict[str, object] = {}
-    match fact:
-        case f.ApprovalEscalated():
-            asked = replace(asked, groups=(*asked.groups, *fact.groups), escalate_at=None)
-        case f.ApprovalGranted():
-            invariant(fact.nonce == asked.nonce, "a grant under another nonce")
-            invariant(
-                all(grant.person != fact.person for grant in asked.grants), "a person counts once"
-            )
-            grant = Grant(fact.person, fact.key_id, now, fact.expires_at, fact.signed)
-            asked = replace(asked, grants=(*asked.grants, grant))
-        case f.ApprovalWithdrawn():
-            kept = tuple(grant for grant in asked.grants if grant.person != fact.person)
-            invariant(len(kept) < len(asked.grants), "a person takes back what was granted")
-            void = Withdrawal(fact.person, fact.void_until)
-            others = (one for one in asked.withdrawals if one.person != fact.person)
-            asked = replace(asked, grants=kept, withdrawals=(*others, void))
-        case f.ApprovalEnded():
-            invariant(fact.nonce == asked.nonce, "another nonce ends")
-            asked = replace(asked, ended=fact.reason)
-            if fact.reason == "volatile_changed" and action.dry is not None:
-                changes["dry"] = Dry(action.dry.number, code=fact.reason)
-        case _:
-            assert_never(fact)
-    # What it holds of gates it gives back before it waits for people, so that it asks anew.
-    status = Status.AWAITING_APPROVAL
-    if asked.is_met:
-        is_blocked = action.status is Status.BLOCKED or action.awaits_gates
-        status = Status.BLOCKED if is_blocked else Status.READY
-    changes |= {"approval": asked, "status": status}
-    if status is action.status:
-        return changes
-    # What it waited for by itself, and until when, belongs to what it was.
-    changes["timer"] = None
-    if isinstance(fact, f.ApprovalGranted) and fact.step_deadline_at is not None:
-        changes["step_deadline_at"] = fact.step_deadline_at
-    elif status is Status.AWAITING_APPROVAL and action.people_until is not None:
-        changes["step_deadline_at"] = action.people_until
-    return changes
 
 
 def _started(action: Action, fact: f.AttemptStarted, now: int) -> dict[str, object]:
@@ -454,75 +344,3 @@ def _closed(action: Action, status: Status, code: str | None) -> dict[str, objec
     """A final status without an effect: nothing may be open."""
     invariant(not action.is_open, f"{status} while an attempt is open")
     return {"status": status, "timer": None, "code": code}
-
-
-def _opened(action: Action, fact: f.ReviewOpened, now: int) -> dict[str, object]:
-    """A person's case; a further reason belongs to the case that is open."""
-    case = action.case
-    opened = (fact.version, now) if case is None else (case.opened_version, case.opened_at)
-    return {
-        "status": action.status if action.is_final else Status.NEEDS_REVIEW,
-        "timer": None,
-        "review": fact.reason,
-        "case": Case(opened[0], fact.reason, opened[1], fact.version, fact.names),
-    }
-
-
-def _resolved(action: Action, fact: f.ReviewResolved) -> dict[str, object]:
-    """The case is settled. An effect that is there, or what was only noted, leaves the status as it
-    is: completion is a fact of its own. With any other move the action is what it would be if no
-    person had been needed.
-    """
-    case, before = action.case, action.resolved
-    is_case = case is not None and fact.case == case.opened_version
-    blocked_by_it = fact.move is Move.ALLOW and case is None
-    invariant(is_case or blocked_by_it, "another case is settled")
-    settled = Resolved(fact.case, fact.move, fact.person)
-    if before is not None:
-        settled = replace(before, case=fact.case, move=fact.move, person=fact.person)
-    changes: dict[str, object] = {"case": None}
-    match fact.move:
-        case Move.ACKNOWLEDGE:
-            invariant(action.is_final, "what is not final is not only noted")
-            return changes | {"resolved": settled}
-        case Move.EFFECT_EXISTS:
-            return changes | {"resolved": settled}
-        case Move.NO_EFFECT:
-            pass
-        case Move.ALLOW:
-            accepts = () if fact.accepts is None else (fact.accepts,)
-            changes["allowed"] = (*action.allowed, *accepts)
-            if action.status is Status.BLOCKED:
-                return changes | {"resolved": settled}
-            settled = replace(settled, resumes=settled.resumes + 1)
-            changes["step_deadline_at"] = fact.step_deadline_at or action.step_deadline_at
-        case Move.LOOK_AGAIN:
-            invariant(action.is_open, "what is asked about again is open")
-            resumes, asked = settled.resumes + 1, action.lookups_asked
-            settled = replace(settled, resumes=resumes, lookups_before=asked)
-            changes["lookups_answered"] = 0
-        case Move.TRY_AGAIN:
-            resumes, tried = settled.resumes + 1, len(action.attempts)
-            settled = replace(settled, resumes=resumes, attempts_before=tried)
-            changes["step_deadline_at"] = fact.step_deadline_at or action.step_deadline_at
-            changes["people_until"] = fact.people_until or action.people_until
-            if action.dry is not None:
-                changes["dry"] = replace(action.dry, failed=0)
-        case _:
-            assert_never(fact.move)
-    invariant(not action.is_final, "a final status never changes")
-    changes["resolved"] = settled
-    is_granted = action.asks is None or (action.approval is not None and action.approval.is_met)
-    if action.is_open:
-        changes["status"] = Status.UNKNOWN
-    elif action.blocked is not None and fact.move is not Move.NO_EFFECT:
-        # A person came to it before its turn did.
-        changes["status"] = Status.BLOCKED
-    elif is_granted or fact.move is Move.NO_EFFECT:
-        # It ends in the same decision, whoever would have had to agree to its start.
-        changes["status"] = Status.READY
-    else:
-        changes["status"] = Status.AWAITING_APPROVAL
-    if changes["status"] is Status.AWAITING_APPROVAL and fact.people_until is not None:
-        changes["step_deadline_at"] = fact.people_until
-    return changes
