@@ -130,6 +130,9 @@ class Desk:
         if CLASSES[action.request.operation] == "none" and not self._is_over(action):
             # Nobody declared how long such a provider takes; who is there knows that it does.
             return Move.LOOK_AGAIN, None
+        if self.world.weather.gated and action.is_open:
+            # What it holds of its gates goes with it into the next attempt.
+            return Move.TRY_AGAIN, None
         return self.chance.choice((Move.NO_EFFECT, Move.TRY_AGAIN, Move.LOOK_AGAIN)), None
 
     def _is_over(self, action: Action) -> bool:

@@ -114,7 +114,7 @@ class Processor(Process):
         """Fold the ledger to its end and send the barrier of the next epoch."""
         if self.is_gone:
             return
-        if owner is None and self.world.happens("forgets"):
+        if owner is None and self.world.happens("forgets") and self._is_nobodys(partition):
             # Nobody owned it for days: retention took ticks that nobody read.
             self.world.reach("ticks forgotten")
             log = self.world.log
@@ -133,6 +133,11 @@ class Processor(Process):
         barrier = [seat.owner.barrier()]
         if not self.may_break("with its ledger folded"):
             self.go_on(lambda: self._send(seat, LEDGER, barrier, self._opened))
+
+    def _is_nobodys(self, partition: int) -> bool:
+        """Whether no living process has been an owner of the partition until now."""
+        others = (one for one in self.world.inhabitants if isinstance(one, Processor))
+        return all(one is self or one.is_gone or partition not in one.seats for one in others)
 
     def _catch_up(self, seat: Seat) -> None:
         owner = seat.owner

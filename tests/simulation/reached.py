@@ -2,8 +2,9 @@
 
 Each is counted once a history. `make sim` fails where one of them is reached too rarely. The cells
 are those of the table of statuses and facts that can exist: `proposed` lasts no longer than the
-decision that records an intent, what has expired or was denied was never sent, and what comes with
-gates is not built yet.
+decision that records an intent, and what has expired or was denied was never sent. Revisions,
+compensations and sagas have small worlds of their own (tests/model), as a gate that is full has
+unit tests.
 """
 
 from typing import Final
@@ -128,6 +129,15 @@ _DESK: Final = (
     "unchanged: resolved_already",
     "proof: person",
 )
+_GATES: Final = (
+    *(f"message to or from a gate {what}" for what in ("lost", "late", "twice")),
+    "processor crashed with messages to say",
+    "the same under another key",
+    *_each("refused", "run_missing accepts_unfit too_many_reporters"),
+    *_each("unchanged", "granted_already not_wanted step_known"),
+    *_each("review", "ceiling_reached suspected_duplicate"),
+    "resolved: allow",
+)
 _OUTCOMES: Final = (
     *_each("ended", "completed failed denied cancelled expired needs_review"),
     *_each("proof", "report webhook lookup"),
@@ -154,20 +164,25 @@ _FACTS: Final[dict[str, str]] = {
     "proposed": "policy.decided",
     "awaiting_approval": "policy.decided preview.started preview.failed preview.recorded "
     "approval.requested approval.escalated approval.granted approval.withdrawn approval.ended "
-    "timer.set action.denied action.cancelled action.expired review.opened",
+    "timer.set action.denied action.cancelled action.expired review.opened gate.closing",
+    "blocked": "policy.decided gate.asked gate.answered gate.kept gate.closing approval.ended "
+    "action.cancelled action.expired review.opened review.resolved",
     "ready": "policy.decided approval.withdrawn approval.ended attempt.started timer.set "
-    "evidence.recorded action.failed action.cancelled action.expired review.opened",
+    "evidence.recorded action.failed action.cancelled action.expired review.opened gate.asked "
+    "gate.kept",
     "attempting": "attempt.declined attempt.succeeded attempt.refused attempt.not_sent "
-    "attempt.unresolved evidence.recorded action.completed review.opened",
+    "attempt.unresolved evidence.recorded action.completed review.opened gate.kept",
     "unknown": "attempt.started attempt.declined attempt.succeeded attempt.refused "
     "attempt.not_sent attempt.absent timer.set lookup.started evidence.recorded action.completed "
-    "review.opened",
+    "review.opened gate.kept",
     "needs_review": "attempt.declined attempt.succeeded attempt.refused attempt.not_sent "
     "attempt.unresolved attempt.absent lookup.started evidence.recorded action.completed "
-    "review.opened review.resolved",
-    "completed": "evidence.recorded review.opened review.resolved",
-    "failed": "evidence.recorded review.opened",
-    "cancelled": "evidence.recorded review.opened",
+    "review.opened review.resolved gate.kept gate.closing gate.closed",
+    "completed": "evidence.recorded review.opened review.resolved gate.asked gate.answered "
+    "gate.kept gate.closing gate.closed",
+    "failed": "evidence.recorded review.opened gate.asked gate.answered gate.closing gate.closed",
+    "cancelled": "evidence.recorded review.opened gate.closing",
+    "expired": "gate.closing gate.closed",
 }
 _CELLS: Final = tuple(
     f"cell: {status} {fact}" for status, facts in _FACTS.items() for fact in facts.split()
@@ -180,6 +195,7 @@ REACHED: Final = (
     *_PROVIDER,
     *_PEOPLE,
     *_DESK,
+    *_GATES,
     *_OUTCOMES,
     *_CELLS,
 )

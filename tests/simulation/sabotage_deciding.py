@@ -273,7 +273,7 @@ DECIDING: Final[dict[str, Saboteur]] = {
     ),
     "no_settle_horizon": Saboteur(
         "a call is believed to be over when its lease is",
-        76,
+        27,
         ((evidence, "_absent", _absence_without_horizon),),
     ),
     "absence_counts_from_its_answer": Saboteur(

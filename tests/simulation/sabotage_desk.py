@@ -89,7 +89,7 @@ DESK: Final[dict[str, Saboteur]] = {
     ),
     "tried_again_while_open": Saboteur(
         "what a person has tried again is not closed first",
-        357,
+        2_911,
         (
             (resolving, "_close", _leaves_open),
             (evolving, "invariant", no_invariants),
@@ -104,7 +104,7 @@ DESK: Final[dict[str, Saboteur]] = {
     ),
     "completed_without_a_reference": Saboteur(
         "a person may say that there is an effect and not which",
-        370,
+        1_438,
         ((resolving, "_names_what_it_must", _needs_no_reference),),
     ),
     "persons_word_before_the_end": Saboteur(

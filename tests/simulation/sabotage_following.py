@@ -246,7 +246,7 @@ FOLLOWING: Final[dict[str, Saboteur]] = {
     ),
     "offer_spent_twice": Saboteur(
         "what an offer was spent on does not count against it",
-        5,
+        6,
         ((OfferBook, "_left", _all_slots_left),),
     ),
     "tick_not_held_back": Saboteur(

@@ -229,7 +229,7 @@ GATES: Final[dict[str, Saboteur]] = {
     ),
     "double_release": Saboteur(
         "a close that comes late releases what the action holds now",
-        535,
+        56,
         ((gates, "closed", _releases_what_there_is),),
     ),
     "lost_wake_up": Saboteur(
@@ -239,7 +239,7 @@ GATES: Final[dict[str, Saboteur]] = {
     ),
     "release_while_open": Saboteur(
         "what nobody knows the end of gives its budgets back",
-        82,
+        13,
         (
             (gating, "_is_over", _open_actions_give_back),
             (gating, "_give_back", _spends_what_has_completed),
@@ -252,7 +252,7 @@ GATES: Final[dict[str, Saboteur]] = {
     ),
     "answer_taken_twice": Saboteur(
         "a grant that comes twice is taken twice",
-        2,
+        13,
         (
             (gating, "answered", _takes_every_answer),
             (evolve_claims, "invariant", no_invariants),
@@ -260,7 +260,7 @@ GATES: Final[dict[str, Saboteur]] = {
     ),
     "keep_not_sent": Saboteur(
         "a gate that asks is never told that its grant is kept",
-        176,
+        13,
         ((gating, "_keep", _says_nothing),),
     ),
     "round_ignored": Saboteur(
@@ -280,7 +280,7 @@ GATES: Final[dict[str, Saboteur]] = {
     ),
     "late_grant_not_given_back": Saboteur(
         "a grant that nobody waits for any more is left lying",
-        13,
+        56,
         ((gating, "answered", _ignores_what_is_not_wanted),),
     ),
     "window_of_the_wrong_zone": Saboteur(
@@ -290,7 +290,7 @@ GATES: Final[dict[str, Saboteur]] = {
     ),
     "over_applied_to_everybody": Saboteur(
         "a ceiling that a person let one action pass is passed by all",
-        235,
+        185,
         ((gates, "_reached", _passed_once_passed_for_all),),
     ),
     "over_without_a_person": Saboteur(
@@ -300,12 +300,12 @@ GATES: Final[dict[str, Saboteur]] = {
     ),
     "forced_not_asked_on_late_evidence": Saboteur(
         "an effect that comes to light after the end guards no target",
-        13,
+        395,
         ((gating, "_uncounted", _is_never_uncounted),),
     ),
     "resend_never": Saboteur(
         "what no gate has answered is not said again",
-        13,
+        171,
         ((ticking, "send_due", _sends_once),),
     ),
     "gate_never_asks_again": Saboteur(

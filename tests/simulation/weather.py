@@ -273,6 +273,8 @@ def with_gates(weather: Weather, chance: random.Random) -> Weather:
     if chance.random() < SETTLED:
         shares |= {fault: most * chance.random() for fault, most in DESK.items()}
         shares["resolves"] = 1.0
+        if chance.random() < HALF:
+            shares |= UNCLEAR
     return replace(
         weather,
         shares=shares,
