@@ -106,7 +106,7 @@ class _Compensation:
         await self._scene.propose(_charge(LOST, SMALL))
         await self._scene.until_fact("the lost answer", "attempt.unresolved", charge)
         await self._scene.propose(_refund(LOST, SMALL))
-        await self._mara.blocked(refund)
+        await self._scene.until_fact("that it waits", "action.blocked", refund)
         told = await self._scene.ask(_refund(LOST, SMALL))
         self._telling.quote(told["text"])
         undone = [one for one in await self._scene.lines(ACCOUNT) if one["action_key"] == refund]
