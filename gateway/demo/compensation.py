@@ -244,7 +244,9 @@ def _record(name: str, **fields: object) -> dict[str, Any]:
 
 
 def _faults() -> list[dict[str, Any]]:
-    """One charge is made and not answered; it is told of later. One refund is refused for good."""
+    """One charge is made and not answered; it is told of later. One refund is refused for good,
+    and nothing follows that would move its case while somebody looks at it.
+    """
     return [
         {
             "match": {"action_key": key_of("charge", LOST)},
@@ -254,6 +256,7 @@ def _faults() -> list[dict[str, Any]]:
         {
             "match": {"action_key": key_of("refund", STUCK)},
             "fault": {"kind": "refuse", "code": "refund_window_closed"},
+            "webhooks": [],
         },
     ]
 
