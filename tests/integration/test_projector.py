@@ -205,11 +205,11 @@ async def test_a_projector_that_was_overtaken_reads_again(
         await until(lambda: projector.counts.overtaken, "it finds the other ahead")
         assert await digest(pool) == before
         behind = builder.ends()[0]
-        builder.take(x.propose("charge:v1:acme:later"))
+        builder.take(x.propose("ticket:v1:acme:later"))
         slow.extend(builder.records()[behind:])
         await projected_to(pool, builder.ends())
     assert "projection_overtaken" in caplog.messages
-    assert (await statuses(pool))["charge:v1:acme:later"] == "attempting"
+    assert (await statuses(pool))["ticket:v1:acme:later"] == "attempting"
 
 
 @pytest.mark.case("C055")

@@ -52,7 +52,8 @@ async def test_an_empty_database_is_filled_from_the_log(pool: asyncpg.Pool) -> N
     assert done.began_at == {}
     assert done.record_count == sum(builder.ends().values())
     assert done.event_count == await pool.fetchval(
-        "select count(*) from actionledger.action_events"
+        "select (select count(*) from actionledger.action_events)"
+        " + (select count(*) from actionledger.gate_events)"
     )
     assert done.seconds > 0
     assert heard[0] == ("project", 0, done.record_count)
