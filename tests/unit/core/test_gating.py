@@ -475,8 +475,8 @@ def test_an_effect_that_is_told_of_what_a_person_has_closes_the_target() -> None
         world.hears(x.found_out(Meaning.EFFECT, key=A, lookup=None, reference="ch_late"))
         assert world.held(world.target()) == [A]
         assert world.run().taken(SIDE_EFFECTS) == 1
-        named = {"reference": "ch_late"} if move is Move.EFFECT_EXISTS else {}
+        reference = "ch_late" if move is Move.EFFECT_EXISTS else None
         world.waits(ms=SETTLED_MS)
-        assert refused(world.settles(A, move, **named)) is None
+        assert refused(world.settles(A, move, reference=reference)) is None
         assert world.run().used.get(SIDE_EFFECTS, 0) == used
         assert world.run().reservations == world.target().reservations == ()
