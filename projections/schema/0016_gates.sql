@@ -715,6 +715,7 @@ comment on column actionledger_api_v1.actions.ledger_partition is 'Partition of 
 comment on column actionledger_api_v1.actions.ledger_offset is 'Offset of the decision that holds its newest fact.';
 comment on column actionledger_api_v1.actions.epoch is 'Epoch of the partition''s owner that made that decision.';
 alter table actionledger.review_cases drop column names;
+drop index actionledger.actions_blocked;
 alter table actionledger.actions
     drop column run,
     drop column occurrence,

@@ -212,3 +212,31 @@ def test_what_goes_down_is_what_went_up() -> None:
     """Every file says how to undo it, for those who run them with another tool."""
     for path in FOLDER.glob("*.sql"):
         assert "\n-- migrate:down\n" in path.read_text(encoding="utf-8"), path.name
+
+
+_SHAPE = """
+select c.table_schema, c.table_name, c.column_name, c.data_type,
+    col_description(format('%I.%I', c.table_schema, c.table_name)::regclass, c.ordinal_position)
+from information_schema.columns as c
+where c.table_schema in ('actionledger', 'actionledger_api_v1')
+order by 1, 2, 3
+"""
+
+
+async def test_the_newest_file_can_be_undone_and_done_again(
+    connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    """What goes down leaves every table, view and comment as the files before had made them."""
+    *earlier, newest = sorted(FOLDER.glob("*.sql"))
+    for path in earlier:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    await migrate(connection, folder=tmp_path)
+    before = await connection.fetch(_SHAPE)
+    up, _, down = newest.read_text(encoding="utf-8").partition("\n-- migrate:down\n")
+    await connection.execute(up)
+    after = await connection.fetch(_SHAPE)
+    assert after != before
+    await connection.execute(down)
+    assert await connection.fetch(_SHAPE) == before
+    await connection.execute(up)
+    assert await connection.fetch(_SHAPE) == after
