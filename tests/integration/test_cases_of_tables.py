@@ -306,6 +306,7 @@ async def test_c163_an_effect_whose_log_was_lost_is_parked_and_not_made_again(
         await restored.executor(provider)
         (place,) = await receive(restored, settlement("evt_1", reference="pi_9"))
         await classified(beside.pool, place, "parked")
+        await until(lambda: "webhook_parked" in caplog.messages, "somebody is told")
         (alert,) = [line for line in caplog.records if line.message == "webhook_parked"]
         assert alert.levelno == logging.WARNING
         async with LedgerClient(restored.log, PARTITIONS) as client:
