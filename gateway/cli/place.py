@@ -4,8 +4,11 @@ Guarantees that nothing has to be typed for a local installation, and that a var
 wins. Called by every command that talks to something.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from gateway.local.ports import LOOPBACK
 from gateway.local.state import State, read_state
 from gateway.settings import Settings, process_environment
 from gateway.wiring.local import local_environment
@@ -40,12 +43,17 @@ def local_state() -> State:
     return state
 
 
-def _is_what_up_was_told(own: Settings) -> bool:
-    """Whether the servers that the environment names are those that `up` runs the processes on:
-    their variables stay set, and the rest is in the state folder.
+def _is_here(own: Settings, given: Mapping[str, str]) -> bool:
+    """Whether what the environment names is the local installation: the servers that `up` runs the
+    processes on, whose variables stay set, or its door. The rest is in the state folder then.
     """
     state = read_state(own.state_dir)
-    return state is not None and state.external.get("KAFKA") == own.kafka_bootstrap
+    if state is None:
+        return False
+    if given.get("ACTIONLEDGER_KAFKA"):
+        return state.external.get("KAFKA") == own.kafka_bootstrap
+    door = urlsplit(own.url)
+    return door.hostname in {LOOPBACK, "localhost"} and door.port == state.ports.get("gateway")
 
 
 def settings(database_role: Role | None = Role.OPERATOR) -> Settings:
@@ -57,7 +65,7 @@ def settings(database_role: Role | None = Role.OPERATOR) -> Settings:
     given = process_environment()
     own = Settings.from_environment(given)
     is_named = any(given.get(f"ACTIONLEDGER_{name}") for name in ("KAFKA", "URL"))
-    if is_named and not _is_what_up_was_told(own):
+    if is_named and not _is_here(own, given):
         return own
     local = local_environment(own.state_dir, local_state(), database_role=database_role)
     return Settings.from_environment({**local, **given})

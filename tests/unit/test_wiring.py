@@ -158,7 +158,9 @@ def test_secrets_are_made_once_and_private(tmp_path: Path) -> None:
 def test_commands_find_the_local_installation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The state folder says where everything is; a variable that is set wins."""
+    """The state folder says where everything is; a variable that is set wins, and its own door is
+    no other installation.
+    """
     prepare_folder(tmp_path)
     state = new_state(Claims())
     state.ports.update({"gateway": 8_788, "simulated-provider": 8_790})
@@ -173,6 +175,12 @@ def test_commands_find_the_local_installation(
     assert settings(database_role=None).database_url == state.database_url
     monkeypatch.setenv("ACTIONLEDGER_API_KEY", "al_other")
     assert settings().api_key == "al_other"
+    for door, kafka in (
+        (found.url, state.kafka_bootstrap),
+        ("http://127.0.0.1:8799", "127.0.0.1:9092"),
+    ):
+        monkeypatch.setenv("ACTIONLEDGER_URL", door)
+        assert settings().kafka_bootstrap == kafka
     monkeypatch.setenv("ACTIONLEDGER_KAFKA", "broker:9092")
     assert settings().kafka_bootstrap == "broker:9092"
     assert settings().database_url != state.database_url
