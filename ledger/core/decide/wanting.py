@@ -11,6 +11,7 @@ from ledger.core.ids import ActionKey, GateKind, gate_key
 from ledger.core.operation import Operation
 from ledger.core.policy import Gates
 from ledger.core.request import RecordedRequest
+from ledger.core.sagas import is_compensation
 from ledger.core.state import Action
 
 
@@ -83,11 +84,14 @@ def target_gates(action: Action, operation: Operation | None) -> Iterator[str]:
 
 
 def identity_of(action: Action, operation: Operation | None) -> Identity:
-    """As what it is known at its targets."""
+    """As what it is known at its targets. What a plan undoes is undone once, step by step: none of
+    it is suspected of what undoes another step.
+    """
+    window_ms = 0 if operation is None else operation.look_alike_window_ms
     return Identity(
         operation=action.request.operation,
         request_hash=action.request_hash,
         run=action.run,
         occurrence=action.occurrence,
-        look_alike_ms=0 if operation is None else operation.look_alike_window_ms,
+        look_alike_ms=0 if is_compensation(action) else window_ms,
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ledger.core import inputs as i
+from ledger.core.decide.wanting import identity_of
 from ledger.core.money import Money
 from ledger.core.policy import Policy, parse_policy
 from ledger.core.rejections import Rejection
@@ -92,6 +93,14 @@ def test_what_is_done_is_undone_in_reverse_each_once_the_one_after_it_is() -> No
     assert told.has_come_to(SagaStatus.COMPENSATED)
     undone = [key for key in dict.fromkeys(told.started()) if key.startswith("payout")]
     assert undone == [undo(HOTEL), undo(FLIGHT)]
+
+
+def test_what_undoes_one_step_is_not_suspected_of_what_undoes_another() -> None:
+    """Steps of the same amount are undone by requests that are alike, and each of them is meant."""
+    told = two_done()
+    careful = under(look_alike_window_ms=60_000).operation("payout", 1)
+    assert identity_of(told.action(do(FLIGHT)), careful).look_alike_ms == 60_000
+    assert identity_of(told.action(undo(FLIGHT)), careful).look_alike_ms == 0
 
 
 def test_where_the_first_step_comes_to_nothing_there_is_nothing_to_undo() -> None:
