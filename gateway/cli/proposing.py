@@ -46,6 +46,11 @@ def _moves(answer: Mapping[str, Any]) -> bool:
     return answer.get("status") in MOVING and not answer.get("held")
 
 
+def _saga_goes_on(answer: Mapping[str, Any]) -> bool:
+    """Whether a saga has not come to its end, and needs no person before anything new begins."""
+    return answer.get("status") in GOING_ON and not answer.get("cases")
+
+
 class Proposing:
     """A connection to the door under one API key."""
 
@@ -93,7 +98,7 @@ class Proposing:
         """
         until_s = time.monotonic() + wait_ms / 1_000
         status, answer = self._ask(path, raw, min(wait_ms, WAIT_MS_MAX))
-        while answer.get("status") in GOING_ON and (left_s := until_s - time.monotonic()) > 0:
+        while _saga_goes_on(answer) and (left_s := until_s - time.monotonic()) > 0:
             params = {
                 "wait_ms": min(round(left_s * 1_000), WAIT_MS_MAX),
                 "after_version": answer.get("version", 0),

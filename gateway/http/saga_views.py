@@ -270,13 +270,13 @@ def sentence_of(saga: Saga) -> str:
             key = "" if going_on is None else f" Now {_doing(going_on)}."
             return (
                 f"The saga {name} came to nothing: {_cause(saga)}. What was done is being undone, "
-                f"the last step first.{key} It goes on by itself: look again later."
+                f"the last step first.{key} {_goes_on(saga)}: look again later."
             )
         case SagaStatus.RUNNING:
             key = "" if going_on is None else f" Now {_doing(going_on)}."
             return (
-                f"{done} of {count} steps of the saga {name} are completed.{key} It goes on by "
-                "itself: look again later, and propose none of its steps yourself."
+                f"{done} of {count} steps of the saga {name} are completed.{key} {_goes_on(saga)}: "
+                "look again later, and propose none of its steps yourself."
             )
 
 
@@ -297,6 +297,12 @@ def _doing(action: Action) -> str:
     what = "step" if place is None or place.role == "step" else "what undoes step"
     number = "" if place is None else f" {place.step}"
     return f"{what}{number}, {action.key}, is {action.status}"
+
+
+def _goes_on(saga: Saga) -> str:
+    if saga.awaits_person:
+        return f"A person has to settle {_keys(saga)} before anything new begins"
+    return "It goes on by itself"
 
 
 def _keys(saga: Saga) -> str:

@@ -8,10 +8,11 @@ from rich.console import Console
 from gateway.cli import sagas
 from gateway.cli.proposing import Proposing
 from gateway.http.saga_views import SagaList, batch_view, saga_line, saga_view
+from ledger.core.inputs import Meaning
 from ledger.core.state import Status
 from ledger.core.statement import Move
 from projections.views import ActionView
-from tests.examples import T0
+from tests.examples import T0, found_out
 from tests.examples_of_sagas import do, undo
 from tests.travelling import NO, Travelling
 
@@ -59,6 +60,17 @@ def test_sagas_are_listed_with_how_far_they_are() -> None:
     found = SagaList(now=T0, sagas=(saga_line(stuck().saga),))
     assert printed(sagas._show_list, found).startswith("trip of renewal-1  stuck  1 of 3 steps")
     assert printed(sagas._show_list, SagaList(now=T0, sagas=())) == "There is no saga.\n"
+
+
+def test_what_waits_for_a_person_is_not_said_to_go_on_by_itself() -> None:
+    """While a step has a case the sentence names it."""
+    told = Travelling()
+    told.does(do("flight"))
+    second = found_out(Meaning.EFFECT, key=do("flight"), lookup=None, reference="another-one")
+    told.says(second)
+    found = saga_view(told.saga)
+    assert f"A person has to settle {do('flight')} before anything new" in found.sentence
+    assert "by itself" not in found.sentence
 
 
 def row(key: str, status: str, **fields: object) -> ActionView:

@@ -80,6 +80,25 @@ async def test_what_was_done_is_undone_in_reverse_when_a_step_is_refused() -> No
         assert [key.rpartition("#")[2] for _, key in done[2:]] == ["freight", "goods"]
 
 
+async def test_waiting_for_a_saga_ends_where_it_needs_a_person() -> None:
+    """A step that nobody can find out has a case, and is not said to go on by itself."""
+    async with testing.ledger() as world:
+        world.provider.drop_next_answer()
+        mail = PlannedStep(
+            operation="email",
+            params={"to": ["ann@example.org"], "subject": "Sent", "body": "It is on its way."},
+        )
+        steps = (mail, *order("goods").steps)
+        await world.ledger.open_saga(order("goods").model_copy(update={"steps": steps}))
+        began = world.now_ms
+        result = told(await world.ledger.saga(EVENT, "order", timeout_ms=36_000_000))
+        assert result.needs_person
+        assert result.cases == (result.steps[0].key,)
+        assert "A person has to settle" in result.text_for_model
+        assert "by itself" not in result.text_for_model
+        assert world.now_ms - began < 36_000_000
+
+
 async def test_a_saga_is_called_off_and_says_what_may_be_done() -> None:
     """Nothing of it has begun where people are asked first: all of it ends."""
     policy = """

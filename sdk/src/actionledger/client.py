@@ -20,7 +20,7 @@ from actionledger.exchange import Exchange, Retries
 from actionledger.performing import Act, Call, Effect, Performance
 from actionledger.results import FINAL, ApprovalExpired, Conflict, NeedsReview, Result
 from actionledger.runs import RunUsage, read_run
-from actionledger.sagas import ENDED, Plan, SagaResult, plan_bytes, read_saga
+from actionledger.sagas import Plan, SagaResult, plan_bytes, read_saga
 from actionledger.wire import Intent, intent_bytes, read_reply
 
 WAIT_MS_MAX: Final = 30_000
@@ -209,7 +209,7 @@ class Ledger:
         """
         path, give_up_at = _saga_path(business_event, saga), self._clock() + timeout_ms / 1_000
         result = read_saga(await self._exchange.ask("GET", path))
-        while not isinstance(result, Conflict) and result.status not in ENDED:
+        while not (isinstance(result, Conflict) or result.is_final or result.needs_person):
             left_ms = int((give_up_at - self._clock()) * 1_000)
             if left_ms <= 0:
                 break

@@ -21,7 +21,6 @@ SagaStatus = Literal[
 ]
 """How a saga stands. `completed` and `compensated` are its ends; from `stuck` a person leads on."""
 
-ENDED: Final = frozenset({"completed", "compensated", "stuck"})
 """Where waiting for a saga is over: it has come to its end, or needs a person."""
 
 
@@ -105,6 +104,11 @@ class SagaResult:
         return self.status in {"completed", "compensated"}
 
     @property
+    def needs_person(self) -> bool:
+        """Whether nothing new begins before a person has settled something."""
+        return bool(self.cases) or self.status == "stuck"
+
+    @property
     def text_for_model(self) -> str:
         """What happened, what may be done next, what must not."""
         count = len(self.steps)
@@ -114,14 +118,14 @@ class SagaResult:
                 return f"All {count} steps of the saga {self.saga} are done. Nothing is left to do."
             case "running":
                 return (
-                    f"{done} of {count} steps of the saga {self.saga} are done.{self._now} It goes "
-                    "on by itself: look again later. Do not do any of its steps another way."
+                    f"{done} of {count} steps of the saga {self.saga} are done.{self._now} "
+                    f"{self._goes_on}: look again later. Do not do any of its steps another way."
                 )
             case "compensating":
                 return (
                     f"The saga {self.saga} came to nothing{self._cause}. What was done is being "
-                    f"undone, the last step first.{self._now} It goes on by itself: look again "
-                    "later. Do not undo anything yourself, and do not try the plan another way."
+                    f"undone, the last step first.{self._now} {self._goes_on}: look again later. "
+                    "Do not undo anything yourself, and do not try the plan another way."
                 )
             case "compensated":
                 return (
@@ -144,6 +148,12 @@ class SagaResult:
     @property
     def _now(self) -> str:
         return "" if self.current is None else f" Now it is the turn of {self.current}."
+
+    @property
+    def _goes_on(self) -> str:
+        if self.cases:
+            return "A person has to settle something of it before anything new begins. Say so"
+        return "It goes on by itself"
 
     @property
     def _cause(self) -> str:
