@@ -94,9 +94,11 @@ def _of_unsettled(
     if is_over:
         stopped = bar(_closed(action, operation, now), operation, now, config)
         if stopped is None:
-            yield Offered(Move.TRY_AGAIN, _AGAIN)
+            yield Offered(Move.TRY_AGAIN, _AGAIN if action.counted_attempts else _ANEW)
         elif stopped is Bar.APPROVAL:
-            yield Offered(Move.TRY_AGAIN, _AGAIN_IF_AGREED)
+            yield Offered(
+                Move.TRY_AGAIN, _AGAIN_IF_AGREED if action.counted_attempts else _ANEW_IF_AGREED
+            )
     if action.is_open and action.running is None and operation.lookups:
         yield Offered(Move.LOOK_AGAIN, _LOOK)
 
@@ -121,6 +123,13 @@ _NEVER_BEGAN: Final = "The action is cancelled: nothing of it was ever sent, and
 _AGAIN: Final = (
     "Every open attempt is closed as without effect, and the action is sent once more with the "
     "same key: if there was an effect after all, there may be two."
+)
+_ANEW: Final = (
+    "The action goes on as if it were asked for now, through every gate: nothing of it was ever "
+    "sent."
+)
+_ANEW_IF_AGREED: Final = (
+    "People are asked to agree, and then the action goes on: nothing of it was ever sent."
 )
 _AGAIN_IF_AGREED: Final = (
     "Every open attempt is closed as without effect, and people are asked to agree before the "

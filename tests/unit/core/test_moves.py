@@ -122,6 +122,7 @@ def test_every_offer_says_what_it_would_do() -> None:
     assert said[NOTHING] == (
         "The action is cancelled: nothing of it was ever sent, and nothing will be."
     )
+    assert "may be two" not in said[AGAIN]
 
 
 @pytest.mark.parametrize("fact", [completed(), failed(), cancelled(), expired()])
