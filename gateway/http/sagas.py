@@ -53,7 +53,6 @@ router = APIRouter(prefix="/v1", tags=["sagas"])
 
 _JSON: Final = "application/json"
 _MS_PER_S: Final = 1_000
-_MOVING: Final = frozenset({Status.PROPOSED, Status.READY, Status.ATTEMPTING})
 _WAIT: Final = query(
     "wait_ms", f"Answer later, at most after so many milliseconds (0 to {WAIT_MS_MAX})."
 )
@@ -305,13 +304,20 @@ async def current(doors: Doors, stream: str, saga: str) -> Saga | No:
 async def _until_settled(doors: Doors, stream: str, view: SagaView, wait_ms: int) -> SagaView:
     """The saga once it does not move by itself within seconds, or after `wait_ms`."""
     deadline_s = doors.monotonic_s() + wait_ms / _MS_PER_S
-    while view.next is not None and view.next.status in _MOVING:
+    while _moves(view):
         left_ms = int((deadline_s - doors.monotonic_s()) * _MS_PER_S)
         later = await _until_later(doors, stream, view, view.version, left_ms)
         if later.version == view.version:
             break
         view = later.model_copy(update={"replayed": view.replayed, "ledger": view.ledger})
     return view
+
+
+def _moves(view: SagaView) -> bool:
+    """Whether the action that a saga goes on with moves by itself within seconds."""
+    actions = (one for step in view.steps for one in (step.action, step.compensation))
+    key = None if view.next is None else view.next.key
+    return any(one is not None and one.key == key and one.is_moving for one in actions)
 
 
 async def _until_later(

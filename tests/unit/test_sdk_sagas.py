@@ -80,6 +80,20 @@ async def test_what_was_done_is_undone_in_reverse_when_a_step_is_refused() -> No
         assert [key.rpartition("#")[2] for _, key in done[2:]] == ["freight", "goods"]
 
 
+async def test_opening_a_saga_waits_while_its_first_step_asks_its_gates() -> None:
+    """A gate's word comes within the request, so the caller hears how the step came on."""
+    policy = """
+[[row]]
+name = "guarded"
+outcome = "automatic"
+block_target = true
+reason = "One at a time on an order."
+"""
+    async with testing.ledger(policy=policy) as world:
+        opened = told(await world.ledger.open_saga(order("goods")))
+        assert opened.status == "completed"
+
+
 async def test_waiting_for_a_saga_ends_where_it_needs_a_person() -> None:
     """A step that nobody can find out has a case, and is not said to go on by itself."""
     async with testing.ledger() as world:

@@ -152,7 +152,7 @@ class SagaResult:
     @property
     def _goes_on(self) -> str:
         if self.cases:
-            return "A person has to settle something of it before anything new begins. Say so"
+            return "A person has to settle something of it before anything new begins, so say that"
         return "It goes on by itself"
 
     @property
