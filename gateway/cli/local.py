@@ -46,6 +46,9 @@ def up(
     Needs neither Docker nor root. The first time fetches Kafka (45 MB) into a cache. All data stays
     over restarts; after a crash or a kill the next `up` heals. What runs already is left alone.
 
+    Everything is kept in one folder, ACTIONLEDGER_STATE, by itself ~/.local/state/actionledger:
+    another one is another installation.
+
     With ACTIONLEDGER_KAFKA and ACTIONLEDGER_DATABASE no server is started: the processes use yours.
 
     Example: actionledger up --port gateway=8788
