@@ -16,6 +16,7 @@ from gateway.http.problems import LedgerPlace
 from gateway.http.run_views import RunAction, run_action
 from gateway.http.views import ActionView
 from ledger.core.ids import ActionKey
+from ledger.core.order import has_something_to_undo
 from ledger.core.sagas import Saga, SagaStatus, SagaStep
 from ledger.core.state import Action, Status
 from projections.views import ActionView as ActionRow
@@ -212,14 +213,14 @@ def _undone(
 ) -> Literal["planned", "needed", "done", "not_needed", "by_a_person"] | None:
     """How far what was planned to undo a step has come."""
     undo = step.compensation
-    if undo is not None and undo.status is Status.COMPLETED:
+    if undo is not None and (undo.status is Status.COMPLETED or has_something_to_undo(undo)):
         return "done"
     if step.has_no_effect or saga.is_completed:
         return None if undo is None else "not_needed"
     turn = saga.to_undo
     if turn is not None and turn.number == step.number:
         return "needed"
-    if saga.is_unwinding and step.action.status is Status.COMPLETED and step.is_settled:
+    if saga.is_unwinding and step.action.is_final and step.is_settled:
         return None if undo is None and step.reads else "by_a_person"
     return None if undo is None else "planned"
 
@@ -239,7 +240,8 @@ def _next(saga: Saga) -> NextView | None:
 
 def next_action(saga: Saga) -> Action | None:
     """What a saga goes on with or waits for, or None where it has come to its end."""
-    unsettled = next((one.action for one in saga.steps if not one.action.is_final), None)
+    steps = (one.action for one in saga.steps)
+    unsettled = next((one for one in steps if one.is_unsettled or not one.is_final), None)
     if saga.is_unwinding and unsettled is not None:
         return unsettled
     undo, step = saga.to_undo, saga.to_do
@@ -282,7 +284,7 @@ def sentence_of(saga: Saga) -> str:
 
 def _cause(saga: Saga) -> str:
     """Which step came to nothing first, and how: what the saga itself called off is no cause."""
-    ended = [one for one in saga.steps if one.has_no_effect]
+    ended = [one for one in saga.steps if one.came_to_nothing]
     if not ended:
         return "a step of it did"
     one = next((step for step in ended if step.action.code != "saga_called_off"), ended[0])

@@ -7,12 +7,15 @@ in the log against it. What may have had its effect already waits for nobody: it
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 from ledger.core.facts import IntentRecorded
 from ledger.core.invariants import invariant
 from ledger.core.state import EFFECT_IS_TOLD, Action, Status, Stream
 from ledger.core.statement import Move
+
+GIVEN_UP: Final = "compensation_failed"
+"""The reason of the case that says: an effect is there, and what was to undo it did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ def has_something_to_undo(original: Action) -> bool:
     """
     if original.is_unsettled or not original.is_final:
         return False
-    return original.status is Status.COMPLETED or _was_noted(original)
+    return original.status is Status.COMPLETED or _was_noted(original) or _is_left(original)
 
 
 def is_reversed(action: Action) -> bool:
@@ -108,6 +111,13 @@ def is_reversed(action: Action) -> bool:
 def _was_noted(action: Action) -> bool:
     noted = action.resolved is not None and action.resolved.move is Move.ACKNOWLEDGE
     return noted and action.review in EFFECT_IS_TOLD
+
+
+def _is_left(action: Action) -> bool:
+    """Whether a person was told that an effect of the action itself is there, which its plan does
+    not undo. Of a compensation the same case speaks of its original.
+    """
+    return action.review == GIVEN_UP and action.compensates is None
 
 
 def is_without_effect(action: Action) -> bool:

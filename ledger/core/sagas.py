@@ -1,23 +1,22 @@
 """Sagas: how the actions of a plan stand together, derived from them and stored nowhere.
 
 Steps go on one after the other, each once the one before it is completed. When one has come to
-nothing for good, the saga unwinds: what has not begun is called off, what is open is settled first,
-and then the effects that are there are undone in reverse, one by one. Read by `decide`, by every
-door that shows a saga, and by the tests.
+nothing, the saga unwinds and never goes forward again: what has not begun is called off, what is
+open is settled first, and then the effects that are there are undone in reverse, one by one. An
+effect of a step that came to nothing, told late and noted by a person, is one of them. Read by
+`decide`, by every door that shows a saga, and by the tests.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from ledger.core.order import GIVEN_UP, has_something_to_undo, is_without_effect
 from ledger.core.state import Action, Stream
 from ledger.core.state import Status as At
 
 NO_EFFECT: Final = frozenset({At.FAILED, At.DENIED, At.EXPIRED, At.CANCELLED, At.SUPERSEDED})
-"""Final statuses of an action that has no effect and never will have one."""
-
-GIVEN_UP: Final = "compensation_failed"
-"""The reason of the case that says: an effect is there, and the plan could not undo it."""
+"""Final statuses of an action that came to nothing. Its provider may tell of an effect later."""
 
 
 class SagaStatus(StrEnum):
@@ -39,9 +38,14 @@ class SagaStep:
     compensation: Action | None = None
 
     @property
-    def has_no_effect(self) -> bool:
-        """Whether it came to nothing for good."""
+    def came_to_nothing(self) -> bool:
+        """Whether it ended otherwise than with its effect, whatever came to light after that."""
         return self.action.status in NO_EFFECT
+
+    @property
+    def has_no_effect(self) -> bool:
+        """Whether it surely has no effect, so that there is nothing to undo."""
+        return is_without_effect(self.action)
 
     @property
     def reads(self) -> bool:
@@ -58,7 +62,9 @@ class SagaStep:
             return self.reads or (self.action.review == GIVEN_UP and self.action.case is None)
         if undo.case is not None:
             return False
-        return undo.status is At.COMPLETED or (undo.status in NO_EFFECT and undo.review == GIVEN_UP)
+        if has_something_to_undo(undo):
+            return True
+        return undo.status in NO_EFFECT and undo.review == GIVEN_UP
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +82,10 @@ class Saga:
 
     @property
     def is_unwinding(self) -> bool:
-        """Whether some step came to nothing for good, so that the others must as well."""
-        return any(one.has_no_effect for one in self.steps)
+        """Whether some step came to nothing, so that the others must as well. It stays so where an
+        effect of that step is told late: it is undone, for the others were called off.
+        """
+        return any(one.came_to_nothing for one in self.steps)
 
     @property
     def is_completed(self) -> bool:
@@ -92,16 +100,19 @@ class Saga:
     @property
     def to_undo(self) -> SagaStep | None:
         """The step to undo now: of those not settled the last, once every one has come to an
-        end. None where nothing is left, or not yet.
+        end and nothing told of it waits for a person. None where nothing is left, or not yet.
         """
-        if not self.is_unwinding or not all(one.action.is_final for one in self.steps):
+        if not self.is_unwinding:
+            return None
+        if any(one.action.is_unsettled or not one.action.is_final for one in self.steps):
             return None
         return next((one for one in reversed(self.steps) if not one.is_settled), None)
 
     @property
     def to_do(self) -> SagaStep | None:
         """The step to go on with, or that goes on: the first that is not completed. None where
-        there is none, or the saga unwinds.
+        there is none, or the saga unwinds: once it does it never goes forward again, also where
+        no step is left without an effect.
         """
         if self.is_unwinding:
             return None

@@ -1,7 +1,8 @@
 """Every history of a trip of three steps, against a plain telling of how a saga goes.
 
 Each action may be done, refused for good, or lost and then found to have its effect or none; the
-caller may call the trip off at any moment, and a person takes note of what could not be undone.
+caller may call the trip off at any moment, and a person takes note of what could not be undone. Of
+one action that was refused its provider may tell an effect later, if one answer at most was lost.
 Exhaustive: no history of these inputs is left out.
 """
 
@@ -12,10 +13,11 @@ from typing import Final
 
 from ledger.core import inputs as i
 from ledger.core.statement import Move
+from tests.examples import found_out
 from tests.examples_of_sagas import ITEMS, cancel_trip, do, undo
 from tests.travelling import LOST, NO, YES, Travelling
 
-HISTORIES_MIN: Final = 2_500
+HISTORIES_MIN: Final = 3_500
 """Far fewer, and the world has lost some of what can happen in it."""
 
 _NO_EFFECT: Final = ("failed", "cancelled")
@@ -28,25 +30,30 @@ class Plain:
     step: list[str] = field(default_factory=lambda: ["ready", "blocked", "blocked"])
     back: list[str] = field(default_factory=lambda: ["blocked", "blocked", "blocked"])
     noted: set[int] = field(default_factory=set)
+    told: set[int] = field(default_factory=set)
+    late: set[int] = field(default_factory=set)
     looked: set[str] = field(default_factory=set)
+    lost: int = 0
 
     @property
     def comes_to_nothing(self) -> bool:
-        """Some step has no effect and never will."""
+        """Some step was refused or called off, whatever was told of it after that."""
         return any(one in _NO_EFFECT for one in self.step)
 
     def events(self) -> list[tuple[str, int]]:
         """What can happen next, and to which step; of an undo the step counts from 3."""
         found: list[tuple[str, int]] = []
         for number, status in enumerate((*self.step, *self.back)):
-            if status == "ready":
+            if status == "ready" and (number < 3 or self.turn == number - 3):
                 found += [(name, number) for name in ("yes", "no", "lost")]
             elif status == "unknown":
                 found.append(("effect", number))
                 if str(number) not in self.looked:
                     found.append(("absent", number))
-            elif number > 2 and status == "failed" and number not in self.noted:
+            elif number in self.asked:
                 found.append(("note", number))
+            if status == "failed" and not self.told | self.late and self.lost < 2:
+                found.append(("late", number))
         if not self.comes_to_nothing and {"ready", "blocked"} & set(self.step):
             found.append(("cancel", 0))
         return found
@@ -57,12 +64,17 @@ class Plain:
         match name:
             case "cancel":
                 self.call_off()
+            case "late":
+                self.told.add(number)
             case "note":
                 self.noted.add(number)
+                self.late |= self.told & {number}
+                self.told -= {number}
             case "absent":
                 self.looked.add(str(number))
                 self.becomes(number, "ready")
             case _:
+                self.lost += name == "lost"
                 self.becomes(number, said[name])
         self.goes_on()
 
@@ -84,8 +96,8 @@ class Plain:
             for number in range(3):
                 if self.step[number] in _NO_EFFECT:
                     self.back[number] = "cancelled"
-            if "unknown" not in self.step:
-                self.goes_back()
+            if self.turn is not None and self.back[self.turn] == "blocked":
+                self.back[self.turn] = "ready"
         elif self.step == ["completed"] * 3:
             self.back = ["cancelled"] * 3
         else:
@@ -93,16 +105,28 @@ class Plain:
             if self.step[number] == "blocked":
                 self.step[number] = "ready"
 
-    def goes_back(self) -> None:
-        """The last effect that is not undone is undone now, if nothing else is being undone."""
-        for number in (2, 1, 0):
-            if self.step[number] in _NO_EFFECT or self.back[number] == "completed":
-                continue
-            if self.back[number] == "failed" and number + 3 in self.noted:
-                continue
-            if self.back[number] == "blocked":
-                self.back[number] = "ready"
-            return
+    @property
+    def turn(self) -> int | None:
+        """The last step whose effect is there and not undone, once everything is known."""
+        if not self.comes_to_nothing or "unknown" in self.step or self.told:
+            return None
+        return next((one for one in (2, 1, 0) if not self.is_settled(one)), None)
+
+    def is_settled(self, number: int) -> bool:
+        """There is nothing of a step to undo, or it is undone, or a person has taken it over."""
+        is_void = self.step[number] in _NO_EFFECT and number not in self.late
+        return is_void or self.back[number] == "completed" or number + 3 in self.noted
+
+    @property
+    def asked(self) -> set[int]:
+        """What a person is to look at: what was told late, what was to undo an effect and was
+        refused, and then what was called off before there was one to undo.
+        """
+        failed = {one + 3 for one in range(3) if self.back[one] == "failed"} - self.noted
+        turn = self.turn
+        if not failed and turn is not None and self.back[turn] == "cancelled":
+            return {turn + 3}
+        return self.told | failed
 
     @property
     def status(self) -> str:
@@ -111,7 +135,7 @@ class Plain:
             return "completed"
         if not self.comes_to_nothing:
             return "running"
-        if any(self.back[one] == "failed" and one + 3 not in self.noted for one in range(3)):
+        if self.asked:
             return "stuck"
         ends = {"completed", "failed", "cancelled"}
         return "compensated" if {*self.step, *self.back} <= ends else "compensating"
@@ -136,6 +160,8 @@ def tell(told: Travelling, name: str, number: int) -> None:
             told.finds(key, i.Meaning.EFFECT)
         case "absent":
             told.finds(key, i.Meaning.ABSENT)
+        case "late":
+            told.says(found_out(i.Meaning.EFFECT, key=key, lookup=None))
         case "note":
             told.settles(key, Move.ACKNOWLEDGE)
         case _:

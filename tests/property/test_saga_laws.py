@@ -11,6 +11,7 @@ from ledger.core import inputs as i
 from ledger.core.catalogue import Catalogue
 from ledger.core.config import Config
 from ledger.core.decide.resolving import moves
+from ledger.core.order import GIVEN_UP, has_something_to_undo
 from ledger.core.records import Decision
 from ledger.core.sagas import NO_EFFECT, Saga, SagaStatus, is_compensation, saga_of
 from ledger.core.state import Action, AttemptStatus, Status
@@ -68,8 +69,16 @@ def _undo_begins(saga: Saga, place: int) -> None:
     """Every step is at its end, its own has its effect, and what comes after it is settled."""
     assert saga.is_unwinding
     assert all(one.action.is_final for one in saga.steps)
-    assert saga.steps[place - 1].action.status is Status.COMPLETED
+    assert has_something_to_undo(saga.steps[place - 1].action)
     assert all(one.is_settled for one in saga.steps[place:])
+
+
+def _nothing_is_left(saga: Saga) -> None:
+    """Every effect of a step is undone, or a person has been told that it is there."""
+    for one in saga.steps:
+        undo = one.compensation
+        if undo is not None and has_something_to_undo(one.action):
+            assert has_something_to_undo(undo) or undo.review == GIVEN_UP
 
 
 def said(chance: random.Random, builder: LedgerBuilder) -> i.Decidable:
@@ -148,6 +157,8 @@ def test_whatever_is_said_a_saga_keeps_its_order_and_comes_to_an_end(seed: int) 
     if saga.status is SagaStatus.COMPLETED:
         undos = [one.compensation for one in saga.steps if one.compensation is not None]
         assert all(one.status in NO_EFFECT or one.proof == "person" for one in undos)
+    else:
+        _nothing_is_left(saga)
     assert builder.streams[x.STREAM].action(do("flight")) is not None
 
 

@@ -21,10 +21,11 @@ from ledger.core.facts import ActionBlocked, ActionCancelled, SagaPlace
 from ledger.core.ids import ActionKey
 from ledger.core.inputs import CancelSaga, OpenSaga, Planned, Propose
 from ledger.core.limits import DIFFERENCES_MAX
+from ledger.core.order import GIVEN_UP, is_without_effect
 from ledger.core.policy import Outcome
 from ledger.core.rejections import MEANINGS, Detail, Refused, Rejection
 from ledger.core.request import differences, recorded, request_hash
-from ledger.core.sagas import GIVEN_UP, NO_EFFECT, Saga, SagaStep, names_of, saga_of
+from ledger.core.sagas import NO_EFFECT, Saga, SagaStep, names_of, saga_of
 from ledger.core.state import Action, Status
 
 LEDGER: Final = "ledger"
@@ -308,7 +309,7 @@ def _lead_on(draft: Draft, saga: Saga) -> None:
     """What follows for the others from how the actions of a saga stand."""
     if saga.is_unwinding:
         _call_off(draft, saga, LEDGER, CALLED_OFF)
-        idle = [one for one in saga.steps if draft.action(one.action.key).status in NO_EFFECT]
+        idle = [one for one in saga.steps if is_without_effect(draft.action(one.action.key))]
         _end_undos(draft, idle)
     if saga.awaits_person:
         return
