@@ -5,7 +5,6 @@ Called by the command line and by the tests. A seed is a history wherever it is 
 
 import gc
 import multiprocessing
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
@@ -18,8 +17,6 @@ from tests.simulation.saboteurs import sabotaged
 from tests.simulation.world import Only
 
 PIECE = 500
-NICENESS = 5
-"""Of the processes that compute: tests of servers run beside them, and those have deadlines."""
 SHRINKING_RUNS_MAX = 600
 
 
@@ -78,7 +75,7 @@ def many(
     """
     whole = Tally()
     spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, spawned, initializer=os.nice, initargs=(NICENESS,)) as pool:
+    with ProcessPoolExecutor(workers, spawned) as pool:
         begins = range(first, first + histories, PIECE)
         ends = (min(PIECE, first + histories - begin) for begin in begins)
         for tally in pool.map(piece, begins, ends, [saboteur] * len(begins)):
