@@ -138,6 +138,7 @@ def gate_facts() -> tuple[g.AnyGateFact, ...]:
         g.ReservationClosed.model_validate({"version": 6, **place, "grant": 1, "spent": True}),
         g.StepReported(
             version=7,
+            principal="agent:billing",
             reporter="agent",
             step=4,
             amounts={g.STEPS: 1, g.TOKENS: 9_000},

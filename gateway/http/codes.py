@@ -258,6 +258,7 @@ _STATUSES: Final[Mapping[Rejection, int]] = {
     Rejection.COMPENSATION_EXCEEDS: 422,
     Rejection.STREAM_FULL: 409,
     Rejection.TOO_MANY_REPORTERS: 409,
+    Rejection.OTHER_REPORTER: 409,
     Rejection.ALREADY_FINAL: 409,
     Rejection.COMPENSATION_PLANNED: 409,
     Rejection.ATTEMPT_OPEN: 409,
@@ -334,7 +335,8 @@ _NEXT: Final[Mapping[Rejection, str]] = {
     "this key, so use the same key again.",
     Rejection.COMPENSATION_EXCEEDS: "Undo no more than is left: see problems. Where the effect of "
     "an earlier compensation came to nothing, revise that one; a person decides.",
-    Rejection.TOO_MANY_REPORTERS: "Report under one of the names that report already.",
+    Rejection.TOO_MANY_REPORTERS: "Report under a name that you report under already.",
+    Rejection.OTHER_REPORTER: "Report under a name of your own, as `reporter` in the body.",
     Rejection.STREAM_FULL: "Use another business event for what does not belong to this one.",
     Rejection.ALREADY_FINAL: "Look at the action: its outcome stands.",
     Rejection.COMPENSATION_PLANNED: "Cancel the saga, or let it do its work.",

@@ -179,9 +179,12 @@ class Recent:
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """Who reports steps of a run, and the highest number it has used."""
+    """A name under which steps of a run are reported, the principal that reported under it first
+    and alone may, and the highest number it has used.
+    """
 
     name: str
+    principal: str
     step: int
 
 
@@ -196,6 +199,10 @@ class Gate:
     next_grant: int = 1
     recent: tuple[Recent, ...] = ()
     reporters: tuple[Reporter, ...] = ()
+
+    def reporter(self, name: str) -> Reporter | None:
+        """Who reports under a name, or None."""
+        return next((one for one in self.reporters if one.name == name), None)
 
     def reservation(self, action: str, round_: int) -> Reservation | None:
         """What it holds for an action of that round, or None."""
@@ -308,11 +315,12 @@ class ReservationClosed(Wire):
 
 class StepReported(Wire):
     """An agent said what a step of its run took. It is the agent's word, and counts once: steps of
-    one reporter only grow.
+    one reporter only grow, and come from one principal.
     """
 
     type: Literal["step.reported"] = "step.reported"
     version: Count
+    principal: Text
     reporter: Text
     step: Count
     amounts: Amounts
@@ -441,10 +449,12 @@ def _closed(gate: Gate, fact: ReservationClosed) -> Gate:
 
 
 def _stepped(gate: Gate, fact: StepReported) -> Gate:
-    known = {one.name: one.step for one in gate.reporters}
-    invariant(fact.step > known.get(fact.reporter, 0), "a step counts once")
-    others = tuple(one for one in gate.reporters if one.name != fact.reporter)
-    reporters = (*others, Reporter(fact.reporter, fact.step))
+    known = gate.reporter(fact.reporter)
+    invariant(fact.step > (0 if known is None else known.step), "a step counts once")
+    is_same = known is None or known.principal == fact.principal
+    invariant(is_same, "a reporter is one principal")
+    others = tuple(one for one in gate.reporters if one is not known)
+    reporters = (*others, Reporter(fact.reporter, fact.principal, fact.step))
     invariant(len(reporters) <= REPORTERS_MAX, "reporters of a run are few")
     return replace(gate, used=_sum(gate.used, fact.amounts), reporters=reporters)
 

@@ -296,7 +296,8 @@ class Evidence(Wire):
 
 class ReportStep(Wire):
     """What one step of an agent's run took, in the agent's own words. `step` only grows for one
-    `reporter`; the same again counts once. `gate` is the stream key of the run.
+    `reporter`; the same again counts once. Whoever reports first under a name has it for the run.
+    `gate` is the stream key of the run.
     """
 
     gate: Text

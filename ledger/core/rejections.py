@@ -45,6 +45,7 @@ class Rejection(StrEnum):
     COMPENSATION_EXCEEDS = "compensation_exceeds"
     STREAM_FULL = "stream_full"
     TOO_MANY_REPORTERS = "too_many_reporters"
+    OTHER_REPORTER = "other_reporter"
     SIGNATURE_INVALID = "signature_invalid"
     UNKNOWN_SIGNER = "unknown_signer"
     SIGNER_REVOKED = "signer_revoked"
@@ -260,7 +261,11 @@ MEANINGS: dict[Rejection, Meaning] = {
         retry_can_help=False,
     ),
     Rejection.TOO_MANY_REPORTERS: Meaning(
-        "So many report steps of this run already; report under one of their names.",
+        "So many report steps of this run already: report under a name that you have.",
+        retry_can_help=False,
+    ),
+    Rejection.OTHER_REPORTER: Meaning(
+        "Another principal reports steps of this run under this name: nothing was counted.",
         retry_can_help=False,
     ),
     Rejection.ACCEPTS_UNFIT: Meaning(

@@ -141,7 +141,21 @@ CASES_OF_GATES: tuple[tuple[Law, str, Broken], ...] = (
                 granted(1),
                 *(
                     {"type": "step.reported", "version": n, "reporter": "a", "step": 1}
-                    | {"amounts": {"steps": 1}}
+                    | {"principal": "agent:a", "amounts": {"steps": 1}}
+                    for n in (2, 3)
+                ),
+            )
+        ),
+    ),
+    (
+        gates.s19_accounts,
+        "a step of another reporter",
+        passes(
+            (
+                granted(1),
+                *(
+                    {"type": "step.reported", "version": n, "reporter": "a", "step": n}
+                    | {"principal": f"agent:{n}", "amounts": {"steps": 1}}
                     for n in (2, 3)
                 ),
             )

@@ -255,11 +255,13 @@ class Gate:
 
     def _stepped(self, fact: Json) -> Iterator[str]:
         reporters = self.state["reporters"]
-        before = next((one["step"] for one in reporters if one["name"] == fact["reporter"]), 0)
-        if fact["step"] <= before:
-            yield f"counts step {fact['step']} of {fact['reporter']} behind {before}"
+        known = next((one for one in reporters if one["name"] == fact["reporter"]), None)
+        if known is not None and fact["step"] <= known["step"]:
+            yield f"counts step {fact['step']} of {fact['reporter']} behind {known['step']}"
+        if known is not None and fact["principal"] != known["principal"]:
+            yield f"counts a step of {fact['principal']} as one of {known['principal']}"
         others = [one for one in reporters if one["name"] != fact["reporter"]]
-        now = {"name": fact["reporter"], "step": fact["step"]}
+        now = {"name": fact["reporter"], "principal": fact["principal"], "step": fact["step"]}
         self.state["reporters"] = [*others, now]
         _add(self.state["used"], fact["amounts"])
         _add(self.given, fact["amounts"])

@@ -213,6 +213,7 @@ def _counts_every_report(draft: Draft, given: i.ReportStep) -> Decided:
     draft.add_to_gate(
         gate_state.StepReported(
             version=gate.version + 1,
+            principal=given.principal,
             reporter=given.reporter,
             step=given.step,
             amounts={"steps": 1, **given.amounts},

@@ -286,15 +286,21 @@ def report_step(draft: Draft, given: ReportStep) -> Decided:
     if others:
         return Decided(refused=Refused(code=Rejection.INVALID_REQUEST, details=_foreign(others)))
     gate = draft.gate
-    known = {} if gate is None else {one.name: one.step for one in gate.reporters}
-    if given.step <= known.get(given.reporter, 0):
+    known = None if gate is None else gate.reporter(given.reporter)
+    if known is not None and known.principal != given.principal:
+        return refused_by(Rejection.OTHER_REPORTER)
+    if known is not None and given.step <= known.step:
         return draft.decided(unchanged="step_known")
-    if given.reporter not in known and len(known) >= REPORTERS_MAX:
+    if known is None and gate is not None and len(gate.reporters) >= REPORTERS_MAX:
         return refused_by(Rejection.TOO_MANY_REPORTERS)
     amounts = {STEPS: 1, **given.amounts}
     draft.add_to_gate(
         StepReported(
-            version=_next(draft), reporter=given.reporter, step=given.step, amounts=amounts
+            version=_next(draft),
+            principal=given.principal,
+            reporter=given.reporter,
+            step=given.step,
+            amounts=amounts,
         )
     )
     reached = tuple(reached_by_run(draft.gate, draft.config, draft.now))

@@ -173,8 +173,9 @@ class Ledger:
         """Say what a step of a run took, and learn what the run has used and has left.
 
         `step` counts from 1 and only grows for each `reporter`: the same step again counts nothing,
-        so it may be repeated after any trouble. Raises LedgerUnavailable when it is not known
-        whether it was recorded, CallerMistake when it is refused as it is.
+        so it may be repeated after any trouble. A reporter is one principal. Raises
+        LedgerUnavailable when it is not known whether it was recorded, CallerMistake when it is
+        refused as it is.
         """
         said = {"step": step, "reporter": reporter, "tool_calls": tool_calls, "tokens": tokens}
         body = json.dumps({name: value for name, value in said.items() if value is not None})

@@ -138,6 +138,22 @@ def test_a_step_counts_once() -> None:
     assert world.run().used == {"steps": 2, "tokens": 10}
 
 
+def test_a_reporter_of_a_run_is_whoever_reported_first_under_its_name() -> None:
+    """Another principal counts nothing under it, not even what is known, and may use a name of its
+    own.
+    """
+    world = Crossing(ceiling(steps=9) + passes("run"))
+    world.hears(steps(1, run="r1"))
+    other = {"principal": "agent:other"}
+    for step in (1, 2):
+        said = steps(step, run="r1").model_copy(update=other)
+        assert refused(world.hears(said)) is Rejection.OTHER_REPORTER
+    own = steps(1, run="r1", reporter="other").model_copy(update=other)
+    assert refused(world.hears(own)) is None
+    assert refused(world.hears(steps(2, run="r1"))) is None
+    assert world.run().used == {"steps": 3}
+
+
 def test_reporters_of_a_run_are_few() -> None:
     """One name more is refused; the names that are known go on."""
     world = Crossing(ceiling(steps=9_999) + passes("run"))

@@ -66,9 +66,11 @@ def queued(key: str = PAYOUT) -> ReservationQueued:
     return ReservationQueued(version=0, action=key, round=3, demand={}, behind=CHARGE)
 
 
-def step(number: int, reporter: str = "agent") -> StepReported:
+def step(number: int, reporter: str = "agent", principal: str = "agent:billing") -> StepReported:
     """A step of a run."""
-    return StepReported(version=0, reporter=reporter, step=number, amounts={"steps": 1})
+    return StepReported(
+        version=0, principal=principal, reporter=reporter, step=number, amounts={"steps": 1}
+    )
 
 
 # --- a gate --------------------------------------------------------------------------------------
@@ -121,6 +123,7 @@ def test_what_waits_takes_nothing() -> None:
         pytest.param((step(1), step(1)), id="a step twice"),
         pytest.param((step(2), step(1)), id="a step back"),
         pytest.param((step(0),), id="no step"),
+        pytest.param((step(1), step(2, principal="agent:other")), id="another reporter"),
         pytest.param(
             tuple(step(1, f"agent-{number}") for number in range(REPORTERS_MAX + 1)),
             id="too many reporters",

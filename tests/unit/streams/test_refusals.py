@@ -135,13 +135,15 @@ reason = "Every action counts in its run."
 _AT_CEILING = READY.and_then(review("ceiling_reached").model_copy(update={"names": "run"}))
 
 
-def _reports_too_many() -> Case:
-    """One more who reports steps of a run, of which as many report as may."""
+def _reports(principal: str, reporter: str) -> Case:
+    """A step of a run, of which as many report as may."""
     keys = (gate_key("acme", GateKind.RUN, f"run-{number}") for number in count())
     key = next(key for key in keys if partition_of(key, PARTITIONS) == PARTITION)
-    reporters = tuple(Reporter(f"agent-{number}", 1) for number in range(REPORTERS_MAX))
+    reporters = tuple(
+        Reporter(f"agent-{number}", "agent:billing", 1) for number in range(REPORTERS_MAX)
+    )
     known = Stream(key, gate=Gate(REPORTERS_MAX, T0, {}, reporters=reporters))
-    said = i.ReportStep(gate=key, principal="agent:billing", reporter="one-more", step=1)
+    said = i.ReportStep(gate=key, principal=principal, reporter=reporter, step=1)
     return Case(record(said, stream=key), replace(seat(), stream_of=lambda _key: known))
 
 
@@ -206,7 +208,8 @@ REFUSALS: dict[Rejection, Case] = {
     ),
     Rejection.NOT_ALLOWED: Case(record(i.Propose(key=CHARGE, request=_STRANGER)), seat()),
     Rejection.RUN_MISSING: Case(record(propose()), seat(config=under(policy(_PER_RUN)))),
-    Rejection.TOO_MANY_REPORTERS: _reports_too_many(),
+    Rejection.TOO_MANY_REPORTERS: _reports("agent:billing", "one-more"),
+    Rejection.OTHER_REPORTER: _reports("agent:other", "agent-1"),
     Rejection.ACCEPTS_UNFIT: settles(Move.ALLOW, _AT_CEILING, accepts="other"),
     Rejection.NEEDS_EXECUTOR: Case(record(propose(caller=_OFFERS)), seat()),
     Rejection.NEEDS_CALLER: Case(
