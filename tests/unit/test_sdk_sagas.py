@@ -20,6 +20,13 @@ from actionledger.sagas import read_saga
 
 EVENT = "order-2026-11-30-07"
 TEN = Money(minor=1_000, currency="EUR")
+ASKED = """
+[[row]]
+name = "asked"
+outcome = "people"
+valid_ms = 600_000
+reason = "Somebody looks at it."
+"""
 
 
 def charged(item: str, order: str = "order:A-1842") -> PlannedStep:
@@ -115,14 +122,7 @@ async def test_waiting_for_a_saga_ends_where_it_needs_a_person() -> None:
 
 async def test_a_saga_is_called_off_and_says_what_may_be_done() -> None:
     """Nothing of it has begun where people are asked first: all of it ends."""
-    policy = """
-[[row]]
-name = "asked"
-outcome = "people"
-valid_ms = 600_000
-reason = "Somebody looks at it."
-"""
-    async with testing.ledger(policy=policy) as world:
+    async with testing.ledger(policy=ASKED) as world:
         opened = told(await world.ledger.open_saga(order(), wait_ms=0))
         assert opened.status == "running"
         assert opened.steps[0].status == "awaiting_approval"
@@ -136,14 +136,7 @@ reason = "Somebody looks at it."
 
 async def test_a_principal_with_too_much_waiting_for_people_opens_no_saga() -> None:
     """What is refused as a proposal is refused as the first step of a plan; a replay is not."""
-    policy = """
-[[row]]
-name = "asked"
-outcome = "people"
-valid_ms = 600_000
-reason = "Somebody looks at it."
-"""
-    async with testing.ledger(policy=policy) as world:
+    async with testing.ledger(policy=ASKED) as world:
         code = ""
         for number in range(200):
             try:

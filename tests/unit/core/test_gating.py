@@ -244,12 +244,18 @@ def test_whoever_leaves_the_queue_is_forgotten(way: str) -> None:
     assert world.status(C) is Status.ATTEMPTING
 
 
-def test_a_yes_that_runs_out_in_the_queue_is_asked_for_anew() -> None:
-    """What was granted long ago is no consent now: the place in the queue is given up with it."""
+def agreed_in_the_queue() -> Crossing:
+    """People agreed to both; one has the target, and the other waits behind it."""
     world = Crossing(passes(target=True, outcome="people", more=PEOPLE_AND))
     for key in (A, B):
         world.proposes(key)
         world.says(key)
+    return world
+
+
+def test_a_yes_that_runs_out_in_the_queue_is_asked_for_anew() -> None:
+    """What was granted long ago is no consent now: the place in the queue is given up with it."""
+    world = agreed_in_the_queue()
     world.waits(ms=30_001)
     world.completes(A)
     world.waits(ms=0)
@@ -262,10 +268,7 @@ def test_a_yes_that_runs_out_in_the_queue_is_asked_for_anew() -> None:
 
 def test_a_yes_taken_back_in_the_queue_gives_the_place_up() -> None:
     """Whoever agreed may think otherwise for as long as nothing has begun."""
-    world = Crossing(passes(target=True, outcome="people", more=PEOPLE_AND))
-    for key in (A, B):
-        world.proposes(key)
-        world.says(key)
+    world = agreed_in_the_queue()
     world.says(B, Say.WITHDRAW)
     assert world.status(B) is Status.AWAITING_APPROVAL
     assert world.queued(world.target()) == []

@@ -6,7 +6,6 @@ import pytest
 
 from ledger.core import inputs as i
 from ledger.core.money import Money
-from ledger.core.policy import Policy, parse_policy
 from ledger.core.rejections import Rejection
 from ledger.core.sagas import SagaStatus
 from ledger.core.state import Status
@@ -52,13 +51,6 @@ outcome = "automatic"
 reason = "Counted per run."
 ceilings = ["run"]
 """
-
-
-def table(text: str) -> Policy:
-    """A table without mistakes."""
-    parsed = parse_policy(text)
-    assert isinstance(parsed, Policy), parsed
-    return parsed
 
 
 # --- opening -------------------------------------------------------------------------------------
@@ -176,7 +168,7 @@ def test_an_operation_that_nobody_declared_refuses_the_plan() -> None:
 
 def test_what_the_policy_denies_is_found_before_the_first_step() -> None:
     """A plan whose undo would be denied is no plan: better nothing than half."""
-    story = Story(under(table(DENIED_CAR)))
+    story = Story(under(asking.policy(DENIED_CAR)))
     then = story.hears(plan())
     then.then_rejected(Rejection.STEP_DENIED)
     assert then.decided.refused is not None
@@ -186,7 +178,7 @@ def test_what_the_policy_denies_is_found_before_the_first_step() -> None:
 
 def test_a_plan_that_is_counted_per_run_names_its_run() -> None:
     """Nobody leaves a ceiling out by planning instead of proposing."""
-    story = Story(under(table(PER_RUN)))
+    story = Story(under(asking.policy(PER_RUN)))
     story.hears(plan()).then_rejected(Rejection.RUN_MISSING)
     story.hears(plan(run="r-1"))
     assert all(one.run == "r-1" for one in trip(story.known.stream).actions)
@@ -251,7 +243,7 @@ def test_what_waits_for_its_turn_starts_for_no_capacity() -> None:
 def test_a_step_is_ruled_under_the_policy_of_its_turn() -> None:
     """What was adopted while it waited holds, and people are asked where it asks them."""
     told = Travelling()
-    asks = table(asking.asked("charge") + asking.EVERYTHING_GOES_AHEAD)
+    asks = asking.policy(asking.asked("charge") + asking.EVERYTHING_GOES_AHEAD)
     told.begins(do(FLIGHT))
     told.known = told.known.under(replace(told.known.config, policy=asks))
     told.does(do(FLIGHT))
@@ -260,7 +252,7 @@ def test_a_step_is_ruled_under_the_policy_of_its_turn() -> None:
 
 def counted(text: str = PER_RUN, **changes: object) -> LedgerBuilder:
     """The trip in a run that counts what it does."""
-    builder = LedgerBuilder(config=replace(under(table(text)), people=PEOPLE))
+    builder = LedgerBuilder(config=replace(under(asking.policy(text)), people=PEOPLE))
     builder.take(plan(run="r-1", **changes), executor=None)
     return builder
 

@@ -9,7 +9,6 @@ import pytest
 from ledger.core import inputs as i
 from ledger.core.decide.wanting import identity_of
 from ledger.core.money import Money
-from ledger.core.policy import Policy, parse_policy
 from ledger.core.rejections import Rejection
 from ledger.core.sagas import SagaStatus
 from ledger.core.state import Status
@@ -32,35 +31,6 @@ from tests.unit.core.language import Story
 
 FLIGHT, HOTEL, CAR = ITEMS
 WAITS = ("blocked", "blocked")
-DENIED_CAR = (
-    """
-[[row]]
-name = "no-payouts"
-when.operation = ["payout"]
-outcome = "deny"
-reason = "Nothing is paid out here."
-"""
-    + asking.EVERYTHING_GOES_AHEAD
-)
-PER_RUN = """
-[[ceiling]]
-name = "run"
-per = "run"
-side_effects = 20
-
-[[row]]
-name = "counted"
-outcome = "automatic"
-reason = "Counted per run."
-ceilings = ["run"]
-"""
-
-
-def table(text: str) -> Policy:
-    """A table without mistakes."""
-    parsed = parse_policy(text)
-    assert isinstance(parsed, Policy), parsed
-    return parsed
 
 
 # --- coming to nothing ---------------------------------------------------------------------------
@@ -207,7 +177,7 @@ def test_the_callers_time_bounds_every_step_and_no_undo() -> None:
 
 def test_a_person_who_denies_a_step_calls_off_the_saga() -> None:
     """A denial is an end without an effect like any other."""
-    asks = table(asking.asked("charge") + asking.EVERYTHING_GOES_AHEAD)
+    asks = asking.policy(asking.asked("charge") + asking.EVERYTHING_GOES_AHEAD)
     told = Travelling(config=under(asks))
     told.at += 1_000
     said = asking.statement(
