@@ -150,8 +150,8 @@ class OutcomeBody(Wire):
 
 class StepBody(Wire):
     """What one step of a run took, in the agent's own words. `step` is the number of the step, from
-    1, and only grows; `reporter` tells apart several who report steps of one run: it
-    stays with the principal that used it first.
+    1, and only grows; `reporter` tells apart several who report steps of one run: the name stays
+    with the principal that used it first.
     """
 
     model_config = ConfigDict(
