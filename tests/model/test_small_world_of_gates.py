@@ -17,9 +17,10 @@ import pytest
 from ledger.core import inputs as i
 from ledger.core.config import Config
 from ledger.core.decide import decide
+from ledger.core.decide.draft import Decided
 from ledger.core.decide.schedule import due_at
 from ledger.core.evolve import Place
-from ledger.core.facts import AttemptStarted, GateClosing
+from ledger.core.facts import AnyFact, AttemptStarted, GateClosing
 from ledger.core.gates import Gate
 from ledger.core.ids import GateKind, gate_key, stream_key_of
 from ledger.core.records import Cause, Decision
@@ -93,6 +94,39 @@ class Node:
     def action(self, key: str) -> Action | None:
         """An action by its key."""
         return self.stream(stream_key_of(key)).action(key)
+
+    def facts(self, step: "Step", decided: Decided) -> Iterator[tuple[Stream, Action, AnyFact]]:
+        """Every fact about an action that is there, with its stream and itself before the fact."""
+        decision = self._decision(step, decided)
+        stream = self.stream(decision.stream)
+        for fact in decided.facts:
+            action = stream.action(fact.action)
+            if action is not None:
+                yield stream, action, fact
+            alone = decision.model_copy(update={"facts": (fact,), "gate": None})
+            stream = fold_decision(stream, alone)
+
+    def after(self, step: "Step", decided: Decided) -> "Node | None":
+        """The next moment; None where nothing changes."""
+        decision = self._decision(step, decided)
+        before = self.stream(decision.stream)
+        stream = fold_decision(before, decision)
+        others = (one for one in self.streams if one.key != before.key)
+        said = tuple({repr(one): one for one in (*step.left, *decided.messages)}.values())
+        if stream == before and said == self.said:
+            return None
+        return Node((*others, stream), step.now, self.offset + 1, said)
+
+    def _decision(self, step: "Step", decided: Decided) -> Decision:
+        return Decision(
+            at=self.offset,
+            epoch=1,
+            cause=Cause(topic="internal", partition=0, offset=self.offset),
+            decided_at=step.now,
+            stream=i.stream_of_input(step.given),
+            facts=decided.facts,
+            gate=decided.gate or None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,29 +214,12 @@ def walked(node: Node, step: Step, world: str, reached: set[tuple[Status, str]])
     at_hand = offer(at=now - T0, until=now - T0 + 1, key=ONE)
     decided = decide(before, config, step.given, Place(node.offset, now), at_hand)
     assert decided.refused is None or isinstance(step.given, i.Cancel)
-    decision = Decision(
-        at=node.offset,
-        epoch=1,
-        cause=Cause(topic="internal", partition=0, offset=node.offset),
-        decided_at=now,
-        stream=key,
-        facts=decided.facts,
-        gate=decided.gate or None,
-    )
-    stream = before
-    for fact in decided.facts:
-        current = stream.action(fact.action)
-        if current is not None:
-            reached.add((current.status, fact.type))
-            check_fact(node, current, fact, gate)
-        stream = fold_decision(stream, decision.model_copy(update={"facts": (fact,), "gate": None}))
-    stream = fold_decision(stream, decision.model_copy(update={"facts": ()}))
-    others = (one for one in node.streams if one.key != key)
-    said = tuple({repr(one): one for one in (*step.left, *decided.messages)}.values())
-    after = Node((*others, stream), now, node.offset + 1, said)
-    if stream == before and said == node.said:
-        return None
-    check(after, gate)
+    for _, action, fact in node.facts(step, decided):
+        reached.add((action.status, fact.type))
+        check_fact(node, action, fact, gate)
+    after = node.after(step, decided)
+    if after is not None:
+        check(after, gate)
     return after
 
 

@@ -20,10 +20,8 @@ from ledger.core.evolve import Place
 from ledger.core.facts import AnyFact, AttemptStarted
 from ledger.core.ids import GateKind, gate_key
 from ledger.core.offers import Offer
-from ledger.core.records import Cause, Decision
 from ledger.core.state import FINAL, Action, Status, Stream
 from ledger.core.table import ACCEPTED
-from ledger.log.fold import fold_decision
 from tests import asking
 from tests.examples import (
     NOTE,
@@ -121,29 +119,12 @@ def walked(node: Node, step: Step, reached: set[tuple[Status, str]]) -> Node | N
     key, now = i.stream_of_input(step.given), step.now
     before = node.stream(key)
     decided = decide(before, CONFIG, step.given, Place(node.offset, now), _capacity(node, step))
-    decision = Decision(
-        at=node.offset,
-        epoch=1,
-        cause=Cause(topic="internal", partition=0, offset=node.offset),
-        decided_at=now,
-        stream=key,
-        facts=decided.facts,
-        gate=decided.gate or None,
-    )
-    stream = before
-    for fact in decided.facts:
-        current = stream.action(fact.action)
-        if current is not None:
-            reached.add((current.status, fact.type))
-            check_fact(stream, current, fact)
-        stream = fold_decision(stream, decision.model_copy(update={"facts": (fact,), "gate": None}))
-    stream = fold_decision(stream, decision.model_copy(update={"facts": ()}))
-    others = (one for one in node.streams if one.key != key)
-    said = tuple({repr(one): one for one in (*step.left, *decided.messages)}.values())
-    if stream == before and said == node.said:
-        return None
-    after = Node((*others, stream), now, node.offset + 1, said)
-    check(after)
+    for stream, action, fact in node.facts(step, decided):
+        reached.add((action.status, fact.type))
+        check_fact(stream, action, fact)
+    after = node.after(step, decided)
+    if after is not None:
+        check(after)
     return after
 
 
