@@ -13,6 +13,7 @@ from gateway.cli.checking import replayed
 from gateway.demo.claims import Claim, Told
 from gateway.demo.stage import Acting, Stage, act
 from gateway.demo.telling import Telling
+from gateway.demo.waiting import until
 from gateway.demo.witness import Document, Witness
 from gateway.local.progress import silent
 
@@ -112,7 +113,7 @@ class Scene:
 
     async def claim_tables(self) -> None:
         """Fold the log from its beginning, and claim that the tables say the same."""
-        replay = await replayed(self.stage.settings, silent)
+        replay = await until("a stream in the tables", self._replayed)
         self.telling.say(
             f"Replay from offset 0: {replay['decisions']} decisions, {replay['facts']} facts; "
             f"{replay['compared']} streams compared with their rows."
@@ -125,6 +126,11 @@ class Scene:
                 f"{replay['differences']}",
             )
         )
+
+    async def _replayed(self) -> dict[str, Any] | None:
+        """The log folded as far as the tables are, once they have anything."""
+        replay = await replayed(self.stage.settings, silent)
+        return replay if replay["compared"] else None
 
     def claim(self, one: Claim) -> None:
         """Claim something; the chapter goes on whether it held or not."""

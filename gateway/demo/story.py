@@ -13,6 +13,7 @@ from gateway.demo.chapter import Chapter
 from gateway.demo.claims import Claim
 from gateway.demo.scene import Scene, effects
 from gateway.demo.stage import Acting, act
+from gateway.demo.waiting import until
 from gateway.local.progress import silent
 from gateway.wiring.local import ACCOUNT, TENANT
 
@@ -189,8 +190,8 @@ class _Story:
         self._scene.claim(
             Claim("one_charge", "The book shows one charge", made == ["ch_1"], f"{made}")
         )
-        replay = await replayed(self._stage.settings, silent, key=KEY)
-        action = replay.get("action") or {}
+        replay = await until("the settled action in the tables", self._replayed)
+        action = replay["action"]
         self._telling.say(
             f"Replay from offset 0: {replay['decisions']} decisions, {replay['facts']} facts; the "
             f"action is {action.get('status')}."
@@ -217,6 +218,12 @@ class _Story:
                 f"{done.live.sha256} {done.beside.sha256}",
             )
         )
+
+    async def _replayed(self) -> dict[str, Any] | None:
+        """The log folded as far as the tables are, once they have come to the end of the action."""
+        replay = await replayed(self._stage.settings, silent, key=KEY)
+        action = replay.get("action") or {}
+        return replay if action.get("status") == "completed" else None
 
     # --- what the steps are made of --------------------------------------------------------------
 
