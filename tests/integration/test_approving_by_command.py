@@ -89,16 +89,24 @@ class Terminal:
         return key
 
 
+def with_key_files(folder: Path, *names: str) -> str:
+    """The people of `tests.asking`, and more who have key files in a folder, with the file of their
+    passphrase.
+    """
+    (folder / "passphrase").write_text(f"{PASSPHRASE}\n", encoding="utf-8")
+    (folder / "passphrase").chmod(0o600)
+    text = asking.people_text()
+    for name in names:
+        key = create_key_file(folder / f"{name}.pem", PASSPHRASE)
+        text += f'[[person]]\nname = "{name}"\ntenants = ["acme"]\n'
+        text += f'keys = [{{ id = "{key.id}", kind = "ed25519", public = "{key.public}" }}]\n'
+    return text
+
+
 @pytest.fixture
 async def terminal(servers: Addresses, tmp_path: Path) -> AsyncIterator[Terminal]:
     """The door on a port, and three people with key files beside those of `tests.asking`."""
-    (tmp_path / "passphrase").write_text(f"{PASSPHRASE}\n", encoding="utf-8")
-    (tmp_path / "passphrase").chmod(0o600)
-    text = asking.people_text()
-    for name in ("eve", "fay", "gus"):
-        key = create_key_file(tmp_path / f"{name}.pem", PASSPHRASE)
-        text += f'[[person]]\nname = "{name}"\ntenants = ["acme"]\n'
-        text += f'keys = [{{ id = "{key.id}", kind = "ed25519", public = "{key.public}" }}]\n'
+    text = with_key_files(tmp_path, "eve", "fay", "gus")
     async with office(servers, tmp_path, POLICY, people=text) as people, served(people) as url:
         yield Terminal(people, url, tmp_path)
 

@@ -9,16 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.signing_key_file import create_key_file
-from tests import asking
 from tests.integration.asking_people import POLL_SECONDS, office
 from tests.integration.installation import PATIENCE_SECONDS
 from tests.integration.test_approving_by_command import (
     COMMAND,
-    PASSPHRASE,
     Said,
     Terminal,
     served,
+    with_key_files,
 )
 from tests.integration.test_gates_by_http import CATALOGUE, POLICY, body, done, in_flight
 from tests.integration.test_reviews import case_of
@@ -30,12 +28,7 @@ pytestmark = pytest.mark.servers
 @pytest.fixture
 async def terminal(servers: Addresses, tmp_path: Path) -> AsyncIterator[Terminal]:
     """The door on a port, refunds that pass gates, and somebody with a key file who settles."""
-    (tmp_path / "passphrase").write_text(f"{PASSPHRASE}\n", encoding="utf-8")
-    (tmp_path / "passphrase").chmod(0o600)
-    key = create_key_file(tmp_path / "eve.pem", PASSPHRASE)
-    text = asking.people_text()
-    text += '[[person]]\nname = "eve"\ntenants = ["acme"]\n'
-    text += f'keys = [{{ id = "{key.id}", kind = "ed25519", public = "{key.public}" }}]\n'
+    text = with_key_files(tmp_path, "eve")
     async with (
         office(servers, tmp_path, POLICY, people=text, catalogue=CATALOGUE) as people,
         served(people) as url,

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.signing_key_file import create_key_file
 from tests import asking
 from tests.integration.asking_people import office
-from tests.integration.test_approving_by_command import PASSPHRASE, Terminal, served
+from tests.integration.test_approving_by_command import Terminal, served, with_key_files
 from tests.integration.test_reviews import LosingProvider, case_of, email_body, in_review
 from tests.servers import Addresses
 
@@ -18,12 +17,7 @@ pytestmark = pytest.mark.servers
 @pytest.fixture
 async def terminal(servers: Addresses, tmp_path: Path) -> AsyncIterator[Terminal]:
     """The door on a port, nobody asked, and somebody with a key file who settles."""
-    (tmp_path / "passphrase").write_text(f"{PASSPHRASE}\n", encoding="utf-8")
-    (tmp_path / "passphrase").chmod(0o600)
-    key = create_key_file(tmp_path / "eve.pem", PASSPHRASE)
-    text = asking.people_text()
-    text += '[[person]]\nname = "eve"\ntenants = ["acme"]\n'
-    text += f'keys = [{{ id = "{key.id}", kind = "ed25519", public = "{key.public}" }}]\n'
+    text = with_key_files(tmp_path, "eve")
     provider, policy = LosingProvider(), asking.EVERYTHING_GOES_AHEAD
     async with (
         office(servers, tmp_path, policy, people=text, provider=provider) as people,
