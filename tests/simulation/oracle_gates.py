@@ -330,8 +330,9 @@ class Crossing:
         place = (cause["topic"], cause["partition"], cause["offset"])
         raws = self.log.read(*place, records_max=1)
         data: Json = orjson.loads(raws[0].value)["data"] if raws else {}
-        # Where the topic was made anew nobody can look it up any more.
-        is_it = data.get("action") == fact["action"] and "demand" in data
+        # Where the topic was made anew another message may stand in its place.
+        named = (data.get("gate"), data.get("action"), data.get("round"))
+        is_it = named == (record["stream"], fact["action"], fact["round"]) and "demand" in data
         return data if is_it else {"ceilings": [], "demand": fact.get("demand")}
 
     def _within(self, gate: Gate, fact: Json, record: Json, in_force: InForce) -> None:
