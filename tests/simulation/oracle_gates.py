@@ -344,7 +344,8 @@ class Crossing:
         for name in fact.get("over") or ():
             law(action.is_past(name), "S19", f"{gate.key}: {name} is passed, and nobody signed it")
         if fact.get("forced"):
-            law(action.status in FINAL, "S19", f"{fact['action']} is forced while it goes on")
+            is_told = action.status in FINAL or action.case in TOLD
+            law(is_told, "S19", f"{fact['action']} is forced, and no effect of it is told")
             return
         for name in asked.get("ceilings", ()):
             ceiling = in_force.ceilings.get(name)
