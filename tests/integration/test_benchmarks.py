@@ -49,6 +49,7 @@ FIGURES = {
     "lag": ("n", "p50_ms", "p99_ms"),
     "ruled": ("n", "plain_us", "ruled_us", "times"),
     "approved": ("n", "p50_ms", "p99_ms", "per_s"),
+    "gated": ("n", "target_times_cpu", "budget_and_target_times_cpu", "target_times_p50"),
     "webhook": ("n", "per_s", "matched_per_s"),
 }
 
@@ -126,7 +127,7 @@ async def test_every_case_of_deciding_and_following_has_its_figures(scratch: Pat
     """
     process = await start(
         scratch,
-        *("--cases", "lag,ruled,approved,webhook"),
+        *("--cases", "lag,ruled,approved,gated,webhook"),
         *("--systems", "default", "--partitions", "2", "--seconds", "0.3"),
     )
     async with asyncio.timeout(2 * RUN_SECONDS):
