@@ -200,11 +200,12 @@ def _make_folder() -> Path:
 
 async def end_abandoned() -> None:
     """End and remove demonstrations of ours whose own process was killed."""
-    for folder in _abandoned():
+    for folder in abandoned():
         await _remove(folder)
 
 
-def _abandoned() -> list[Path]:
+def abandoned() -> list[Path]:
+    """Folders of demonstrations of ours whose own process is gone."""
     found = []
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         try:
