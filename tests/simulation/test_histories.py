@@ -12,7 +12,7 @@ HISTORIES = 20_000
 WORKERS = 2
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1_800)
 @pytest.mark.law("V1")
 def test_twenty_thousand_histories_keep_every_law() -> None:
     """No seed breaks a law, and between them they come to every state that there is to come to.
