@@ -22,6 +22,7 @@ from ledger.core.gates import (
     ReservationRefused,
     ReservationSentAgain,
     StepReported,
+    evolve_gate,
 )
 from ledger.core.ids import GateKind, MalformedId, gate_kind
 from ledger.core.inputs import GateAnswer, GateAsk, GateClose, GateKeep, GateTaken, ReportStep
@@ -294,19 +295,15 @@ def report_step(draft: Draft, given: ReportStep) -> Decided:
     if known is None and gate is not None and len(gate.reporters) >= REPORTERS_MAX:
         return refused_by(Rejection.TOO_MANY_REPORTERS)
     amounts = {STEPS: 1, **given.amounts}
-    draft.add_to_gate(
-        StepReported(
-            version=_next(draft),
-            principal=given.principal,
-            reporter=given.reporter,
-            step=given.step,
-            amounts=amounts,
-        )
+    reported = StepReported(
+        version=_next(draft),
+        principal=given.principal,
+        reporter=given.reporter,
+        step=given.step,
+        amounts=amounts,
     )
-    reached = tuple(reached_by_run(draft.gate, draft.config, draft.now))
-    if reached:
-        last = draft.gate_facts[-1].model_copy(update={"reached": reached})
-        draft.gate_facts = (*draft.gate_facts[:-1], last)
+    reached = reached_by_run(evolve_gate(gate, reported, draft.now), draft.config, draft.now)
+    draft.add_to_gate(reported.model_copy(update={"reached": reached or None}))
     return draft.decided()
 
 
