@@ -237,6 +237,12 @@ class Stage:
 
         self.run(self.until(holds))
 
+    def only(self, key: str, fact: str) -> EventView:
+        """An action's one fact of a type, once it is projected: a page may tell of it before."""
+        self.wait_for(key, fact)
+        (found,) = [one for one in self.events(key) if one.type == fact]
+        return found
+
     def wait_until(self, holds: Callable[[], bool]) -> None:
         """Wait, in the test's own thread, until something holds."""
         deadline = time.monotonic() + PATIENCE_S

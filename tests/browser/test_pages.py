@@ -54,7 +54,7 @@ def test_a_person_denies_and_says_why(stage: Stage, visiting: Visiting) -> None:
     page.get_by_role("button", name="Deny").click()
     page.get_by_role("heading", name="Denied", exact=True).wait_for()
     stage.wait_for(key, "action.denied")
-    (denied,) = [one for one in stage.events(key) if one.type == "action.denied"]
+    denied = stage.only(key, "action.denied")
     assert denied.data["comment"] == "Already refunded\nin May."
     assert '"comment":"Already refunded\\nin May."' in denied.data["signed"]["statement"]
 

@@ -30,7 +30,7 @@ def test_a_person_settles_a_case_with_their_passkey(stage: Stage, visiting: Visi
     page.get_by_role("heading", name="Settled", exact=True).wait_for()
     assert page.locator(".outcome-name").inner_text() == "review.resolved"
     stage.wait_for(key, "action.completed")
-    (settled,) = [one for one in stage.events(key) if one.type == "review.resolved"]
+    settled = stage.only(key, "review.resolved")
     assert (settled.data["move"], settled.data["person"]) == ("effect_exists", "anna")
     assert settled.data["comment"] == "It is in the provider's\nown list."
     page.get_by_role("link", name="The action as it is now").click()

@@ -49,7 +49,7 @@ def test_a_run_has_a_bar_for_every_ceiling_and_one_is_raised(
     assert "The ceiling run is 1 side effect, of which 1 were taken" in why
     assert "Lets pass" in page.get_by_role("region", name="What you sign").inner_text()
     allowed(page, "It is due as well.")
-    (settled,) = [one for one in stage.events(second) if one.type == "review.resolved"]
+    settled = stage.only(second, "review.resolved")
     assert (settled.data["move"], settled.data["accepts"]) == ("allow", "run")
 
 
@@ -70,7 +70,7 @@ def test_what_waits_for_another_action_is_let_pass(stage: Stage, visiting: Visit
     assert why.get_by_role("link", name=first).count() == 1
     assert page.get_by_role("radio").count() == 1
     allowed(page, "The customer knows of both.")
-    (settled,) = [one for one in stage.events(second) if one.type == "review.resolved"]
+    settled = stage.only(second, "review.resolved")
     assert (settled.data["move"], settled.data["accepts"]) == ("allow", first)
 
 

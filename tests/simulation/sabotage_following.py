@@ -1,11 +1,11 @@
 """Seeded bugs in what carries decisions: acceptance, positions, offers, ticks, executors."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ledger.core.evolve import Place, evolve
+from ledger.core.evolve import Place, evolve_all
 from ledger.core.facts import AnyFact
 from ledger.core.inputs import Decidable
 from ledger.core.offers import Offer
@@ -110,8 +110,8 @@ def _any_time_will_do(appended_at: int, *, running_at: int, skew_ms: int) -> Non
     """An input from the future is taken for what it says."""
 
 
-def _evolves_by_the_wall_clock(stream: Stream, fact: AnyFact, place: Place) -> Stream:
-    return evolve(stream, fact, replace(place, decided_at=time.time_ns() // 1_000_000))
+def _evolves_by_the_wall_clock(stream: Stream, facts: Sequence[AnyFact], place: Place) -> Stream:
+    return evolve_all(stream, facts, replace(place, decided_at=time.time_ns() // 1_000_000))
 
 
 # --- offers and ticks --------------------------------------------------------------------------
@@ -237,7 +237,7 @@ FOLLOWING: Final[dict[str, Saboteur]] = {
     "wall_clock_in_the_fold": Saboteur(
         "a state has the time at which it was folded",
         0,
-        ((fold, "evolve", _evolves_by_the_wall_clock),),
+        ((fold, "evolve_all", _evolves_by_the_wall_clock),),
     ),
     "lapsed_offer_spent": Saboteur(
         "an offer stands until another one comes, also when it is read again after an outage",
