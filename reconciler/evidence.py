@@ -17,6 +17,7 @@ from ledger.core.inputs import Evidence, EvidenceKind, Meaning, PreviewRead
 from ledger.log.envelope import outgoing
 from ledger.log.port import Outgoing
 from ledger.log.topics import Topic, partition_of
+from ledger.log.webhook_record import WebhookSource
 from reconciler.limits import FURTHER_REFERENCES_MAX, SOURCE_PART_CHARS_MAX
 from reconciler.matching import Matched
 from reconciler.providers.port import Absent, Found, Inconclusive, Lookup, MappedWebhook
@@ -26,13 +27,14 @@ SOURCE: Final = "/actionledger/reconciler"
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Where a webhook stands on its topic, and who verified what."""
+    """Where a webhook stands on its topic, who verified what, and how it came."""
 
     provider: str
     account: str
     partition: int
     offset: int
     sha256: str
+    source: WebhookSource = "webhook"
 
 
 @dataclass(frozen=True, slots=True)

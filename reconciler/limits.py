@@ -20,3 +20,6 @@ SWEEP_ROWS_MAX: Final = 200
 
 ACQUIRE_SECONDS: Final = 5.0
 """How long a connection to Postgres may take to be had before the database counts as away."""
+
+LINE_ID_CHARS_MAX: Final = 200
+"""The id of a line of a statement; the way it came is put before it, and both fit an event id."""

@@ -196,6 +196,7 @@ def _values(row: WebhookRow) -> tuple[object, ...]:
         row.mapping_hash,
         *_said(mapped),
         *_verdict(row.match, row.matched_at),
+        receipt.source,
     )
 
 
@@ -239,6 +240,7 @@ def _receipt(row: asyncpg.Record) -> Receipt:
         partition=row["partition"],
         offset=row["topic_offset"],
         sha256=row["sha256"],
+        source=row["source"],
     )
 
 

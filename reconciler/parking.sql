@@ -35,12 +35,13 @@ on conflict do nothing;
 insert into actionledger.webhooks (
     partition, topic_offset, provider, account, event_id, received_at, occurred_at, sha256,
     mapping_hash, event_type, meaning, effect, speaks_for, reference, claimed_key, provider_key,
-    amount_minor, currency, classification, reason
+    amount_minor, currency, classification, reason, source
 )
 select
     g.partition, g.topic_offset, g.provider, g.account, g.event_id, g.received_at, g.occurred_at,
     g.sha256, g.mapping_hash, g.event_type, g.meaning, g.effect, g.speaks_for, g.reference,
-    g.claimed_key, g.provider_key, g.amount_minor, g.currency, 'duplicate', null
+    g.claimed_key, g.provider_key, g.amount_minor, g.currency, 'duplicate', null,
+    g.source
 from unnest($1::actionledger.webhooks[]) as g
 on conflict (partition, topic_offset) do nothing
 returning partition, topic_offset;

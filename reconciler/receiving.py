@@ -17,6 +17,8 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
+from typing import Final
 
 import asyncpg
 
@@ -28,6 +30,7 @@ from ledger.log.quarantine import quarantined
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived, read_webhook
+from reconciler import statement_lines
 from reconciler.evidence import Receipt, webhook_evidence, webhook_record
 from reconciler.limits import ACQUIRE_SECONDS
 from reconciler.matching import Matched, Parked, match_webhook
@@ -41,6 +44,7 @@ from reconciler.parking import (
     record_webhooks,
 )
 from reconciler.providers.port import MappedWebhook, Unrecognised, WebhookMapping
+from reconciler.statement_lines import STATEMENTS, map_statement
 
 logger = logging.getLogger("actionledger")
 
@@ -48,10 +52,18 @@ FAULT = "handling_failed"
 """The reason in quarantine of a record on which our own code failed."""
 
 
+def _hash_of(code: ModuleType | type) -> str:
+    source = inspect.getsource(code)
+    return f"sha256:{hashlib.sha256(source.encode()).hexdigest()}"
+
+
 def mapping_hash(mapping: WebhookMapping) -> str:
     """The hash of the code that gives a provider's webhooks their meaning."""
-    source = inspect.getsource(inspect.getmodule(type(mapping)) or type(mapping))
-    return f"sha256:{hashlib.sha256(source.encode()).hexdigest()}"
+    return _hash_of(inspect.getmodule(type(mapping)) or type(mapping))
+
+
+STATEMENT_MAPPING_HASH: Final = _hash_of(statement_lines)
+"""The same for lines of settlement files and listings: one mapping reads those of all providers."""
 
 
 def is_trouble(failure: BaseException) -> bool:
@@ -80,6 +92,7 @@ class _Understood:
     received: WebhookReceived
     receipt: Receipt
     mapped: MappedWebhook | Unrecognised
+    mapping_hash: str
 
     @property
     def event(self) -> EventName:
@@ -165,18 +178,26 @@ class WebhookDesk:
         if isinstance(received, Unreadable):
             await self._set_aside(record, received.reason, received.detail)
             return None
-        mapping = self._mappings.get(received.provider)
-        mapped = (
-            Unrecognised("provider_unknown") if mapping is None else mapping.map(received.raw())
-        )
+        mapped, mapped_by = self._meaning(received)
         receipt = Receipt(
             provider=received.provider,
             account=received.account,
             partition=record.partition,
             offset=record.offset,
             sha256=received.sha256,
+            source=received.source,
         )
-        return _Understood(record, received, receipt, mapped)
+        return _Understood(record, received, receipt, mapped, mapped_by)
+
+    def _meaning(self, received: WebhookReceived) -> tuple[MappedWebhook | Unrecognised, str]:
+        """What it means, by the mapping for the way it came, and that mapping's hash."""
+        if received.source in STATEMENTS:
+            mapped = map_statement(received.raw(), source=received.source, account=received.account)
+            return mapped, STATEMENT_MAPPING_HASH
+        mapping = self._mappings.get(received.provider)
+        if mapping is None:
+            return Unrecognised("provider_unknown"), "none"
+        return mapping.map(received.raw()), self._hashes[received.provider]
 
     async def _set_aside(self, record: Record, reason: str, detail: str) -> None:
         outgoing = quarantined(record, reason=reason, detail=detail)
@@ -195,7 +216,7 @@ class WebhookDesk:
             receipt=one.receipt,
             event_id=one.event.event_id,
             received_at=one.record.timestamp,
-            mapping_hash=self._hashes.get(one.received.provider, "none"),
+            mapping_hash=one.mapping_hash,
             mapped=one.mapped,
             match=match,
             matched_at=self._now_ms(),

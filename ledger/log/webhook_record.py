@@ -1,16 +1,16 @@
-"""A provider's webhook as it stands on the topic `webhooks`: the raw bytes it came as, and what the
-door checked.
+"""What a provider says unasked, as it stands on the topic `webhooks`: the raw bytes it came as, and
+what the door checked.
 
-Guarantees that the bytes are those the provider signed: they travel in base64 beside their SHA-256,
-which the reader computes again. Says nothing of what the webhook means: nobody has judged it yet.
-Written by the webhook receiver before it answers 2xx, read by the reconciler and by whoever
-rebuilds.
+Guarantees that the bytes are those that came in: they travel in base64 beside their SHA-256, which
+the reader computes again. Says nothing of what they mean: nobody has judged it yet. Written by the
+webhook receiver before it answers 2xx, and in its role by who brings a settlement file, a listing
+or events that were fetched; read by the reconciler and by whoever rebuilds.
 """
 
 import base64
 import binascii
 import hashlib
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -33,9 +33,16 @@ _RECORD_BYTES_MAX: Final = 2 * WEBHOOK_BYTES_MAX
 _Identifier = Annotated[str, Field(min_length=1, max_length=IDENTIFIER_CHARS_MAX)]
 
 
+WebhookSource: TypeAlias = Literal["webhook", "settlement", "listing", "pulled"]
+"""How it came: sent by the provider; a line of its settlement file; an effect of its own list; an
+event fetched from its list of events. The second and third have a form of our own
+(`reconciler.statement_lines`), the others are the provider's words.
+"""
+
+
 class WebhookReceived(Wire):
     """One verified webhook. `account` is the one whose secret verified it, `event_id` and `sent_at`
-    are the provider's own, stable over redeliveries.
+    are the provider's own, stable over redeliveries. `source` is not written for a webhook.
     """
 
     provider: _Identifier
@@ -45,6 +52,7 @@ class WebhookReceived(Wire):
     headers: Annotated[dict[str, Text], Field(max_length=WEBHOOK_HEADERS_MAX)]
     raw_base64: Annotated[str, Field(max_length=_RAW_CHARS_MAX)]
     sha256: Text
+    source: WebhookSource = "webhook"
 
     @classmethod
     def of(
@@ -56,6 +64,7 @@ class WebhookReceived(Wire):
         event_id: str,
         sent_at: int,
         headers: dict[str, str],
+        source: WebhookSource = "webhook",
     ) -> Self:
         """The record of a body as it was received. Raises ValueError for what is too long."""
         if len(raw) > WEBHOOK_BYTES_MAX:
@@ -68,6 +77,7 @@ class WebhookReceived(Wire):
             headers=headers,
             raw_base64=base64.b64encode(raw).decode(),
             sha256=hashlib.sha256(raw).hexdigest(),
+            source=source,
         )
 
     def raw(self) -> bytes:
@@ -111,7 +121,7 @@ def webhook_outgoing(received: WebhookReceived) -> Outgoing:
         to_json(SOURCE),
         to_json(WEBHOOK_TYPE),
         to_json(key),
-        received.__pydantic_serializer__.to_json(received),
+        received.__pydantic_serializer__.to_json(received, exclude_defaults=True),
     )
     return Outgoing(key.encode(), value, (CONTENT_TYPE,))
 

@@ -1,0 +1,128 @@
+"""One line of what a provider states of itself: of a settlement file, or of its own list of
+effects.
+
+Guarantees that a line has one form, whoever wrote it: canonical JSON, so that the same line is the
+same bytes, and that any other bytes get a named problem. A line says of an effect what a webhook
+would, with `line_id` in the place of the event's id. Must never guess what is not written: a line
+without a key of ours is matched by its reference, or is nobody's.
+
+Written by the import of files and by the comparison of listings; read by the webhook agent.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from ledger.core.canonical import NotCanonical, canonicalize
+from ledger.core.money import Money
+from ledger.core.strict import MalformedJson, parse
+from ledger.core.wire import Milliseconds, Text, Wire
+from ledger.log.webhook_record import WebhookReceived, WebhookSource
+from reconciler.limits import LINE_ID_CHARS_MAX
+from reconciler.providers.port import MappedWebhook, Unrecognised
+
+STATEMENTS: Final[frozenset[WebhookSource]] = frozenset({"settlement", "listing"})
+"""The ways in which a line comes, rather than the provider's own words."""
+
+Effect: TypeAlias = Literal["exists", "none", "reversed", "pending"]
+
+_Name = Annotated[str, Field(min_length=1, max_length=1_024)]
+
+
+class StatementLine(Wire):
+    """What a provider states of one effect.
+
+    `line_id` is the provider's own and names the line for ever on one account. `reference` is its
+    name for what the line is about; where that is a reversal with a name of its own, `reverses`
+    names the effect that was given back. `money` is what was moved, or given back. `raw_sha256` is
+    the hash of the bytes as the provider gave them.
+    """
+
+    line_id: Annotated[str, Field(min_length=1, max_length=LINE_ID_CHARS_MAX)]
+    reference: _Name
+    action_key: Text | None = None
+    provider_key: Text | None = None
+    operation: Text | None = None
+    money: Money | None = None
+    effect: Effect
+    reverses: Text | None = None
+    occurred_at: Milliseconds
+    raw_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+    def body(self) -> bytes:
+        """The line as it travels: canonical JSON without what is not said."""
+        return canonicalize(self.model_dump(exclude_none=True))
+
+
+@dataclass(frozen=True, slots=True)
+class MalformedLine:
+    """Bytes that are no line; `code` says why, `detail` in a sentence and where."""
+
+    code: str
+    detail: str
+
+
+_READER: Final[TypeAdapter[StatementLine]] = TypeAdapter(StatementLine)
+
+
+def parse_line(raw: bytes) -> StatementLine | MalformedLine:
+    """Read the canonical form of one line, strictly. Never raises for any bytes."""
+    try:
+        value = parse(raw)
+        line = _READER.validate_json(raw)
+        is_canonical = canonicalize(value) == raw
+    except MalformedJson as malformed:
+        return MalformedLine(malformed.code.value, str(malformed))
+    except ValidationError as invalid:
+        first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return MalformedLine("not_a_statement_line", f"{where or 'the line'}: {first['msg']}")
+    except NotCanonical as refused:
+        return MalformedLine("not_canonical", str(refused))
+    if not is_canonical:
+        return MalformedLine("not_canonical", "the line is not in its canonical form (RFC 8785)")
+    return line
+
+
+def statement_event_id(source: WebhookSource, line_id: str) -> str:
+    """What a line is known by beside the provider's events: never mistaken for one of them."""
+    return f"{source}/{line_id}"
+
+
+def statement_received(
+    line: StatementLine, *, source: WebhookSource, provider: str, account: str
+) -> WebhookReceived:
+    """The record of a line for the topic `webhooks`. The same line gives the same bytes."""
+    return WebhookReceived.of(
+        line.body(),
+        provider=provider,
+        account=account,
+        event_id=statement_event_id(source, line.line_id),
+        sent_at=line.occurred_at,
+        headers={},
+        source=source,
+    )
+
+
+def map_statement(
+    raw: bytes, *, source: WebhookSource, account: str
+) -> MappedWebhook | Unrecognised:
+    """What a line says, in the words of a webhook. It speaks for the account it was brought for."""
+    line = parse_line(raw)
+    if isinstance(line, MalformedLine):
+        return Unrecognised(line.code)
+    if line.effect == "reversed":
+        return Unrecognised("reversal_not_read", line.operation)
+    return MappedWebhook(
+        meaning="progress" if line.effect == "pending" else "final",
+        effect=line.effect,
+        event_id=statement_event_id(source, line.line_id),
+        event_type=line.operation or f"{source}.{line.effect}",
+        account=account,
+        reference=line.reference,
+        action_key=line.action_key,
+        provider_key=line.provider_key,
+        money=line.money,
+        occurred_at=line.occurred_at,
+    )
