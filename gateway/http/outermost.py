@@ -18,6 +18,7 @@ from gateway.http.codes import Code
 from gateway.http.limits import REQUESTS_IN_FLIGHT_MAX
 from gateway.http.metrics import Metrics
 from gateway.http.problems import No
+from gateway.http.webhooks import deliver, is_delivery
 
 logger = logging.getLogger("actionledger.http")
 
@@ -58,6 +59,8 @@ class Outermost:
         try:
             if self._in_flight > REQUESTS_IN_FLIGHT_MAX:
                 await No(Code.TOO_BUSY).response()(scope, receive, answer)
+            elif is_delivery(scope):
+                await deliver(scope, receive, answer)
             else:
                 await self._app(scope, receive, answer)
         except ClientDisconnect:

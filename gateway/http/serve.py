@@ -29,6 +29,7 @@ from ledger.core.errors import LedgerError
 from ledger.core.records import Genesis
 from ledger.log.fold import Begin
 from ledger.log.follow import genesis_of
+from ledger.log.gathering import GatheringAppender
 from ledger.log.kafka import KafkaLog
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
@@ -101,7 +102,8 @@ async def gateway(
         queries = Queries(pool)
         genesis = await _required_genesis(log, settings.partitions)
         # As principals of their own: who takes over one door cannot write to another's inbox.
-        appender = SteadyAppender(open_log(settings, "gateway-webhooks").appender)
+        steady = SteadyAppender(open_log(settings, "gateway-webhooks").appender)
+        appender = GatheringAppender(steady)
         approvals = open_log(settings, "gateway-approvals")
         client = LedgerClient(log, settings.partitions, begin_at=begin_at, approvals=approvals)
         published = PublishedFollower(approvals, on_failure=client.fail)

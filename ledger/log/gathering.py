@@ -1,0 +1,107 @@
+"""An appender for many callers at once: what comes for a partition while an append to it is on its
+way goes into the next one together.
+
+Guarantees what the appender behind it does, for each caller alone: whoever is answered has their
+records in the log, and of callers whose records were appended together all hear of a failure. The
+order in which they came is kept within a partition. A caller that gives up leaves the others alone;
+its records may be in the log. Never more than one append to a partition is at work, so it must not
+be used where one that hangs may hold others up beyond their own deadline. Holds what its callers
+wait for and no more: whoever lets them in bounds it. Used by the door of webhooks.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ledger.log.port import Appended, Appender, AppendUnknownError, Outgoing
+
+_Place = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Part:
+    """The records of one caller."""
+
+    records: Sequence[Outgoing]
+    answer: "asyncio.Future[list[Appended]]"
+
+
+class GatheringAppender:
+    """Appends through another appender, in as few appends as the callers' pace allows."""
+
+    def __init__(self, appender: Appender) -> None:
+        """`appender` is closed with this one."""
+        self._appender = appender
+        self._waiting: dict[_Place, list[_Part]] = {}
+        self._at_work: dict[_Place, asyncio.Task[None]] = {}
+        self._is_closed = False
+
+    async def append(
+        self, topic: str, partition: int, records: Sequence[Outgoing]
+    ) -> list[Appended]:
+        """See `Appender.append`."""
+        if not records:
+            return []
+        if self._is_closed:
+            raise _closed()
+        place = (topic, partition)
+        part = _Part(records, asyncio.get_running_loop().create_future())
+        self._waiting.setdefault(place, []).append(part)
+        if place not in self._at_work:
+            self._at_work[place] = asyncio.create_task(self._work(place), name="gathered_appends")
+        return await part.answer
+
+    async def _work(self, place: _Place) -> None:
+        """Append until nobody waits for this partition."""
+        try:
+            while parts := [
+                part for part in self._waiting.pop(place, ()) if not part.answer.cancelled()
+            ]:
+                await self._append(place, parts)
+        finally:
+            del self._at_work[place]
+
+    async def _append(self, place: _Place, parts: Sequence[_Part]) -> None:
+        together = [record for part in parts for record in part.records]
+        try:
+            landed = iter(await self._appender.append(*place, together))
+        except BaseException as failure:
+            # Each gets one of its own: what is raised carries the stack of who raised it.
+            for part in parts:
+                if not part.answer.done():
+                    part.answer.set_exception(_not_known(failure))
+            if not isinstance(failure, Exception):
+                raise
+            return
+        for part in parts:
+            places = [next(landed) for _ in part.records]
+            if not part.answer.done():
+                part.answer.set_result(places)
+
+    async def close(self) -> None:
+        """Let go; who still waits does not learn what became of their records."""
+        self._is_closed = True
+        for task in list(self._at_work.values()):
+            task.cancel()
+        await asyncio.gather(*self._at_work.values(), return_exceptions=True)
+        for parts in self._waiting.values():
+            for part in parts:
+                if not part.answer.done():
+                    part.answer.set_exception(_closed())
+        self._waiting.clear()
+        await self._appender.close()
+
+
+def _not_known(failure: BaseException) -> AppendUnknownError:
+    unknown = AppendUnknownError(
+        f"An append that several share was not acknowledged ({failure!r}).",
+        hint="The records may be in the log. Appending again is safe for what counts once.",
+    )
+    unknown.__cause__ = failure
+    return unknown
+
+
+def _closed() -> AppendUnknownError:
+    return AppendUnknownError(
+        "This appender is closed.", hint="Whoever closed it has stopped; start anew."
+    )
