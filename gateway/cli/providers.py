@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ledger.core.catalogue import Mistake
     from ledger.core.operation import Operation
     from ledger.core.toml_lines import TomlPath
-    from reconciler.providers.http.description import Description
+    from reconciler.providers.adapter import Adapter
     from reconciler.providers.promises import Promise
 
 group = typer.Typer(
@@ -60,14 +60,15 @@ def check(
 
     Example: actionledger provider check bank.toml --catalogue catalogue.toml
     """
-    from reconciler.providers.http.description import Description
-    from reconciler.providers.http.parsing import read_description
+    from reconciler.providers.adapter import ProviderSettings
+    from reconciler.providers.kinds import kind_of, read_adapter
     from reconciler.providers.promises import promises
 
     out = Output("provider check", as_json=as_json)
-    read = read_description(file)
-    mistakes = _unreadable(file, read) if isinstance(read, Description) else read
-    if not isinstance(read, Description) or mistakes:
+    kind = kind_of(file)
+    read = read_adapter(ProviderSettings(file.stem, kind, adapter_file=file))
+    mistakes = read if isinstance(read, tuple) else _unreadable(file, read)
+    if isinstance(read, tuple) or mistakes:
         out.answer(
             {"mistakes": mistakes},
             lambda console: _show_mistakes(console, file, mistakes),
@@ -78,15 +79,16 @@ def check(
     result = {
         "mistakes": [],
         "provider": file.stem,
-        "base_url": read.base_url,
-        "operations": sorted(read.performs),
-        "accounts": sorted(read.credentials),
+        "kind": kind,
+        "base_url": read.place,
+        "operations": sorted(read.operations),
+        "accounts": sorted(read.accounts),
         "promises": told,
         "beyond": beyond,
     }
 
     def show(console: "Console") -> None:
-        _show_description(console, file.stem, read, told)
+        _show_adapter(console, file.stem, read, told)
         if catalogue is not None:
             _show_mistakes(console, catalogue, beyond)
 
@@ -145,25 +147,18 @@ def show(
     out.answer(shown, tell)
 
 
-def _unreadable(file: Path, description: "Description") -> "tuple[Mistake, ...]":
-    """The credentials that cannot be read, each on its line."""
-    from ledger.core.catalogue import Mistake
+def _unreadable(file: Path, adapter: "Adapter") -> "tuple[Mistake, ...]":
+    """What a client would need and cannot be read, each on its line."""
+    from ledger.core.catalogue import Mistake, dotted
     from ledger.core.toml_lines import line_of, lines_of
-    from reconciler.providers.http.credentials import UnreadableCredential, read_credential
 
     lines = lines_of(file.read_text(encoding="utf-8"))
-    found = []
-    for account in description.credentials:
-        try:
-            read_credential(description, file.parent, account)
-        except UnreadableCredential as unreadable:
-            path = ("credentials", account)
-            line = line_of(lines, path)
-            found.append(Mistake(line, f"credentials.{account}", str(unreadable)))
-    return tuple(found)
+    return tuple(
+        Mistake(line_of(lines, path), dotted(path), said) for path, said in adapter.unreadable()
+    )
 
 
-def _beyond(name: str, description: "Description", file: Path) -> "tuple[Mistake, ...]":
+def _beyond(name: str, adapter: "Adapter", file: Path) -> "tuple[Mistake, ...]":
     """Where the catalogue's operations on this provider rely on more than it promises."""
     from ledger.core.catalogue import Catalogue, Mistake, dotted, parse_catalogue
     from ledger.core.toml_lines import line_of, lines_of
@@ -179,12 +174,12 @@ def _beyond(name: str, description: "Description", file: Path) -> "tuple[Mistake
         if operation.provider != name:
             continue
         table = ("operation", index)
-        if description.perform(operation.name) is None and operation.performer != "caller":
+        if not _is_in(adapter.operations, operation) and operation.performer != "caller":
             said = f"{operation.name} is not described in {name}.toml"
             found.append(Mistake(line_of(lines, table), dotted((*table, "name")), said))
         for path, said in (
-            *_unforeseen(name, operation, description),
-            *beyond(operation, description.capabilities),
+            *_unforeseen(name, operation, adapter),
+            *beyond(operation, adapter.capabilities),
         ):
             place = (*table, *path)
             found.append(Mistake(line_of(lines, place), dotted(place), f"{dotted(place)} {said}"))
@@ -192,12 +187,18 @@ def _beyond(name: str, description: "Description", file: Path) -> "tuple[Mistake
 
 
 def _unforeseen(
-    name: str, operation: "Operation", description: "Description"
+    name: str, operation: "Operation", adapter: "Adapter"
 ) -> "Iterator[tuple[TomlPath, str]]":
     """That previews are described, and not the one that an operation asks for."""
-    is_asked = operation.preview == "provider" and bool(description.previews)
-    if is_asked and description.preview(operation.name) is None:
+    is_asked = operation.preview == "provider" and bool(adapter.foreseen)
+    if is_asked and not _is_in(adapter.foreseen, operation):
         yield ("preview",), f"is provider, and {name}.toml has no [preview] for {operation.name}"
+
+
+def _is_in(described: frozenset[str], operation: "Operation") -> bool:
+    from reconciler.providers.adapter import ANY_OPERATION
+
+    return not described.isdisjoint({operation.name, ANY_OPERATION})
 
 
 def _show_mistakes(console: "Console", file: Path, mistakes: "Sequence[Mistake]") -> None:
@@ -206,12 +207,12 @@ def _show_mistakes(console: "Console", file: Path, mistakes: "Sequence[Mistake]"
         console.print(f"{file}:{one.line}: {place}{one.message}", soft_wrap=True, markup=False)
 
 
-def _show_description(
-    console: "Console", name: str, read: "Description", told: "Sequence[Promise]"
+def _show_adapter(
+    console: "Console", name: str, read: "Adapter", told: "Sequence[Promise]"
 ) -> None:
-    console.print(f"[bold]{name}[/] at {read.base_url or 'the address in the settings'}")
-    console.print(f"  operations: {', '.join(sorted(read.performs))}", markup=False)
-    accounts = ", ".join(sorted(read.credentials)) or "none with a credential here"
+    console.print(f"[bold]{name}[/] at {read.place or 'the address in the settings'}")
+    console.print(f"  operations: {', '.join(sorted(read.operations))}", markup=False)
+    accounts = ", ".join(sorted(read.accounts)) or "none with a credential here"
     console.print(f"  accounts: {accounts}", markup=False)
     _show_promises(console, told)
 

@@ -24,6 +24,7 @@ from ledger.log.principals import Principal
 from ledger.log.topics import Topic
 from projections.queries import Queries
 from projections.views import OffsetView
+from reconciler.providers.kinds import kind_of
 from reconciler.providers.registry import ProviderSettings
 from reconciler.providers.simulated.api import API_KEY_PREFIX
 
@@ -160,7 +161,7 @@ def providers(settings: Settings, catalogue: Catalogue | None) -> list[ProviderS
     described = [
         ProviderSettings(
             name,
-            "http",
+            kind_of(path),
             settings.provider_urls.get(name),
             webhook_secrets=_secrets_of(settings, name),
             adapter_file=path,
@@ -189,7 +190,7 @@ def _shipped(
         case _:
             raise UnknownProviderError(
                 f"There is no adapter for the provider {name!r}.",
-                hint=f"Describe its API in {name}.toml and name that file in "
+                hint=f"Describe it in {name}.toml and name that file in "
                 f"ACTIONLEDGER_PROVIDER_FILES; {SIMULATED!r} is the one that needs none.",
             )
 

@@ -4,13 +4,16 @@ For benchmarks, where the provider must cost nothing. It keeps the port's order 
 no memory, and can look nothing up. Must never be configured for effects that anyone wants.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 
+from ledger.core.mistakes import Found
+from reconciler.providers.adapter import ANY_OPERATION, Adapter, ProviderSettings
 from reconciler.providers.port import (
     IMPOSSIBLE,
     Capabilities,
     Deadlines,
     Declined,
+    Finder,
     Inconclusive,
     ListedEffect,
     ListingFailed,
@@ -18,11 +21,14 @@ from reconciler.providers.port import (
     MappedWebhook,
     NotSent,
     Outcome,
+    Performer,
+    Previewer,
     ProviderRequest,
     Reliability,
     Retry,
     Succeeded,
     Unrecognised,
+    WebhookMapping,
 )
 
 CAPABILITIES = Capabilities(
@@ -105,3 +111,33 @@ class NullMapping:
     def map(self, raw: bytes) -> MappedWebhook | Unrecognised:  # noqa: ARG002
         """Recognise nothing."""
         return Unrecognised("no_webhooks")
+
+
+class _Null:
+    """Nothing of it depends on any settings."""
+
+    capabilities = CAPABILITIES
+    place = None
+    operations = frozenset({ANY_OPERATION})
+    foreseen: frozenset[str] = frozenset()
+    accounts: frozenset[str] = frozenset()
+
+    def unreadable(self) -> Iterable[Found]:
+        return ()
+
+    def performer(self) -> Performer:
+        return NullPerformer()
+
+    def finder(self) -> Finder:
+        return NullFinder()
+
+    def previewer(self) -> Previewer | None:
+        return None
+
+    def mapping(self) -> WebhookMapping:
+        return NullMapping()
+
+
+def read(settings: ProviderSettings) -> Adapter:  # noqa: ARG001 - what every kind takes
+    """The provider that does nothing, wherever it is configured."""
+    return _Null()

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from reconciler.providers.adapter import ANY_OPERATION
 from reconciler.providers.error_table import DEFAULT, ErrorTable, Verdict
 from reconciler.providers.http.answers import (
     AnswerPath,
@@ -43,8 +44,6 @@ from reconciler.providers.port import (
     Reliability,
     Remembered,
 )
-
-ANY_OPERATION = "*"
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,6 +245,7 @@ class AdapterForm(Form):
     """A whole description."""
 
     format: Literal[1]
+    kind: Literal["http"] = "http"
     base_url: Annotated[Short, AfterValidator(_address)] | None = None
     credentials: Table = Field(default_factory=dict)
     headers: Table = Field(default_factory=dict)

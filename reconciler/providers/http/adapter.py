@@ -1,0 +1,98 @@
+"""The kind `http`: clients of an API that a description describes.
+
+Guarantees that the address is the operator's: from the settings, or from the description. Called by
+`kinds`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ledger.core.mistakes import Found, Mistake
+from reconciler.providers.adapter import Adapter, ProviderSettings, UnusableProvider
+from reconciler.providers.clients import client_at
+from reconciler.providers.credentials import credentials_of, unreadable_credentials
+from reconciler.providers.http.description import Description
+from reconciler.providers.http.finder import HttpFinder
+from reconciler.providers.http.mapping import HttpMapping
+from reconciler.providers.http.parsing import read_description
+from reconciler.providers.http.performer import HttpPerformer
+from reconciler.providers.http.previewer import HttpPreviewer
+from reconciler.providers.port import (
+    Capabilities,
+    Finder,
+    Performer,
+    Previewer,
+    WebhookMapping,
+)
+
+
+def read(settings: ProviderSettings) -> Adapter | tuple[Mistake, ...]:
+    """The described provider, or the mistakes; raises UnusableProvider, OSError."""
+    path = settings.adapter_file
+    if path is None:
+        raise UnusableProvider(
+            settings.name, "has no adapter file", "Set the path of the file that describes its API."
+        )
+    described = read_description(path)
+    return _Http(settings, described) if isinstance(described, Description) else described
+
+
+@dataclass(frozen=True, slots=True)
+class _Http:
+    settings: ProviderSettings
+    description: Description
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.description.capabilities
+
+    @property
+    def place(self) -> str | None:
+        return self.settings.base_url or self.description.base_url
+
+    @property
+    def operations(self) -> frozenset[str]:
+        return frozenset(self.description.performs)
+
+    @property
+    def foreseen(self) -> frozenset[str]:
+        return frozenset(self.description.previews)
+
+    @property
+    def accounts(self) -> frozenset[str]:
+        return frozenset(self.description.credentials)
+
+    def unreadable(self) -> Iterable[Found]:
+        return unreadable_credentials(self.settings, "credentials", self.description.credentials)
+
+    def performer(self) -> Performer:
+        described = self.description
+        return client_at(
+            self.settings,
+            described.base_url,
+            credentials_of(self.settings, described.credentials),
+            lambda url, keys: HttpPerformer(described, url, keys),
+        )
+
+    def finder(self) -> Finder:
+        described = self.description
+        return client_at(
+            self.settings,
+            described.base_url,
+            credentials_of(self.settings, described.credentials),
+            lambda url, keys: HttpFinder(described, url, keys),
+        )
+
+    def previewer(self) -> Previewer | None:
+        described = self.description
+        if not described.previews:
+            return None
+        return client_at(
+            self.settings,
+            described.base_url,
+            credentials_of(self.settings, described.credentials),
+            lambda url, keys: HttpPreviewer(described, url, keys),
+        )
+
+    def mapping(self) -> WebhookMapping:
+        return HttpMapping(self.description.webhook)
