@@ -1,0 +1,72 @@
+"""What an adapter may say of its provider's webhooks beyond their meaning: how they are signed, and
+where the provider lists what it has told.
+
+An adapter without `scheme` signs by Standard Webhooks; one without `event_source` has no list of
+its events, and what it never sends is found by lookups alone. Called by the registry.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Protocol, runtime_checkable
+
+from ledger.core.errors import LedgerError
+from reconciler.schemes import Scheme
+
+
+class EventsFailed(LedgerError):
+    """A page of a provider's events could not be read; `code` says why. What came before holds."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(
+            f"The provider's list of events ended early: {code}.",
+            hint="It is read again from the last event seen, at the next time.",
+        )
+        self.code = code
+
+
+class EventSource(Protocol):
+    """Reads the provider's own list of events, to find those that it never sent. Held by the
+    inquirer, who can therefore make no effect.
+    """
+
+    @property
+    def interval_ms(self) -> int:
+        """How often it is to be read."""
+        ...
+
+    @property
+    def overlap_ms(self) -> int:
+        """How far before the last event seen a reading begins: a list may show events late."""
+        ...
+
+    def list_events(
+        self, *, account: str, since_at: int, timeout_ms: int
+    ) -> AsyncIterator[tuple[bytes, ...]]:
+        """Every event of the account at or after `since_at`, a page at a time: the body of each as
+        the provider's mapping reads it.
+
+        `timeout_ms` bounds each page. Raises EventsFailed when a page cannot be had.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close all connections; idempotent."""
+        ...
+
+
+@runtime_checkable
+class SignsWebhooks(Protocol):
+    """An adapter that says how its provider signs."""
+
+    @property
+    def scheme(self) -> Scheme:
+        """How its webhooks are signed."""
+        ...
+
+
+@runtime_checkable
+class ListsEvents(Protocol):
+    """An adapter whose provider has a list of its events."""
+
+    def event_source(self) -> EventSource | None:
+        """What reads the list; None where the description names none. Raises UnusableProvider."""
+        ...
