@@ -27,6 +27,7 @@ from ledger.core.facts import (
     ReviewResolved,
 )
 from ledger.core.holds import Hold, Holds
+from ledger.core.inputs import Meaning
 from ledger.core.records import Cause, Decision
 from ledger.core.snapshot import FOLD_VERSION, dump
 from ledger.core.state import Action, Attempt, Stream
@@ -379,6 +380,9 @@ def resolution_row(decision: Decision, fact: ReviewResolved, partition: int) -> 
 def reference_row(decision: Decision, fact: AnyFact, after: Action, partition: int) -> Row | None:
     """A provider's name for an action that this fact brought to light, or None."""
     match fact:
+        case EvidenceRecorded(meaning=Meaning.REVERSED):
+            # What was given back has a name of its own, or that of another action.
+            return None
         case AttemptSucceeded() | EvidenceRecorded() | ActionCompleted():
             reference = fact.reference
         case _:

@@ -9,11 +9,12 @@ what the ledger should make of it. Called by the webhook agent and the inquirer.
 
 import hashlib
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final, Literal, TypeAlias, assert_never
 
 from ledger.core.facts import LookupStarted
 from ledger.core.ids import stream_key_of
 from ledger.core.inputs import Evidence, EvidenceKind, Meaning, PreviewRead
+from ledger.core.limits import INTEGER_MAX
 from ledger.log.envelope import outgoing
 from ledger.log.port import Outgoing
 from ledger.log.topics import Topic, partition_of
@@ -23,6 +24,10 @@ from reconciler.matching import Matched
 from reconciler.providers.port import Absent, Found, Inconclusive, Lookup, MappedWebhook
 
 SOURCE: Final = "/actionledger/reconciler"
+
+WebhookKind: TypeAlias = Literal[
+    EvidenceKind.WEBHOOK, EvidenceKind.SETTLEMENT, EvidenceKind.LISTING
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,15 @@ class Placed:
     record: Outgoing
 
 
+KIND_OF_SOURCE: Final[dict[WebhookSource, WebhookKind]] = {
+    "webhook": EvidenceKind.WEBHOOK,
+    "pulled": EvidenceKind.WEBHOOK,
+    "settlement": EvidenceKind.SETTLEMENT,
+    "listing": EvidenceKind.LISTING,
+}
+"""What kind of evidence a record of the topic `webhooks` is, by the way it came."""
+
+
 def webhook_source_id(provider: str, account: str, event_id: str) -> str:
     """The id of a webhook as a source: the provider's own, whatever the delivery."""
     return f"webhook:{_part(provider)}:{_part(account)}:{_part(event_id)}"
@@ -64,6 +78,8 @@ def meaning_of(mapped: MappedWebhook) -> Meaning:
             return Meaning.EFFECT
         case "none":
             return Meaning.NO_EFFECT
+        case "reversed":
+            return Meaning.REVERSED
         case "pending":
             return Meaning.PENDING
         case _:
@@ -74,7 +90,7 @@ def webhook_evidence(matched: Matched, mapped: MappedWebhook, receipt: Receipt) 
     """What a matched webhook says, as evidence from the account that verified it."""
     return Evidence(
         key=matched.action_key,
-        kind=EvidenceKind.WEBHOOK,
+        kind=KIND_OF_SOURCE[receipt.source],
         source_id=webhook_source_id(receipt.provider, receipt.account, mapped.event_id),
         provider=receipt.provider,
         account=receipt.account,
@@ -83,6 +99,8 @@ def webhook_evidence(matched: Matched, mapped: MappedWebhook, receipt: Receipt) 
         money=mapped.money,
         code=mapped.event_type,
         raw_sha256=receipt.sha256,
+        occurred_at=mapped.occurred_at if 0 < mapped.occurred_at <= INTEGER_MAX else None,
+        reverses=mapped.reverses,
     )
 
 

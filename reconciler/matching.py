@@ -92,7 +92,7 @@ def match_webhook(
     claimed = _claims(mapped)
     distinct = set(claimed.values())
     holders = set(known)
-    if len(distinct) > 1 or (distinct and holders and not distinct & holders):
+    if len(distinct) > 1 or (distinct and holders and not _agrees(mapped, distinct, holders)):
         return Parked(ParkedReason.MARKS_DISAGREE)
     if claimed:
         by, action_key = next(iter(claimed.items()))
@@ -103,7 +103,7 @@ def match_webhook(
         return Parked(ParkedReason.REFERENCE_AMBIGUOUS)
     if holders:
         return Matched(holders.pop(), MatchedBy.REFERENCE)
-    if mapped.reference is None:
+    if mapped.names is None:
         return Parked(ParkedReason.REFERENCE_MISSING)
     return Parked(ParkedReason.REFERENCE_UNKNOWN)
 
@@ -119,6 +119,16 @@ def _claims(mapped: MappedWebhook) -> dict[MatchedBy, str]:
         MatchedBy.PROVIDER_KEY: mapped.provider_key,
     }
     return {by: text for by, text in marks.items() if text is not None and _is_action_key(text)}
+
+
+def _agrees(mapped: MappedWebhook, claimed: set[str], holders: set[str]) -> bool:
+    """Whether our mark and the known name may speak of one thing: what was given back bears the
+    mark of the compensation, and names the effect of its original.
+    """
+    if claimed & holders or mapped.reverses is None:
+        return bool(claimed & holders)
+    streams = {ActionKey.parse(key).stream_key for key in claimed | holders}
+    return len(streams) == 1
 
 
 def _is_action_key(text: str) -> bool:

@@ -196,6 +196,7 @@ def _values(row: WebhookRow) -> tuple[object, ...]:
         row.mapping_hash,
         *_said(mapped),
         *_verdict(row.match, row.matched_at),
+        None if isinstance(mapped, Unrecognised) else mapped.reverses,
         receipt.source,
     )
 
@@ -249,10 +250,11 @@ _MEANINGS: Final[dict[str, Literal["final", "progress", "irrelevant"]]] = {
     "progress": "progress",
     "irrelevant": "irrelevant",
 }
-_EFFECTS: Final[dict[str, Literal["exists", "none", "pending"]]] = {
+_EFFECTS: Final[dict[str, Literal["exists", "none", "pending", "reversed"]]] = {
     "exists": "exists",
     "none": "none",
     "pending": "pending",
+    "reversed": "reversed",
 }
 
 
@@ -273,4 +275,5 @@ def _mapped(row: asyncpg.Record) -> MappedWebhook:
         occurred_at=0
         if occurred_at is None
         else (occurred_at - _EPOCH) // timedelta(milliseconds=1),
+        reverses=row["reverses"],
     )

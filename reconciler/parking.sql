@@ -35,13 +35,13 @@ on conflict do nothing;
 insert into actionledger.webhooks (
     partition, topic_offset, provider, account, event_id, received_at, occurred_at, sha256,
     mapping_hash, event_type, meaning, effect, speaks_for, reference, claimed_key, provider_key,
-    amount_minor, currency, classification, reason, source
+    amount_minor, currency, classification, reason, reverses, source
 )
 select
     g.partition, g.topic_offset, g.provider, g.account, g.event_id, g.received_at, g.occurred_at,
     g.sha256, g.mapping_hash, g.event_type, g.meaning, g.effect, g.speaks_for, g.reference,
     g.claimed_key, g.provider_key, g.amount_minor, g.currency, 'duplicate', null,
-    g.source
+    g.reverses, g.source
 from unnest($1::actionledger.webhooks[]) as g
 on conflict (partition, topic_offset) do nothing
 returning partition, topic_offset;
@@ -54,7 +54,9 @@ select
     array(
         select r.action_key
         from actionledger.provider_references as r
-        where r.account = w.account and r.reference = w.reference and r.provider = w.provider
+        where r.account = w.account
+          and r.reference = coalesce(w.reverses, w.reference)
+          and r.provider = w.provider
         order by r.action_key
     ) as known
 from actionledger.webhooks as w
@@ -63,7 +65,9 @@ where w.classification = 'parked'
   and w.received_at > $2
   and exists (
       select from actionledger.provider_references as r
-      where r.account = w.account and r.reference = w.reference and r.provider = w.provider
+      where r.account = w.account
+        and r.reference = coalesce(w.reverses, w.reference)
+        and r.provider = w.provider
   )
 order by w.partition, w.topic_offset
 limit $3

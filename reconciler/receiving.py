@@ -107,9 +107,9 @@ class _Understood:
     @property
     def reference(self) -> Reference | None:
         """The provider's name for the effect, where the webhook gives one."""
-        if isinstance(self.mapped, Unrecognised) or self.mapped.reference is None:
+        if isinstance(self.mapped, Unrecognised) or self.mapped.names is None:
             return None
-        return Reference(self.received.provider, self.received.account, self.mapped.reference)
+        return Reference(self.received.provider, self.received.account, self.mapped.names)
 
 
 class WebhookDesk:

@@ -276,7 +276,8 @@ class LookupStarted(Wire):
 
 class EvidenceRecorded(Wire):
     """A piece of evidence, kept whatever it leads to. `attempts_upto` is the newest attempt it can
-    speak for.
+    speak for. What was given back has a `reference` of its own; `reverses` is the one of the
+    effect.
     """
 
     type: Literal["evidence.recorded"] = "evidence.recorded"
@@ -291,6 +292,12 @@ class EvidenceRecorded(Wire):
     money: Money | None = None
     code: Text | None = None
     raw_sha256: Text | None = None
+    occurred_at: Milliseconds | None = None
+    reverses: Text | None = None
+
+
+Proof = Literal["report", "webhook", "lookup", "settlement", "listing", "person"]
+"""What showed that the effect is there."""
 
 
 class ActionCompleted(Wire):
@@ -299,7 +306,7 @@ class ActionCompleted(Wire):
     type: Literal["action.completed"] = "action.completed"
     action: Text
     version: Count
-    proof: Literal["report", "webhook", "lookup", "person"]
+    proof: Proof
     reference: Text
 
 

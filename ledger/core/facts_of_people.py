@@ -30,6 +30,8 @@ ReviewReason = Literal[
     "suspected_duplicate",
     "gate_full",
     "compensation_failed",
+    "reversed_elsewhere",
+    "returned_too_much",
 ]
 
 ApprovalEnd = Literal["expired", "volatile_changed", "policy_changed", "signer_revoked"]

@@ -257,10 +257,13 @@ class Decline(Wire):
 
 
 class Meaning(StrEnum):
-    """What a piece of evidence says about the effect."""
+    """What a piece of evidence says about the effect. Reversed: it was there, and was given back in
+    whole or in part.
+    """
 
     EFFECT = "effect"
     NO_EFFECT = "no_effect"
+    REVERSED = "reversed"
     PENDING = "pending"
     ABSENT = "absent"
     INCONCLUSIVE = "inconclusive"
@@ -272,17 +275,26 @@ class EvidenceKind(StrEnum):
     REPORT = "report"
     LOOKUP = "lookup"
     WEBHOOK = "webhook"
+    SETTLEMENT = "settlement"
+    LISTING = "listing"
 
 
 class Evidence(Wire):
-    """What a lookup or a webhook found out about an action.
+    """What a lookup, a webhook, a line of a settlement file or of a provider's list says about an
+    action.
 
     `source_id` names the source once and for ever, so that evidence counts once. `lookup` is the
-    number of the lookup it answers.
+    number of the lookup it answers. `occurred_at` is when it happened, by the provider's word. What
+    was given back has a `reference` of its own; `reverses` is the one of the effect.
     """
 
     key: Text
-    kind: Literal[EvidenceKind.LOOKUP, EvidenceKind.WEBHOOK]
+    kind: Literal[
+        EvidenceKind.LOOKUP,
+        EvidenceKind.WEBHOOK,
+        EvidenceKind.SETTLEMENT,
+        EvidenceKind.LISTING,
+    ]
     source_id: Text
     provider: Text
     account: Text
@@ -292,6 +304,8 @@ class Evidence(Wire):
     money: Money | None = None
     code: Text | None = None
     raw_sha256: Text | None = None
+    occurred_at: Milliseconds | None = None
+    reverses: Text | None = None
 
 
 class ReportStep(Wire):

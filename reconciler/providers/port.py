@@ -381,11 +381,13 @@ class MappedWebhook:
     `meaning` final: the effect is settled one way; progress: it is still moving; irrelevant: a
     known type that says nothing about an action (`effect` is then `pending`). `event_id` is the
     provider's id, stable over redeliveries. `account` is the provider account that the event speaks
-    for: evidence counts only for attempts made on it.
+    for: evidence counts only for attempts made on it. Reversed: what was there was given back, in
+    whole or in part (refund, dispute, reversal); `money` is what was given back, `reference` the
+    provider's name for the giving back, and `reverses` its name for the effect, where it says it.
     """
 
     meaning: Literal["final", "progress", "irrelevant"]
-    effect: Literal["exists", "none", "pending"]
+    effect: Literal["exists", "none", "pending", "reversed"]
     event_id: str
     event_type: str
     account: str
@@ -395,6 +397,12 @@ class MappedWebhook:
     money: Money | None
     occurred_at: int
     attempt_hint: int | None = None
+    reverses: str | None = None
+
+    @property
+    def names(self) -> str | None:
+        """The provider's name for the effect that it speaks of, or None."""
+        return self.reference if self.reverses is None else self.reverses
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,7 @@ def _inputs() -> Iterator[tuple[str, Wire]]:
     webhook = e.found_out(i.Meaning.EFFECT, lookup=None)
     full = webhook.model_copy(update={"code": "settled", "raw_sha256": "cd" * 32})
     yield "evidence.report.webhook", full
+    yield "evidence.report.settlement", _GIVEN_BACK
     yield "stream.tick", e.tick()
     yield (
         "config.publish",
@@ -172,6 +173,17 @@ def _inputs_of_plans() -> Iterator[tuple[str, Wire]]:
     yield "saga.cancel", sagas.cancel_trip()
 
 
+_GIVEN_BACK = e.found_out(i.Meaning.REVERSED, lookup=None, source="settlement:po_1/7").model_copy(
+    update={
+        "kind": i.EvidenceKind.SETTLEMENT,
+        "reference": "re_7",
+        "reverses": e.REFERENCE,
+        "money": e.EUR_499,
+        "code": "refund",
+        "raw_sha256": "cd" * 32,
+        "occurred_at": e.T0 + 60_000,
+    }
+)
 _ALLOWED = p.resolution(Move.ALLOW, case=6, accepts="day", comment="Once, for this customer.")
 _RESOLUTION = p.resolution(
     Move.EFFECT_EXISTS, case=6, moved=8, comment='Found it as "renewal". Grüße 😊'
@@ -224,6 +236,7 @@ def _facts() -> Iterator[tuple[str, tuple[AnyFact, ...]]]:
         e.completed("webhook").model_copy(update={"version": 5}),
     )
     yield "two_facts", both
+    yield "evidence.recorded.reversed", (e.kept(_GIVEN_BACK).model_copy(update={"version": 6}),)
     own = e.recorded().model_copy(update={"version": 1, "performer": "caller"})
     yield "intent.recorded.caller", (own,)
     yield "keyless", (e.started(key=e.EMAIL).model_copy(update={"version": 3}),)

@@ -55,6 +55,7 @@ def test_a_matched_webhook_says_what_the_provider_said() -> None:
         money=MONEY,
         code="effect.settled",
         raw_sha256="ab" * 32,
+        occurred_at=SETTLED.occurred_at,
     )
 
 
@@ -76,9 +77,11 @@ def test_every_delivery_of_an_event_is_the_same_source() -> None:
     [
         ("final", "exists", Meaning.EFFECT),
         ("final", "none", Meaning.NO_EFFECT),
+        ("final", "reversed", Meaning.REVERSED),
         ("final", "pending", Meaning.PENDING),
         ("progress", "exists", Meaning.PENDING),
         ("progress", "none", Meaning.PENDING),
+        ("progress", "reversed", Meaning.PENDING),
     ],
 )
 def test_only_a_final_word_is_final(meaning: str, effect: str, says_so: Meaning) -> None:

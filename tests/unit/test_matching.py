@@ -57,6 +57,28 @@ def test_a_known_reference_names_the_action() -> None:
     assert match == Matched(KEY, MatchedBy.REFERENCE)
 
 
+def test_what_was_given_back_is_matched_by_the_effect_that_it_names() -> None:
+    """The name of a refund is nobody's; the name of the charge is the action's."""
+    refund = says(effect="reversed", reference="re_7", reverses="ch_1")
+    assert refund.names == "ch_1"
+    assert match_webhook(refund, account="main", known=[KEY]) == Matched(KEY, MatchedBy.REFERENCE)
+    unnamed = says(effect="reversed", reference=None, reverses="ch_1")
+    assert match_webhook(unnamed, account="main", known=()) == Parked(
+        ParkedReason.REFERENCE_UNKNOWN
+    )
+
+
+def test_a_refund_of_ours_bears_its_own_mark_and_the_name_of_what_it_undoes() -> None:
+    """The mark of a compensation and the name of its original's effect are of one stream."""
+    own = "refund:v1:acme:renewal-2026-08-28-01"
+    refund = says(effect="reversed", reference="re_7", reverses="ch_1", action_key=own)
+    assert match_webhook(refund, account="main", known=[KEY]) == Matched(own, MatchedBy.METADATA)
+    foreign = dataclasses.replace(refund, action_key=OTHER)
+    assert match_webhook(foreign, account="main", known=[KEY]) == Parked(
+        ParkedReason.MARKS_DISAGREE
+    )
+
+
 def test_metadata_that_is_not_ours_is_passed_over() -> None:
     """A text that is no action key is somebody else's metadata; the reference still counts."""
     mapped = says(action_key="order 4711", provider_key="3f2a")

@@ -6,7 +6,7 @@ the provider's search lag and its settle horizon all lie before the question; an
 contradicts goes to a person with all its pieces.
 """
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from ledger.core.catalogue import Operation
 from ledger.core.decide.draft import Decided, Draft, replayed
@@ -23,10 +23,18 @@ from ledger.core.facts import (
     AttemptAbsent,
     AttemptRefused,
     EvidenceRecorded,
+    Proof,
 )
 from ledger.core.inputs import Evidence, EvidenceKind, Meaning, Retry
 from ledger.core.rejections import Refused, Rejection
 from ledger.core.state import OPEN, Action, AttemptStatus, Lookup, Status
+
+_PROOFS: Final[dict[EvidenceKind, Proof]] = {
+    EvidenceKind.LOOKUP: "lookup",
+    EvidenceKind.WEBHOOK: "webhook",
+    EvidenceKind.SETTLEMENT: "settlement",
+    EvidenceKind.LISTING: "listing",
+}
 
 
 def weigh(draft: Draft, given: Evidence) -> Decided:
@@ -56,6 +64,8 @@ def weigh(draft: Draft, given: Evidence) -> Decided:
             money=given.money,
             code=given.code,
             raw_sha256=given.raw_sha256,
+            occurred_at=given.occurred_at,
+            reverses=given.reverses,
         )
     )
     match given.meaning:
@@ -66,7 +76,7 @@ def weigh(draft: Draft, given: Evidence) -> Decided:
         case Meaning.ABSENT:
             if answered is not None:
                 _absent(draft, action.key, given, answered)
-        case Meaning.PENDING | Meaning.INCONCLUSIVE:
+        case Meaning.REVERSED | Meaning.PENDING | Meaning.INCONCLUSIVE:
             pass
         case _:
             assert_never(given.meaning)
@@ -93,7 +103,7 @@ def _effect(draft: Draft, key: str, given: Evidence) -> None:
             ActionCompleted(
                 action=key,
                 version=draft.version(key),
-                proof="webhook" if given.kind is EvidenceKind.WEBHOOK else "lookup",
+                proof=_PROOFS[given.kind],
                 reference=given.reference or key,
             )
         )
