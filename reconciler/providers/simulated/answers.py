@@ -4,6 +4,7 @@ Guarantees that what leaves depends on the outcome and the course alone. Must ne
 the line is in the book by now. Called by the server's effect route.
 """
 
+from collections.abc import Mapping
 from typing import Final, assert_never
 
 from aiohttp import web
@@ -20,6 +21,13 @@ _MOVED: Final = 307
 async def answer(request: web.Request, outcome: Made | Not, course: Course) -> web.StreamResponse:
     """Let the answer leave the way the course says; a client that is gone changes nothing."""
     status, raw, headers = written(outcome, course, str(request.url))
+    return await delivered(request, status, raw, headers, course)
+
+
+async def delivered(
+    request: web.Request, status: int, raw: bytes, headers: Mapping[str, str], course: Course
+) -> web.StreamResponse:
+    """Let these bytes leave the way the course says; a status of 0 is no answer at all."""
     if status == 0 or course.delivery is Delivery.DROPPED:
         if request.transport is not None:
             request.transport.abort()

@@ -11,12 +11,12 @@ Must never change or drop a line it has written. The server is its only writer.
 import fcntl
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from ledger.core.errors import LedgerError
 from ledger.core.money import Money
@@ -24,12 +24,22 @@ from ledger.core.wire import Milliseconds, Text, Wire
 from reconciler.providers.simulated.api import Effect, EffectRequest, Metadata
 
 BOOK_NAME: Final = "book.jsonl"
-_PREFIXES: Final = {"charge": "ch", "refund": "re", "email": "em", "ticket": "ti"}
+_PREFIXES: Final = {
+    "charge": "ch",
+    "email": "em",
+    "payment_intent": "pi",
+    "refund": "re",
+    "ticket": "ti",
+}
 _FILE_MODE: Final = 0o600
 
 
 Mark: TypeAlias = Literal["key", "reference", "action_key"]
 """What an effect can be searched by."""
+
+
+Detail = Annotated[dict[Text, Text], Field(max_length=64)]
+"""What a provider with forms of its own keeps of a request, beside what every provider has."""
 
 
 class UnreadableBook(LedgerError):
@@ -42,6 +52,7 @@ class Line(Wire):
     `answer` is what the provider meant to do with the answer when it wrote the line. Of two lines
     under one key, `effect_id` is on the one that made the effect and `replayed_effect_id` on the
     other. `remembered` says what the same key gets: nothing, the effect, or this very answer.
+    `detail` is only on a line that was not answered from memory.
     """
 
     request_id: Text
@@ -65,6 +76,7 @@ class Line(Wire):
     answer: Literal["sent", "dropped"]
     remembered: Literal["nothing", "effect", "answer"]
     original: Text | None = None
+    detail: Detail | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +91,23 @@ class Arrival:
     description: str | None
     parameters_hash: str
     arrived_at: int
+    detail: Mapping[str, str] | None = None
+
+
+def _nobody(line: Line) -> None:
+    """Watches nothing."""
+    _ = line
 
 
 class Book:
     """All lines of one folder, with the indexes that a provider would have."""
 
-    def __init__(self, folder: Path) -> None:
-        """Read the book again, or start one. Raises UnreadableBook, OSError."""
+    def __init__(self, folder: Path, *, watch: Callable[[Line], None] = _nobody) -> None:
+        """Read the book again, or start one. `watch` is shown every line, those that were there
+        too. Raises UnreadableBook, OSError.
+        """
         folder.mkdir(parents=True, exist_ok=True)
+        self._watch = watch
         self.path = folder / BOOK_NAME
         self._forget()
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _FILE_MODE)
@@ -193,6 +214,7 @@ class Book:
             self._take(line)
 
     def _take(self, line: Line) -> None:
+        self._watch(line)
         if line.effect_id is not None and line.committed_at is not None:
             prefix, _, number = line.effect_id.rpartition("_")
             self._numbers[prefix] = max(self._numbers.get(prefix, 0), int(number))

@@ -8,8 +8,8 @@ a line that says other than what happened. Called by the server's effect route.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
 
 from reconciler.providers.simulated.api import Effect, Problem
 from reconciler.providers.simulated.book import Arrival, Book, Line
@@ -31,8 +31,10 @@ class Not:
     status: int
     problem: Problem
     retry_after_s: int = 0
+    is_replay: bool = False
 
 
+_REFUSALS: Final = frozenset({400, 402, 404})
 _REFUSED: Final = 402
 _FAILED: Final = 500
 _DROPPED: Final = Not(0, Problem(code="dropped", message="The connection was cut before a commit."))
@@ -65,13 +67,22 @@ async def _sleep_ms(delay_ms: int) -> None:
 
 WALL: Final = Clock(lambda: time.time_ns() // 1_000_000, _sleep_ms)
 
+Rule: TypeAlias = Callable[[Arrival], Not | None]
+"""Why a request has no effect at this provider, by what its book holds; None where it has one."""
+
+
+def _no_rule(arrival: Arrival) -> Not | None:
+    _ = arrival
+    return None
+
 
 class Desk:
     """Takes one request after another to its end in the book."""
 
-    def __init__(self, book: Book, clock: Clock = WALL) -> None:
+    def __init__(self, book: Book, clock: Clock = WALL, rule: Rule = _no_rule) -> None:
         self._book = book
         self._clock = clock
+        self._rule = rule
         self._running: set[tuple[str, str]] = set()
 
     async def decide(
@@ -115,6 +126,9 @@ class Desk:
             case Instead.FAIL:
                 return self._write_not(arrival, personality, course, _INSTEAD[Instead.FAIL])
             case _:
+                against = self._rule(arrival)
+                if against is not None:
+                    return self._write_not(arrival, personality, course, against)
                 return self._commit(arrival, personality, course)
 
     def _again(
@@ -151,8 +165,11 @@ class Desk:
         effect = self._book.effect(first.effect_id) if first.effect_id is not None else None
         if effect is None or first.remembered == "answer":
             problem = Problem(code=first.code or "internal_error", message="As answered before.")
-            return self._write_not(arrival, personality, course, Not(first.status, problem))
-        self._write(arrival, status=200, replayed=effect.id, answer=course.delivery)
+            again = Not(first.status, problem, is_replay=True)
+            return self._write_not(replace(arrival, detail=None), personality, course, again)
+        self._write(
+            replace(arrival, detail=None), status=200, replayed=effect.id, answer=course.delivery
+        )
         return Made(effect, is_new=False)
 
     def _commit(self, arrival: Arrival, personality: Personality, course: Course) -> Made | Not:
@@ -175,8 +192,11 @@ class Desk:
     def _write_not(
         self, arrival: Arrival, personality: Personality, course: Course, outcome: Not
     ) -> Not:
-        fate = {_FAILED: personality.server_errors, _REFUSED: personality.refusals}
-        kept = fate.get(outcome.status) == "remembered"
+        fate = {
+            _FAILED: personality.server_errors,
+            **dict.fromkeys(_REFUSALS, personality.refusals),
+        }
+        kept = not outcome.is_replay and fate.get(outcome.status) == "remembered"
         dropped = outcome.status == 0 or course.delivery is Delivery.DROPPED
         self._write(
             arrival,
@@ -223,5 +243,6 @@ class Desk:
                 answer="dropped" if answer is Delivery.DROPPED else "sent",
                 remembered=remembered,
                 original=body.original,
+                detail=None if arrival.detail is None else dict(arrival.detail),
             )
         )

@@ -13,11 +13,11 @@ import os
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 from urllib.parse import quote
 
 import aiohttp
@@ -51,6 +51,20 @@ class Sending(Wire):
     state: Literal["waiting", "taken", "given_up"] = "waiting"
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One event to be sent `delay_ms` from now: a forged one is signed by somebody else."""
+
+    event_id: str
+    body: str
+    delay_ms: int = 0
+    is_forged: bool = False
+
+
+Sign: TypeAlias = Callable[[str, str, str], Mapping[str, str]]
+"""From an event's id, its body and the secret to the headers that it is sent with."""
+
+
 @dataclass(slots=True)
 class _Chain:
     """What is left of one request's plan, and how often its first event was tried."""
@@ -77,8 +91,11 @@ def planned(
 class Outbox:
     """Queues events on disk and sends them: one task runs `run`, others queue meanwhile."""
 
-    def __init__(self, folder: Path, *, seed: int, retry_first_ms: int) -> None:
+    def __init__(
+        self, folder: Path, *, seed: int, retry_first_ms: int, sign: Sign | None = None
+    ) -> None:
         """Read what was queued before. Nothing is sent until there is an address."""
+        self._sign = signed_headers if sign is None else sign
         self._path = folder / JOURNAL_NAME
         self._retry_first_ms = retry_first_ms
         self._chance = random.Random(f"webhooks|{seed}")  # noqa: S311 - repeatable on purpose
@@ -115,8 +132,7 @@ class Outbox:
 
         The chain is not sent until it is given to `release` or `send_now`.
         """
-        sendings: list[Sending] = []
-        chain = self._last_number + 1
+        queued: list[Told] = []
         now = _now()
         for step in steps:
             told = _wrong(data) if step.kind == "wrong_amount" else data
@@ -126,18 +142,31 @@ class Outbox:
                 if event_type not in bodies:
                     bodies[event_type] = self._event(event_type, account, told, now)
                 event_id, body = bodies[event_type]
-                self._last_number += 1
-                sendings.append(
-                    Sending(
-                        number=self._last_number,
-                        chain=chain,
-                        account=account,
-                        event_id=event_id,
-                        body=body,
-                        due_at=now + step.delay_ms,
-                        signature="forged" if step.kind == "forged" else "genuine",
-                    )
+                is_forged = step.kind == "forged"
+                queued.append(Told(event_id, body, step.delay_ms, is_forged=is_forged))
+        return self.tell(account, queued)
+
+    def tell(self, account: str, told: Sequence[Told]) -> _Chain | None:
+        """Write events that leave in this order to the journal; None if there are none.
+
+        The chain is not sent until it is given to `release` or `send_now`.
+        """
+        sendings: list[Sending] = []
+        chain = self._last_number + 1
+        now = _now()
+        for one in told:
+            self._last_number += 1
+            sendings.append(
+                Sending(
+                    number=self._last_number,
+                    chain=chain,
+                    account=account,
+                    event_id=one.event_id,
+                    body=one.body,
+                    due_at=now + one.delay_ms,
+                    signature="forged" if one.is_forged else "genuine",
                 )
+            )
         for sending in sendings:
             self._note(sending)
         return _Chain(sendings) if sendings else None
@@ -238,7 +267,7 @@ class Outbox:
             return False
         raw = sending.body.encode()
         url = self._url.replace("{account}", quote(sending.account, safe=""))
-        headers = signed_headers(
+        headers = self._sign(
             sending.event_id,
             sending.body,
             self._secret if sending.signature == "genuine" else FORGERS_SECRET,
