@@ -37,6 +37,10 @@ _TIME_MS_MAX: Final = 250_000_000_000_000
 """Year 9892: what a provider says beyond it is no time, and a `timestamptz` could not hold it."""
 
 
+_UNSEEN: Final = (None, None, None)
+"""Who has looked at a row, when, and what they say: nobody, when it is written."""
+
+
 class Reference(NamedTuple):
     """A provider's name for an effect, on one of its accounts."""
 
@@ -198,6 +202,7 @@ def _values(row: WebhookRow) -> tuple[object, ...]:
         *_verdict(row.match, row.matched_at),
         None if isinstance(mapped, Unrecognised) else mapped.reverses,
         receipt.source,
+        *_UNSEEN,
     )
 
 

@@ -144,6 +144,8 @@ async def _insert(
     }
     if relation.name == "gates":
         values["kind"] = "'run'"
+    if relation.name == "webhooks":
+        values["source"] = "'webhook'"
     columns = ", ".join(map(_quoted, values))
     statement = f"insert into {relation.place} ({columns}) values"
     await connection.execute(f"{statement} ({', '.join(values.values())})")
