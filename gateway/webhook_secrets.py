@@ -128,10 +128,10 @@ class SecretsFile:
         self,
         path: Path | None,
         *,
-        is_usable: Callable[[str], bool] = bool,
+        is_usable: Callable[[str, str], bool] = lambda _provider, secret: bool(secret),
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`is_usable` says of each secret whether it can verify anything."""
+        """`is_usable` says of each provider's secret whether it can verify anything."""
         self._watched = None if path is None else _watched(path, is_usable, clock_s)
 
     def live(self, provider: str, account: str, now_ms: int) -> tuple[str, ...]:
@@ -148,16 +148,16 @@ class SecretsFile:
 
 
 def _watched(
-    path: Path, is_usable: Callable[[str], bool], clock_s: Callable[[], float]
+    path: Path, is_usable: Callable[[str, str], bool], clock_s: Callable[[], float]
 ) -> Watched[SecretsByAccount]:
     def read(given: Path) -> SecretsByAccount:
         found = read_secrets(given)
         for (provider, account), several in found.items():
-            if not all(is_usable(one.secret) for one in several):
+            if not all(is_usable(provider, one.secret) for one in several):
                 raise WebhookSecretsError(
                     given,
                     f"holds a secret of {provider}.{account} that is none",
-                    hint="Write it as the provider shows it: whsec_ and base64.",
+                    hint="Write it as the provider shows it, and as its description says.",
                 )
         return found
 

@@ -79,15 +79,19 @@ def rotate(
 
     Example: actionledger secrets rotate stripe main --secret-file new_secret
     """
+    from gateway.cli.place import settings
     from gateway.webhook_secrets import rotate_secret
-    from reconciler.webhooks import is_usable_secret
+    from gateway.wiring.installation import providers
+    from reconciler.providers.registry import webhook_schemes
+    from reconciler.schemes import scheme_of
 
     out = Output("secrets rotate", as_json=as_json)
     given = None if secret_file is None else secret_file.read_text(encoding="utf-8").strip()
-    if given is not None and not is_usable_secret(given):
+    scheme = scheme_of(webhook_schemes(providers(settings(), None)), provider)
+    if given is not None and not scheme.is_usable_secret(given):
         raise UsageError(
-            f"{secret_file} holds no webhook secret.",
-            hint="Write it as the provider shows it: whsec_ and base64.",
+            f"{secret_file} holds no webhook secret of {provider}.",
+            hint="Write it as the provider shows it, and as its description says.",
         )
     made = rotate_secret(_file(), provider, account, keep_ms=keep_hours * HOUR_MS, secret=given)
     result = {"provider": provider, "account": account, "secret": made if given is None else None}

@@ -26,7 +26,7 @@ from gateway.http.waiting_quota import WaitingQuota
 from gateway.settings import Settings
 from gateway.webhook_secrets import SecretsFile
 from ledger.log.port import Appender
-from reconciler.webhooks import is_usable_secret
+from reconciler.schemes import scheme_of
 
 VERSION: Final = "1"
 _DESCRIPTION: Final = (
@@ -87,7 +87,13 @@ def create_app(
         queries=queries,
         webhooks=webhooks_appender,
         keys=keys,
-        webhook_secrets=SecretsFile(settings.webhook_secrets_file, is_usable=is_usable_secret),
+        webhook_secrets=SecretsFile(
+            settings.webhook_secrets_file,
+            is_usable=lambda provider, secret: scheme_of(
+                instance.schemes, provider
+            ).is_usable_secret(secret),
+        ),
+        webhook_schemes=instance.schemes,
         partitions=settings.partitions,
         ledger_id=instance.ledger_id,
         published=instance.published,

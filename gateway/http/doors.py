@@ -45,6 +45,7 @@ from ledger.log.published import Published
 from projections.views import ActionView as ActionRow
 from projections.views import CaseView, GateView, ReviewView, SignedView, WaitingView
 from projections.views import EventView as EventRow
+from reconciler.schemes import Scheme
 
 if TYPE_CHECKING:
     from gateway.http.waiting_quota import WaitingQuota
@@ -206,12 +207,13 @@ Check = Callable[[], Awaitable[None]]
 class Instance:
     """Of which installation a door is: `ledger_id` is the generation of its log, `published` tells
     its configuration as it is known here, `checks` are what readiness asks, by the name of the
-    part.
+    part, `schemes` says by provider how webhooks are signed, where not by Standard Webhooks.
     """
 
     ledger_id: str
     published: Callable[[], Published]
     checks: Mapping[str, Check] = field(default_factory=dict)
+    schemes: Mapping[str, Scheme] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -224,6 +226,7 @@ class Doors:
     keys: KeyPort
     webhook_secrets: SecretsPort
     partitions: int
+    webhook_schemes: Mapping[str, Scheme] = field(default_factory=dict)
     ledger_id: str = ""
     published: Callable[[], Published] = Published
     persons: tuple[PersonPort, ...] = ()

@@ -22,7 +22,7 @@ from gateway.http.doors import Instance, doors_in
 from gateway.http.limits import CONNECTIONS_MAX, STOP_S_MAX
 from gateway.keys import KeyFile
 from gateway.settings import Settings
-from gateway.wiring.installation import open_log
+from gateway.wiring.installation import open_log, providers
 from ledger.client.client import LedgerClient
 from ledger.client.published import PublishedFollower
 from ledger.core.errors import LedgerError
@@ -36,7 +36,8 @@ from ledger.log.topics import Topic
 from projections.grants import stands_above_policies
 from projections.queries import Queries
 from projections.statements import LIVE_SCHEMA
-from reconciler.webhooks import is_usable_secret
+from reconciler.providers.registry import webhook_schemes
+from reconciler.schemes import scheme_of
 
 logger = logging.getLogger("actionledger.http")
 
@@ -73,7 +74,7 @@ async def serve(
 
     `begin_at` gives, by partition, a ledger offset and what is known there: what the read model
     holds need not be read again. `beat` is called all the time while requests are taken. Raises
-    CannotServeError, KeyFileError, and LogUnreachableError at the start.
+    CannotServeError, UnusableProvider, KeyFileError, and LogUnreachableError at the start.
     """
     async with gateway(settings, begin_at=begin_at) as (app, client):
         await _serve(app, client, settings, stop, beat)
@@ -84,11 +85,12 @@ async def gateway(
     settings: Settings, *, begin_at: Mapping[int, Begin] | None = None
 ) -> AsyncIterator[tuple[FastAPI, LedgerClient]]:
     """The app with everything behind it started; closed in reverse."""
+    schemes = webhook_schemes(providers(settings, None))
     for (provider, account), secrets in settings.webhook_secrets.items():
-        if not all(is_usable_secret(secret) for secret in secrets):
+        if not all(scheme_of(schemes, provider).is_usable_secret(secret) for secret in secrets):
             raise CannotServeError(
                 f"A webhook secret of {provider}.{account} is none.",
-                hint="Write it as the provider shows it: whsec_ and base64.",
+                hint="Write it as the provider shows it, and as the provider's description says.",
             )
     keys = KeyFile(settings.api_keys_file)
     log = open_log(settings, "gateway")
@@ -120,7 +122,7 @@ async def gateway(
                 await reader.end_offsets([place])
 
             checks = {"database": database_answers, "log": log_answers}
-            instance = Instance(genesis.generation, published.now, checks)
+            instance = Instance(genesis.generation, published.now, checks, schemes)
             console = open_console(
                 settings, pool, client, published.now, ledger_id=genesis.generation
             )

@@ -1,4 +1,5 @@
-"""The route of webhooks: verified on the raw bytes, in the log before the answer, never judged.
+"""The route of webhooks: verified on the raw bytes by its provider's scheme, in the log before the
+answer, never judged.
 
 Guarantees that a 2xx answer means that the webhook is durable, byte for byte as it was signed. Must
 never parse a body, keep one that is not believed, or say what it made of it. Called by providers.
@@ -27,20 +28,16 @@ from ledger.core.limits import TEXT_CHARS_MAX, WEBHOOK_BYTES_MAX
 from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.topics import Topic, partition_of
 from ledger.log.webhook_record import WebhookReceived, webhook_key, webhook_outgoing
-from reconciler.webhooks import Verified, WebhookProblem, verify
+from reconciler.schemes import Scheme, scheme_of
+from reconciler.webhooks import Verified, WebhookProblem
 
 logger = logging.getLogger("actionledger.http")
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
 
-KEPT_HEADERS: Final = (
-    "content-type",
-    "user-agent",
-    "webhook-id",
-    "webhook-signature",
-    "webhook-timestamp",
-)
-"""What is kept beside the body; with it the signature can be checked again by an auditor."""
+KEPT_HEADERS: Final = ("content-type", "user-agent")
+"""What is kept beside the body, and beside what the scheme reads: with that the signature can be
+checked again by an auditor."""
 
 _MS_PER_S: Final = 1_000
 
@@ -91,7 +88,7 @@ class Accepted(BaseModel):
     },
 )
 async def receive(http: HttpRequest, provider: str) -> Response:
-    """Verify a webhook by Standard Webhooks and put it into the log.
+    """Verify a webhook by its provider's scheme and put it into the log.
 
     Deliveries of one event are kept as often as they come and count once.
     """
@@ -157,7 +154,8 @@ async def _received(
         return raw
     crash_point("webhook_read")
     now_ms = doors.wall_clock_ms()
-    verdict = verify(
+    scheme = scheme_of(doors.webhook_schemes, provider)
+    verdict = scheme.verify(
         raw, http.headers, doors.webhook_secrets.live(provider, account, now_ms), now_ms
     )
     if not isinstance(verdict, Verified):
@@ -168,7 +166,7 @@ async def _received(
         account=account,
         event_id=verdict.event_id,
         sent_at=verdict.sent_at,
-        headers=_kept(http.headers),
+        headers=_kept(http.headers, scheme),
     )
     partition = partition_of(webhook_key(webhook), doors.partitions)
     crash_point("webhook_verified")
@@ -210,9 +208,9 @@ def _not_believed(
     )
 
 
-def _kept(headers: Headers) -> dict[str, str]:
+def _kept(headers: Headers, scheme: Scheme) -> dict[str, str]:
     return {
         name: value
-        for name in KEPT_HEADERS
+        for name in sorted({*KEPT_HEADERS, *scheme.headers})
         if (value := headers.get(name)) is not None and len(value) <= TEXT_CHARS_MAX
     }

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from reconciler.providers.adapter import Adapter, ProviderSettings, UnusableProvider
+from reconciler.providers.events import EventSource, ListsEvents, SignsWebhooks
 from reconciler.providers.kinds import adapter_of
 from reconciler.providers.port import (
     Capabilities,
@@ -19,15 +20,18 @@ from reconciler.providers.port import (
     Previewer,
     WebhookMapping,
 )
+from reconciler.schemes import STANDARD, Scheme
 
 __all__ = [
     "ProviderSettings",
     "UnusableProvider",
     "capabilities",
+    "event_sources",
     "finders",
     "performers",
     "previewers",
     "webhook_mappings",
+    "webhook_schemes",
 ]
 
 _Built = TypeVar("_Built")
@@ -54,6 +58,25 @@ def previewers(settings: Sequence[ProviderSettings]) -> dict[str, Previewer]:
 def webhook_mappings(settings: Sequence[ProviderSettings]) -> dict[str, WebhookMapping]:
     """The reader of every provider's webhooks, by name; raises UnusableProvider."""
     return _each(settings, lambda adapter: adapter.mapping())
+
+
+def webhook_schemes(settings: Sequence[ProviderSettings]) -> dict[str, Scheme]:
+    """How every provider signs its webhooks, by name; raises UnusableProvider."""
+    return _each(
+        settings,
+        lambda adapter: adapter.scheme if isinstance(adapter, SignsWebhooks) else STANDARD,
+    )
+
+
+def event_sources(settings: Sequence[ProviderSettings]) -> dict[str, EventSource]:
+    """A reader of every provider's list of events that has one, by name; raises UnusableProvider.
+    Close each.
+    """
+    built = _each(
+        settings,
+        lambda adapter: adapter.event_source() if isinstance(adapter, ListsEvents) else None,
+    )
+    return {name: one for name, one in built.items() if one is not None}
 
 
 def capabilities(settings: Sequence[ProviderSettings]) -> dict[str, Capabilities]:

@@ -92,7 +92,9 @@ def test_a_running_process_takes_up_what_changed(
 ) -> None:
     """Within a second; a file that breaks, or holds what is no secret, changes nothing."""
     clock = [0.0]
-    secrets = SecretsFile(file, is_usable=is_usable_secret, clock_s=lambda: clock[0])
+    secrets = SecretsFile(
+        file, is_usable=lambda _, secret: is_usable_secret(secret), clock_s=lambda: clock[0]
+    )
     new = rotate_secret(file, "simulated", "main", keep_ms=HOUR_MS)
     clock[0] += LOOK_EVERY_S
     assert secrets.live("simulated", "main", now_ms()) == (new, OLD)

@@ -24,6 +24,7 @@ from reconciler.providers.port import (
     Previewer,
     WebhookMapping,
 )
+from reconciler.schemes import STANDARD, Scheme
 
 
 def read(settings: ProviderSettings) -> Adapter | tuple[Mistake, ...]:
@@ -96,3 +97,9 @@ class _Http:
 
     def mapping(self) -> WebhookMapping:
         return HttpMapping(self.description.webhook)
+
+    @property
+    def scheme(self) -> Scheme:
+        """How its webhooks are signed."""
+        webhook = self.description.webhook
+        return STANDARD if webhook is None else webhook.scheme

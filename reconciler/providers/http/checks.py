@@ -21,6 +21,7 @@ from reconciler.providers.http.forms import (
     PreviewForm,
     RowForm,
 )
+from reconciler.providers.http.signature_checks import signature_contradictions
 from reconciler.providers.http.templates import BadTemplate, Name, names_in, pieces_of
 from reconciler.providers.http_exchange import AFTER_FIRST_BYTE, BEFORE_FIRST_BYTE
 from reconciler.providers.limits import DESCRIBED_BODY_DEPTH_MAX
@@ -94,6 +95,7 @@ def contradictions(form: AdapterForm) -> Iterator[Found]:
         yield from _money(("shape", name, "money"), shape.money)
     if form.webhook is not None:
         yield from _webhook(form)
+        yield from signature_contradictions(form.webhook.signature)
     for index, row in enumerate(form.errors.row):
         yield from _row(("errors", "row", index), row, form)
     yield from _promises(form)

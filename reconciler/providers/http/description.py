@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from reconciler.declared_signature import DeclaredHmac, signed_pieces
 from reconciler.providers.adapter import ANY_OPERATION
 from reconciler.providers.error_table import DEFAULT, ErrorTable, Verdict
 from reconciler.providers.http.answers import (
@@ -30,6 +31,7 @@ from reconciler.providers.http.forms import (
     PerformForm,
     PreviewForm,
     ShapeForm,
+    SignatureForm,
     TimeForm,
     WebhookForm,
 )
@@ -44,6 +46,8 @@ from reconciler.providers.port import (
     Reliability,
     Remembered,
 )
+from reconciler.schemes import STANDARD, STRIPE, Scheme
+from reconciler.webhooks import TOLERANCE_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +180,8 @@ class Errors:
 class Webhook:
     """Where in a webhook everything stands, and what its types mean."""
 
-    event_id: AnswerPath
+    scheme: Scheme
+    event_id: AnswerPath | None
     event_type: AnswerPath
     account: Source
     occurred_at: TimeAt
@@ -306,7 +311,8 @@ def _shape(form: ShapeForm) -> Shape:
 
 def _webhook(form: WebhookForm) -> Webhook:
     return Webhook(
-        event_id=path_of(form.event_id),
+        scheme=STANDARD if form.signature is None else scheme(form.signature),
+        event_id=_path(form.event_id),
         event_type=path_of(form.event_type),
         account=origin(form.account),
         occurred_at=TimeAt(path_of(form.occurred_at.at), form.occurred_at.unit),
@@ -315,6 +321,27 @@ def _webhook(form: WebhookForm) -> Webhook:
         provider_key=_path(form.provider_key),
         money=_money(form.money),
         meanings={name: (event.meaning, event.effect) for name, event in form.type.items()},
+    )
+
+
+def scheme(form: SignatureForm) -> Scheme:
+    """The scheme of a checked form."""
+    if form.scheme == "standard":
+        return STANDARD
+    if form.scheme == "stripe":
+        return STRIPE
+    return DeclaredHmac(
+        header=form.header or "",
+        signed=signed_pieces(form.signed or "{body}"),
+        algorithm=form.algorithm or "sha256",
+        encoding=form.encoding or "hex",
+        prefix=form.prefix or "",
+        key_as=form.secret or "text",
+        timestamp_header=form.timestamp_header,
+        timestamp_unit=form.timestamp_unit or "seconds",
+        tolerance_ms=(form.tolerance_seconds or TOLERANCE_MS // 1_000) * 1_000,
+        id_header=form.id_header,
+        keep=tuple(form.keep),
     )
 
 

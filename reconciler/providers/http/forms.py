@@ -5,7 +5,8 @@ default. Holds no behaviour beyond that; `checks` looks at what the forms cannot
 builds from them. Called by `parsing` only.
 """
 
-from typing import Annotated, Literal, TypeAlias
+import re
+from typing import Annotated, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
@@ -14,6 +15,8 @@ from ledger.core.limits import DURATION_MS_MAX, OBSERVED_MAX
 from reconciler.providers.http.answers import TimeUnit
 from reconciler.providers.http_exchange import Trouble
 from reconciler.providers.limits import DESCRIPTION_ENTRIES_MAX
+
+_HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 YesOrNo: TypeAlias = Literal["possible", "impossible"]
 
@@ -29,6 +32,12 @@ def _steps(path: str) -> str:
     if path and not all(path.split(".")):
         raise ValueError("must be names with single dots between them, such as data.id")
     return path
+
+
+def _header(name: str) -> str:
+    if _HEADER.fullmatch(name) is None:
+        raise ValueError("must be the name of a header")
+    return name.lower()
 
 
 def _trouble(code: str) -> str:
@@ -59,6 +68,7 @@ Steps: TypeAlias = Annotated[str, StringConstraints(max_length=256), AfterValida
 """Where a value stands in an answer: `data.items.0.id`; empty for the answer itself."""
 Origin: TypeAlias = Short
 """Where a value stands, or `=` and the value itself."""
+HeaderName: TypeAlias = Annotated[str, StringConstraints(max_length=128), AfterValidator(_header)]
 Status: TypeAlias = Annotated[int, Field(ge=200, le=599)]
 Table: TypeAlias = Annotated[dict[str, Short], Field(max_length=DESCRIPTION_ENTRIES_MAX)]
 Scalars: TypeAlias = Annotated[
@@ -227,10 +237,30 @@ class EventForm(Form):
     effect: Literal["exists", "none", "pending"]
 
 
-class WebhookForm(Form):
-    """Where in a webhook the things stand that the ledger looks at."""
+class SignatureForm(Form):
+    """How the provider signs its webhooks; all but `scheme` is for `hmac`."""
 
-    event_id: Steps
+    scheme: Literal["standard", "stripe", "hmac"]
+    header: HeaderName | None = None
+    signed: Short | None = None
+    algorithm: Literal["sha256", "sha512"] | None = None
+    encoding: Literal["hex", "base64"] | None = None
+    prefix: Annotated[str, StringConstraints(max_length=64)] | None = None
+    secret: Literal["text", "hex", "base64"] | None = None
+    timestamp_header: HeaderName | None = None
+    timestamp_unit: Literal["seconds", "milliseconds"] | None = None
+    tolerance_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
+    id_header: HeaderName | None = None
+    keep: Annotated[list[HeaderName], Field(max_length=8)] = Field(default_factory=list)
+
+
+class WebhookForm(Form):
+    """Where in a webhook the things stand that the ledger looks at. Without `event_id` an event is
+    named by the hash of its body.
+    """
+
+    signature: SignatureForm | None = None
+    event_id: Steps | None = None
     event_type: Steps
     account: Origin
     occurred_at: TimeForm

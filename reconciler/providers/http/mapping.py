@@ -14,6 +14,7 @@ from reconciler.providers.http.answers import (
 )
 from reconciler.providers.http.description import Webhook
 from reconciler.providers.port import MappedWebhook, Unrecognised
+from reconciler.schemes import hash_id
 
 
 class HttpMapping:
@@ -43,15 +44,15 @@ class HttpMapping:
         if meaning is None:
             return Unrecognised("unknown_event_type", event_type)
         try:
-            return _mapped(event, event_type, webhook)
+            return _mapped(raw, event, event_type, webhook)
         except UnreadableAnswer:
             return Unrecognised("malformed_event", event_type)
 
 
-def _mapped(event: object, event_type: str, webhook: Webhook) -> MappedWebhook:
+def _mapped(raw: bytes, event: object, event_type: str, webhook: Webhook) -> MappedWebhook:
     """A webhook of a known type; raises UnreadableAnswer."""
     meaning, effect = webhook.meanings[event_type]
-    event_id = text_at(event, webhook.event_id)
+    event_id = hash_id(raw) if webhook.event_id is None else text_at(event, webhook.event_id)
     account = text_at(event, webhook.account)
     if event_id is None or account is None:
         raise UnreadableAnswer
