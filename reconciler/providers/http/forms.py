@@ -9,9 +9,10 @@ import re
 from typing import Annotated, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from ledger.core.limits import DURATION_MS_MAX, OBSERVED_MAX
+from reconciler.providers.described import Form
 from reconciler.providers.http.answers import TimeUnit
 from reconciler.providers.http_exchange import Trouble
 from reconciler.providers.limits import DESCRIPTION_ENTRIES_MAX
@@ -74,12 +75,6 @@ Table: TypeAlias = Annotated[dict[str, Short], Field(max_length=DESCRIPTION_ENTR
 Scalars: TypeAlias = Annotated[
     dict[str, str | int | bool], Field(max_length=DESCRIPTION_ENTRIES_MAX)
 ]
-
-
-class Form(BaseModel):
-    """One table: closed, strict, never changed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class CapabilitiesForm(Form):

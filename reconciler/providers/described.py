@@ -1,0 +1,97 @@
+"""Reading a description: from the text of a TOML file to a checked form, or to its mistakes.
+
+Guarantees that a description is either whole or refused with every mistake on its line, in a
+sentence; that the same text always reads the same; and that no value is quoted, which could be a
+secret. Must never repair or ignore anything. Called by the kinds of adapter.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from ledger.core.mistakes import Document, Found, Mistake, read_toml
+from reconciler.providers.limits import DESCRIPTION_BYTES_MAX
+
+_SENTENCES: Final = {
+    "missing": "is missing",
+    "extra_forbidden": "is not a known key here",
+    "int_type": "must be a whole number",
+    "bool_type": "must be true or false",
+    "string_type": "must be a text",
+    "dict_type": "must be a table",
+    "list_type": "must be a list",
+    "model_type": "must be a table",
+    "model_attributes_type": "must be a table",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "too_short": "must have at least {min_length} entries",
+    "too_long": "must have at most {max_length} entries",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must have at most {max_length} characters",
+    "literal_error": "must be {expected}",
+}
+# What pydantic adds to a place to say which of several types it tried; no key of the file.
+_TRIED: Final = frozenset({"str", "int", "bool"})
+
+
+class Form(BaseModel):
+    """One table of a description: closed, strict, never changed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+_Form = TypeVar("_Form", bound=Form)
+_Built = TypeVar("_Built")
+
+
+def parse_form(
+    text: str,
+    model: type[_Form],
+    contradictions: Callable[[_Form], Iterator[Found]],
+    build: Callable[[_Form], _Built],
+) -> _Built | tuple[Mistake, ...]:
+    """What `build` makes of a TOML text that is a `model` without contradictions, else its mistakes
+    in the order of their lines, at most MISTAKES_MAX. A ValueError of `build` is about the
+    capabilities.
+    """
+    document = read_toml(text, "file", bytes_max=DESCRIPTION_BYTES_MAX)
+    if not isinstance(document, Document):
+        return document
+    try:
+        form = model.model_validate(document.content)
+    except ValidationError as refused:
+        return document.mistakes(dict.fromkeys(complaints(refused)))
+    found = list(contradictions(form))
+    if not found:
+        try:
+            return build(form)
+        except ValueError as error:
+            found = [(("capabilities",), str(error).removeprefix("capabilities "))]
+    return document.mistakes(dict.fromkeys(found))
+
+
+def text_of(path: Path) -> str | tuple[Mistake, ...]:
+    """The text of a file, or the mistake that it is none; raises OSError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return (Mistake(1, "", "The file is not UTF-8 text."),)
+
+
+def complaints(refused: ValidationError) -> Iterator[Found]:
+    """Everything that a form had to say against a table, as paths and sentences."""
+    for error in refused.errors(include_url=False):
+        yield _in_words(error)
+
+
+def _in_words(error: ErrorDetails) -> Found:
+    place = [part for part in error["loc"] if part != "[key]"]
+    while place and place[-1] in _TRIED:
+        place.pop()
+    sentence = _SENTENCES.get(error["type"])
+    if sentence is None:
+        return tuple(place), error["msg"].removeprefix("Value error, ")
+    return tuple(place), sentence.format_map(error.get("ctx", {}))
