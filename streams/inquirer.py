@@ -12,7 +12,6 @@ Several share the partitions. Run by the wiring.
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, assert_never
 
@@ -37,6 +36,7 @@ from reconciler.receiving import is_trouble
 from reconciler.sweeping import sweep_parked
 from streams import limits
 from streams.acting import previewed_request
+from streams.askers import Askers
 from streams.clock import mono_ms, wall_ms
 from streams.hands import intent_in
 from streams.inquiring import BEGINNING, Asked, Inquiring, Position
@@ -89,10 +89,7 @@ class Inquirer:
         self._ends: dict[int, int] = {}
         self._saved: dict[int, Position] = {}
         self._saved_mono_ms = 0
-        self._at_once: defaultdict[str, asyncio.Semaphore] = defaultdict(
-            lambda: asyncio.Semaphore(limits.LOOKUPS_AT_ONCE_MAX)
-        )
-        self._lookups: set[asyncio.Task[None]] = set()
+        self._askers = Askers(self._put, mono_ms)
         self._full: set[int] = set()
         self.ready = asyncio.Event()
         self.answered_count = 0
@@ -110,8 +107,8 @@ class Inquirer:
                 while not stop.is_set():
                     await self._round(tasks)
                     beat()
-                for task in (sweep, *self._lookups):
-                    task.cancel()
+                sweep.cancel()
+                self._askers.cancel()
             await self._save_positions()
         finally:
             await self._share.close()
@@ -134,7 +131,8 @@ class Inquirer:
                 if not followed.is_current and followed.next_offset >= self._ends[partition]:
                     followed.caught_up()
                 await self._tell(partition, followed)
-                self._begin_questions(tasks, followed)
+                self._hold_back(followed)
+            self._askers.begin(tasks, self._followed)
             if all(one.is_current for one in self._followed.values()):
                 self.ready.set()
         if mono_ms() - self._saved_mono_ms >= limits.POSITIONS_SAVED_MS:
@@ -216,18 +214,16 @@ class Inquirer:
 
     # Asking
 
-    def _begin_questions(self, tasks: asyncio.TaskGroup, followed: Inquiring) -> None:
-        for asked in followed.take_questions(limits.LOOKUPS_TAKEN_MAX - len(self._lookups)):
-            match asked.started:
-                case LookupStarted() as lookup:
-                    work = self._look_up(followed, asked, lookup)
-                case PreviewStarted() as preview:
-                    work = self._foresee(followed, asked, preview)
-                case _:
-                    assert_never(asked.started)
-            task = tasks.create_task(work)
-            self._lookups.add(task)
-            task.add_done_callback(self._lookups.discard)
+    async def _put(self, followed: Inquiring, asked: Asked) -> None:
+        match asked.started:
+            case LookupStarted() as lookup:
+                await self._look_up(followed, asked, lookup)
+            case PreviewStarted() as preview:
+                await self._foresee(followed, asked, preview)
+            case _:
+                assert_never(asked.started)
+
+    def _hold_back(self, followed: Inquiring) -> None:
         if followed.is_full != (followed.partition in self._full):
             self._full ^= {followed.partition}
             self._share.hold_back({(LEDGER, part) for part in self._full})
@@ -241,8 +237,11 @@ class Inquirer:
             logger.error("lookup_without_finder", extra={"provider": started.provider})
             followed.answered(asked)
             return
-        async with self._at_once[started.provider]:
-            answer = await crash_while("lookup_asked", self._find(finder, started))
+        answer = await crash_while("lookup_asked", self._find(finder, started))
+        if isinstance(answer, Inconclusive) and answer.retry_after_ms:
+            self._pause(started, answer.code, answer.retry_after_ms)
+            followed.put_back(asked)
+            return
         crash_point("lookup_answered")
         for evidence in lookup_evidence(started, answer):
             await self._tell_evidence(lookup_record(evidence, self._partitions))
@@ -258,6 +257,21 @@ class Inquirer:
             },
         )
 
+    def _pause(self, started: LookupStarted, code: str, wait_ms: int) -> None:
+        """An account wants to hear nothing for a while. Its questions wait; where one waits longer
+        than the ledger does, the ledger asks anew, and in the end a person.
+        """
+        self._askers.pause(started.provider, started.account, wait_ms)
+        logger.warning(
+            "lookups_paused",
+            extra={
+                "provider": started.provider,
+                "account": started.account,
+                "reason": code,
+                "wait_ms": wait_ms,
+            },
+        )
+
     async def _tell_evidence(self, placed: Placed) -> None:
         appending = self._append(Topic.EVIDENCE, placed.partition, [placed.record])
         await crash_while("evidence_sent", appending)
@@ -266,8 +280,7 @@ class Inquirer:
         """Ask what an effect would be, and make the answer durable: nobody is asked to agree to it
         before.
         """
-        async with self._at_once[started.provider]:
-            seen = await self._preview(followed.partition, asked, started)
+        seen = await self._preview(followed.partition, asked, started)
         if isinstance(seen, Unforeseen):
             logger.warning("preview_not_given", extra={"action": started.action, "code": seen.code})
         read = PreviewRead(

@@ -13,7 +13,7 @@ behind the oldest question at work.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ledger.core.facts import (
@@ -47,6 +47,16 @@ from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from streams.hands import intent_among
 from streams.limits import LOOKUPS_WAITING_MAX, UNKNOWN_WATCHED_MAX
+from streams.lines import Lines
+
+MayAsk = Callable[[str], bool]
+"""Whether an account may be asked now."""
+
+
+def anywhere(_account: str) -> bool:
+    """Any account may be asked."""
+    return True
+
 
 _READ: frozenset[bytes] = frozenset({MARK_EPOCH, MARK_LOOKUP, MARK_ATTENTION})
 
@@ -103,8 +113,9 @@ class Inquiring:
         self.partition = partition
         self.is_current = False
         self._fold = PartitionFold(partition, epoch=begin.epoch, next_offset=begin.next_offset)
-        self._waiting: OrderedDict[str, Asked] = OrderedDict()
+        self._waiting = Lines()
         self._running: dict[tuple[str, str, int], Asked] = {}
+        self._moot: set[tuple[str, str, int]] = set()
         self._untold: deque[_Untold] = deque()
         self._unknown: OrderedDict[str, str] = OrderedDict()
         self._watched: dict[bytes, int] = {}
@@ -133,7 +144,7 @@ class Inquiring:
     def position(self) -> Position:
         """From where another misses nothing that is not answered and told."""
         behind = [
-            *self._waiting.values(),
+            *self._waiting,
             *self._running.values(),
             *(self._untold and (self._untold[0],)),
         ]
@@ -161,20 +172,42 @@ class Inquiring:
         """Everything that lay in the partition at the beginning has been read: it may act now."""
         self.is_current = True
 
-    def take_questions(self, count_max: int) -> list[Asked]:
-        """The oldest questions to put now; each is at work until `answered`."""
-        if not self.is_current:
-            return []
-        taken: list[Asked] = []
-        while self._waiting and len(taken) < count_max:
-            _, asked = self._waiting.popitem(last=False)
+    def providers(self) -> list[str]:
+        """Where questions wait that may be put now."""
+        return self._waiting.providers() if self.is_current else []
+
+    def take_question(self, provider: str, may_ask: MayAsk = anywhere) -> Asked | None:
+        """The question to put to a provider now, tenant by tenant; it is at work until `answered`
+        or `put_back`. `may_ask` says which of its accounts can be asked.
+        """
+        asked = self._waiting.take(provider, may_ask) if self.is_current else None
+        if asked is not None:
             self._running[asked.identity] = asked
-            taken.append(asked)
+        return asked
+
+    def take_questions(self, count_max: int) -> list[Asked]:
+        """Questions to put now, of each provider in turn."""
+        taken: list[Asked] = []
+        while len(taken) < count_max and (providers := self.providers()):
+            for provider in providers[: count_max - len(taken)]:
+                asked = self.take_question(provider)
+                if asked is not None:
+                    taken.append(asked)
         return taken
 
     def answered(self, asked: Asked) -> None:
         """The evidence of a question is durable."""
         self._running.pop(asked.identity, None)
+        self._moot.discard(asked.identity)
+
+    def put_back(self, asked: Asked) -> None:
+        """A question was not answered and is to be put again, before others of its line; unless it
+        is nobody's any more: the ledger has asked anew, or knows.
+        """
+        is_moot = asked.identity in self._moot
+        self.answered(asked)
+        if not is_moot and self._waiting.of(asked.started.action) is None:
+            self._waiting.add(asked, first=True)
 
     def notices(self) -> list[Notice]:
         """What has to be told, oldest first; it stays until `told`."""
@@ -217,20 +250,27 @@ class Inquiring:
                 return
 
     def _ask(self, asked: Asked) -> None:
-        action = asked.started.action
-        self._waiting.pop(action, None)
+        self._waiting.drop(asked.started.action)
         if asked.identity not in self._running:
-            self._waiting[action] = asked
+            self._waiting.add(asked)
 
     def _answered(self, kind: type[LookupStarted | PreviewStarted], action: str, upto: int) -> None:
         """A question of this kind has its answer, and so has each before it."""
-        waiting = self._waiting.get(action)
+        waiting = self._waiting.of(action)
         if waiting is not None and isinstance(waiting.started, kind) and waiting.number <= upto:
-            del self._waiting[action]
+            self._waiting.drop(action)
+        self._moot |= {
+            one.identity
+            for one in self._running.values()
+            if one.started.action == action and isinstance(one.started, kind) and one.number <= upto
+        }
 
     def _end(self, decision: Decision, ordinal: int, fact: AnyFact, code: str) -> None:
         """An action is final: no question about it is open, and its uncertainty is over."""
-        self._waiting.pop(fact.action, None)
+        self._waiting.drop(fact.action)
+        self._moot |= {
+            one.identity for one in self._running.values() if one.started.action == fact.action
+        }
         stream = self._unknown.pop(fact.action, None)
         if stream is not None:
             self._unwatch(stream)

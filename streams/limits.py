@@ -55,7 +55,9 @@ ATTENTION_REMEMBERED_MAX: Final = 10_000
 """Notices whose ids are remembered, and that a window holds: more in an hour is one long alarm."""
 
 LOOKUPS_AT_ONCE_MAX: Final = 16
-"""Lookups at work at one time for one provider, so that finding out never looks like an attack."""
+"""Questions at work at one time for one provider, so that finding out never looks like an attack.
+Each provider has its own, so that none waits for another.
+"""
 
 LOOKUPS_WAITING_MAX: Final = 10_000
 """Questions of one partition that wait; while there are more its ledger is not read on."""
@@ -81,9 +83,6 @@ SWEEP_PAUSE_MS: Final = 200
 
 LEDGER_ROUND_RECORDS_MAX: Final = 4_000
 """Ledger records that a follower takes in one round; most are skipped by their marks."""
-
-LOOKUPS_TAKEN_MAX: Final = 256
-"""Lookups begun and not answered, over all providers and partitions: each is one task."""
 
 STREAMS_HELD_MAX: Final = 20_000
 """Streams that one processor holds over all its partitions; one takes about 3 KiB. More only while

@@ -216,9 +216,12 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Inconclusive:
-    """The lookup was not answered, or its answer proves nothing; ask again."""
+    """The lookup was not answered, or its answer proves nothing; ask again. `retry_after_ms` is the
+    provider's word that it wants to hear nothing from this account for so long.
+    """
 
     code: str
+    retry_after_ms: int | None = None
 
 
 Lookup: TypeAlias = Found | Absent | Inconclusive

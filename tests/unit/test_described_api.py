@@ -186,6 +186,7 @@ class Api:
     """A provider that answers what it is told, and remembers what it was asked."""
 
     answers: dict[str, tuple[int, object]] = field(default_factory=dict)
+    headers: dict[str, dict[str, str]] = field(default_factory=dict)
     asked: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.Response:
@@ -194,7 +195,8 @@ class Api:
         self.asked.append((request.method, request.raw_path, headers, await request.read()))
         status, body = self.answers.get(request.raw_path) or self.answers[request.path]
         moved = {"Location": "/elsewhere"} if status == 302 else {}
-        return web.Response(status=status, body=orjson.dumps(body), headers=moved)
+        more = moved | self.headers.get(request.path, {})
+        return web.Response(status=status, body=orjson.dumps(body), headers=more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,6 +380,13 @@ async def test_absent_is_said_only_after_whole_answers(
     """Every search has to answer, whole and in the described words, before nothing is there."""
     shop.api.answers |= {"/charges/k-1": charge, "/archive": archive, "/refunds": NO_REFUNDS}
     assert await shop.find() == lookup
+
+
+async def test_a_search_that_is_to_wait_says_for_how_long(shop: Clients) -> None:
+    """Who asks again learns from the provider when it may."""
+    shop.api.answers |= {"/charges/k-1": (429, {}), "/archive": EMPTY, "/refunds": NO_REFUNDS}
+    shop.api.headers["/charges/k-1"] = {"Retry-After": "7"}
+    assert await shop.find() == Inconclusive("http_429", 7_000)
 
 
 async def test_what_two_searches_show_is_one_effect_or_two(shop: Clients) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, assert_never
 
+from reconciler.providers.error_table import retry_after_ms
 from reconciler.providers.http.answers import (
     UnreadableAnswer,
     code_at,
@@ -49,9 +50,10 @@ _OK: Final = range(200, 300)
 class _Unanswered(Exception):
     """A lookup got no answer that can be read; never seen outside."""
 
-    def __init__(self, code: str) -> None:
+    def __init__(self, code: str, retry_after_ms: int | None = None) -> None:
         super().__init__(code)
         self.code = code
+        self.retry_after_ms = retry_after_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ class HttpFinder:
             async with asyncio.timeout(timeout_ms / 1000):
                 shown = [await self._search(find, wanted) for find in self._asked(reference)]
         except _Unanswered as unanswered:
-            return Inconclusive(unanswered.code)
+            return Inconclusive(unanswered.code, unanswered.retry_after_ms)
         except TimeoutError:
             return Inconclusive("lookup_timed_out")
         return _judged([one for one in shown if one is not None], wanted)
@@ -218,7 +220,8 @@ def _is_absent(find: Find, answered: Answered, errors: Errors) -> bool:
 def _read(answered: Answered, errors: Errors) -> object:
     """The answer's value; raises _Unanswered with the provider's code, or its status."""
     if answered.status not in _OK:
-        raise _Unanswered(recorded(_code(answered, errors)) or f"http_{answered.status}")
+        code = recorded(_code(answered, errors)) or f"http_{answered.status}"
+        raise _Unanswered(code, retry_after_ms(answered))
     try:
         return read_json(answered.body)
     except UnreadableAnswer:

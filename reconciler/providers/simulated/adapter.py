@@ -16,7 +16,7 @@ from pydantic import JsonValue, ValidationError
 
 from ledger.core.strict import MalformedJson, parse
 from ledger.core.wire import Wire
-from reconciler.providers.error_table import DEFAULT, judge
+from reconciler.providers.error_table import DEFAULT, judge, retry_after_ms
 from reconciler.providers.http_exchange import (
     Answered,
     Broken,
@@ -127,7 +127,7 @@ class SimulatedFinder:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await self._find(account, provider_key, action_key, reference, timeout_ms)
         except Unanswered as unanswered:
-            return Inconclusive(unanswered.code)
+            return Inconclusive(unanswered.code, unanswered.retry_after_ms)
         except TimeoutError:
             return Inconclusive("lookup_timed_out")
 
@@ -201,9 +201,10 @@ class SimulatedFinder:
 class Unanswered(Exception):
     """A question got no answer that can be read; never seen outside of the adapter."""
 
-    def __init__(self, code: str) -> None:
+    def __init__(self, code: str, retry_after_ms: int | None = None) -> None:
         super().__init__(code)
         self.code = code
+        self.retry_after_ms = retry_after_ms
 
 
 def _message(request: ProviderRequest, provider_key: str, api_key: str) -> Message:
@@ -310,7 +311,7 @@ def _listed(effect: Effect) -> ListedEffect:
 def read_form(form: type[_Form], answered: Answered) -> _Form:
     """The answer in this form; raises Unanswered with the provider's code, or its status."""
     if answered.status != _OK:
-        raise Unanswered(_code(answered) or f"http_{answered.status}")
+        raise Unanswered(_code(answered) or f"http_{answered.status}", retry_after_ms(answered))
     try:
         value = parse(answered.body, depth_max=JSON_DEPTH_MAX, bytes_max=ANSWER_BYTES_MAX)
         return form.model_validate(value)
