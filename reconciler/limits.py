@@ -22,4 +22,11 @@ ACQUIRE_SECONDS: Final = 5.0
 """How long a connection to Postgres may take to be had before the database counts as away."""
 
 LINE_ID_CHARS_MAX: Final = 200
-"""The id of a line of a statement; the way it came is put before it, and both fit an event id."""
+"""The id of a line of a statement; the way it came is put before it, the hash of a changed line
+behind it, and all of it fits an event id."""
+
+CHANGED_HASH_CHARS: Final = 16
+"""How much of its hash tells a changed line from the one that bore its id before."""
+
+NOTE_CHARS_MAX: Final = 500
+"""An operator's word on an effect that is nobody's."""

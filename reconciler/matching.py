@@ -28,30 +28,36 @@ class MatchedBy(StrEnum):
 class ParkedReason(StrEnum):
     """Why a webhook that says something about an effect is nobody's yet.
 
-    Only the first two can be resolved by a reference that becomes known; the others are for a
-    person.
+    The first three can be resolved by a reference that becomes known; the others are for a person.
+    An orphan is for both: the provider states an effect that no action has made. A changed line is
+    the provider's contradiction of itself.
     """
 
     REFERENCE_UNKNOWN = "reference_unknown"
     ACCOUNT_SHARED = "account_shared"
+    ORPHAN_EFFECT = "orphan_effect"
     REFERENCE_MISSING = "reference_missing"
     REFERENCE_AMBIGUOUS = "reference_ambiguous"
     MARKS_DISAGREE = "marks_disagree"
     ACCOUNT_DIFFERS = "account_differs"
+    LINE_CHANGED = "line_changed"
 
 
 AWAITS_REFERENCE: frozenset[ParkedReason] = frozenset(
-    {ParkedReason.REFERENCE_UNKNOWN, ParkedReason.ACCOUNT_SHARED}
+    {ParkedReason.REFERENCE_UNKNOWN, ParkedReason.ACCOUNT_SHARED, ParkedReason.ORPHAN_EFFECT}
 )
 """The reasons that a known reference can end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """The webhook is evidence about this action."""
+    """The webhook is evidence about this action; `is_known` where the ledger holds all that it
+    says, and is not told again.
+    """
 
     action_key: str
     by: MatchedBy
+    is_known: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from ledger.core.money import Money
 from ledger.core.strict import MalformedJson, parse
 from ledger.core.wire import Milliseconds, Text, Wire
 from ledger.log.webhook_record import WebhookReceived, WebhookSource
-from reconciler.limits import LINE_ID_CHARS_MAX
+from reconciler.limits import CHANGED_HASH_CHARS, LINE_ID_CHARS_MAX
 from reconciler.providers.port import MappedWebhook, Unrecognised
 
 STATEMENTS: Final[frozenset[WebhookSource]] = frozenset({"settlement", "listing"})
@@ -90,6 +90,11 @@ def statement_event_id(source: WebhookSource, line_id: str) -> str:
     return f"{source}/{line_id}"
 
 
+def changed_event_id(event_id: str, sha256: str) -> str:
+    """What a line is known by that says something else than the line under the same id before."""
+    return f"{event_id}~{sha256[:CHANGED_HASH_CHARS]}"
+
+
 def statement_received(
     line: StatementLine, *, source: WebhookSource, provider: str, account: str
 ) -> WebhookReceived:
@@ -112,8 +117,6 @@ def map_statement(
     line = parse_line(raw)
     if isinstance(line, MalformedLine):
         return Unrecognised(line.code)
-    if line.effect == "reversed":
-        return Unrecognised("reversal_not_read", line.operation)
     return MappedWebhook(
         meaning="progress" if line.effect == "pending" else "final",
         effect=line.effect,
@@ -125,4 +128,5 @@ def map_statement(
         provider_key=line.provider_key,
         money=line.money,
         occurred_at=line.occurred_at,
+        reverses=line.reverses,
     )

@@ -33,10 +33,11 @@ _RECORD_BYTES_MAX: Final = 2 * WEBHOOK_BYTES_MAX
 _Identifier = Annotated[str, Field(min_length=1, max_length=IDENTIFIER_CHARS_MAX)]
 
 
-WebhookSource: TypeAlias = Literal["webhook", "settlement", "listing", "pulled"]
+WebhookSource: TypeAlias = Literal["webhook", "settlement", "listing", "pulled", "note"]
 """How it came: sent by the provider; a line of its settlement file; an effect of its own list; an
 event fetched from its list of events. The second and third have a form of our own
-(`reconciler.statement_lines`), the others are the provider's words.
+(`reconciler.statement_lines`), the others are the provider's words. A note is an operator's, on
+another record of the same event id (`reconciler.orphan_notes`).
 """
 
 

@@ -1,0 +1,101 @@
+"""What a line of a settlement file or of a listing means once the tables are asked: evidence, a
+repetition of what the ledger holds, an effect that is nobody's, or a line that was changed.
+
+Pure. Guarantees that a line which names no action is never told to the ledger, where it could only
+be refused, and that a line which repeats a completed action to the last unit is not told again:
+most lines of a settlement file are of that kind. Must never soften a difference: whatever is not
+equal is evidence, and the ledger judges it. Called by the webhook agent.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from ledger.core.money import Money
+from reconciler.matching import Match, Matched, Parked, ParkedReason
+from reconciler.providers.port import MappedWebhook
+
+_IS_THERE = frozenset({"exists", "reversed"})
+"""Effects that somebody made; of the others there is nothing that could be nobody's."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAction:
+    """What the tables say of an action that a line names. They may be behind, and a final status
+    never changes.
+    """
+
+    provider: str
+    account: str
+    status: str
+    reference: str | None
+    money: Money | None
+
+
+class Said(NamedTuple):
+    """The content of a line, to compare it with what the same line said before."""
+
+    effect: str
+    reference: str | None
+    reverses: str | None
+    action_key: str | None
+    provider_key: str | None
+    minor: int | None
+    currency: str | None
+
+
+def said_by(mapped: MappedWebhook) -> Said:
+    """What a line says, without when it happened and how its bytes were."""
+    money = mapped.money
+    return Said(
+        mapped.effect,
+        mapped.reference,
+        mapped.reverses,
+        mapped.action_key,
+        mapped.provider_key,
+        None if money is None else money.minor,
+        None if money is None else money.currency,
+    )
+
+
+def match_statement(
+    match: Match,
+    mapped: MappedWebhook,
+    *,
+    provider: str,
+    action: NamedAction | None,
+    before: Said | None,
+) -> Match:
+    """Say what becomes of a line, given what it matches as a webhook would. `action` is the one
+    that it matches, None where the tables have none; `before` is what the line said when it decided
+    for itself already.
+    """
+    if before is not None and before != said_by(mapped):
+        return Parked(ParkedReason.LINE_CHANGED)
+    match match:
+        case Matched() if action is None:
+            return Parked(_nobodys(mapped))
+        case Matched() if (action.provider, action.account) != (provider, mapped.account):
+            return Parked(ParkedReason.ACCOUNT_DIFFERS)
+        case Matched() if _repeats(mapped, action):
+            return replace(match, is_known=True)
+        case Parked(reason=ParkedReason.REFERENCE_UNKNOWN):
+            return Parked(_nobodys(mapped))
+        case _:
+            return match
+
+
+def _nobodys(mapped: MappedWebhook) -> ParkedReason:
+    if mapped.effect in _IS_THERE:
+        return ParkedReason.ORPHAN_EFFECT
+    return ParkedReason.REFERENCE_UNKNOWN
+
+
+def _repeats(mapped: MappedWebhook, action: NamedAction) -> bool:
+    """Whether the ledger holds all of it: the same effect, completed, and the same money."""
+    return (
+        mapped.meaning == "final"
+        and mapped.effect == "exists"
+        and action.status == "completed"
+        and mapped.reference == action.reference
+        and (action.money is None or mapped.money == action.money)
+    )
