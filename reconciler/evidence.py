@@ -22,6 +22,7 @@ from ledger.log.webhook_record import WebhookSource
 from reconciler.limits import FURTHER_REFERENCES_MAX, SOURCE_PART_CHARS_MAX
 from reconciler.matching import Matched
 from reconciler.providers.port import Absent, Found, Inconclusive, Lookup, MappedWebhook
+from reconciler.repeats import fact_of
 
 SOURCE: Final = "/actionledger/reconciler"
 
@@ -55,13 +56,17 @@ KIND_OF_SOURCE: Final[dict[WebhookSource, WebhookKind]] = {
     "pulled": EvidenceKind.WEBHOOK,
     "settlement": EvidenceKind.SETTLEMENT,
     "listing": EvidenceKind.LISTING,
+    # A note is no evidence: it matches nothing.
+    "note": EvidenceKind.WEBHOOK,
 }
 """What kind of evidence a record of the topic `webhooks` is, by the way it came."""
 
 
-def webhook_source_id(provider: str, account: str, event_id: str) -> str:
-    """The id of a webhook as a source: the provider's own, whatever the delivery."""
-    return f"webhook:{_part(provider)}:{_part(account)}:{_part(event_id)}"
+def webhook_source_id(provider: str, account: str, named: str) -> str:
+    """The id of a webhook as a source, whatever the delivery: `named` by what it says happened,
+    else by the provider's own id of the event.
+    """
+    return f"webhook:{_part(provider)}:{_part(account)}:{_part(named)}"
 
 
 def lookup_source_id(key: str, lookup: int) -> str:
@@ -91,7 +96,11 @@ def webhook_evidence(matched: Matched, mapped: MappedWebhook, receipt: Receipt) 
     return Evidence(
         key=matched.action_key,
         kind=KIND_OF_SOURCE[receipt.source],
-        source_id=webhook_source_id(receipt.provider, receipt.account, mapped.event_id),
+        source_id=webhook_source_id(
+            receipt.provider,
+            receipt.account,
+            fact_of(mapped, receipt.source) or mapped.event_id,
+        ),
         provider=receipt.provider,
         account=receipt.account,
         meaning=meaning_of(mapped),

@@ -200,7 +200,8 @@ def w_every_webhook_is_known(run: Run, folded: Folded) -> Iterator[Finding]:
             if row is None and place not in aside:
                 yield Finding("W", where, "was received and nobody has looked at it")
             elif row is not None and row["classification"] == "matched":
-                source = f"webhook:{row['provider']}:{row['account']}:{row['event_id']}"
+                named = row.get("fact") or row["event_id"]
+                source = f"webhook:{row['provider']}:{row['account']}:{named}"
                 if (row["action_key"], source) not in counted:
                     what = f"is matched to {row['action_key']}, which does not know it"
                     yield Finding("W", where, what)

@@ -25,6 +25,7 @@ from reconciler.evidence import (
 from reconciler.limits import FURTHER_REFERENCES_MAX
 from reconciler.matching import Matched, MatchedBy
 from reconciler.providers.port import Absent, Found, Inconclusive
+from reconciler.repeats import fact_of
 from tests.unit.test_matching import KEY, SETTLED, says
 
 MONEY = Money(minor=4990, currency="EUR")
@@ -47,7 +48,7 @@ def test_a_matched_webhook_says_what_the_provider_said() -> None:
     assert evidence == Evidence(
         key=KEY,
         kind=EvidenceKind.WEBHOOK,
-        source_id="webhook:simulated:main:evt_1",
+        source_id=f"webhook:simulated:main:{fact_of(SETTLED, 'webhook')}",
         provider="simulated",
         account="main",
         meaning=Meaning.EFFECT,
@@ -132,6 +133,33 @@ def test_an_absence_is_not_an_answer_that_never_came(
     """Not there and not known are told apart."""
     (evidence,) = lookup_evidence(STARTED, answer)
     assert (evidence.meaning, evidence.code, evidence.reference) == (meaning, code, None)
+
+
+@pytest.mark.case("C057")
+def test_c057_one_fact_under_several_event_ids_is_one_source() -> None:
+    """C057: same object, type and provider time under other event ids is the same source; any of
+    them different is another. A line of a file, whose time is a day, is known by its own id.
+    """
+    matched = Matched(KEY, MatchedBy.METADATA)
+
+    def source(receipt: Receipt = RECEIPT, **changed: object) -> str:
+        mapped = dataclasses.replace(SETTLED, **changed)  # type: ignore[arg-type]
+        return webhook_evidence(matched, mapped, receipt).source_id
+
+    first = source()
+    assert {source(event_id=f"evt_{number}") for number in range(11)} == {first}
+    others = {
+        source(reference="ch_2"),
+        source(event_type="effect.refunded"),
+        source(occurred_at=SETTLED.occurred_at + 1),
+        source(money=Money(minor=1, currency="EUR")),
+        source(account="other"),
+    }
+    assert len(others | {first}) == 6
+    line = dataclasses.replace(RECEIPT, source="settlement")
+    assert source(line, event_id="line_1") != source(line, event_id="line_2")
+    # What has no time that can be compared is known by its own id too.
+    assert source(occurred_at=0) == "webhook:simulated:main:evt_1"
 
 
 def test_source_ids_are_short_and_cannot_be_mistaken() -> None:
