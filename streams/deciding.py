@@ -18,6 +18,7 @@ from ledger.core.evolve import Place
 from ledger.core.holds import NotOrderable, objection_to, order_hash, parse_order
 from ledger.core.ids import MalformedId, is_gate_key, is_stream_key, stream_key_of
 from ledger.core.invariants import BrokenInvariantError
+from ledger.core.making import writer_of
 from ledger.core.offers import Offer, offer_of_caller
 from ledger.core.people import NOBODY, People, objection_to_people, parse_people
 from ledger.core.policy import AUTOMATIC, Policy, parse_policy
@@ -29,12 +30,13 @@ from ledger.log.envelope import Unreadable, read_input
 from ledger.log.fold import InForce
 from ledger.log.port import Record
 from ledger.log.quarantine import sha256_of
-from ledger.log.topics import Topic, partition_of
+from ledger.log.topics import partition_of
 from ledger.signing.reading import read_signed
 
 TEXTS_REMEMBERED = 64
 
 _TICK: Final = "tick"
+_cause_of, _decision_of = writer_of(Cause), writer_of(Decision)
 
 PickOffer = Callable[[str, frozenset[str]], Offer | None]
 """Capacity for an operation, from nobody who gave this action back."""
@@ -76,7 +78,7 @@ class Made:
 
 def make_decision(record: Record, seat: Seat) -> Made | None:
     """Answer one inbox record. None for a genesis record, which is no input."""
-    cause = Cause(topic=Topic(record.topic).value, partition=record.partition, offset=record.offset)
+    cause = _cause_of(topic=record.topic, partition=record.partition, offset=record.offset)
     given = read_input(record)
     match given:
         case (
@@ -269,7 +271,7 @@ def _offer_for(
 def _decision(
     cause: Cause, seat: Seat, stream_key: str, decided: Decided, now: int | None = None
 ) -> Decision:
-    return Decision(
+    return _decision_of(
         at=seat.at,
         epoch=seat.epoch,
         cause=cause,

@@ -182,7 +182,7 @@ def next_due_of(stream: Stream, now: int, config: Config) -> int | None:
     ]
     if stream.gate is not None:
         times.append(stream.gate.due_at)
-    return min((time for time in times if time is not None), default=None)
+    return min([time for time in times if time is not None], default=None)
 
 
 def _due_at(action: Action, now: int, config: Config) -> int | None:
@@ -194,6 +194,8 @@ def _due_at(action: Action, now: int, config: Config) -> int | None:
             return now
         if action.status is Status.READY and lapse(action, config, now) is not None:
             return now
+    elif needs_ruling(action, config) and config.operation(*asked) is not None:
+        return now
     if turn(action, config, now) is not None:
         return now
     return due_at(action, now, skew_ms=config.timing.skew_ms)

@@ -1,12 +1,15 @@
 """The fold of what an action asks of gates; a part of `evolve`, called by nobody else."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import assert_never
 
 from ledger.core import facts as f
 from ledger.core.gates import Claim, ClaimStatus
 from ledger.core.invariants import invariant
-from ledger.core.state import Action, Status
+from ledger.core.making import maker_of
+from ledger.core.state import Action, Status, awaits_any
+
+_claim_of, _claim_with, _ = maker_of(Claim)
 
 _AboutClaim = f.GateAsked | f.GateAnswered | f.GateKept | f.GateClosing | f.GateClosed
 
@@ -23,10 +26,10 @@ def claimed(action: Action, fact: _AboutClaim, now: int) -> dict[str, object]:
             held = _held(known)
             granted = held.status is ClaimStatus.GRANTED and held.grant == fact.grant
             invariant(granted, "what is kept was granted")
-            return {"claims": _with(action, replace(held, kept=True))}
+            return {"claims": _with(action, _claim_with(held, {"kept": True}))}
         case f.GateClosing():
-            after = replace(action, claims=_given_back(action, fact, _held(known), now))
-            return {"claims": after.claims, **_unblocked(after, fact.step_deadline_at)}
+            claims = _given_back(action, fact, _held(known), now)
+            return {"claims": claims, **_unblocked(action, claims, fact.step_deadline_at)}
         case f.GateClosed():
             held = _held(known)
             invariant(held.status is ClaimStatus.CLOSING, "what is closed was given back")
@@ -48,15 +51,21 @@ def _given_back(action: Action, fact: f.GateClosing, held: Claim, now: int) -> t
     invariant(held.grant == fact.grant, "what is given back was granted")
     invariant(held.status is not ClaimStatus.CLOSED, "a claim is given back once")
     if held.kept:
-        closing = replace(
-            held, status=ClaimStatus.CLOSING, spent=fact.spent, sent_at=now, sends=fact.sends
+        closing = _claim_with(
+            held,
+            {
+                "status": ClaimStatus.CLOSING,
+                "spent": fact.spent,
+                "sent_at": now,
+                "sends": fact.sends,
+            },
         )
         return _with(action, closing)
     if not fact.spent:
         return tuple(one for one in action.claims if one is not held)
     return _with(
         action,
-        Claim(held.gate, held.round, ClaimStatus.CLOSED, {}, grant=held.grant, spent=True),
+        _claim_of(held.gate, held.round, ClaimStatus.CLOSED, {}, grant=held.grant, spent=True),
     )
 
 
@@ -68,7 +77,7 @@ def _with(action: Action, changed: Claim) -> tuple[Claim, ...]:
 
 
 def _asked(action: Action, fact: f.GateAsked, known: Claim | None, now: int) -> dict[str, object]:
-    asked = Claim(
+    asked = _claim_of(
         gate=fact.gate,
         round=fact.round,
         status=ClaimStatus.ASKED,
@@ -97,21 +106,25 @@ def _answered(action: Action, fact: f.GateAnswered, held: Claim) -> dict[str, ob
     match fact.outcome:
         case "granted":
             invariant(fact.grant is not None, "a grant has a number")
-            answered = replace(held, status=ClaimStatus.GRANTED, grant=fact.grant, behind=None)
+            granted = {"status": ClaimStatus.GRANTED, "grant": fact.grant, "behind": None}
+            answered = _claim_with(held, granted)
         case "queued":
-            answered = replace(held, status=ClaimStatus.QUEUED, behind=fact.behind)
+            queued = {"status": ClaimStatus.QUEUED, "behind": fact.behind}
+            answered = _claim_with(held, queued)
         case "refused":
             # Nothing is held for it, so there is nothing to give back.
             return {"claims": tuple(one for one in action.claims if one is not held)}
         case _:
             assert_never(fact.outcome)
-    after = replace(action, claims=_with(action, answered))
-    return {"claims": after.claims, **_unblocked(after, fact.step_deadline_at)}
+    claims = _with(action, answered)
+    return {"claims": claims, **_unblocked(action, claims, fact.step_deadline_at)}
 
 
-def _unblocked(action: Action, step_deadline_at: int | None) -> dict[str, object]:
+def _unblocked(
+    action: Action, claims: Sequence[Claim], step_deadline_at: int | None
+) -> dict[str, object]:
     """What becomes of an action that waited for gates once it waits for none."""
-    if action.status is not Status.BLOCKED or action.blocked is not None or action.awaits_gates:
+    if action.status is not Status.BLOCKED or action.blocked is not None or awaits_any(claims):
         return {}
     changes: dict[str, object] = {"status": Status.READY, "wait_until": None}
     if step_deadline_at is not None:

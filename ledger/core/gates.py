@@ -12,7 +12,7 @@ and no ceiling is passed but where a person has signed it. State is derived from
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Final, Literal, assert_never
 
@@ -27,6 +27,7 @@ from ledger.core.limits import (
     RECENT_MAX,
     REPORTERS_MAX,
 )
+from ledger.core.making import maker_of
 from ledger.core.wire import Count, Milliseconds, Text, Wire
 
 SIDE_EFFECTS: Final = "side_effects"
@@ -89,6 +90,10 @@ class ClaimStatus(StrEnum):
     CLOSED = "closed"
 
 
+_GIVEN_BACK: Final = frozenset({ClaimStatus.CLOSING, ClaimStatus.CLOSED})
+_SAID: Final = frozenset({ClaimStatus.ASKED, ClaimStatus.CLOSING})
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """What an action asked of one gate, in which `round` (its version then), and what came of it.
@@ -116,12 +121,12 @@ class Claim:
     @property
     def is_held(self) -> bool:
         """Whether the action has it, or has asked for it, and gives nothing back yet."""
-        return self.status not in {ClaimStatus.CLOSING, ClaimStatus.CLOSED}
+        return self.status not in _GIVEN_BACK
 
     @property
     def waits_for_message(self) -> bool:
         """Whether the gate owes an answer, so that the message is sent again."""
-        return self.status in {ClaimStatus.ASKED, ClaimStatus.CLOSING}
+        return self.status in _SAID
 
     @property
     def due_at(self) -> int | None:
@@ -229,8 +234,10 @@ class Gate:
     @property
     def due_at(self) -> int | None:
         """When the first grant that nobody has answered is sent again."""
-        times = (one.due_at for one in self.reservations)
-        return min((time for time in times if time is not None), default=None)
+        if not self.reservations:
+            return None
+        times = [one.due_at for one in self.reservations]
+        return min([time for time in times if time is not None], default=None)
 
 
 # --- facts ---------------------------------------------------------------------------------------
@@ -354,6 +361,9 @@ GATE_FACT_TYPES: tuple[str, ...] = tuple(
 
 # --- fold ----------------------------------------------------------------------------------------
 
+_gate_with = maker_of(Gate)[1]
+_reservation_of, _reservation_with, _ = maker_of(Reservation)
+
 
 def evolve_gate(gate: Gate | None, fact: AnyGateFact, decided_at: int) -> Gate:
     """The gate after one fact; its first fact makes it. Raises BrokenInvariantError where the order
@@ -361,24 +371,25 @@ def evolve_gate(gate: Gate | None, fact: AnyGateFact, decided_at: int) -> Gate:
     """
     before = gate or Gate(0, decided_at, {})
     invariant(fact.version == before.version + 1, "a gate's versions have no gap")
-    gate = replace(before, version=fact.version)
+    gate = _gate_with(before, {"version": fact.version})
     match fact:
         case ReservationGranted():
             return _granted(gate, fact, decided_at)
         case ReservationQueued():
             invariant(gate.reservation(fact.action, fact.round) is None, "an action queues once")
-            waits = Reservation(
+            waits = _reservation_of(
                 fact.action, fact.round, fact.demand, fact.version, decided_at, fact.identity
             )
-            return replace(gate, reservations=(*gate.reservations, waits))
+            return _gate_with(gate, {"reservations": (*gate.reservations, waits)})
         case ReservationRefused():
             return gate
         case ReservationKept():
             held = _held(gate, fact)
-            return _with(gate, replace(held, kept=True))
+            return _with(gate, _reservation_with(held, {"kept": True}))
         case ReservationSentAgain():
             held = _held(gate, fact)
-            return _with(gate, replace(held, sends=fact.sends, sent_at=decided_at))
+            sent = {"sends": fact.sends, "sent_at": decided_at}
+            return _with(gate, _reservation_with(held, sent))
         case ReservationClosed():
             return _closed(gate, fact)
         case StepReported():
@@ -396,20 +407,18 @@ def _held(gate: Gate, fact: ReservationKept | ReservationSentAgain) -> Reservati
 
 def _with(gate: Gate, changed: Reservation) -> Gate:
     """The gate with one of its reservations as it is now."""
-    return replace(
-        gate,
-        reservations=tuple(
-            changed if (one.action, one.round) == (changed.action, changed.round) else one
-            for one in gate.reservations
-        ),
+    reservations = tuple(
+        changed if (one.action, one.round) == (changed.action, changed.round) else one
+        for one in gate.reservations
     )
+    return _gate_with(gate, {"reservations": reservations})
 
 
 def _granted(gate: Gate, fact: ReservationGranted, at: int) -> Gate:
     invariant(fact.grant == gate.next_grant, "grants are numbered without a gap")
     waits = gate.reservation(fact.action, fact.round)
     invariant(waits is None or waits.grant is None, "a reservation is granted once")
-    granted = Reservation(
+    granted = _reservation_of(
         fact.action,
         fact.round,
         fact.demand,
@@ -425,10 +434,10 @@ def _granted(gate: Gate, fact: ReservationGranted, at: int) -> Gate:
     recent = gate.recent
     if fact.identity is not None:
         recent = (*recent, Recent(fact.action, at, fact.identity))[-RECENT_MAX:]
-    gate = replace(gate, next_grant=fact.grant + 1, recent=recent)
+    gate = _gate_with(gate, {"next_grant": fact.grant + 1, "recent": recent})
     if waits is not None:
         return _with(gate, granted)
-    return replace(gate, reservations=(*gate.reservations, granted))
+    return _gate_with(gate, {"reservations": (*gate.reservations, granted)})
 
 
 def _closed(gate: Gate, fact: ReservationClosed) -> Gate:
@@ -445,7 +454,7 @@ def _closed(gate: Gate, fact: ReservationClosed) -> Gate:
             one for one in recent if (one.action, one.at) != (held.action, held.granted_at)
         )
     rest = tuple(one for one in gate.reservations if one is not held)
-    return replace(gate, used=used, recent=recent, reservations=rest)
+    return _gate_with(gate, {"used": used, "recent": recent, "reservations": rest})
 
 
 def _stepped(gate: Gate, fact: StepReported) -> Gate:
@@ -456,7 +465,8 @@ def _stepped(gate: Gate, fact: StepReported) -> Gate:
     others = tuple(one for one in gate.reporters if one is not known)
     reporters = (*others, Reporter(fact.reporter, fact.principal, fact.step))
     invariant(len(reporters) <= REPORTERS_MAX, "reporters of a run are few")
-    return replace(gate, used=_sum(gate.used, fact.amounts), reporters=reporters)
+    used = _sum(gate.used, fact.amounts)
+    return _gate_with(gate, {"used": used, "reporters": reporters})
 
 
 def _sum(used: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:

@@ -8,6 +8,7 @@ inquirer; made by `parse_catalogue`.
 import unicodedata
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from itertools import islice
 from typing import Annotated, Any, Final, Literal
 
@@ -59,6 +60,8 @@ LOOKUPS_DEFAULT: Final = (30_000, 120_000, 600_000, 3_600_000, 21_600_000)
 """30 s, 2 min, 10 min, 1 h, 6 h after the outcome became unknown."""
 
 KEY_MARGIN_MS_DEFAULT: Final = 600_000
+
+PRINCIPALS_REMEMBERED: Final = 1_024
 
 PEOPLE_MS_DEFAULT: Final = 259_200_000
 """Three days: a weekend with a day before it."""
@@ -197,9 +200,7 @@ class Operation(Wire):
 
     def allows(self, principal: str) -> bool:
         """Whether a principal may ask for this operation at all; policy comes after."""
-        # A principal is in normal form, as every identifier; what an operator typed may not be.
-        patterns = (unicodedata.normalize("NFC", pattern) for pattern in self.principals)
-        return any(fnmatchcase(principal, pattern) for pattern in patterns)
+        return _matches(principal, self.principals)
 
     def check(self, request: Request) -> tuple[Problem, ...]:
         """Everything in which a request falls outside the declaration, at most DIFFERENCES_MAX;
@@ -214,7 +215,8 @@ class Operation(Wire):
             path = ("params", name)
             if name in request.params:
                 value = request.params[name]
-                if name not in self.personal:
+                # A token is an object, and may be anywhere in what has parts.
+                if isinstance(value, dict | list) and name not in self.personal:
                     yield from token_problems(value, path)
                 yield from parameter.problems(value, path)
             elif parameter.required:
@@ -266,6 +268,13 @@ class Operation(Wire):
                 ProblemCode.TARGET_PREFIX,
                 f"/target must be {declared.prefix} and what it names",
             )
+
+
+@lru_cache(maxsize=PRINCIPALS_REMEMBERED)
+def _matches(principal: str, patterns: tuple[str, ...]) -> bool:
+    # A principal is in normal form, as every identifier; what an operator typed may not be.
+    normal = (unicodedata.normalize("NFC", pattern) for pattern in patterns)
+    return any(fnmatchcase(principal, pattern) for pattern in normal)
 
 
 def _has_prefix(target: str, prefix: str) -> bool:

@@ -104,15 +104,15 @@ def accept(epoch: int, offset: int, record: LedgerRecord) -> Verdict:
     first).
     """
     match record:
-        case Genesis():
-            return Verdict.ACCEPTED if offset == 0 else Verdict.VOID_OFFSET
-        case EpochOpened():
-            if record.at != offset:
-                return Verdict.VOID_OFFSET
-            return Verdict.ACCEPTED if record.epoch == epoch + 1 else Verdict.VOID_EPOCH
         case Decision():
             if record.epoch != epoch:
                 return Verdict.VOID_EPOCH
             return Verdict.ACCEPTED if record.at == offset else Verdict.VOID_OFFSET
+        case EpochOpened():
+            if record.at != offset:
+                return Verdict.VOID_OFFSET
+            return Verdict.ACCEPTED if record.epoch == epoch + 1 else Verdict.VOID_EPOCH
+        case Genesis():
+            return Verdict.ACCEPTED if offset == 0 else Verdict.VOID_OFFSET
         case _:
             assert_never(record)

@@ -5,6 +5,7 @@ State is derived from facts by `evolve` and from nothing else. `is_open` is the 
 decides what may follow: some started attempt has neither a definite outcome nor a reliable absence.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -62,6 +63,12 @@ class AttemptStatus(StrEnum):
 
 
 OPEN: frozenset[AttemptStatus] = frozenset({AttemptStatus.RUNNING, AttemptStatus.UNRESOLVED})
+
+# Under names of this module: to ask an enumeration for its member takes five times as long, and the
+# properties below are asked for in every decision.
+_RUNNING, _SUCCEEDED = AttemptStatus.RUNNING, AttemptStatus.SUCCEEDED
+_DECLINED = AttemptStatus.DECLINED
+_AWAITED = frozenset({ClaimStatus.ASKED, ClaimStatus.QUEUED})
 
 EFFECT_IS_TOLD: frozenset[str] = frozenset(
     {"amount_differs", "evidence_conflicts", "effect_without_attempt", "second_effect"}
@@ -222,6 +229,11 @@ class Resolved:
     lookups_before: int = 0
 
 
+def awaits_any(claims: Collection[Claim]) -> bool:
+    """Whether a gate has yet to grant what was asked for and nobody forced."""
+    return any(one.status in _AWAITED and not one.forced for one in claims) if claims else False
+
+
 @dataclass(frozen=True, slots=True)
 class Action:
     """One intended effect, from proposal to settled outcome. `version` counts its facts.
@@ -302,12 +314,15 @@ class Action:
     @property
     def is_open(self) -> bool:
         """Some attempt may have had its effect and nothing has settled it."""
-        return any(attempt.status in OPEN for attempt in self.attempts)
+        for attempt in self.attempts:  # noqa: SIM110 - asked everywhere, and a generator costs more
+            if attempt.status in OPEN:
+                return True
+        return False
 
     @property
     def has_effect(self) -> bool:
         """Whether an effect is there, or may be: then it gives nothing back."""
-        confirmed = any(one.status is AttemptStatus.SUCCEEDED for one in self.attempts)
+        confirmed = any(one.status is _SUCCEEDED for one in self.attempts)
         return confirmed or self.is_open or self.status is Status.COMPLETED
 
     @property
@@ -320,10 +335,7 @@ class Action:
     @property
     def awaits_gates(self) -> bool:
         """Whether a gate has yet to grant what it asked for."""
-        return any(
-            one.status in {ClaimStatus.ASKED, ClaimStatus.QUEUED} and not one.forced
-            for one in self.claims
-        )
+        return awaits_any(self.claims)
 
     def claim(self, gate: str, round_: int) -> Claim | None:
         """What it asked of a gate in a round, or None."""
@@ -335,19 +347,19 @@ class Action:
     @property
     def running(self) -> Attempt | None:
         """The attempt whose lease lives, if there is one; it is always the newest."""
-        if self.attempts and self.attempts[-1].status is AttemptStatus.RUNNING:
+        if self.attempts and self.attempts[-1].status is _RUNNING:
             return self.attempts[-1]
         return None
 
     @property
     def counted_attempts(self) -> int:
         """Attempts that count against the maximum: all but those declined."""
-        return sum(attempt.status is not AttemptStatus.DECLINED for attempt in self.attempts)
+        return sum([attempt.status is not _DECLINED for attempt in self.attempts])
 
     @property
     def declines(self) -> int:
         """Starts that their holders gave back, since a person had it tried again if one did."""
-        return sum(one.status is AttemptStatus.DECLINED for one in self.attempts_in_turn)
+        return sum([one.status is _DECLINED for one in self.attempts_in_turn])
 
     @property
     def attempts_in_turn(self) -> tuple[Attempt, ...]:
@@ -377,7 +389,7 @@ class Action:
     def first_started_at(self) -> int | None:
         """When the provider may first have seen the key; declined starts never showed it."""
         for attempt in self.attempts:
-            if attempt.status is not AttemptStatus.DECLINED:
+            if attempt.status is not _DECLINED:
                 return attempt.started_at
         return None
 

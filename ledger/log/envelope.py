@@ -7,7 +7,9 @@ headers repeat marks so that a reader may skip a record; they are never the trut
 CloudEvents Kafka protocol binding, 3.3 (structured content mode).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -35,6 +37,7 @@ CONTENT_TYPE: tuple[str, bytes] = (
     "content-type",
     b"application/cloudevents+json; charset=UTF-8",
 )
+SOURCES_REMEMBERED = 1_024
 MARKS = "marks"
 """Header of ledger records: what a skipping reader may look for, separated by blanks."""
 MARK_MESSAGE = b"message"
@@ -218,6 +221,10 @@ _READERS: dict[Topic, TypeAdapter[_Envelope]] = {
 
 # What the adapter's own method calls once it has looked at its many options.
 _read_ledger = _READERS[Topic.LEDGER].validator.validate_json
+_DOORS: dict[str, tuple[int, Callable[[bytes], _Envelope]]] = {
+    topic.value: (INPUT_BYTES_MAX.get(topic, RECORD_BYTES_MAX), reader.validator.validate_json)
+    for topic, reader in _READERS.items()
+}
 
 _TYPES: dict[Any, str] = {
     kind.model_fields["data"].annotation: get_args(kind.model_fields["type"].annotation)[0]
@@ -268,17 +275,19 @@ def encode(
     partition_key: str | None = None,
 ) -> bytes:
     """The event as bytes. The same arguments give the same bytes."""
-    head = b'{"specversion":"1.0","id":%b,"source":%b,"type":%b,' % (
-        to_json(event_id),
-        to_json(source),
-        to_json(_TYPES[type(data)]),
-    )
+    head = b'{"specversion":"1.0","id":%b,%b' % (to_json(event_id), _of_kind(source, type(data)))
     if subject is not None:
         head += b'"subject":%b,' % to_json(subject)
     if partition_key is not None:
         head += b'"partitionkey":%b,' % to_json(partition_key)
     body = data.__pydantic_serializer__.to_json(data, exclude_none=True)
     return b'%b"datacontenttype":"application/json","data":%b}' % (head, body)
+
+
+@lru_cache(maxsize=SOURCES_REMEMBERED)
+def _of_kind(source: str, kind: type) -> bytes:
+    """What is the same in every event of a kind from one writer."""
+    return b'"source":%b,"type":%b,' % (to_json(source), to_json(_TYPES[kind]))
 
 
 def outgoing(
@@ -299,9 +308,9 @@ def is_message(record: Record) -> bool:
 def read_input(record: Record) -> i.Input | i.Publish | i.Offered | Genesis | Unreadable:
     """What an inbox record says, or why it says nothing. Never raises for any bytes."""
     try:
-        topic = Topic(record.topic)
-        parse(record.value, bytes_max=INPUT_BYTES_MAX.get(topic, RECORD_BYTES_MAX))
-        envelope = _READERS[topic].validate_json(record.value)
+        bytes_max, read = _DOORS.get(record.topic) or _DOORS[Topic(record.topic)]
+        parse(record.value, bytes_max=bytes_max)
+        envelope = read(record.value)
     except MalformedJson as malformed:
         return Unreadable(malformed.code, str(malformed))
     except ValidationError as invalid:
@@ -318,10 +327,6 @@ def encode_ledger(record: LedgerRecord, *, generation: str, partition: int) -> b
     """
     source = f"/actionledger/{generation}/{partition}"
     match record:
-        case Genesis():
-            return encode(record, event_id="genesis", source=source)
-        case EpochOpened():
-            return encode(record, event_id=f"{record.epoch}.{record.at}", source=source)
         case Decision():
             return encode(
                 record,
@@ -329,6 +334,10 @@ def encode_ledger(record: LedgerRecord, *, generation: str, partition: int) -> b
                 source=source,
                 partition_key=record.stream or None,
             )
+        case EpochOpened():
+            return encode(record, event_id=f"{record.epoch}.{record.at}", source=source)
+        case Genesis():
+            return encode(record, event_id="genesis", source=source)
 
 
 def read_ledger(value: bytes) -> LedgerRecord:

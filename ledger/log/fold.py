@@ -114,15 +114,6 @@ class PartitionFold:
     def apply(self, read: LedgerRecord) -> None:
         """Move to behind an accepted record."""
         match read:
-            case Genesis():
-                invariant(read.partition == self.partition, "the genesis of another partition")
-                self.generation, self.partitions = read.generation, read.partitions
-            case EpochOpened():
-                self.epoch = read.epoch
-                self.adopted = read.adopted or self.adopted
-                self.holds = self.holds if read.holds is None else read.holds
-                self.policy = read.policy or self.policy
-                self.people = read.people or self.people
             case Decision():
                 invariant(read.decided_at >= self.decided_at, "log time does not run back")
                 self.decided_at = read.decided_at
@@ -132,6 +123,15 @@ class PartitionFold:
                 self.positions[cause.topic] = cause.offset + 1
                 if read.adopted is not None:
                     self._adopt(read.adopted, read.decided_at)
+            case Genesis():
+                invariant(read.partition == self.partition, "the genesis of another partition")
+                self.generation, self.partitions = read.generation, read.partitions
+            case EpochOpened():
+                self.epoch = read.epoch
+                self.adopted = read.adopted or self.adopted
+                self.holds = self.holds if read.holds is None else read.holds
+                self.policy = read.policy or self.policy
+                self.people = read.people or self.people
 
     @property
     def in_force(self) -> InForce:

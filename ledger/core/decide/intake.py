@@ -31,7 +31,8 @@ def propose(draft: Draft, given: Propose) -> Decided:
     refused = refusal_of_key(given)
     if refused is not None:
         return refused
-    key, digest = ActionKey.parse(given.key), request_hash(given.request)
+    # A hash that came along was held against the request just now.
+    key, digest = ActionKey.parse(given.key), given.request_hash or request_hash(given.request)
     known = draft.stream.action(given.key)
     if known is not None:
         if known.request_hash != digest or not _is_linked_alike(known, given):

@@ -6,7 +6,7 @@ none tries once, ever. Time and attempts lead to a person, never to failed.
 """
 
 from enum import StrEnum
-from typing import assert_never
+from typing import Final, assert_never
 
 from ledger.core.catalogue import Operation
 from ledger.core.config import Config
@@ -44,6 +44,10 @@ SETTLED_BY_PERSON = frozenset(
     }
 )
 """Reviews that no further evidence may end: two pieces disagree, and a third does not undo that."""
+
+
+_MAY_START: Final = frozenset({Status.READY, Status.UNKNOWN})
+_NOBODY: Final[frozenset[str]] = frozenset()
 
 
 def is_disputed(action: Action) -> bool:
@@ -124,7 +128,7 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
     action, offer = draft.action(key), draft.offer
     if offer is None or offer.operation != action.request.operation:
         return
-    if action.status not in {Status.READY, Status.UNKNOWN}:
+    if action.status not in _MAY_START:
         return
     if draft.config.hold_on(action) is not None:
         return
@@ -181,6 +185,8 @@ def holders_that_declined(action: Action) -> frozenset[str]:
     """Incarnations that gave this action back: they are not asked again, unless a person has it
     tried again.
     """
+    if not action.attempts:
+        return _NOBODY
     return frozenset(
         attempt.holder
         for attempt in action.attempts_in_turn
@@ -418,10 +424,11 @@ def due_at(action: Action, now: int, *, skew_ms: int) -> int | None:
     """When time alone next changes the action, or None: also of a final one that has yet to hear
     from a gate.
     """
-    times = [claim.due_at for claim in action.claims] if action.claims else []
-    if not action.is_final:
-        times.append(_due_by_itself(action, now, skew_ms=skew_ms))
-    return min((time for time in times if time is not None), default=None)
+    own = None if action.is_final else _due_by_itself(action, now, skew_ms=skew_ms)
+    if not action.claims:
+        return own
+    times = [own, *(claim.due_at for claim in action.claims)]
+    return min([time for time in times if time is not None], default=None)
 
 
 def _due_by_itself(action: Action, now: int, *, skew_ms: int) -> int | None:

@@ -1,0 +1,87 @@
+"""Records made and copied fast: frozen ones are slow to fill, because each field is set around its
+own guard, and a decision makes dozens.
+
+Guarantees the same record that the class itself makes. Looks at no value, so it is for values that
+were checked before, or are checked where what was written is read back. Called by the fold and by
+`decide`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, field, fields, make_dataclass
+from operator import attrgetter
+from typing import Any, ParamSpec, TypeVar
+
+from ledger.core.wire import Wire
+
+_Fields = ParamSpec("_Fields")
+_Record = TypeVar("_Record")
+_Made = TypeVar("_Made", bound=Wire)
+
+_Changes = Mapping[str, object]
+
+
+def maker_of(
+    kind: Callable[_Fields, _Record],
+) -> tuple[
+    Callable[_Fields, _Record],
+    Callable[[_Record, _Changes], _Record],
+    Callable[[_Record, _Changes], None],
+]:
+    """For a slotted frozen dataclass without checks of its own: what makes one, in a quarter of the
+    time; what `dataclasses.replace` does, in a fifth; and what fills on a copy that nobody has seen
+    yet.
+
+    A record is filled as a twin of the same layout that is not frozen, and then becomes one.
+    """
+    assert isinstance(kind, type)  # noqa: S101 - for the type checker
+    own = fields(kind)
+    names = tuple(one.name for one in own)
+    twin = make_dataclass("Twin", [(one.name, Any, _default_of(one)) for one in own], slots=True)
+    values_of = attrgetter(*names)
+
+    def made(*args: _Fields.args, **values: _Fields.kwargs) -> _Record:
+        new = twin(*args, **values)
+        new.__class__ = kind
+        return new  # type: ignore[no-any-return]  # a class made here has no types
+
+    def changed(record: _Record, changes: _Changes) -> _Record:
+        new = twin(*values_of(record))
+        for name, value in changes.items():
+            setattr(new, name, value)
+        new.__class__ = kind
+        return new  # type: ignore[no-any-return]  # as above
+
+    def fill(record: _Record, changes: _Changes) -> None:
+        for name, value in changes.items():
+            object.__setattr__(record, name, value)
+
+    return made, changed, fill
+
+
+def _default_of(one: Field[Any]) -> Any:  # noqa: ANN401 - a field is declared as what it is not
+    if one.default_factory is not MISSING:
+        return field(default_factory=one.default_factory)
+    return field() if one.default is MISSING else field(default=one.default)
+
+
+def writer_of(kind: Callable[_Fields, _Made]) -> Callable[_Fields, _Made]:
+    """What makes a record that is written next, in a third of the time: what it holds is not looked
+    at here, but where its bytes are read back, and a mistake of ours is found there.
+
+    For kinds whose defaults are immutable and that have no validator of their own.
+    """
+    assert isinstance(kind, type)  # noqa: S101 - for the type checker
+    assert issubclass(kind, Wire)  # noqa: S101 - for the type checker
+    # In the order of the fields: that is the order of the bytes.
+    template = {name: one.get_default() for name, one in kind.model_fields.items()}
+    names, put = set(template), object.__setattr__
+
+    def made(*_: _Fields.args, **values: _Fields.kwargs) -> _Made:
+        record: _Made = kind.__new__(kind)  # type: ignore[assignment]  # `kind` is what it makes
+        put(record, "__dict__", template | values)
+        put(record, "__pydantic_fields_set__", names)
+        put(record, "__pydantic_extra__", None)
+        put(record, "__pydantic_private__", None)
+        return record
+
+    return made
