@@ -178,6 +178,14 @@ TABLES: Final[Mapping[str, Guarded]] = MappingProxyType(
         "inquirer_positions": Guarded(
             has_tenant=False, rights={Role.RECONCILER: _CHANGE, Role.OPERATOR: _READ}
         ),
+        "live_windows": Guarded(
+            has_tenant=False,
+            rights={
+                Role.RECONCILER: _CHANGE | {Right.DELETE},
+                Role.GATEWAY: _READ,
+                Role.OPERATOR: _READ,
+            },
+        ),
         # The pages' own. An operator's command makes and ends links; the gateway puts the key in.
         "passkey_links": Guarded(
             has_tenant=False,
