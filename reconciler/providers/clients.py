@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from reconciler.providers.adapter import ProviderSettings, UnusableProvider
+from reconciler.providers.events import EventSource
 from reconciler.providers.port import Finder, Performer, Previewer
 
-_Client = TypeVar("_Client", Performer, Finder, Previewer)
+_Client = TypeVar("_Client", Performer, Finder, Previewer, EventSource)
 
 
 def client_at(

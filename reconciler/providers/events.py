@@ -6,6 +6,7 @@ its events, and what it never sends is found by lookups alone. Called by the reg
 """
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from ledger.core.errors import LedgerError
@@ -23,10 +24,25 @@ class EventsFailed(LedgerError):
         self.code = code
 
 
+@dataclass(frozen=True, slots=True)
+class ListedEvent:
+    """One event of the list: its id, where the provider gives one, and its body as the provider's
+    mapping reads it.
+    """
+
+    event_id: str | None
+    raw: bytes
+
+
 class EventSource(Protocol):
     """Reads the provider's own list of events, to find those that it never sent. Held by the
     inquirer, who can therefore make no effect.
     """
+
+    @property
+    def accounts(self) -> frozenset[str]:
+        """The accounts that it can ask for."""
+        ...
 
     @property
     def interval_ms(self) -> int:
@@ -40,9 +56,8 @@ class EventSource(Protocol):
 
     def list_events(
         self, *, account: str, since_at: int, timeout_ms: int
-    ) -> AsyncIterator[tuple[bytes, ...]]:
-        """Every event of the account at or after `since_at`, a page at a time: the body of each as
-        the provider's mapping reads it.
+    ) -> AsyncIterator[tuple[ListedEvent, ...]]:
+        """Every event of the account at or after `since_at`, a page at a time.
 
         `timeout_ms` bounds each page. Raises EventsFailed when a page cannot be had.
         """

@@ -11,7 +11,9 @@ from ledger.core.mistakes import Found, Mistake
 from reconciler.providers.adapter import Adapter, ProviderSettings, UnusableProvider
 from reconciler.providers.clients import client_at
 from reconciler.providers.credentials import credentials_of, unreadable_credentials
+from reconciler.providers.events import EventSource
 from reconciler.providers.http.description import Description
+from reconciler.providers.http.event_source import HttpEventSource
 from reconciler.providers.http.finder import HttpFinder
 from reconciler.providers.http.mapping import HttpMapping
 from reconciler.providers.http.parsing import read_description
@@ -103,3 +105,16 @@ class _Http:
         """How its webhooks are signed."""
         webhook = self.description.webhook
         return STANDARD if webhook is None else webhook.scheme
+
+    def event_source(self) -> EventSource | None:
+        """What reads the list of events, where one is described."""
+        described = self.description
+        pull = None if described.webhook is None else described.webhook.pull
+        if pull is None:
+            return None
+        return client_at(
+            self.settings,
+            described.base_url,
+            credentials_of(self.settings, described.credentials),
+            lambda url, keys: HttpEventSource(described, pull, url, keys),
+        )

@@ -19,6 +19,7 @@ from reconciler.providers.http.forms import (
     FindForm,
     MoneyForm,
     PreviewForm,
+    PullForm,
     RowForm,
 )
 from reconciler.providers.http.signature_checks import signature_contradictions
@@ -278,6 +279,15 @@ def _listing(form: AdapterForm) -> Iterator[Found]:
         yield ("shape", listing.shape), "must say operation and committed_at, for the listing"
 
 
+def _pull(path: TomlPath, pull: PullForm) -> Iterator[Found]:
+    yield from _target((*path, "path"), pull.path, _LISTING)
+    for name, text in pull.query.items():
+        yield from _texts((*path, "query", name), text, _LISTING)
+    yield from _headers((*path, "headers"), pull.headers, _LISTING)
+    if _uses("cursor", pull.path, pull.query, pull.headers) != (pull.next is not None):
+        yield path, "needs both {cursor} in its request and next, or neither"
+
+
 def _money(path: TomlPath, money: MoneyForm | None) -> Iterator[Found]:
     if money is not None and (money.minor is None) == (money.decimal is None):
         yield path, "needs exactly one of minor and decimal"
@@ -288,6 +298,8 @@ def _webhook(form: AdapterForm) -> Iterator[Found]:
     if webhook is None:
         return
     yield from _money(("webhook", "money"), webhook.money)
+    if webhook.pull is not None:
+        yield from _pull(("webhook", "pull"), webhook.pull)
     if webhook.action_key is None and webhook.provider_key is None and webhook.reference is None:
         yield ("webhook",), "names nothing to match by: action_key, provider_key or reference"
     for name, event in webhook.type.items():

@@ -4,9 +4,9 @@ Guarantees that whatever is built from a checked form needs no checking later. M
 credential. Built by `parsing` once, shared by every client of the provider.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from reconciler.declared_signature import DeclaredHmac, signed_pieces
 from reconciler.providers.adapter import ANY_OPERATION
@@ -30,6 +30,7 @@ from reconciler.providers.http.forms import (
     PartsForm,
     PerformForm,
     PreviewForm,
+    PullForm,
     ShapeForm,
     SignatureForm,
     TimeForm,
@@ -177,10 +178,24 @@ class Errors:
 
 
 @dataclass(frozen=True, slots=True)
+class Pull:
+    """The provider's own list of events, and how often it is read."""
+
+    target: PathTemplate
+    headers: tuple[tuple[str, Template], ...]
+    at: AnswerPath
+    next: AnswerPath | None
+    first_cursor: str | None
+    interval_ms: int
+    overlap_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Webhook:
     """Where in a webhook everything stands, and what its types mean."""
 
     scheme: Scheme
+    pull: Pull | None
     event_id: AnswerPath | None
     event_type: AnswerPath
     account: Source
@@ -278,7 +293,7 @@ def built(form: AdapterForm) -> Description:
         finds=tuple(map(find, form.find)),
         listing=None if form.listing is None else listing(form.listing),
         errors=_errors(form.errors),
-        webhook=None if form.webhook is None else _webhook(form.webhook),
+        webhook=None if form.webhook is None else _webhook(form.webhook, headers),
     )
 
 
@@ -309,9 +324,13 @@ def _shape(form: ShapeForm) -> Shape:
     )
 
 
-def _webhook(form: WebhookForm) -> Webhook:
+_Headers: TypeAlias = Callable[[Mapping[str, str]], tuple[tuple[str, Template], ...]]
+
+
+def _webhook(form: WebhookForm, headers: _Headers) -> Webhook:
     return Webhook(
         scheme=STANDARD if form.signature is None else scheme(form.signature),
+        pull=None if form.pull is None else _pull(form.pull, headers),
         event_id=_path(form.event_id),
         event_type=path_of(form.event_type),
         account=origin(form.account),
@@ -321,6 +340,18 @@ def _webhook(form: WebhookForm) -> Webhook:
         provider_key=_path(form.provider_key),
         money=_money(form.money),
         meanings={name: (event.meaning, event.effect) for name, event in form.type.items()},
+    )
+
+
+def _pull(form: PullForm, headers: _Headers) -> Pull:
+    return Pull(
+        target=PathTemplate(form.path, form.query),
+        headers=headers(form.headers),
+        at=path_of(form.at),
+        next=_path(form.next),
+        first_cursor=form.first_cursor,
+        interval_ms=form.interval_seconds * 1_000,
+        overlap_ms=form.overlap_seconds * 1_000,
     )
 
 

@@ -125,7 +125,7 @@ class HttpFinder:
             raise ListingFailed("listing_not_described")
         cursor, latest_at = listing.first_cursor, 0
         for _ in range(LIST_PAGES_MAX):
-            names = {"account": account, "cursor": cursor, **_since(since_at)}
+            names = {"account": account, "cursor": cursor, **since_names(since_at)}
             try:
                 answered = await self._ask(account, listing.call, names, timeout_ms)
                 answer = _read(answered, self._description.errors)
@@ -310,7 +310,8 @@ def _listed(effect: ShownEffect, account: str) -> ListedEffect:
     )
 
 
-def _since(since_at: int) -> Mapping[str, object]:
+def since_names(since_at: int) -> Mapping[str, object]:
+    """A point in time as the templates of lists may name it."""
     at = datetime.fromtimestamp(min(since_at // 1000, _LATEST_SECONDS), UTC)
     return {
         "since_ms": since_at,

@@ -249,12 +249,26 @@ class SignatureForm(Form):
     keep: Annotated[list[HeaderName], Field(max_length=8)] = Field(default_factory=list)
 
 
+class PullForm(Form):
+    """How the provider's own list of events is read, always by GET; `at` is where it stands."""
+
+    path: Short
+    query: Table = Field(default_factory=dict)
+    headers: Table = Field(default_factory=dict)
+    at: Steps = ""
+    next: Steps | None = None
+    first_cursor: Short | None = None
+    interval_seconds: Annotated[int, Field(ge=1, le=86_400)]
+    overlap_seconds: Annotated[int, Field(ge=0, le=86_400)] = 300
+
+
 class WebhookForm(Form):
     """Where in a webhook the things stand that the ledger looks at. Without `event_id` an event is
     named by the hash of its body.
     """
 
     signature: SignatureForm | None = None
+    pull: PullForm | None = None
     event_id: Steps | None = None
     event_type: Steps
     account: Origin

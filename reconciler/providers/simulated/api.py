@@ -17,6 +17,7 @@ API_KEY_PREFIX: Final = "sk_sim_"
 """The API key of an account is this and the account's name: it authenticates nothing for real."""
 
 PREVIEWS_PATH: Final = "/v1/previews/"
+EVENTS_PATH: Final = "/v1/events"
 
 JSON_DEPTH_MAX: Final = 40
 """Eight above what an intent may nest: parameters travel inside our own form."""
@@ -135,3 +136,12 @@ class Event(Wire):
     account: Account
     created_at: Milliseconds
     data: EventData
+
+
+class EventsAnswer(Wire):
+    """One page of an account's events, in the order in which they became due; `next` is the cursor
+    of the page after it.
+    """
+
+    events: tuple[Event, ...] = Field(strict=False)
+    next: Text | None

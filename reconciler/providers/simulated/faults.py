@@ -160,10 +160,13 @@ class WebhookStep(Wire):
 
     `normal` tells the truth once; `late` after `delay_ms`; `twice` with the same event id; `early`
     before the answer; `out_of_order` settles before it is pending; `forged` has a bad signature;
-    `wrong_amount` is signed well and tells another amount. An empty list sends nothing.
+    `wrong_amount` is signed well and tells another amount; `lost` stands in the list of events and
+    is never sent. An empty list is no event at all.
     """
 
-    kind: Literal["normal", "late", "twice", "early", "out_of_order", "forged", "wrong_amount"]
+    kind: Literal[
+        "normal", "late", "twice", "early", "out_of_order", "forged", "wrong_amount", "lost"
+    ]
     delay_ms: Delay = 0
 
 

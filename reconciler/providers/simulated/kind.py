@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ledger.core.mistakes import Found
 from reconciler.providers.adapter import ANY_OPERATION, Adapter, ProviderSettings
 from reconciler.providers.clients import client_at
+from reconciler.providers.events import EventSource
 from reconciler.providers.port import (
     Capabilities,
     Finder,
@@ -15,6 +16,7 @@ from reconciler.providers.port import (
 )
 from reconciler.providers.simulated.adapter import SimulatedFinder, SimulatedPerformer
 from reconciler.providers.simulated.capabilities import CAPABILITIES
+from reconciler.providers.simulated.event_source import SimulatedEventSource
 from reconciler.providers.simulated.mapping import SimulatedMapping
 from reconciler.providers.simulated.previewer import SimulatedPreviewer
 
@@ -62,3 +64,7 @@ class _Simulated:
 
     def mapping(self) -> WebhookMapping:
         return SimulatedMapping()
+
+    def event_source(self) -> EventSource | None:
+        """What reads its list of events."""
+        return client_at(self.settings, None, self.settings.api_keys, SimulatedEventSource)

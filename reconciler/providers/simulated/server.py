@@ -23,12 +23,15 @@ from reconciler.providers.simulated.answers import answer
 from reconciler.providers.simulated.api import (
     API_KEY_PREFIX,
     DESCRIPTION_CHARS_MAX,
+    EVENTS_PATH,
     KEY_CHARS_MAX,
     KEY_HEADER,
     PREVIEWS_PATH,
     Effect,
     EffectRequest,
+    Event,
     EventData,
+    EventsAnswer,
     ListAnswer,
     SearchAnswer,
 )
@@ -88,6 +91,7 @@ class SimulatedProvider:
                 web.get("/v1/effects", self.search_effects),
                 web.get("/v1/effects/list", self.list_effects),
                 web.get("/v1/effects/{id}", self.show_effect),
+                web.get(EVENTS_PATH, self.list_events),
                 web.get("/v1/book", self.show_book),
                 web.get("/health", self.show_health),
                 *self.control.routes(),
@@ -181,6 +185,22 @@ class SimulatedProvider:
                 page.append(effect)
         more = len(page) == LIST_PAGE_EFFECTS_MAX
         return _json(ListAnswer(effects=tuple(page), next=str(position) if more else None))
+
+    async def list_events(self, request: web.Request) -> web.Response:
+        """One page of an account's events since a time, those that are due, sent or not."""
+        account = _account(request)
+        since, position = _number(request, "since"), _number(request, "after")
+        page: list[Event] = []
+        now = _now()
+        for listed in self._outbox.events(account)[position:]:
+            if listed.due_at > now or len(page) == LIST_PAGE_EFFECTS_MAX:
+                break
+            position += 1
+            event = Event.model_validate_json(listed.body)
+            if event.created_at >= since:
+                page.append(event)
+        more = len(page) == LIST_PAGE_EFFECTS_MAX
+        return _json(EventsAnswer(events=tuple(page), next=str(position) if more else None))
 
     async def show_effect(self, request: web.Request) -> web.Response:
         """One effect by its id: never behind, unlike the searches."""

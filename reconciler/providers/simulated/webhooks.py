@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 import aiohttp
@@ -53,12 +53,23 @@ class Sending(Wire):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One event to be sent `delay_ms` from now: a forged one is signed by somebody else."""
+    """One event to be sent `delay_ms` from now: a forged one is signed by somebody else, a lost one
+    is never sent.
+    """
 
     event_id: str
     body: str
     delay_ms: int = 0
     is_forged: bool = False
+    is_lost: bool = False
+
+
+class Listed(NamedTuple):
+    """One event of an account as its list of events has it, from `due_at` on."""
+
+    event_id: str
+    body: str
+    due_at: int
 
 
 Sign: TypeAlias = Callable[[str, str, str], Mapping[str, str]]
@@ -102,6 +113,7 @@ class Outbox:
         self._url: str | None = None
         self._secret: str | None = None
         self._due: list[tuple[int, int, _Chain]] = []
+        self._events: defaultdict[str, dict[str, Listed]] = defaultdict(dict)
         self._last_number = 0
         self._last_event = 0
         self._wake = asyncio.Event()
@@ -142,8 +154,15 @@ class Outbox:
                 if event_type not in bodies:
                     bodies[event_type] = self._event(event_type, account, told, now)
                 event_id, body = bodies[event_type]
-                is_forged = step.kind == "forged"
-                queued.append(Told(event_id, body, step.delay_ms, is_forged=is_forged))
+                queued.append(
+                    Told(
+                        event_id,
+                        body,
+                        step.delay_ms,
+                        is_forged=step.kind == "forged",
+                        is_lost=step.kind == "lost",
+                    )
+                )
         return self.tell(account, queued)
 
     def tell(self, account: str, told: Sequence[Told]) -> _Chain | None:
@@ -165,11 +184,25 @@ class Outbox:
                     body=one.body,
                     due_at=now + one.delay_ms,
                     signature="forged" if one.is_forged else "genuine",
+                    state="given_up" if one.is_lost else "waiting",
                 )
             )
         for sending in sendings:
             self._note(sending)
-        return _Chain(sendings) if sendings else None
+            self._list(sending)
+        waiting = [one for one in sendings if one.state == "waiting"]
+        return _Chain(waiting) if waiting else None
+
+    def events(self, account: str) -> Sequence[Listed]:
+        """The events of an account as they were told of, whether they were sent or not: the one
+        list of what happened. What somebody forged is none of them.
+        """
+        return tuple(self._events.get(account, {}).values())
+
+    def _list(self, sending: Sending) -> None:
+        if sending.signature == "genuine":
+            listed = Listed(sending.event_id, sending.body, sending.due_at)
+            self._events[sending.account].setdefault(sending.event_id, listed)
 
     def release(self, chain: _Chain | None) -> None:
         """Let a queued chain go when it is due."""
@@ -198,6 +231,7 @@ class Outbox:
         """Forget everything that waits, and the journal."""
         os.ftruncate(self._descriptor, 0)
         self._due.clear()
+        self._events.clear()
         self._last_number = self._last_event = 0
 
     async def run(self) -> None:
@@ -302,6 +336,7 @@ class Outbox:
             if raw.endswith(b"\n"):
                 sending = Sending.model_validate_json(raw)
                 latest[sending.number] = sending
+                self._list(sending)
                 self._last_event = max(self._last_event, int(sending.event_id.removeprefix("evt_")))
         self._last_number = max(latest, default=0)
         for chain in _chains(latest.values()):

@@ -1,0 +1,122 @@
+"""Reads a described provider's own list of events, by GET alone.
+
+Guarantees that a list with a hole never passes for one without: a page that cannot be read ends it
+with a name. An event's bytes are its object written again, so they need not be those of the webhook
+that was sent; its id is. Has no way to make an effect. Built by the adapter, held by the inquirer.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from decimal import Decimal
+from typing import Final
+
+import orjson
+
+from reconciler.providers.events import EventsFailed, ListedEvent
+from reconciler.providers.http.answers import (
+    UnreadableAnswer,
+    code_at,
+    list_at,
+    read_json,
+    recorded,
+    text_at,
+)
+from reconciler.providers.http.description import Description, Pull, written
+from reconciler.providers.http.finder import since_names
+from reconciler.providers.http.templates import Unsendable
+from reconciler.providers.http_exchange import Answered, HttpClient, Message, Trouble
+from reconciler.providers.limits import LIST_PAGES_MAX, LOOKUP_EFFECTS_MAX
+from reconciler.providers.port import Deadlines
+
+_OK: Final = range(200, 300)
+
+
+class HttpEventSource:
+    """Lists events as a description says."""
+
+    def __init__(
+        self, description: Description, pull: Pull, base_url: str, api_keys: Mapping[str, str]
+    ) -> None:
+        """`api_keys` by account name. Nothing is opened yet; raises ValueError for the URL."""
+        self._description = description
+        self._pull = pull
+        self._http = HttpClient(base_url)
+        self._api_keys = dict(api_keys)
+        self.interval_ms = pull.interval_ms
+        self.overlap_ms = pull.overlap_ms
+
+    @property
+    def accounts(self) -> frozenset[str]:
+        """Those whose credential is known here."""
+        return frozenset(self._api_keys)
+
+    async def list_events(
+        self, *, account: str, since_at: int, timeout_ms: int
+    ) -> AsyncIterator[tuple[ListedEvent, ...]]:
+        """Page through the provider's list; see the port."""
+        cursor = self._pull.first_cursor
+        for _ in range(LIST_PAGES_MAX):
+            names = {"account": account, "cursor": cursor, **since_names(since_at)}
+            answer = await self._page(account, names, timeout_ms)
+            try:
+                shown = list_at(answer, self._pull.at)
+                following = None if self._pull.next is None else text_at(answer, self._pull.next)
+                if len(shown) > LOOKUP_EFFECTS_MAX:
+                    raise UnreadableAnswer
+                page = tuple(map(self._event, shown))
+            except UnreadableAnswer:
+                raise EventsFailed(Trouble.ANSWER_INVALID.value) from None
+            yield page
+            if following is None:
+                return
+            if following == cursor:
+                raise EventsFailed("cursor_repeats")
+            cursor = following
+        raise EventsFailed("too_many_pages")
+
+    async def close(self) -> None:
+        """Close all connections; idempotent."""
+        await self._http.close()
+
+    def _event(self, shown: object) -> ListedEvent:
+        webhook = self._description.webhook
+        at = None if webhook is None else webhook.event_id
+        try:
+            raw = orjson.dumps(shown, default=_fraction)
+        except (TypeError, ValueError):
+            raise UnreadableAnswer from None
+        return ListedEvent(None if at is None else text_at(shown, at), raw)
+
+    async def _page(self, account: str, names: Mapping[str, object], timeout_ms: int) -> object:
+        credential = self._api_keys.get(account)
+        if credential is None:
+            raise EventsFailed("account_not_configured")
+        try:
+            target = self._pull.target.target(names)
+            headers = written(self._pull.headers, {**names, "credential": credential})
+        except Unsendable:
+            raise EventsFailed(Trouble.UNSENDABLE.value) from None
+        exchanged = await self._http.exchange(
+            Message("GET", target, headers, credential=credential),
+            deadlines=Deadlines(connect_ms=timeout_ms, response_ms=timeout_ms),
+        )
+        if not isinstance(exchanged, Answered):
+            raise EventsFailed(exchanged.trouble.value)
+        if exchanged.status not in _OK:
+            raise EventsFailed(self._code(exchanged) or f"http_{exchanged.status}")
+        try:
+            return read_json(exchanged.body)
+        except UnreadableAnswer:
+            raise EventsFailed(Trouble.ANSWER_INVALID.value) from None
+
+    def _code(self, answered: Answered) -> str | None:
+        try:
+            return recorded(code_at(read_json(answered.body), self._description.errors.code))
+        except UnreadableAnswer:
+            return None
+
+
+def _fraction(value: object) -> orjson.Fragment:
+    """A fraction as it was written, never through a float."""
+    if isinstance(value, Decimal):
+        return orjson.Fragment(str(value).encode())
+    raise TypeError
