@@ -30,3 +30,15 @@ CHANGED_HASH_CHARS: Final = 16
 
 NOTE_CHARS_MAX: Final = 500
 """An operator's word on an effect that is nobody's."""
+
+FILE_LINE_BYTES_MAX: Final = 64 * 1_024
+"""One line of a settlement file; a CSV record with line ends in its quotes counts as one."""
+
+PULL_FIRST_MS: Final = 24 * 3_600_000
+"""How far back a provider's list of events is read at the first time."""
+
+PULL_PAGE_MS: Final = 10_000
+"""For one page of such a list."""
+
+PULLED_REMEMBERED_MAX: Final = 10_000
+"""Events that were brought and may have no row yet. One that is forgotten is a duplicate."""

@@ -26,6 +26,7 @@ from reconciler.providers.http.signature_checks import signature_contradictions
 from reconciler.providers.http.templates import BadTemplate, Name, names_in, pieces_of
 from reconciler.providers.http_exchange import AFTER_FIRST_BYTE, BEFORE_FIRST_BYTE
 from reconciler.providers.limits import DESCRIBED_BODY_DEPTH_MAX
+from reconciler.providers.settlement import settlement_contradictions
 
 Found: TypeAlias = tuple[TomlPath, str]
 
@@ -97,6 +98,9 @@ def contradictions(form: AdapterForm) -> Iterator[Found]:
     if form.webhook is not None:
         yield from _webhook(form)
         yield from signature_contradictions(form.webhook.signature)
+    if form.settlement is not None:
+        for at, said in settlement_contradictions(form.settlement):
+            yield ("settlement", *at), said
     for index, row in enumerate(form.errors.row):
         yield from _row(("errors", "row", index), row, form)
     yield from _promises(form)

@@ -16,6 +16,7 @@ from reconciler.providers.described import Form
 from reconciler.providers.http.answers import TimeUnit
 from reconciler.providers.http_exchange import Trouble
 from reconciler.providers.limits import DESCRIPTION_ENTRIES_MAX
+from reconciler.providers.settlement import SettlementForm
 
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
@@ -302,3 +303,4 @@ class AdapterForm(Form):
     listing: ListingForm | None = None
     errors: ErrorsForm
     webhook: WebhookForm | None = None
+    settlement: SettlementForm | None = None

@@ -46,6 +46,7 @@ from reconciler.providers.simulated.faults import (
     WebhookStep,
 )
 from reconciler.providers.simulated.foresight import Foresight
+from reconciler.providers.simulated.payouts import payout_report
 from reconciler.providers.simulated.webhooks import Outbox
 
 _ACCOUNT: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -92,6 +93,7 @@ class SimulatedProvider:
                 web.get("/v1/effects/list", self.list_effects),
                 web.get("/v1/effects/{id}", self.show_effect),
                 web.get(EVENTS_PATH, self.list_events),
+                web.get("/v1/payouts/report.csv", self.show_payouts),
                 web.get("/v1/book", self.show_book),
                 web.get("/health", self.show_health),
                 *self.control.routes(),
@@ -210,6 +212,17 @@ class SimulatedProvider:
         if effect is None or effect.account != account:
             raise Refusal(404, "no_such_effect", "There is no such effect.")
         return _json(effect)
+
+    async def show_payouts(self, request: web.Request) -> web.StreamResponse:
+        """The account's payout report of a time, as CSV; whole, whatever its searches show."""
+        effects = self._book.effects(_account(request))
+        until = _number(request, "until") if "until" in request.query else _now() + 1
+        response = web.StreamResponse(headers={"Content-Type": "text/csv; charset=utf-8"})
+        await response.prepare(request)
+        for piece in payout_report(effects, since=_number(request, "since"), until=until):
+            await response.write(piece.encode())
+        await response.write_eof()
+        return response
 
     async def show_book(self, _request: web.Request) -> web.StreamResponse:
         """The whole book, all accounts, as it is on disk."""

@@ -1,0 +1,353 @@
+"""A settlement file: CSV or JSON lines of a payout report, read line by line as statement lines.
+
+Guarantees that every line is one of three things: a statement, one that its type makes irrelevant,
+or bad with a code and a sentence; that money is never rounded and never read from a float; and that
+a file of any length takes no more memory than its longest line. Must never drop a line silently.
+Called by the import; `parse_row` is pure.
+"""
+
+import csv
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Final, Protocol, TypeAlias, assert_never
+
+from pydantic import ValidationError
+
+from ledger.core.limits import INTEGER_CHARS_MAX, INTEGER_MAX
+from ledger.core.money import Money, exponent
+from ledger.core.strict import MalformedJson, character_fault, parse
+from reconciler.limits import FILE_LINE_BYTES_MAX
+from reconciler.providers.settlement import AmountForm, Columns, FileFormat, MomentForm
+from reconciler.statement_lines import StatementLine
+
+Fields: TypeAlias = Mapping[str, object]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_AMOUNT_CHARS_MAX: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a file by its columns, with the number and the bytes that it has there."""
+
+    number: int
+    raw: bytes
+    fields: Fields
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that is refused; `code` says why, `detail` in a sentence."""
+
+    number: int
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class IrrelevantLine:
+    """A line of a type that says nothing about an effect, such as a payout itself."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A line that states something."""
+
+    number: int
+    line: StatementLine
+
+
+Read: TypeAlias = Stated | IrrelevantLine | BadLine
+
+
+class LinesOfBytes(Protocol):
+    """A binary file, as far as it is read here."""
+
+    def readline(self, limit: int = -1, /) -> bytes:
+        """The next line of at most so many bytes; nothing at the end."""
+        ...
+
+
+class _Bad(Exception):
+    def __init__(self, code: str, detail: str) -> None:
+        self.code = code
+        self.detail = detail
+
+
+def read_file(file: LinesOfBytes, columns: Columns, file_format: FileFormat) -> Iterator[Read]:
+    """Every line of a file in its order. Blank lines are none. Raises OSError."""
+    rows = _csv_rows(file, columns) if file_format == "csv" else _json_rows(file)
+    for row in rows:
+        yield row if isinstance(row, BadLine) else parse_row(row, columns)
+
+
+def parse_row(row: Row, columns: Columns) -> Read:
+    """What one line states. Never raises, whatever its fields hold."""
+    try:
+        return _stated(row, columns)
+    except _Bad as bad:
+        return BadLine(row.number, bad.code, bad.detail)
+
+
+def _stated(row: Row, columns: Columns) -> Read:
+    kind = _needed(row.fields, columns.type)
+    says = columns.types.get(kind)
+    if says is None:
+        raise _Bad("unknown_type", f"{columns.type} has a value that [settlement.types] lacks")
+    if says == "irrelevant":
+        return IrrelevantLine(row.number)
+    try:
+        line = StatementLine(
+            line_id=_needed(row.fields, columns.line_id),
+            reference=_needed(row.fields, columns.reference),
+            reverses=_text(row.fields, columns.reverses),
+            action_key=_text(row.fields, columns.action_key),
+            provider_key=_text(row.fields, columns.provider_key),
+            operation=_text(row.fields, columns.operation),
+            money=_money(row.fields, columns),
+            effect=says,
+            occurred_at=_moment(row.fields, columns.occurred_at),
+            raw_sha256=hashlib.sha256(row.raw).hexdigest(),
+        )
+    except ValidationError as invalid:
+        first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
+        name = str(first["loc"][0])
+        raise _Bad("value_refused", f"{name}: {first['msg']}") from None
+    return Stated(row.number, line)
+
+
+def _text(fields: Fields, column: str | None) -> str | None:
+    """The text of a column; an empty one says nothing."""
+    if column is None:
+        return None
+    value = _at(fields, column)
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise _Bad("not_a_text", f"{column} is neither a text nor a whole number")
+    text = str(value)
+    if (fault := character_fault(text)) is not None:
+        raise _Bad("not_plain_text", f"{column} holds {fault}")
+    return text
+
+
+def _needed(fields: Fields, column: str) -> str:
+    text = _text(fields, column)
+    if text is None:
+        raise _Bad("value_missing", f"{column} is empty")
+    return text
+
+
+def _at(fields: Fields, column: str) -> object:
+    """A member by its own name, else by the path that the dots in the name make."""
+    if column in fields:
+        return fields[column]
+    value: object = fields
+    for step in column.split("."):
+        if not isinstance(value, Mapping) or step not in value:
+            return None
+        value = value[step]
+    return value
+
+
+def _money(fields: Fields, columns: Columns) -> Money | None:
+    amount = columns.amount
+    if amount is None:
+        return None
+    written = _text(fields, amount.column)
+    currency = columns.fixed_currency or _text(fields, columns.currency)
+    if written is None or (currency is None and columns.currency in columns.optional):
+        if written is None and (currency is None or columns.fixed_currency is not None):
+            return None
+        raise _Bad("value_missing", "an amount needs a currency, and a currency an amount")
+    if currency is None:
+        raise _Bad("value_missing", f"{columns.currency} is empty")
+    code = currency.upper()
+    try:
+        digits = exponent(code)
+    except ValueError as unknown:
+        raise _Bad("unknown_currency", str(unknown)) from None
+    return Money(minor=_minor(written, amount, digits), currency=code)
+
+
+def _minor(written: str, amount: AmountForm, digits: int) -> int:
+    """Minor units, exactly. Nothing is rounded, and no exponent or separator is taken."""
+    text = written
+    if text.startswith("-") and amount.sign == "ignored":
+        text = text.removeprefix("-")
+    whole, point, rest = text.removeprefix("-").partition(".")
+    is_number = whole.isascii() and whole.isdigit() and len(text) <= _AMOUNT_CHARS_MAX
+    if not is_number or (point and not (rest.isascii() and rest.isdigit())):
+        raise _Bad("not_an_amount", f"{amount.column} is no plain number")
+    if text.startswith("-"):
+        said = f'{amount.column} is negative; say sign = "ignored" where the type says what it is'
+        raise _Bad("negative_amount", said)
+    if amount.unit == "minor" and point:
+        raise _Bad("not_an_amount", f"{amount.column} has a fraction of a minor unit")
+    try:
+        scaled = Decimal(text).scaleb(digits if amount.unit == "decimal" else 0)
+        minor = int(scaled)
+        is_whole = scaled == minor
+    except (InvalidOperation, OverflowError):
+        raise _Bad("not_an_amount", f"{amount.column} is no amount") from None
+    if not is_whole:
+        raise _Bad("not_an_amount", f"{amount.column} has more decimals than its currency")
+    if minor > INTEGER_MAX:
+        raise _Bad("not_an_amount", f"{amount.column} is beyond {INTEGER_MAX} minor units")
+    return minor
+
+
+def _moment(fields: Fields, moment: MomentForm) -> int:
+    """Milliseconds since 1970."""
+    text = _needed(fields, moment.column)
+    try:
+        at_ms = _at_ms(text, moment)
+    except (ValueError, OverflowError):
+        said = f"{moment.column} is no time written as {moment.pattern or moment.unit}"
+        raise _Bad("not_a_time", said) from None
+    if not 0 <= at_ms <= INTEGER_MAX:
+        raise _Bad("not_a_time", f"{moment.column} lies before 1970 or too far ahead")
+    return at_ms
+
+
+def _at_ms(text: str, moment: MomentForm) -> int:
+    """Raises ValueError, OverflowError."""
+    match moment.unit:
+        case "milliseconds" | "seconds":
+            if not (text.isascii() and text.isdigit() and len(text) <= INTEGER_CHARS_MAX):
+                raise ValueError(text)
+            return int(text) * (1_000 if moment.unit == "seconds" else 1)
+        case "rfc3339":
+            at = datetime.fromisoformat(text)
+            if at.tzinfo is None:
+                raise ValueError(text)
+        case "pattern":
+            read = datetime.strptime(text, moment.pattern or "")  # noqa: DTZ007 - zoned below
+            at = read if read.tzinfo is not None else read.replace(tzinfo=UTC)
+        case _:
+            assert_never(moment.unit)
+    return (at - _EPOCH) // timedelta(milliseconds=1)
+
+
+# --- lines of a file ---------------------------------------------------------------------------
+
+
+def _json_rows(file: LinesOfBytes) -> Iterator[Row | BadLine]:
+    for number, raw in _lines(file):
+        if isinstance(raw, BadLine):
+            yield raw
+            continue
+        text = raw.strip()
+        if not text:
+            continue
+        try:
+            value = parse(text, bytes_max=FILE_LINE_BYTES_MAX)
+        except MalformedJson as malformed:
+            yield BadLine(number, malformed.code.value, str(malformed))
+            continue
+        if isinstance(value, dict):
+            yield Row(number, text, value)
+        else:
+            yield BadLine(number, "not_an_object", "a line is one JSON object")
+
+
+def _csv_rows(file: LinesOfBytes, columns: Columns) -> Iterator[Row | BadLine]:
+    """Rows behind a header. A record whose quotes hold line ends has the number of its first."""
+    taken = _Taken(file)
+    reader = csv.reader(taken, delimiter=columns.delimiter, strict=True)
+    header: Sequence[str] | None = None
+    while True:
+        taken.begin()
+        try:
+            cells = next(reader)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            yield BadLine(taken.number, "not_csv", str(error))
+            reader = csv.reader(taken, delimiter=columns.delimiter, strict=True)
+            continue
+        if taken.fault is not None:
+            yield taken.fault
+            continue
+        if not cells or cells == [""]:
+            continue
+        if header is None:
+            header = cells
+            if (said := _unfit(header, columns)) is not None:
+                yield BadLine(taken.number, "columns_differ", said)
+                return
+        elif len(cells) != len(header):
+            said = f"it has {len(cells)} cells, the header {len(header)}"
+            yield BadLine(taken.number, "columns_differ", said)
+        else:
+            fields = dict(zip(header, cells, strict=True))
+            yield Row(taken.number, bytes(taken.raw).rstrip(b"\r\n"), fields)
+    if header is None:
+        yield BadLine(1, "columns_differ", "the file has no header")
+
+
+def _unfit(header: Sequence[str], columns: Columns) -> str | None:
+    missing = sorted(columns.needed - set(header))
+    if missing:
+        return f"the header lacks {', '.join(missing)}"
+    twice = sorted({name for name in header if header.count(name) > 1})
+    return f"the header has {', '.join(twice)} twice" if twice else None
+
+
+class _Taken:
+    """The lines of a file as csv wants them, with what the record at hand has taken of them."""
+
+    def __init__(self, file: LinesOfBytes) -> None:
+        self._lines = _lines(file)
+        self._is_first = True
+        self.begin()
+
+    def begin(self) -> None:
+        """A new record begins with the next line."""
+        self.number = 0
+        self.raw = bytearray()
+        self.fault: BadLine | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        number, raw = next(self._lines)
+        self.number = self.number or number
+        if isinstance(raw, BadLine):
+            self.fault = self.fault or raw
+            return "\n"
+        self.raw += raw
+        if len(self.raw) > FILE_LINE_BYTES_MAX:
+            self.fault = self.fault or _too_long(self.number)
+            raise csv.Error("a record is too long; is a quote left open?")
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            self.fault = self.fault or BadLine(number, "not_utf8", "the line is not UTF-8 text")
+            return raw.decode("utf-8", "replace")
+
+
+def _lines(file: LinesOfBytes) -> Iterator[tuple[int, bytes | BadLine]]:
+    """Lines with their numbers; of one that is too long only that it is."""
+    number = 0
+    while raw := file.readline(FILE_LINE_BYTES_MAX + 1):
+        number += 1
+        if number == 1:
+            raw = raw.removeprefix(_BYTE_ORDER_MARK)
+        if len(raw) > FILE_LINE_BYTES_MAX:
+            while raw and not raw.endswith(b"\n"):
+                raw = file.readline(FILE_LINE_BYTES_MAX)
+            yield number, _too_long(number)
+        else:
+            yield number, raw
+
+
+def _too_long(number: int) -> BadLine:
+    return BadLine(number, "too_long", f"a line has at most {FILE_LINE_BYTES_MAX} bytes")
