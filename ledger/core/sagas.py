@@ -169,10 +169,14 @@ def may_begin(stream: Stream, action: Action) -> bool:
 
 
 def has_its_turn(stream: Stream, action: Action) -> bool:
-    """Whether its saga has come to an action; of one in no saga, always."""
+    """Whether its saga has come to an action, and no person has to settle anything of it before
+    anything new begins; of one in no saga, always.
+    """
     place = action.saga
     saga = None if place is None else saga_of(stream, place.saga)
     if place is None or saga is None:
         return True
+    if saga.awaits_person and not action.has_begun:
+        return False
     turn = saga.to_undo if place.role == "compensation" else saga.to_do
     return turn is not None and turn.number == place.step

@@ -104,6 +104,14 @@ class Plain:
             number = self.step.index(next(one for one in self.step if one != "completed"))
             if self.step[number] == "blocked":
                 self.step[number] = "ready"
+        if self.asked:
+            self.hold_back()
+
+    def hold_back(self) -> None:
+        """Before a person has looked nothing begins; what was sent and came to nothing goes on."""
+        for number, status in enumerate((*self.step, *self.back)):
+            if status == "ready" and str(number) not in self.looked:
+                self.becomes(number, "blocked")
 
     @property
     def turn(self) -> int | None:

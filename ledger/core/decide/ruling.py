@@ -15,9 +15,11 @@ from ledger.core.ids import ActionKey
 from ledger.core.order import Waits, waits_for
 from ledger.core.policy import Gates, Outcome, Ruling
 from ledger.core.request import RecordedRequest
-from ledger.core.state import Action, Status
+from ledger.core.state import Action, Blocked, Status
 
 MAY_BE_RULED_ANEW = frozenset({Status.AWAITING_APPROVAL, Status.READY, Status.BLOCKED})
+_RULED_AHEAD = frozenset({"original_open", "planned"})
+"""What blocks an action for which there has to be room once its turn comes."""
 
 
 def rule(draft: Draft, key: ActionKey, request: RecordedRequest, operation: Operation) -> Ruling:
@@ -71,6 +73,23 @@ def rule_ahead(draft: Draft, key: str, operation: Operation) -> None:
     _decide(draft, key, ruling, None)
 
 
+def _rule_ahead_anew(draft: Draft, key: str, operation: Operation, blocked: Blocked) -> None:
+    """Rule ahead under another table, so that it reserves what that asks for, and go on waiting for
+    the same: what a gate was asked about a ceiling that is gone would never be answered.
+    """
+    wait_until = draft.action(key).wait_until
+    rule_ahead(draft, key, operation)
+    draft.add(
+        ActionBlocked(
+            action=key,
+            version=draft.version(key),
+            reason=blocked.reason,
+            by=blocked.by,
+            wait_until=wait_until,
+        )
+    )
+
+
 def rule_at_last(draft: Draft, key: str, operation: Operation) -> None:
     """Rule for the first time about what another action of its stream has kept waiting: its step
     begins now.
@@ -99,11 +118,13 @@ def _people_until(draft: Draft, key: str, operation: Operation, ruling: Ruling) 
 
 
 def needs_ruling(action: Action, config: Config) -> bool:
-    """Whether another table was adopted since the action was ruled, and it has not begun."""
+    """Whether another table was adopted since the action was ruled, and it has not begun. What
+    another action blocks is ruled at its turn, unless room for it was reserved ahead.
+    """
     return (
         action.policy_hash != config.policy.content_hash
         and action.status in MAY_BE_RULED_ANEW
-        and action.blocked is None
+        and (action.blocked is None or action.blocked.reason in _RULED_AHEAD)
         and not action.has_begun
     )
 
@@ -111,6 +132,9 @@ def needs_ruling(action: Action, config: Config) -> bool:
 def rule_anew(draft: Draft, key: str, operation: Operation) -> None:
     """Rule under the table in force."""
     action = draft.action(key)
+    if action.blocked is not None:
+        _rule_ahead_anew(draft, key, operation, action.blocked)
+        return
     tenant = ActionKey.parse(key).tenant
     ruling = draft.config.policy.rule(operation, action.request, tenant, action.revises)
     is_same = (ruling.row, ruling.asks) == (action.policy_row, action.asks)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ledger.core.catalogue import Operation
+from ledger.core.decide.asking import end
 from ledger.core.decide.draft import Decided, Draft, refused_by, replayed
-from ledger.core.decide.gating import holds_its_gates
 from ledger.core.decide.intake import record, refusal_of_key, refusal_of_new, refused_for_target
-from ledger.core.decide.ruling import lacks_run, rule_ahead, rule_at_last
+from ledger.core.decide.room import without_room
+from ledger.core.decide.ruling import lacks_run, needs_ruling, rule_ahead, rule_anew, rule_at_last
 from ledger.core.decide.schedule import review, start
 from ledger.core.decide.wanting import leaves_target_out
 from ledger.core.facts import ActionBlocked, ActionCancelled, SagaPlace
@@ -25,7 +26,7 @@ from ledger.core.order import GIVEN_UP, is_without_effect
 from ledger.core.policy import Outcome
 from ledger.core.rejections import MEANINGS, Detail, Refused, Rejection
 from ledger.core.request import differences, recorded, request_hash
-from ledger.core.sagas import NO_EFFECT, Saga, SagaStep, names_of, saga_of
+from ledger.core.sagas import NO_EFFECT, Saga, SagaStep, is_compensation, names_of, saga_of
 from ledger.core.state import Action, Status
 
 LEDGER: Final = "ledger"
@@ -312,6 +313,7 @@ def _lead_on(draft: Draft, saga: Saga) -> None:
         idle = [one for one in saga.steps if is_without_effect(draft.action(one.action.key))]
         _end_undos(draft, idle)
     if saga.awaits_person:
+        _hold_back(draft, saga)
         return
     undo, step = saga.to_undo, saga.to_do
     if undo is not None:
@@ -335,13 +337,36 @@ def _go_on(draft: Draft, saga: Saga, step: SagaStep) -> None:
     come to its end before that, by a person, the saga comes to nothing.
     """
     undos = [one.compensation for one in saga.steps if one.compensation is not None]
-    waits = [one for one in undos if not holds_its_gates(one, draft.config, draft.now)]
+    for undo in undos:
+        operation = draft.operation(undo)
+        if operation is not None and needs_ruling(undo, draft.config):
+            rule_anew(draft, undo.key, operation)
+            return
+    waits = without_room(saga, draft.config, draft.now)
     if any(one.is_final for one in undos):
         _call_off(draft, saga, LEDGER, CALLED_OFF)
-    elif not waits:
+    elif waits is None:
         _unblock(draft, step.action)
-    elif step.action.status is Status.PROPOSED:
-        _wait(draft, step.action.key, "saga_order", waits[0].key)
+    else:
+        _hold(draft, step.action, waits.key)
+
+
+def _hold_back(draft: Draft, saga: Saga) -> None:
+    """A person has to settle something of the saga: what has its turn and has not begun waits."""
+    case = next(one for one in saga.actions if one.case is not None)
+    for action in saga.actions:
+        if action.case is None:
+            _hold(draft, action, case.key)
+
+
+def _hold(draft: Draft, action: Action, by: str) -> None:
+    """Have an action that has its turn, and has not begun, wait for it once more: it is ruled again
+    then, people are asked again, and its step begins then.
+    """
+    if action.status not in _NOT_BEGUN or action.has_begun or action.blocked is not None:
+        return
+    end(draft, action.key, "volatile_changed")
+    _wait(draft, action.key, "planned" if is_compensation(action) else "saga_order", by)
 
 
 def _undo(draft: Draft, step: SagaStep) -> None:

@@ -14,6 +14,7 @@ from ledger.core.decide.approvals import lapse, start_approval
 from ledger.core.decide.asking import ask, end
 from ledger.core.decide.draft import Draft
 from ledger.core.decide.gating import holds_its_gates
+from ledger.core.decide.room import has_room_to_undo
 from ledger.core.decide.ruling import needs_ruling
 from ledger.core.facts import (
     ActionExpired,
@@ -143,6 +144,8 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
     if _had_its_turn(action, offer):
         return
     if not may_begin(draft.stream, action):
+        return
+    if not has_room_to_undo(draft.stream, action, draft.config, draft.now):
         return
     last_token = action.attempts[-1].fencing_token if action.attempts else 0
     call_ms = operation.deadlines.connect_ms + operation.deadlines.response_ms

@@ -62,7 +62,7 @@ def _one(draft: Draft, key: str) -> None:
         # What another action blocks is nobody's affair before its turn.
         if timer_due or (action.status in MAY_BE_RULED_ANEW and action.blocked is None):
             review(draft, key, "operation_withdrawn")
-    elif needs_ruling(action, draft.config) and draft.now < _deadline_of(action):
+    elif needs_ruling(action, draft.config) and not _is_over(action, draft.now):
         rule_anew(draft, key, operation)
         if awaits_offer(draft.action(key), draft.now):
             start(draft, key, operation)
@@ -87,11 +87,15 @@ def _one(draft: Draft, key: str) -> None:
             start(draft, key, operation)
 
 
-def _deadline_of(action: Action) -> int:
-    """The end of what the action does now; nothing is ruled anew behind it."""
+def _is_over(action: Action, now: int) -> bool:
+    """Whether what the action does now has come to its end: nothing is ruled anew behind that, and
+    nothing bounds how long what undoes another action waits for its turn.
+    """
+    if action.blocked is not None:
+        return action.wait_until is not None and now >= action.wait_until
     if action.status is Status.BLOCKED and action.wait_until is not None:
-        return action.wait_until
-    return action.step_deadline_at
+        return now >= action.wait_until
+    return now >= action.step_deadline_at
 
 
 def _people(draft: Draft, key: str, operation: Operation) -> None:

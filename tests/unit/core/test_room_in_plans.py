@@ -1,0 +1,115 @@
+"""What a plan waits for before anything new of it begins: room for all that may have to be undone,
+under whichever table is in force by then; and people who have to settle something of it.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from ledger.core import inputs as i
+from ledger.core.config import Config
+from ledger.core.state import Status
+from ledger.core.statement import Move
+from tests import asking
+from tests import examples as x
+from tests.examples import found_out
+from tests.examples_of_sagas import ITEMS, do, plan, stands, under, undo
+from tests.ledgers import LedgerBuilder
+from tests.travelling import GENERATION, PEOPLE, Travelling
+
+FLIGHT, HOTEL, _ = ITEMS
+COUNTED: Final = """
+[[ceiling]]
+name = "run"
+per = "run"
+side_effects = 20
+
+[[row]]
+name = "counted"
+outcome = "automatic"
+reason = "What a run does is counted."
+ceilings = ["run"]
+"""
+UNDO_COUNTED: Final = COUNTED.replace(
+    'reason = "What', 'when.operation = ["payout"]\nreason = "What'
+)
+
+
+def beneath(table: str) -> Config:
+    """The configuration of the trip under a table."""
+    return replace(under(asking.policy(table)), people=PEOPLE)
+
+
+def test_a_ceiling_that_is_gone_keeps_no_plan_waiting() -> None:
+    """Every undo asks a run for room, and another table counts runs no more before it has answered:
+    nobody will. The undos are ruled under that table, and the first step begins.
+    """
+    builder = LedgerBuilder(config=beneath(COUNTED))
+    builder.take(plan(run="r-1"), executor=None)
+    builder.config = beneath(asking.EVERYTHING_GOES_AHEAD)
+    builder.take(x.tick(), executor=None)
+    builder.deliver(executor=None)
+    event = builder.streams[x.STREAM]
+    assert stands(event)[0] == ("ready", "blocked")
+    assert not [one for action in event.actions for one in action.claims if one.is_held]
+
+
+def test_a_ceiling_that_is_new_is_passed_by_every_undo_before_the_step_begins() -> None:
+    """The first step is ready; then another table counts what undoes it. The step waits once more,
+    until the run has room for that, also where an executor comes by in the very decision.
+    """
+    builder = LedgerBuilder(config=beneath(asking.EVERYTHING_GOES_AHEAD))
+    builder.take(plan(run="r-1"), executor=None)
+    assert stands(builder.streams[x.STREAM])[0] == ("ready", "blocked")
+    builder.config = beneath(f"{UNDO_COUNTED}{asking.EVERYTHING_GOES_AHEAD}")
+    builder.take(x.tick())
+    first = builder.streams[x.STREAM].actions[0]
+    assert first.status is Status.BLOCKED
+    assert not first.attempts
+    builder.deliver()
+    event = builder.streams[x.STREAM]
+    gate = builder.streams["acme/run:r-1"].gate
+    assert gate is not None
+    assert {one.action for one in gate.granted} == {undo(item) for item in ITEMS}
+    assert stands(event)[0][0] in {"ready", "attempting"}
+
+
+def test_what_has_its_turn_begins_only_once_a_person_has_looked() -> None:
+    """The flight is booked and the hotel is ready; then there are two flights. The hotel waits for
+    whoever looks at that, as long as they take, and begins after.
+    """
+    told = Travelling()
+    told.does(do(FLIGHT))
+    assert told.statuses[1] == ("ready", "blocked")
+    told.says(
+        found_out(
+            i.Meaning.EFFECT, key=do(FLIGHT), lookup=None, source="webhook:w", reference="ref-2"
+        )
+    )
+    hotel = told.action(do(HOTEL))
+    assert hotel.blocked is not None
+    assert hotel.blocked.by == do(FLIGHT)
+    told.says(x.tick(), key=do(HOTEL), later_ms=x.STEP_MS).then_unchanged("nothing_due")
+    told.settles(do(FLIGHT), Move.ACKNOWLEDGE)
+    told.does(do(HOTEL))
+    assert told.statuses[1] == ("completed", "blocked")
+
+
+def test_people_are_asked_again_about_a_step_that_waited_for_a_person() -> None:
+    """Whether they would still agree to the hotel once there are two flights is for them to say."""
+    told = Travelling(config=beneath(asking.asked("charge") + asking.EVERYTHING_GOES_AHEAD))
+    at = x.T0 + told.at
+    said = asking.statement(told.action(do(FLIGHT)), "ada", ledger=GENERATION, at=at)
+    told.says(asking.judged(asking.judge(said), PEOPLE, at=at, ledger=GENERATION))
+    told.does(do(FLIGHT))
+    first = told.action(do(HOTEL)).approval
+    assert first is not None
+    told.says(
+        found_out(
+            i.Meaning.EFFECT, key=do(FLIGHT), lookup=None, source="webhook:w", reference="ref-2"
+        )
+    )
+    told.settles(do(FLIGHT), Move.ACKNOWLEDGE)
+    hotel = told.action(do(HOTEL))
+    assert hotel.status is Status.AWAITING_APPROVAL
+    assert hotel.approval is not None
+    assert hotel.approval.nonce != first.nonce
