@@ -171,6 +171,9 @@ def _add(folded: Folded, decided: Decided, ordinal: int, fact: Json) -> None:
             return
         action = Action(decided.data["stream"], decided.partition, _recorded(fact, decided))
         folded.actions[key] = action
+        earlier = folded.actions.get(fact.get("revises"))
+        if earlier is not None:
+            earlier.state["revised_by"] = key
         before = "none"
     elif action is None:
         folded.found("S6", decided.place, f"{kind} of {key}, which was never recorded")
@@ -199,7 +202,7 @@ def _add(folded: Folded, decided: Decided, ordinal: int, fact: Json) -> None:
 
 _MAY_BE_GIVEN = (
     *("performer", "behalf", "caller_deadline_at", "run", "occurrence", "batch"),
-    *("revises", "compensates", "saga"),
+    *("revises", "compensates"),
 )
 
 
@@ -212,6 +215,7 @@ def _recorded(fact: Json, decided: Decided) -> Json:
         "status": "proposed",
         **{name: fact[name] for name in taken},
         **{name: fact[name] for name in _MAY_BE_GIVEN if name in fact},
+        **({"saga": {"reads": False} | fact["saga"]} if "saga" in fact else {}),
         "intent_offset": decided.offset,
         "recorded_at": now,
         "updated_at": now,
@@ -239,8 +243,8 @@ def _policy(state: Json, fact: Json, _now: int) -> None:
         state.pop("people_until", None)
         if "asks" in fact:
             state["people_until"] = fact["step_deadline_at"]
-    for name in ("gates", "blocked"):
-        state.pop(name, None)
+    was_blocked = state.pop("blocked", None) is not None
+    state.pop("gates", None)
     if "gates" in fact:
         state["gates"] = fact["gates"]
     status = "ready" if fact["outcome"] == "automatic" else "awaiting_approval"
@@ -248,8 +252,10 @@ def _policy(state: Json, fact: Json, _now: int) -> None:
         status = state["status"]
     elif status == "ready" and plain_gates.awaits(state):
         status = "blocked"
-    if status != "blocked":
+    if status != "blocked" or was_blocked:
         state.pop("wait_until", None)
+    if status == "blocked" and was_blocked and "step_deadline_at" in fact:
+        state["wait_until"] = fact["step_deadline_at"]
     _wait(state, status)
 
 
@@ -264,7 +270,11 @@ def _wait(state: Json, status: str) -> None:
 
 def _blocked(state: Json, fact: Json, _now: int) -> None:
     """Another action of the stream comes first."""
-    state["status"], state["wait_until"] = "blocked", fact["wait_until"]
+    state["status"] = "blocked"
+    for name in ("wait_until", "timer"):
+        state.pop(name, None)
+    if "wait_until" in fact:
+        state["wait_until"] = fact["wait_until"]
     state["blocked"] = {"reason": fact["reason"], "by": fact["by"], "version": fact["version"]}
 
 
@@ -325,7 +335,7 @@ def _answered(state: Json, fact: Json, now: int) -> None:
         asked["ended"] = fact["reason"]
         if fact["reason"] == "volatile_changed" and "dry" in state:
             state["dry"] = {"number": state["dry"]["number"], "failed": 0, "code": fact["reason"]}
-    goes_on = "blocked" if was == "blocked" else "ready"
+    goes_on = "blocked" if was == "blocked" or plain_gates.awaits(state) else "ready"
     _wait(state, goes_on if _is_met(state) else "awaiting_approval")
     if state["status"] != was and kind == "approval.granted" and "step_deadline_at" in fact:
         state["step_deadline_at"] = fact["step_deadline_at"]
@@ -452,6 +462,8 @@ def _resolved(state: Json, fact: Json, _now: int) -> None:
             state["dry"]["failed"] = 0
     if is_open(state):
         state["status"] = "unknown"
+    elif "blocked" in state and move != "no_effect":
+        state["status"] = "blocked"
     elif move == "no_effect" or "asks" not in state or _is_met(state):
         state["status"] = "ready"
     else:

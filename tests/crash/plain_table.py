@@ -26,10 +26,11 @@ MAY_FOLLOW: Mapping[str, frozenset[str]] = {
     status: frozenset(facts.split()) | _AT_ANY_TIME
     for status, facts in {
         "proposed": f"policy.decided action.blocked {_ENDS}",
-        "awaiting_approval": f"{_PEOPLE} policy.decided timer.set {_ENDS}",
-        "blocked": "policy.decided gate.asked gate.answered approval.withdrawn "
+        "awaiting_approval": f"{_PEOPLE} policy.decided action.blocked timer.set "
+        f"gate.asked gate.answered {_ENDS}",
+        "blocked": "policy.decided action.blocked gate.asked gate.answered approval.withdrawn "
         f"approval.ended review.resolved {_ENDS}",
-        "ready": "policy.decided approval.withdrawn approval.ended attempt.started timer.set "
+        "ready": "policy.decided action.blocked approval.withdrawn approval.ended attempt.started timer.set "
         f"gate.asked action.failed {_ENDS}",
         "attempting": OUTCOMES,
         "unknown": _FROM_UNKNOWN,
