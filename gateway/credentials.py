@@ -187,7 +187,8 @@ PRINCIPALS_OF: Final[Mapping[str, tuple[Principal, ...]]] = MappingProxyType(
         "setup": (Principal.OPERATOR,),
         "processor": (Principal.PROCESSOR,),
         "executor": (Principal.EXECUTOR,),
-        "inquirer": (Principal.INQUIRER,),
+        # It brings events that providers list and never sent, in the receiver's role.
+        "inquirer": (Principal.INQUIRER, Principal.GATEWAY_WEBHOOKS),
         "reconciler": (Principal.RECONCILER,),
         "projector": (Principal.PROJECTOR,),
         "gateway": (

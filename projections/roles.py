@@ -186,6 +186,9 @@ TABLES: Final[Mapping[str, Guarded]] = MappingProxyType(
                 Role.OPERATOR: _READ,
             },
         ),
+        "event_pulls": Guarded(
+            has_tenant=False, rights={Role.RECONCILER: _CHANGE, Role.OPERATOR: _READ}
+        ),
         # The pages' own. An operator's command makes and ends links; the gateway puts the key in.
         "passkey_links": Guarded(
             has_tenant=False,

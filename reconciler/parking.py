@@ -25,7 +25,10 @@ from reconciler.matching import (
     Matched,
     Parked,
 )
+from reconciler.orphan_notes import OrphanNote
 from reconciler.providers.port import MappedWebhook, Unrecognised
+from reconciler.repeats import fact_of
+from reconciler.statement_matching import NamedAction, Said, said_by
 from reconciler.statements import statements
 
 Connection: TypeAlias = (
@@ -39,6 +42,13 @@ _TIME_MS_MAX: Final = 250_000_000_000_000
 
 _UNSEEN: Final = (None, None, None)
 """Who has looked at a row, when, and what they say: nobody, when it is written."""
+
+_NO_REPEAT: Final = (None, None)
+"""Where the row stands that a duplicate repeats: known when it is found to be one."""
+
+
+CONFIRMS: Final = "confirms"
+"""The reason of a matched row of which the ledger held everything: it has no evidence."""
 
 
 class Reference(NamedTuple):
@@ -64,6 +74,13 @@ class Position(NamedTuple):
     offset: int
 
 
+class Decided(NamedTuple):
+    """The row that decides for an event: where it stands, and what it says."""
+
+    position: Position
+    said: Said
+
+
 @dataclass(frozen=True, slots=True)
 class WebhookRow:
     """What is kept of one webhook. `received_at` and `matched_at` are milliseconds."""
@@ -75,6 +92,11 @@ class WebhookRow:
     mapped: MappedWebhook | Unrecognised
     match: Match
     matched_at: int
+
+    @property
+    def said(self) -> Said | None:
+        """The content of what was understood, where it was."""
+        return said_by(self.mapped) if isinstance(self.mapped, MappedWebhook) else None
 
     @property
     def position(self) -> Position:
@@ -106,15 +128,42 @@ async def known_references(
 
 async def decided_events(
     connection: Connection, events: Collection[EventName]
-) -> dict[EventName, Position]:
-    """The events that have a deciding row already, with its place."""
+) -> dict[EventName, Decided]:
+    """The events that have a deciding row already, with that row's place and content."""
     if not events:
         return {}
     rows = await connection.fetch(_sql("decided_events"), *_columns(events))
     return {
-        EventName(provider, account, event_id): Position(partition, offset)
-        for provider, account, event_id, partition, offset in rows
+        EventName(provider, account, event_id): Decided(Position(partition, offset), Said(*said))
+        for provider, account, event_id, partition, offset, *said in rows
     }
+
+
+async def named_actions(connection: Connection, keys: Collection[str]) -> dict[str, NamedAction]:
+    """What the tables say of each of these actions; one that they do not have is absent."""
+    if not keys:
+        return {}
+    rows = await connection.fetch(_sql("named_actions"), list(keys))
+    return {
+        row["action_key"]: NamedAction(
+            row["provider"],
+            row["account"],
+            row["status"],
+            row["provider_reference"],
+            None
+            if row["currency"] is None
+            else Money(minor=row["amount_minor"], currency=row["currency"]),
+        )
+        for row in rows
+    }
+
+
+async def note_orphan(connection: Connection, event: EventName, note: OrphanNote, at: int) -> bool:
+    """Write down who has looked at an orphan; whether it was one that nobody had looked at. The
+    first word counts.
+    """
+    found = await connection.fetchval(_sql("note_orphan"), *event, note.by, note.note, _time(at))
+    return found is not None
 
 
 async def record_webhooks(connection: Connection, rows: Sequence[WebhookRow]) -> set[Position]:
@@ -203,6 +252,8 @@ def _values(row: WebhookRow) -> tuple[object, ...]:
         None if isinstance(mapped, Unrecognised) else mapped.reverses,
         receipt.source,
         *_UNSEEN,
+        None if isinstance(mapped, Unrecognised) else fact_of(mapped, receipt.source),
+        *_NO_REPEAT,
     )
 
 
@@ -227,8 +278,9 @@ def _said(mapped: MappedWebhook | Unrecognised) -> tuple[object, ...]:
 def _verdict(match: Match, matched_at: int) -> tuple[object, ...]:
     """Classification, reason, action key, matched by, matched at."""
     match match:
-        case Matched(action_key=action_key, by=by):
-            return ("matched", None, action_key, by.value, _time(matched_at))
+        case Matched(action_key=action_key, by=by, is_known=is_known):
+            reason = CONFIRMS if is_known else None
+            return ("matched", reason, action_key, by.value, _time(matched_at))
         case Parked(reason=reason):
             return ("parked", reason.value, None, None, None)
         case Irrelevant():

@@ -12,9 +12,11 @@ join actionledger.provider_references as r
  and r.provider = wanted.provider;
 
 -- name: decided_events
--- Which events of a batch have a row that decides for them already, and where it stands. The
--- condition is that of the index on events.
-select w.provider, w.account, w.event_id, w.partition, w.topic_offset
+-- Which events of a batch have a row that decides for them already, where it stands and what it
+-- says. The condition is that of the index on events.
+select
+    w.provider, w.account, w.event_id, w.partition, w.topic_offset,
+    w.effect, w.reference, w.reverses, w.claimed_key, w.provider_key, w.amount_minor, w.currency
 from unnest($1::text[], $2::text[], $3::text[]) as wanted (provider, account, event_id)
 join actionledger.webhooks as w
   on w.provider = wanted.provider
@@ -22,33 +24,86 @@ join actionledger.webhooks as w
  and w.event_id = wanted.event_id
  and w.classification in ('matched', 'parked');
 
+-- name: named_actions
+-- What the projector's table says of actions that lines of a statement name.
+select
+    a.action_key, a.provider, a.account, a.status, a.provider_reference, a.amount_minor, a.currency
+from actionledger.actions as a
+where a.action_key = any ($1::text[]);
+
 -- name: record_first
--- The first row of each event. Conflicts are of two kinds and both are nobody's fault: the record
--- was read before (its place), or the event was (the index on events, which waits for a concurrent
--- insert of the same event and then decides).
+-- The first row of each event. Conflicts are of three kinds and all are nobody's fault: the record
+-- was read before (its place), the event was (the index on events, which waits for a concurrent
+-- insert of the same event and then decides), or what it says was told under another event id (the
+-- index on facts, which does the same).
 insert into actionledger.webhooks
 select * from unnest($1::actionledger.webhooks[])
 on conflict do nothing;
 
 -- name: record_duplicates
--- What of the batch is still without a row is a further delivery of an event that has one.
+-- What of the batch is still without a row repeats one that has: another delivery of its event, or
+-- the same fact under another event id. It points to the row that decides.
 insert into actionledger.webhooks (
     partition, topic_offset, provider, account, event_id, received_at, occurred_at, sha256,
     mapping_hash, event_type, meaning, effect, speaks_for, reference, claimed_key, provider_key,
-    amount_minor, currency, classification, reason, reverses, source
+    amount_minor, currency, classification, reason, reverses, source, fact,
+    repeats_partition, repeats_offset
 )
 select
     g.partition, g.topic_offset, g.provider, g.account, g.event_id, g.received_at, g.occurred_at,
     g.sha256, g.mapping_hash, g.event_type, g.meaning, g.effect, g.speaks_for, g.reference,
-    g.claimed_key, g.provider_key, g.amount_minor, g.currency, 'duplicate', null,
-    g.reverses, g.source
+    g.claimed_key, g.provider_key, g.amount_minor, g.currency, 'duplicate',
+    case when e.partition is null and f.partition is not null then 'same_fact' end,
+    g.reverses, g.source, g.fact,
+    coalesce(e.partition, f.partition), coalesce(e.topic_offset, f.topic_offset)
 from unnest($1::actionledger.webhooks[]) as g
+left join actionledger.webhooks as e
+  on e.provider = g.provider
+ and e.account = g.account
+ and e.event_id = g.event_id
+ and e.classification in ('matched', 'parked')
+left join actionledger.webhooks as f
+  on f.provider = g.provider
+ and f.account = g.account
+ and f.fact = g.fact
+ and f.classification in ('matched', 'parked')
 on conflict (partition, topic_offset) do nothing
 returning partition, topic_offset;
 
 -- name: lock_matchable
--- Parked webhooks whose reference has become known, with the actions known under it. Driven from
--- the few rows that wait. Locked, so that of two sweeps each takes its own rows and none waits.
+-- Parked webhooks whose reference has become known, with the actions known under it, and lines of
+-- statements that bear the key of an action which the tables have by now. Driven from the few rows
+-- that wait. Locked, so that of two sweeps each takes its own rows and none waits.
+with matchable as (
+    (
+        select w.partition, w.topic_offset
+        from actionledger.webhooks as w
+        where w.classification = 'parked'
+          and w.reason = any ($1::text[])
+          and w.received_at > $2
+          and exists (
+              select from actionledger.provider_references as r
+              where r.account = w.account
+                and r.reference = coalesce(w.reverses, w.reference)
+                and r.provider = w.provider
+          )
+        order by w.partition, w.topic_offset
+        limit $3
+    )
+    union
+    (
+        select w.partition, w.topic_offset
+        from actionledger.webhooks as w
+        join actionledger.actions as a
+          on a.action_key = w.claimed_key and a.provider = w.provider and a.account = w.account
+        where w.classification = 'parked'
+          and w.reason = 'orphan_effect'
+          and w.claimed_key is not null
+          and w.received_at > $2
+        order by w.partition, w.topic_offset
+        limit $3
+    )
+)
 select
     w.*,
     array(
@@ -59,16 +114,9 @@ select
           and r.provider = w.provider
         order by r.action_key
     ) as known
-from actionledger.webhooks as w
+from matchable as m
+join actionledger.webhooks as w on w.partition = m.partition and w.topic_offset = m.topic_offset
 where w.classification = 'parked'
-  and w.reason = any ($1::text[])
-  and w.received_at > $2
-  and exists (
-      select from actionledger.provider_references as r
-      where r.account = w.account
-        and r.reference = coalesce(w.reverses, w.reference)
-        and r.provider = w.provider
-  )
 order by w.partition, w.topic_offset
 limit $3
 for update of w skip locked;
@@ -78,6 +126,14 @@ for update of w skip locked;
 update actionledger.webhooks
 set classification = 'matched', reason = null, action_key = $3, matched_by = $4, matched_at = $5
 where partition = $1 and topic_offset = $2 and classification = 'parked';
+
+-- name: note_orphan
+-- An operator has looked at an effect that is nobody's. It stays parked; the first word counts.
+update actionledger.webhooks
+set seen_by = $4, seen_note = $5, seen_at = $6
+where provider = $1 and account = $2 and event_id = $3
+  and classification = 'parked' and seen_at is null
+returning topic_offset;
 
 -- name: settle_parked
 -- A parked webhook waits on, for another reason.

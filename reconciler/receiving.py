@@ -14,11 +14,11 @@ import asyncio
 import hashlib
 import inspect
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Final
+from typing import Final, assert_never
 
 import asyncpg
 
@@ -33,18 +33,25 @@ from ledger.log.webhook_record import WebhookReceived, read_webhook
 from reconciler import statement_lines
 from reconciler.evidence import Receipt, webhook_evidence, webhook_record
 from reconciler.limits import ACQUIRE_SECONDS
-from reconciler.matching import Matched, Parked, match_webhook
+from reconciler.matching import Irrelevant, Match, Matched, Parked, ParkedReason, match_webhook
+from reconciler.orphan_notes import OrphanNote, read_note
 from reconciler.parking import (
+    CONFIRMS,
+    Decided,
     EventName,
     Position,
     Reference,
     WebhookRow,
     decided_events,
     known_references,
+    named_actions,
+    note_orphan,
     record_webhooks,
 )
 from reconciler.providers.port import MappedWebhook, Unrecognised, WebhookMapping
-from reconciler.statement_lines import STATEMENTS, map_statement
+from reconciler.statement_lines import STATEMENTS, changed_event_id, map_statement
+from reconciler.statement_matching import NamedAction, Said, match_statement
+from reconciler.windows import WebhookWindow
 
 logger = logging.getLogger("actionledger")
 
@@ -105,11 +112,25 @@ class _Understood:
         return EventName(self.received.provider, self.received.account, event_id)
 
     @property
+    def is_statement(self) -> bool:
+        """Whether it is a line of a settlement file or of a listing."""
+        return self.received.source in STATEMENTS
+
+    @property
     def reference(self) -> Reference | None:
         """The provider's name for the effect, where the webhook gives one."""
         if isinstance(self.mapped, Unrecognised) or self.mapped.names is None:
             return None
         return Reference(self.received.provider, self.received.account, self.mapped.names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """An operator's word on an orphan."""
+
+    orphan: EventName
+    note: OrphanNote
+    noted_at: int
 
 
 class WebhookDesk:
@@ -124,8 +145,11 @@ class WebhookDesk:
         partitions: int,
         now_ms: Callable[[], int],
         shared_accounts: frozenset[str] = frozenset(),
+        window: WebhookWindow | None = None,
     ) -> None:
-        """`mappings` by the provider's name; `shared_accounts` are those that others write to."""
+        """`mappings` by the provider's name; `shared_accounts` are those that others write to;
+        `window` is shown what became of each.
+        """
         self._appender = appender
         self._pool = pool
         self._mappings = mappings
@@ -133,6 +157,7 @@ class WebhookDesk:
         self._partitions = partitions
         self._now_ms = now_ms
         self._shared_accounts = shared_accounts
+        self._window = WebhookWindow() if window is None else window
 
     async def handle(self, records: Sequence[Record]) -> None:
         """Take a batch to its end. Raises trouble of the surroundings only, see `is_trouble`."""
@@ -151,33 +176,58 @@ class WebhookDesk:
                 await self.handle([record])
 
     async def _handle(self, records: Sequence[Record]) -> None:
-        understood = [
-            understood
-            for record in records
-            if (understood := await self._understand(record)) is not None
-        ]
-        if not understood:
-            return
+        read = [await self._understand(record) for record in records]
+        understood = [one for one in read if isinstance(one, _Understood)]
+        if understood:
+            await self._take(understood)
+        notes = [one for one in read if isinstance(one, _Noted)]
+        if notes:
+            async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
+                for one in notes:
+                    await note_orphan(connection, one.orphan, one.note, one.noted_at)
+
+    async def _take(self, understood: Sequence[_Understood]) -> None:
         async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
             known = await known_references(
                 connection, {one.reference for one in understood if one.reference is not None}
             )
             decided = await decided_events(connection, {one.event for one in understood})
-        rows = [self._row(one, known) for one in understood]
+            matches = [self._match(one, known) for one in understood]
+            actions = await named_actions(connection, _named(understood, matches))
+        rows = self._rows(understood, matches, actions, decided)
         await self._tell(rows, understood, decided)
         crash_point("webhook_evidence_acked")
         async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
             duplicates = await record_webhooks(connection, rows)
         crash_point("webhook_rows_written")
         for row in rows:
-            _log(row, is_duplicate=row.position in duplicates)
+            if row.receipt.source not in STATEMENTS:
+                _log(row, is_duplicate=row.position in duplicates)
+        _log_lines(rows, duplicates)
+        self._count(rows, duplicates)
 
-    async def _understand(self, record: Record) -> _Understood | None:
+    def _count(self, rows: Sequence[WebhookRow], repeated: Collection[Position]) -> None:
+        now_ms = self._now_ms()
+        for row in rows:
+            became = "repeated" if row.position in repeated else _kind(row.match)
+            waited_ms = max(0, now_ms - row.received_at) if became == "matched" else None
+            self._window.add(
+                row.receipt.provider, became, now_ms=now_ms, matched_after_ms=waited_ms
+            )
+
+    async def _understand(self, record: Record) -> _Understood | _Noted | None:
         """Read a record and ask its provider's mapping; None when it was set aside."""
         received = read_webhook(record)
         if isinstance(received, Unreadable):
             await self._set_aside(record, received.reason, received.detail)
             return None
+        if received.source == "note":
+            note = read_note(received.raw())
+            if isinstance(note, str):
+                await self._set_aside(record, "not_a_note", note)
+                return None
+            orphan = EventName(received.provider, received.account, received.event_id)
+            return _Noted(orphan, note, received.sent_at)
         mapped, mapped_by = self._meaning(received)
         receipt = Receipt(
             provider=received.provider,
@@ -204,17 +254,53 @@ class WebhookDesk:
         await self._appender.append(Topic.QUARANTINE, record.partition, [outgoing])
         logger.error("webhook_quarantined", extra={**_place(record), "reason": reason})
 
-    def _row(self, one: _Understood, known: Mapping[Reference, tuple[str, ...]]) -> WebhookRow:
+    def _match(self, one: _Understood, known: Mapping[Reference, tuple[str, ...]]) -> Match:
         reference = one.reference
-        match = match_webhook(
+        return match_webhook(
             one.mapped,
             account=one.received.account,
             known=() if reference is None else known.get(reference, ()),
             shared_accounts=self._shared_accounts,
         )
+
+    def _rows(
+        self,
+        understood: Sequence[_Understood],
+        matches: Sequence[Match],
+        actions: Mapping[str, NamedAction],
+        decided: Mapping[EventName, Decided],
+    ) -> list[WebhookRow]:
+        """The rows of a batch in its order: of two lines under one id the first one decides."""
+        rows = []
+        said = {event: one.said for event, one in decided.items()}
+        for one, match in zip(understood, matches, strict=True):
+            row = self._row(one, match, actions, said.get(one.event))
+            if row.said is not None:
+                said.setdefault(one.event, row.said)
+            rows.append(row)
+        return rows
+
+    def _row(
+        self,
+        one: _Understood,
+        match: Match,
+        actions: Mapping[str, NamedAction],
+        before: Said | None,
+    ) -> WebhookRow:
+        event_id = one.event.event_id
+        if one.is_statement and isinstance(one.mapped, MappedWebhook):
+            match = match_statement(
+                match,
+                one.mapped,
+                provider=one.received.provider,
+                action=actions.get(match.action_key) if isinstance(match, Matched) else None,
+                before=before,
+            )
+            if match == Parked(ParkedReason.LINE_CHANGED):
+                event_id = changed_event_id(event_id, one.received.sha256)
         return WebhookRow(
             receipt=one.receipt,
-            event_id=one.event.event_id,
+            event_id=event_id,
             received_at=one.record.timestamp,
             mapping_hash=one.mapping_hash,
             mapped=one.mapped,
@@ -226,13 +312,13 @@ class WebhookDesk:
         self,
         rows: Sequence[WebhookRow],
         understood: Sequence[_Understood],
-        decided: Mapping[EventName, Position],
+        decided: Mapping[EventName, Decided],
     ) -> None:
         """Append the evidence of what matched and was not told before, all partitions at once."""
         by_partition: defaultdict[int, list[Outgoing]] = defaultdict(list)
         told = set(decided)
         for row, one in zip(rows, understood, strict=True):
-            if one.event in told or not isinstance(row.match, Matched):
+            if one.event in told or not isinstance(row.match, Matched) or row.match.is_known:
                 continue
             if isinstance(row.mapped, MappedWebhook):
                 told.add(one.event)
@@ -247,6 +333,15 @@ class WebhookDesk:
         for outcome in await asyncio.gather(*appends, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
+
+
+def _named(understood: Sequence[_Understood], matches: Sequence[Match]) -> set[str]:
+    """The actions that lines of statements match as webhooks would."""
+    return {
+        match.action_key
+        for one, match in zip(understood, matches, strict=True)
+        if one.is_statement and isinstance(match, Matched)
+    }
 
 
 def _place(record: Record) -> dict[str, object]:
@@ -269,3 +364,29 @@ def _log(row: WebhookRow, *, is_duplicate: bool) -> None:
         logger.warning("webhook_parked", extra={**fields, "reason": row.match.reason.value})
     elif isinstance(row.match, Unrecognised):
         logger.warning("webhook_unrecognised", extra={**fields, "reason": row.match.code})
+
+
+def _log_lines(rows: Sequence[WebhookRow], duplicates: Collection[Position]) -> None:
+    """Lines of statements in one line of the log: a file has a hundred thousand of them."""
+    counts = Counter(
+        "repeated" if row.position in duplicates else _kind(row.match)
+        for row in rows
+        if row.receipt.source in STATEMENTS
+    )
+    if counts:
+        is_usual = counts.keys() <= {"repeated", "matched", "confirms"}
+        logger.log(logging.INFO if is_usual else logging.WARNING, "statement_lines", extra=counts)
+
+
+def _kind(match: Match) -> str:
+    match match:
+        case Matched(is_known=is_known):
+            return CONFIRMS if is_known else "matched"
+        case Parked(reason=reason):
+            return reason.value
+        case Irrelevant():
+            return "irrelevant"
+        case Unrecognised():
+            return "unrecognised"
+        case _:
+            assert_never(match)

@@ -88,6 +88,7 @@ POINTS: Final[tuple[Point, ...]] = (
     Point("evidence_acked", "inquirer", "Evidence is durable; the position stays before it."),
     Point("attention_sent", "inquirer", "Notices are on their way, the position before them."),
     Point("sweep_evidence_acked", "inquirer", "A parked webhook's evidence is in, its row open."),
+    Point("events_pulled", "inquirer", "Events that never came are in, the position before them."),
     Point("webhooks_taken", "reconciler", "Webhooks are read and not understood."),
     Point("webhook_evidence_acked", "reconciler", "Webhooks are evidence and have no row."),
     Point("webhook_rows_written", "reconciler", "Webhooks have rows and are not acknowledged."),
@@ -96,12 +97,15 @@ POINTS: Final[tuple[Point, ...]] = (
     Point("offsets_claimed", "projector", "Offsets are moved, rows not written, none committed."),
     Point("rows_written", "projector", "Rows and offsets are written and not committed."),
     Point("batch_committed", "projector", "A batch is committed; memory does not know it."),
+    # Bringing lines of settlement files and listings.
+    Point("lines_sent", "import", "Lines are on their way to the log, not acknowledged."),
+    Point("lines_acked", "import", "Lines are in the log; the rest of their file is not."),
     # Putting rebuilt tables in the place of the live ones.
     Point("rebuild_caught_up", "rebuild", "Rebuilt tables are level with the live ones, beside."),
     Point("tables_swapped", "rebuild", "Rebuilt tables are in their place and not committed."),
 )
 
-COMMANDS: Final = frozenset({"rebuild"})
+COMMANDS: Final = frozenset({"import", "rebuild"})
 """Not processes that run on but commands that end: their points have tests of their own."""
 
 _SENT_SECONDS: Final = 0.001

@@ -38,7 +38,9 @@ QUERIES = {
     "decisions": "partition, ledger_offset",
     "gates": "gate_key, version, used, reserved, granted, queued",
     "gate_reservations": "gate_key, version, status",
-    "webhooks": "partition, topic_offset, provider, account, event_id, classification, action_key",
+    "webhooks": (
+        "partition, topic_offset, provider, account, event_id, fact, classification, action_key"
+    ),
 }
 DERIVED = {"action_events": "actionledger_api_v1.action_events"}
 """What has a column that only its view has."""

@@ -99,7 +99,8 @@ SETTLED_SOON = FAULTS | {
 """Without the one fault whose absence takes seconds to be sure of."""
 
 WEBHOOKS: Sequence[tuple[int, list[Json]]] = (
-    (40, NORMAL),
+    (34, NORMAL),
+    (6, [{"kind": "lost"}]),
     (15, [{"kind": "late", "delay_ms": 800}]),
     (10, [{"kind": "twice"}]),
     (10, [{"kind": "early"}]),

@@ -4,6 +4,7 @@ processes as tasks beside an installation, and what came of it on topics and in 
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -21,11 +22,13 @@ from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic, partition_of
 from ledger.log.webhook_record import WebhookReceived, webhook_key, webhook_outgoing
 from projections.migrate import migrate
+from reconciler.evidence import webhook_source_id
 from reconciler.notifying.notifier import Notifier
-from reconciler.providers.port import Finder, WebhookMapping
+from reconciler.providers.port import Finder, MappedWebhook, WebhookMapping
 from reconciler.providers.simulated.api import Event, EventData, EventType, Metadata
 from reconciler.providers.simulated.mapping import SimulatedMapping
 from reconciler.receiving import WebhookDesk
+from reconciler.repeats import fact_of
 from reconciler.webhooks import Verified, verify
 from streams.agents import add_attention_agent, add_webhook_agent
 from streams.app import AppSettings, build_app
@@ -37,6 +40,9 @@ from tests.integration.installation import PARTITIONS, Installation
 
 _AT_ONCE = asyncio.Event()
 _AT_ONCE.set()
+_MOMENTS = itertools.count(wall_ms())
+"""Two events of one object and type at one moment are one fact, whatever their ids."""
+
 SECRET = "whsec_cmVjb25jaWxlciBpbnRlZ3JhdGlvbiB0ZXN0cw=="
 MONEY = Money(minor=4_990, currency="EUR")
 KEY = "charge:v1:acme:renewal-1"
@@ -51,13 +57,16 @@ def settlement(
     account: str = "main",
     verified_for: str = "main",
     event_type: EventType = "effect.settled",
+    occurred_at: int | None = None,
 ) -> WebhookReceived:
-    """A webhook of the simulated provider, signed, verified and written down as the door does."""
+    """A webhook of the simulated provider, signed, verified and written down as the door does; it
+    happened at a moment of its own.
+    """
     event = Event(
         id=event_id,
         type=event_type,
         account=account,
-        created_at=wall_ms(),
+        created_at=next(_MOMENTS) if occurred_at is None else occurred_at,
         data=EventData(
             effect_id=reference,
             operation="charge",
@@ -86,6 +95,14 @@ def settlement(
         sent_at=verified.sent_at,
         headers=headers,
     )
+
+
+def source_of(webhook: WebhookReceived) -> str:
+    """The id of a webhook as a source of evidence."""
+    mapped = SimulatedMapping().map(webhook.raw())
+    assert isinstance(mapped, MappedWebhook)
+    named = fact_of(mapped, webhook.source) or mapped.event_id
+    return webhook_source_id(webhook.provider, webhook.account, named)
 
 
 async def receive(one: Installation, *webhooks: WebhookReceived) -> list[tuple[int, int]]:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import hashlib
+from collections import Counter
 
 import pytest
 
@@ -32,6 +33,7 @@ from tests.integration.reconciling import (
     reconciling,
     rows_become,
     settlement,
+    source_of,
 )
 from tests.servers import Addresses
 
@@ -57,7 +59,7 @@ async def test_our_key_in_the_metadata_makes_evidence(
             Meaning.EFFECT,
         )
         assert (found.reference, found.money, found.account) == ("ch_1", MONEY, "main")
-        assert found.source_id == "webhook:simulated:main:evt_1"
+        assert found.source_id == source_of(webhook)
         assert found.raw_sha256 == webhook.sha256
 
 
@@ -77,14 +79,15 @@ async def test_a_webhook_before_its_reference_is_parked_and_then_matched(
     """Webhook first, reference second: the inquirer's sweep makes the same evidence, once."""
     async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
         await all_.inquirer()
-        (place,) = await receive(one, settlement("evt_1"))
+        webhook = settlement("evt_1")
+        (place,) = await receive(one, webhook)
         row = (await rows_become(all_.pool, 1))[place]
         assert (row["classification"], row["reason"]) == ("parked", "reference_unknown")
         assert await evidence(one) == []
         await know_reference(all_.pool, "ch_1", KEY)
         await classified(all_.pool, place, "matched")
         (found,) = await evidence(one)
-        assert (found.key, found.source_id) == (KEY, "webhook:simulated:main:evt_1")
+        assert (found.key, found.source_id) == (KEY, source_of(webhook))
         again = await sweep_parked(all_.pool, all_.appender, partitions=PARTITIONS, now_ms=wall_ms)
         assert again == 0
         assert len(await evidence(one)) == 1
@@ -111,6 +114,72 @@ async def test_c055_two_deliveries_on_two_nodes_count_once(
         assert len({given.source_id for given in await evidence(one)}) == 1
         for appender in appenders:
             await appender.close()
+
+
+@pytest.mark.case("C057")
+async def test_c057_one_fact_under_eleven_event_ids_counts_once(
+    servers: Addresses, database_url: str
+) -> None:
+    """C057: eleven events with ids of their own about one object at one moment: one row decides,
+    the others point to it, and all that is told bears one source. The same object at another moment
+    is told.
+    """
+    async with migrated(database_url) as pool, installed(servers.kafka_bootstrap) as one:
+        at = wall_ms()
+        burst = [
+            settlement(f"evt_{number}", action_key=KEY, occurred_at=at) for number in range(11)
+        ]
+        later = settlement("evt_later", action_key=KEY, occurred_at=at + 1)
+        await receive(one, *burst, later)
+        records = await all_records(one, Topic.WEBHOOKS)
+        appenders = [SteadyAppender(one.log.appender) for _ in range(2)]
+        # As two workers have them, each some, at the same moment.
+        halves = (records[::2], records[1::2])
+        await asyncio.gather(
+            *(
+                desk(one, pool, mine).handle(half)
+                for mine, half in zip(appenders, halves, strict=True)
+            )
+        )
+        found = await rows_become(pool, 12)
+        kinds = Counter(row["classification"] for row in found.values())
+        assert kinds == {"matched": 2, "duplicate": 10}
+        first = next(
+            place
+            for place, row in found.items()
+            if row["classification"] == "matched" and row["event_id"] != "evt_later"
+        )
+        repeated = [row for row in found.values() if row["classification"] == "duplicate"]
+        assert {(row["repeats_partition"], row["repeats_offset"]) for row in repeated} == {first}
+        assert {row["reason"] for row in repeated} == {"same_fact"}
+        sources = {given.source_id for given in await evidence(one)}
+        assert sources == {source_of(burst[0]), source_of(later)}
+        for appender in appenders:
+            await appender.close()
+
+
+@pytest.mark.case("C061")
+async def test_c061_one_event_at_two_endpoints_is_applied_for_both(
+    servers: Addresses, database_url: str
+) -> None:
+    """C061: one event id, told to the endpoints of two accounts with secrets of their own, is two
+    events: each is evidence for its own account's action. At an endpoint of an account that it does
+    not speak for it is nobody's.
+    """
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        at = wall_ms()
+        first = settlement("evt_1", action_key=KEY, occurred_at=at)
+        second = settlement(
+            "evt_1", action_key=OTHER, account="second", verified_for="second", occurred_at=at
+        )
+        astray = settlement("evt_2", action_key=KEY, account="main", verified_for="second")
+        places = await receive(one, first, second, astray)
+        rows = await rows_become(all_.pool, 3)
+        matched = [(rows[place]["account"], rows[place]["action_key"]) for place in places[:2]]
+        assert matched == [("main", KEY), ("second", OTHER)]
+        assert rows[places[2]]["reason"] == "account_differs"
+        told = {(given.key, given.account) for given in await evidence(one)}
+        assert told == {(KEY, "main"), (OTHER, "second")}
 
 
 async def test_a_redelivery_is_a_row_and_no_more_evidence(
@@ -158,7 +227,7 @@ async def test_c149_poison_is_set_aside_and_those_behind_it_go_on(
         await receive(one, *in_line[3:])
         await rows_become(all_.pool, len(in_line))
         assert {found.source_id for found in await evidence(one)} == {
-            f"webhook:simulated:main:{webhook.event_id}" for webhook in in_line
+            source_of(webhook) for webhook in in_line
         }
         (aside,) = await quarantine(one)
         assert (aside.topic, aside.partition, aside.offset) == ("webhooks", 0, at)

@@ -1,0 +1,44 @@
+-- How far each provider's list of events was read, and what of it came by itself.
+-- Each statement stands behind its name; `reconciler.pulling` is the only reader of this file.
+
+-- name: claim_pull
+-- Take the reading of an account that is due, and put the next one off: of several inquirers one
+-- reads. A reading that was broken off is begun again when the next one is due.
+insert into actionledger.event_pulls as p (provider, account, seen_at, next_at)
+values ($1, $2, $3, $4)
+on conflict (provider, account) do update
+set next_at = excluded.next_at
+where p.next_at <= $5
+returning p.seen_at;
+
+-- name: known_events
+-- Which events of a page are here already: sent by the provider, or read before. Rows that decide
+-- and the others have an index each.
+select w.event_id
+from unnest($3::text[]) as wanted (event_id)
+join actionledger.webhooks as w
+  on w.provider = $1
+ and w.account = $2
+ and w.event_id = wanted.event_id
+ and w.classification in ('matched', 'parked')
+union
+select w.event_id
+from unnest($3::text[]) as wanted (event_id)
+join actionledger.webhooks as w
+  on w.provider = $1
+ and w.account = $2
+ and w.event_id = wanted.event_id
+ and w.classification in ('unrecognised', 'duplicate');
+
+-- name: finish_pull
+-- Everything up to this event is on the log. Never backwards.
+update actionledger.event_pulls
+set seen_at = greatest(seen_at, $3), pulled_at = $4, events = events + $5, missed = missed + $6,
+    trouble = null
+where provider = $1 and account = $2;
+
+-- name: fail_pull
+-- The list ended early: what was read is on the log, and is read again.
+update actionledger.event_pulls
+set pulled_at = $3, missed = missed + $4, trouble = $5
+where provider = $1 and account = $2;

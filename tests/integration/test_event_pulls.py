@@ -1,0 +1,217 @@
+"""Events that a provider never sent, read from its own list, on the real Kafka and Postgres."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import asyncpg
+import pytest
+
+from ledger.core.inputs import EvidenceKind
+from ledger.log.steady import SteadyAppender
+from ledger.log.topics import Topic
+from ledger.log.webhook_record import WebhookReceived, read_webhook
+from reconciler.providers.registry import ProviderSettings, event_sources, webhook_mappings
+from reconciler.pulling import EventPuller, Pulled
+from streams.clock import wall_ms
+from tests.contract.calls import Call, performing
+from tests.contract.stage import ProviderProcess, SimulatedStage
+from tests.integration.installation import PARTITIONS, Installation, installed
+from tests.integration.reconciling import (
+    all_records,
+    desk,
+    evidence,
+    migrated,
+    receive,
+    rows,
+    rows_become,
+)
+from tests.servers import Addresses
+
+PROVIDER = "simulated"
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProviderProcess]:
+    """Run one provider for this module; nobody takes its webhooks."""
+    process = ProviderProcess(tmp_path_factory.mktemp("events"))
+    process.start()
+    yield process
+    process.stop()
+
+
+async def lost(process: ProviderProcess, count: int = 1) -> list[Call]:
+    """Make effects of one account whose events are never sent."""
+    process.control("reset", {})
+    stage = SimulatedStage(process)
+    first = Call.on(stage)
+    calls = [first, *(Call(stage, first.account) for _ in range(count - 1))]
+    scripts = [
+        {"match": {"action_key": call.action_key}, "webhooks": [{"kind": "lost"}]} for call in calls
+    ]
+    process.control("script", {"scripts": scripts})
+    async with performing(stage) as performer:
+        for call in calls:
+            await call.perform(performer)
+    return calls
+
+
+@dataclass
+class Pulling:
+    """Pullers beside an installation, as the inquirer runs one."""
+
+    one: Installation
+    pool: asyncpg.Pool
+    appender: SteadyAppender
+    url: str
+    account: str
+
+    async def pull(self) -> Pulled | None:
+        """Read the account once, as a process does that was just started."""
+        settings = [ProviderSettings(PROVIDER, PROVIDER, self.url, {self.account: self._key})]
+        sources = event_sources(settings)
+        puller = EventPuller(
+            self.appender,
+            self.pool,
+            sources,
+            webhook_mappings(settings),
+            partitions=PARTITIONS,
+            now_ms=wall_ms,
+        )
+        try:
+            return await puller.pull(PROVIDER, self.account)
+        finally:
+            await sources[PROVIDER].close()
+
+    @property
+    def _key(self) -> str:
+        return f"sk_sim_{self.account}"
+
+    async def make_due(self, seen_at_ms: int | None = None) -> None:
+        """As after the interval; with `seen_at_ms` as before the position was stored."""
+        await self.pool.execute(
+            "update actionledger.event_pulls set next_at = now() - interval '1 second',"
+            " seen_at = coalesce(to_timestamp($1::float8 / 1000), seen_at)",
+            seen_at_ms,
+        )
+
+    async def brought(self) -> list[WebhookReceived]:
+        """Everything on the topic `webhooks`."""
+        read = [read_webhook(record) for record in await all_records(self.one, Topic.WEBHOOKS)]
+        return [one for one in read if isinstance(one, WebhookReceived)]
+
+    async def handle(self) -> None:
+        """Take all of it to where it belongs."""
+        records = await all_records(self.one, Topic.WEBHOOKS)
+        await desk(self.one, self.pool, self.appender).handle(records)
+
+    async def position(self) -> asyncpg.Record:
+        """How far the reading is."""
+        row = await self.pool.fetchrow("select * from actionledger.event_pulls")
+        assert row is not None
+        return row
+
+
+@asynccontextmanager
+async def pulling(
+    servers: Addresses, database_url: str, url: str, account: str
+) -> AsyncIterator[Pulling]:
+    """An installation with nothing on it yet."""
+    async with migrated(database_url) as pool, installed(servers.kafka_bootstrap) as one:
+        appender = SteadyAppender(one.log.appender)
+        yield Pulling(one, pool, appender, url, account)
+        await appender.close()
+
+
+@pytest.mark.case("C067")
+async def test_c067_thirty_events_that_never_came_are_brought_in_once(
+    servers: Addresses, database_url: str, process: ProviderProcess
+) -> None:
+    """C067: what the provider does not send again is read from its list: each event becomes one
+    webhook, one row and one piece of evidence, and reading again brings nothing.
+    """
+    calls = await lost(process, 30)
+    async with pulling(servers, database_url, process.url, calls[0].account) as all_:
+        assert await all_.pull() == Pulled(30, 30)
+        assert await all_.pull() is None, "it is not due"
+        brought = await all_.brought()
+        assert {one.source for one in brought} == {"pulled"}
+        await all_.handle()
+        found = await rows_become(all_.pool, 30)
+        assert {row["classification"] for row in found.values()} == {"matched"}
+        assert {row["source"] for row in found.values()} == {"pulled"}
+        told = await evidence(all_.one)
+        assert sorted(given.key for given in told) == sorted(call.action_key for call in calls)
+        assert {given.kind for given in told} == {EvidenceKind.WEBHOOK}
+        await all_.make_due()
+        assert await all_.pull() == Pulled(30, 0)
+        assert len(await all_.brought()) == 30
+        row = await all_.position()
+        assert (row["events"], row["missed"], row["trouble"]) == (60, 30, None)
+
+
+async def test_what_came_by_itself_is_not_brought_again(
+    servers: Addresses, database_url: str, process: ProviderProcess
+) -> None:
+    """An event that has a row, whatever the row says, is known; one whose webhook is on its way
+    counts once although it comes twice.
+    """
+    calls = await lost(process, 2)
+    async with pulling(servers, database_url, process.url, calls[0].account) as all_:
+        await all_.pull()
+        pulled = await all_.brought()
+        sent = [one.model_copy(update={"source": "webhook"}) for one in pulled]
+        await receive(all_.one, sent[0])
+        await all_.handle()
+        kinds = sorted(row["classification"] for row in (await rows(all_.pool)).values())
+        assert kinds == ["duplicate", "matched", "matched"]
+        assert len({given.source_id for given in await evidence(all_.one)}) == 2
+        await all_.make_due(seen_at_ms=0)
+        assert await all_.pull() == Pulled(2, 0)
+
+
+async def test_a_crash_before_the_position_is_stored_reads_again_and_counts_once(
+    servers: Addresses, database_url: str, process: ProviderProcess
+) -> None:
+    """R4: a page is on the log, the position before it and the process gone: the next one brings
+    the page again, and of each event one row decides.
+    """
+    calls = await lost(process, 3)
+    async with pulling(servers, database_url, process.url, calls[0].account) as all_:
+        await all_.pull()
+        await all_.make_due(seen_at_ms=0)
+        assert await all_.pull() == Pulled(3, 3)
+        assert len(await all_.brought()) == 6
+        await all_.handle()
+        kinds = sorted(row["classification"] for row in (await rows(all_.pool)).values())
+        assert kinds == ["duplicate"] * 3 + ["matched"] * 3
+        assert len({given.source_id for given in await evidence(all_.one)}) == 3
+
+
+async def test_of_several_inquirers_one_reads(
+    servers: Addresses, database_url: str, process: ProviderProcess
+) -> None:
+    """The row of the account is claimed; the others go away with nothing."""
+    calls = await lost(process, 1)
+    async with pulling(servers, database_url, process.url, calls[0].account) as all_:
+        found = await asyncio.gather(*(all_.pull() for _ in range(4)))
+        assert sorted(map(str, found)) == sorted(["None", "None", "None", str(Pulled(1, 1))])
+
+
+async def test_a_list_that_fails_is_named_and_the_position_stays(
+    servers: Addresses, database_url: str, process: ProviderProcess
+) -> None:
+    """Nothing is left out: the reading begins again where it was."""
+    calls = await lost(process, 1)
+    account = calls[0].account
+    async with pulling(servers, database_url, "http://127.0.0.1:9", account) as away:
+        assert await away.pull() == Pulled(0, 0)
+        failed = await away.position()
+        assert failed["trouble"] == "connect_refused"
+        away.url = process.url
+        await away.make_due()
+        assert await away.pull() == Pulled(1, 1)
+        row = await away.position()
+        assert row["trouble"] is None
+        assert row["seen_at"] > failed["seen_at"]
