@@ -18,7 +18,7 @@ from ledger.core.evolve import Place
 from ledger.core.holds import NotOrderable, objection_to, order_hash, parse_order
 from ledger.core.ids import MalformedId, is_gate_key, is_stream_key, stream_key_of
 from ledger.core.invariants import BrokenInvariantError
-from ledger.core.making import writer_of
+from ledger.core.making import writer_of, written_with
 from ledger.core.offers import Offer, offer_of_caller
 from ledger.core.people import NOBODY, People, objection_to_people, parse_people
 from ledger.core.policy import AUTOMATIC, Policy, parse_policy
@@ -110,7 +110,7 @@ def make_decision(record: Record, seat: Seat) -> Made | None:
             why = Unreadable("malformed_stream", "a tick of something that is no stream")
             return _quarantined(record, cause, seat, why)
         case i.Tick():
-            copied = cause.model_copy(update={"copied": f"{_TICK} due {given.due_at}"})
+            copied = written_with(cause, copied=f"{_TICK} due {given.due_at}")
             return _decided(record, given, copied, seat, given.stream)
         case i.Publish():
             return Made(_published(given, cause, seat))
@@ -146,7 +146,7 @@ def _of_message(record: Record, given: i.Message, cause: Cause, seat: Seat) -> M
         why = Unreadable("malformed_stream", "a message to or from something that is no stream")
         return _quarantined(record, cause, seat, why)
     stream = i.stream_of_message(given)
-    copied = cause.model_copy(update={"copied": _in_short(given)})
+    copied = written_with(cause, copied=_in_short(given))
     return _decided(record, given, copied, seat, stream)
 
 

@@ -92,11 +92,11 @@ class OfferBook:
 
     def slots_left(self, running_at: int) -> int:
         """Slots of all offers that stand, whatever operations they are for."""
-        return sum(
-            max(0, self._left(standing))
-            for standing in self._standing.values()
-            if running_at <= standing.until_at
-        )
+        left = 0
+        for standing in self._standing.values():
+            if running_at <= standing.until_at:
+                left += max(0, self._left(standing))
+        return left
 
     def reserve(self, offer: Offer) -> None:
         """Hold a slot for a start that is decided and not yet known to have landed."""
@@ -113,7 +113,9 @@ class OfferBook:
 
     def _left(self, standing: _Standing) -> int:
         seen = standing.offered.seen_offset
-        starts = self._starts.get(standing.offered.incarnation, ())
+        starts = self._starts.get(standing.offered.incarnation)
+        if not starts:
+            return standing.offered.slots - standing.reserved
         unseen = 0
         for offset in reversed(starts):
             if offset <= seen:

@@ -16,6 +16,7 @@ from ledger.core.errors import LedgerError
 from ledger.core.ids import is_stream_key
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.limits import DECISION_BYTES_MAX
+from ledger.core.making import written_with
 from ledger.core.offers import Offer
 from ledger.core.records import Decision, EpochOpened, LedgerRecord
 from ledger.core.state import Stream
@@ -431,7 +432,7 @@ class Owner:
         saying: dict[int, list[Outgoing]] = {}
         for place, message in enumerate(batch.messages):
             stream = i.stream_of_message(message)
-            said = message.model_copy(update={"generation": self.generation})
+            said = written_with(message, generation=self.generation)
             saying.setdefault(partition_of(stream, self.partitions), []).append(
                 outgoing(
                     said,

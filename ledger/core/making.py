@@ -64,6 +64,17 @@ def _default_of(one: Field[Any]) -> Any:  # noqa: ANN401 - a field is declared a
     return field() if one.default is MISSING else field(default=one.default)
 
 
+def written_with(record: _Made, **changes: object) -> _Made:
+    """A copy of a record with other values in it; they are looked at where its bytes are read."""
+    copy: _Made = type(record).__new__(type(record))
+    object.__setattr__(copy, "__dict__", record.__dict__ | changes)
+    names = record.__pydantic_fields_set__.union(changes)
+    object.__setattr__(copy, "__pydantic_fields_set__", names)
+    object.__setattr__(copy, "__pydantic_extra__", None)
+    object.__setattr__(copy, "__pydantic_private__", None)
+    return copy
+
+
 def writer_of(kind: Callable[_Fields, _Made]) -> Callable[_Fields, _Made]:
     """What makes a record that is written next, in a third of the time: what it holds is not looked
     at here, but where its bytes are read back, and a mistake of ours is found there.

@@ -207,6 +207,7 @@ class Policy:
     _compiled: tuple[tuple[Ruling, tuple[Condition, ...]], ...] = field(
         init=False, repr=False, compare=False
     )
+    _by_name: dict[str, Ceiling] = field(init=False, repr=False, compare=False)
     # By identity, beside the operation itself, so that an identity is never taken for another's.
     _bound: dict[int, tuple[Operation | None, tuple[_Bound, ...]]] = field(
         init=False, repr=False, compare=False, default_factory=dict
@@ -218,6 +219,7 @@ class Policy:
             for row in self.rows
         )
         object.__setattr__(self, "_compiled", compiled)
+        object.__setattr__(self, "_by_name", {one.name: one for one in self.ceilings})
 
     def rule(
         self,
@@ -259,7 +261,7 @@ class Policy:
 
     def ceiling(self, name: str) -> Ceiling | None:
         """The ceiling of a name, or None."""
-        return next((one for one in self.ceilings if one.name == name), None)
+        return self._by_name.get(name)
 
     def row(self, name: str) -> Row | None:
         """The row of a name, or None: for `default` too."""

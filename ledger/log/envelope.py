@@ -254,6 +254,7 @@ _TYPES: dict[Any, str] = {
         _Decision,
     )
 }
+_MESSAGES = frozenset(get_args(i.Message))
 TYPES: tuple[str, ...] = tuple(sorted(_TYPES.values()))
 """Every event type on the wire."""
 
@@ -295,7 +296,7 @@ def outgoing(
 ) -> Outgoing:
     """An input as a record for its inbox, keyed by its stream."""
     value = encode(data, event_id=event_id, source=source, subject=subject, partition_key=stream)
-    if isinstance(data, i.Message):
+    if type(data) in _MESSAGES:
         return Outgoing(stream.encode(), value, (CONTENT_TYPE, (MARKS, MARK_MESSAGE)))
     return Outgoing(stream.encode(), value, (CONTENT_TYPE,))
 

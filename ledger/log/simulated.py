@@ -10,14 +10,13 @@ Must never be softer than the broker: no fault here is one that Kafka could not 
 that it can is left out. Called by the simulation, and by whoever wants a log in memory.
 """
 
-import heapq
 import random
 import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from heapq import heappop
+from heapq import heappop, heappush
 from typing import Any
 
 from ledger.core.records import Genesis
@@ -42,8 +41,8 @@ class VirtualTime:
 
     def after(self, delay_ms: int, call: Call) -> None:
         """Make a call in so many milliseconds; calls for one moment come in the order of asking."""
-        self._asked += 1
-        heapq.heappush(self._queue, (self.now + max(0, delay_ms), self._asked, call))
+        self._asked = asked = self._asked + 1
+        heappush(self._queue, (self.now + delay_ms if delay_ms > 0 else self.now, asked, call))
 
     def clear(self) -> None:
         """Forget every call that was asked for."""
@@ -249,16 +248,17 @@ class SimulatedLog:
     def append(self, topic: str, partition: int, records: Sequence[Outgoing]) -> list[Appended]:
         """Let records land now, at the broker's time; none where there is no room for them."""
         place = (topic, partition)
-        held, numbers, times = (part[place] for part in self._parts())
+        held, numbers = self._records[place], self._numbers[place]
+        times, now = self._true_times[place], self.time.now
         if place in self._room and len(held) + len(records) > self._room[place]:
             return []
-        timestamp = self.time.now + self._clock(place)
+        timestamp = now + self._clock(place)
         appended = []
         for record in records:
             offset = len(held)
             held.append(Record(topic, partition, offset, timestamp, *record))
             numbers.append(self.landings)
-            times.append(self.time.now)
+            times.append(now)
             self.landings += 1
             appended.append(Appended(offset, timestamp))
         self.landed(topic, partition)
@@ -329,24 +329,24 @@ class SimulatedProducer:
             self._log.time,
             self._log.draws,
         )
-        bound_ms = faults.late_ms if draws.happens("batch_late", faults.late) else faults.delay_ms
-        lands_at = max(
-            time.now + chance.randint(0, bound_ms), self._lands_after.get(batch.place, 0)
-        )
+        now, bound_ms = time.now, faults.delay_ms
+        if faults.late and draws.happens("batch_late", faults.late):
+            bound_ms = faults.late_ms
+        lands_at = max(now + chance.randint(0, bound_ms), self._lands_after.get(batch.place, 0))
         cut, count = 0, len(batch.records)
         rest_at = lands_at
         if count > 1 and draws.happens("batch_split", faults.split):
             cut = chance.randint(1, count - 1)
             rest_at += chance.randint(0, faults.delay_ms)
-            time.after(lands_at - time.now, partial(self._land, batch, 0, cut))
+            time.after(lands_at - now, partial(self._land, batch, 0, cut))
         self._lands_after[batch.place] = rest_at
         heard_at: int | None = rest_at + chance.randint(0, faults.delay_ms)
-        if draws.happens("batch_unacknowledged", faults.unacknowledged):
+        if faults.unacknowledged and draws.happens("batch_unacknowledged", faults.unacknowledged):
             heard_at = None
         land = self._land_and_hear if heard_at == rest_at else self._land
-        time.after(rest_at - time.now, partial(land, batch, cut, count))
+        time.after(rest_at - now, partial(land, batch, cut, count))
         if heard_at is not None and heard_at > rest_at:
-            time.after(heard_at - time.now, lambda: self._hear(batch))
+            time.after(heard_at - now, partial(self._hear, batch))
         return heard_at
 
     def _land(self, batch: _Batch, start: int, end: int) -> None:

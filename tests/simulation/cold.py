@@ -39,15 +39,17 @@ class Cold:
 
     def bring_all(self, owner: Owner, records: Iterable[Record]) -> None:
         """Load what folding these ledger records needs, before anything else."""
-        missing = owner.missing(records)
+        missing = set() if self.model is None else owner.missing(records)
         if missing and self.model is not None:
             self._take_in(owner, missing, self.model.load(owner.partition, missing))
 
     def bring(self, seat: "Seat", records: Iterable[Record]) -> None:
         """Ask for what deciding these inputs needs; they wait for the answer."""
+        if self.model is None:
+            return
         partition = seat.owner.partition
         missing = seat.owner.missing(records)
-        if not missing or self.model is None or partition in self._asking:
+        if not missing or partition in self._asking:
             return
         processor, world = self.processor, self.processor.world
         self._asking.add(partition)

@@ -307,7 +307,7 @@ class Processor(Process):
     def _is_ahead(self, seat: Seat, records: list[Record]) -> bool:
         """Inputs and offers from the future end this process: nothing is decided in their time."""
         ours = max(seat.owner.running_at(self.mono_ms()), self.world.time.now)
-        newest = max((record.timestamp for record in records), default=0)
+        newest = max([record.timestamp for record in records], default=0)
         try:
             check_not_ahead(newest, running_at=ours, skew_ms=SKEW_MS)
         except ClockSkewError:

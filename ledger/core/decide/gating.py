@@ -90,9 +90,10 @@ def follow_gates(draft: Draft, key: str) -> None:
 
 def _give_back_what_is_over(draft: Draft, key: str) -> None:
     for claim in draft.action(key).claims:
-        action = draft.action(key)
-        if claim.is_held and (_is_over(action, claim) or _is_too_little(draft, action, claim)):
-            _give_back(draft, key, claim)
+        if claim.is_held:
+            action = draft.action(key)
+            if _is_over(action, claim) or _is_too_little(draft, action, claim):
+                _give_back(draft, key, claim)
 
 
 def _is_too_little(draft: Draft, action: Action, claim: Claim) -> bool:

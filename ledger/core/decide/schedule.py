@@ -48,7 +48,6 @@ SETTLED_BY_PERSON = frozenset(
 
 
 _MAY_START: Final = frozenset({Status.READY, Status.UNKNOWN})
-_NOBODY: Final[frozenset[str]] = frozenset()
 
 
 def is_disputed(action: Action) -> bool:
@@ -188,13 +187,8 @@ def holders_that_declined(action: Action) -> frozenset[str]:
     """Incarnations that gave this action back: they are not asked again, unless a person has it
     tried again.
     """
-    if not action.attempts:
-        return _NOBODY
-    return frozenset(
-        attempt.holder
-        for attempt in action.attempts_in_turn
-        if attempt.status is AttemptStatus.DECLINED
-    )
+    tries = action.attempts_in_turn if action.attempts else ()
+    return frozenset([one.holder for one in tries if one.status is AttemptStatus.DECLINED])
 
 
 def _provider_key(action: Action, operation: Operation) -> str:
@@ -240,8 +234,7 @@ def after_decline(draft: Draft, key: str) -> None:
     # A late word about an earlier attempt leaves what the open ones wait for as it is.
     if action.status is not Status.READY and (action.status is not Status.UNKNOWN or waits):
         return
-    operation = draft.operation(action)
-    if operation is None:
+    if (operation := draft.operation(action)) is None:
         review(draft, key, "operation_withdrawn")
         return
     try_again(draft, key, operation, _backoff_ms(action, operation, action.declines))

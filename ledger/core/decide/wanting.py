@@ -63,11 +63,11 @@ def budgets(action: Action, config: Config, now: int, held: Iterable[Claim]) -> 
     gates, request = action.gates, action.request
     asked = {name for one in held for name in one.ceilings}
     names: dict[str, list[str]] = {}
-    tenant = ActionKey.parse(action.key).tenant
     for name in () if gates is None else gates.ceilings:
-        ceiling = config.policy.ceiling(name)
-        if ceiling is None or name in asked:
+        ceiling = None if name in asked else config.policy.ceiling(name)
+        if ceiling is None:
             continue
+        tenant = ActionKey.parse(action.key).tenant
         gate = ceiling.gate(tenant, action.run, request.target, now)
         if gate is not None:
             names.setdefault(gate, []).append(name)
