@@ -22,6 +22,7 @@ from reconciler.providers.simulated.foresight import Foresight, PreviewScripts, 
 from reconciler.providers.simulated.webhooks import Outbox
 
 STATE_NAME: Final = "control.json"
+USUAL: Final = Personality()
 
 
 class Scripts(Wire):
@@ -58,13 +59,23 @@ class Control:
     """The state that steers a provider, and the routes that change it."""
 
     def __init__(
-        self, folder: Path, book: Book, outbox: Outbox, faults: Faults, foresight: Foresight
+        self,
+        folder: Path,
+        book: Book,
+        outbox: Outbox,
+        faults: Faults,
+        foresight: Foresight,
+        *,
+        usual: Personality = USUAL,
     ) -> None:
-        """Read again what an earlier process was told; raises UnreadableState."""
+        """Read again what an earlier process was told; raises UnreadableState. `usual` is how every
+        account behaves of which nothing is said.
+        """
+        self._usual = usual
         self._path = folder / STATE_NAME
         self._book, self._outbox, self._faults = book, outbox, faults
         self._foresight = foresight
-        self._state = _State()
+        self._state = _State(default=usual)
         if self._path.exists():
             self._state = _read_state(self._path)
         forgetful = [
@@ -149,7 +160,7 @@ class Control:
         self._outbox.reset()
         self._faults.clear()
         self._foresight.clear()
-        self._keep(default=Personality(), accounts={})
+        self._keep(default=self._usual, accounts={})
         return web.json_response({})
 
     def _keep(

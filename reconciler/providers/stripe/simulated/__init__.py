@@ -1,0 +1,1 @@
+"""A simulated Stripe: a real HTTP server that answers as Stripe is documented to."""
