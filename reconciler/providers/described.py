@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from ledger.core.mistakes import Document, Found, Mistake, read_toml
+from reconciler.providers.adapter import ProviderSettings, UnusableProvider
 from reconciler.providers.limits import DESCRIPTION_BYTES_MAX
 
 _SENTENCES: Final = {
@@ -71,6 +72,24 @@ def parse_form(
         except ValueError as error:
             found = [(("capabilities",), str(error).removeprefix("capabilities "))]
     return document.mistakes(dict.fromkeys(found))
+
+
+def described_file(settings: ProviderSettings) -> Path:
+    """The description of a provider that acts nowhere but where it says; raises UnusableProvider
+    where there is none, or where the settings put another address in its place.
+    """
+    path = settings.adapter_file
+    if path is None:
+        raise UnusableProvider(
+            settings.name, "has no adapter file", "Set the path of the file that describes it."
+        )
+    if settings.base_url is not None:
+        raise UnusableProvider(
+            settings.name,
+            f"is of the kind {settings.kind}, whose address no setting can replace",
+            f"Take it out of ACTIONLEDGER_PROVIDER_URLS, and change {path}.",
+        )
+    return path
 
 
 def text_of(path: Path) -> str | tuple[Mistake, ...]:

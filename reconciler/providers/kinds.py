@@ -28,6 +28,7 @@ _SHIPPED: Final = {
     "http": "reconciler.providers.http.adapter:read",
     "null": "reconciler.providers.null:read",
     "simulated": "reconciler.providers.simulated.kind:read",
+    "smtp": "reconciler.providers.smtp.adapter:read",
 }
 _CHARS_MAX: Final = 60
 

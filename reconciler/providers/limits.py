@@ -15,6 +15,11 @@ ANSWER_HEADER_BYTES_MAX: Final = 32 * 1024
 INTERIM_ANSWERS_MAX: Final = 8
 """1xx answers before the real one; more is a provider that never answers."""
 
+RECIPIENTS_MAX: Final = 100
+"""Of one e-mail: every server has to take as many (RFC 5321, 4.5.3.1.8)."""
+MAIL_CONNECTIONS_MAX: Final = 16
+"""Each has a thread of its own."""
+
 CONNECTIONS_MAX: Final = 64
 IDLE_CONNECTIONS_MAX: Final = 32
 IDLE_MS_MAX: Final = 4_000

@@ -112,7 +112,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class NotSent:
-    """No byte of the request reached the provider."""
+    """No byte of the request reached the provider, or none that could have an effect: the protocol
+    rules one out, as with a message that was never ended or a transaction never committed.
+    """
 
     code: str
     retry: Retry

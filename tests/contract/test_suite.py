@@ -1,0 +1,82 @@
+"""The shipped suite, asked of the shipped adapters: all holds, or says why it cannot be asked.
+
+What does not apply is written down here for each adapter, so that nothing stops being asked unseen.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from reconciler.providers.contract import alone, staged
+from reconciler.providers.contract.checking import Came, verdict
+from reconciler.providers.contract.stage import Stage
+from tests.contract import suite_stages
+
+STAGES: dict[str, Callable[[Path], AbstractContextManager[Stage]]] = {
+    "http": suite_stages.described,
+    "simulated": suite_stages.simulated,
+    "smtp": suite_stages.smtp,
+}
+NO_SEARCH = "it cannot be searched"
+NO_REPLAY = "the same key again is not declared to show the first effect"
+SEARCHED = {"a_lookup_that_is_not_offered_proves_nothing": "it can be searched"}
+LISTED = {"a_list_that_is_not_there_fails": "it lists effects"}
+NOT_ASKED: dict[str, dict[str, str]] = {
+    "http": {
+        **SEARCHED,
+        **LISTED,
+        "unknown_operation_is_never_sent": "it performs every operation",
+    },
+    "simulated": {
+        **SEARCHED,
+        **LISTED,
+        "unknown_operation_is_never_sent": "it performs every operation",
+    },
+    "smtp": {
+        "a_lost_answer_comes_back_under_the_same_key": NO_REPLAY,
+        "two_calls_at_once_are_one_effect": (
+            "nothing keeps a second call from being a second effect"
+        ),
+        "the_same_key_with_another_request_is_refused": NO_REPLAY,
+        "an_effect_without_an_answer_is_found": NO_SEARCH,
+        "what_never_happened_is_absent": NO_SEARCH,
+        "a_reference_of_another_action_proves_nothing": NO_SEARCH,
+        "the_list_shows_every_effect_once": "effects cannot be listed",
+    },
+}
+
+
+@pytest.fixture(scope="module", params=sorted(STAGES))
+def stage(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Stage]]:
+    """Run the provider of one adapter."""
+    with STAGES[request.param](tmp_path_factory.mktemp("suite")) as running:
+        yield request.param, running
+
+
+@pytest.mark.parametrize("check", alone.CHECKS, ids=lambda check: check.__name__)
+async def test_the_first_half_holds(stage: tuple[str, Stage], check: alone.Check) -> None:
+    """What an adapter promises by itself, without a provider."""
+    name, provider = stage
+    provider.account()
+    came = await verdict(check, provider.settings())
+    _holds(name, came.name, came.came, came.why)
+
+
+@pytest.mark.parametrize("check", staged.CHECKS, ids=lambda check: check.__name__)
+async def test_the_second_half_holds(stage: tuple[str, Stage], check: staged.Check) -> None:
+    """What an adapter promises in front of a provider that does wrong on purpose."""
+    name, provider = stage
+    came = await verdict(check, provider)
+    _holds(name, came.name, came.came, came.why)
+
+
+def _holds(adapter: str, check: str, came: Came, why: str) -> None:
+    reason = NOT_ASKED[adapter].get(check)
+    if reason is None:
+        assert (came, why) == (Came.KEPT, "")
+    else:
+        assert (came, why) == (Came.DOES_NOT_APPLY, reason)
