@@ -434,18 +434,34 @@ def asked(
     )
 
 
-def kept(given: i.Evidence, *, attempts_upto: int = 1) -> f.EvidenceRecorded:
-    """The fact that a piece of evidence is kept as."""
+def kept(
+    given: i.Evidence, *, attempts_upto: int = 1, denies: tuple[int, ...] | None = None
+) -> f.EvidenceRecorded:
+    """The fact that a piece of evidence is kept as; `denies` are the attempts that it closes, or
+    would.
+    """
     said = given.model_dump(exclude={"key", "provider", "account"})
+    is_for_good = denies is not None and given.meaning is i.Meaning.NO_EFFECT
     return f.EvidenceRecorded(
-        action=given.key, version=0, attempts_upto=attempts_upto, **{**said, "money": given.money}
+        action=given.key,
+        version=0,
+        attempts_upto=attempts_upto,
+        denies=denies,
+        for_good=True if is_for_good else None,
+        **{**said, "money": given.money},
     )
 
 
 def kept_report(
-    kind: str, meaning: i.Meaning, *, attempt: int = 1, reference: str | None = None
+    kind: str,
+    meaning: i.Meaning,
+    *,
+    attempt: int = 1,
+    reference: str | None = None,
+    code: str | None = None,
 ) -> f.EvidenceRecorded:
-    """A late report, kept as evidence."""
+    """A late report, kept as evidence; a refusal for good."""
+    is_none = meaning is i.Meaning.NO_EFFECT
     return f.EvidenceRecorded(
         action=CHARGE,
         version=0,
@@ -454,6 +470,9 @@ def kept_report(
         meaning=meaning,
         attempts_upto=attempt,
         reference=reference,
+        code=code,
+        denies=(attempt,) if is_none else None,
+        for_good=True if is_none else None,
     )
 
 

@@ -11,10 +11,14 @@ from typing import Final, assert_never
 
 from ledger.core import facts as f
 from ledger.core.evolve_claims import claimed
+from ledger.core.evolve_evidence import (
+    told_of_completion,
+    told_of_part,
+    told_of_refusal,
+    with_evidence,
+)
 from ledger.core.evolve_people import moved_on, opened, question, resolved, ruled
-from ledger.core.inputs import Meaning
 from ledger.core.invariants import BrokenInvariantError, invariant
-from ledger.core.limits import SOURCES_KEPT_MAX
 from ledger.core.making import maker_of
 from ledger.core.order import check_order, revised
 from ledger.core.state import (
@@ -168,11 +172,13 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
         case f.AttemptDeclined():
             return _ended(action, fact.attempt, AttemptStatus.DECLINED, fact.code, now)
         case f.AttemptRefused():
-            return _ended(action, fact.attempt, AttemptStatus.REFUSED, fact.code, now)
+            ended = _ended(action, fact.attempt, AttemptStatus.REFUSED, fact.code, now)
+            return ended | {"told": told_of_refusal(action, fact)}
         case f.AttemptNotSent():
             return _ended(action, fact.attempt, AttemptStatus.NOT_SENT, fact.code, now)
         case f.AttemptUnresolved():
-            return _ended(action, fact.attempt, AttemptStatus.UNRESOLVED, fact.code, now)
+            ended = _ended(action, fact.attempt, AttemptStatus.UNRESOLVED, fact.code, now)
+            return ended | {"told": told_of_part(action, fact)}
         case f.AttemptAbsent():
             return _ended(action, fact.attempt, AttemptStatus.ABSENT, "absent", now)
         case f.PreviewStarted():
@@ -199,9 +205,10 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
             return {"timer": Timer(fact.purpose, fact.due_at)}
         case f.LookupStarted():
             asked = Lookup(fact.lookup, fact.attempts_upto, now, fact.answer_by)
-            return {"timer": None, "lookup": asked, "lookups_asked": fact.lookup}
+            asking = {"lookup": asked, "question": asked, "lookups_asked": fact.lookup}
+            return {"timer": None} | asking
         case f.EvidenceRecorded():
-            return _with_evidence(action, fact)
+            return with_evidence(action, fact)
         case f.ActionFailed():
             return _closed(action, Status.FAILED, fact.code)
         case f.ActionCancelled():
@@ -274,19 +281,6 @@ def _ended(
     return {**changes, "status": Status.UNKNOWN if is_open else Status.READY}
 
 
-def _with_evidence(action: Action, fact: f.EvidenceRecorded) -> dict[str, object]:
-    sources = (*action.sources, fact.source_id)[-SOURCES_KEPT_MAX:]
-    if action.lookup is None or fact.lookup != action.lookup.number:
-        return {"sources": sources}
-    # An answer that proves nothing is no answer: the question keeps its place in the schedule.
-    answered = fact.meaning is not Meaning.INCONCLUSIVE
-    return {
-        "sources": sources,
-        "lookup": None,
-        "lookups_answered": action.lookups_answered + answered,
-    }
-
-
 def _completed(action: Action, fact: f.ActionCompleted, now: int) -> dict[str, object]:
     """A proven effect closes every open attempt: all bear one key, and only one of them is open
     otherwise.
@@ -304,6 +298,7 @@ def _completed(action: Action, fact: f.ActionCompleted, now: int) -> dict[str, o
         "lookup": None,
         "reference": fact.reference,
         "proof": fact.proof,
+        "told": told_of_completion(action, fact),
         # Proof settles what only waited for it. What contradicts it opens another case.
         "case": None,
     }

@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import Final, assert_never
 
 from ledger.core import facts as f
+from ledger.core.evolve_evidence import raised
 from ledger.core.invariants import invariant
 from ledger.core.state import (
+    LEADING,
     Action,
     Approval,
     Case,
@@ -26,6 +28,9 @@ _RULED: Final = {
     # The denial is a fact of its own; until it comes the action waits, and cannot start.
     "deny": Status.AWAITING_APPROVAL,
 }
+
+OF_REVERSALS: Final = frozenset({"reversed_elsewhere", "returned_too_much"})
+"""Cases that tell a person of everything that was given back so far."""
 
 
 def ruled(action: Action, fact: f.PolicyDecided) -> dict[str, object]:
@@ -127,14 +132,33 @@ def moved_on(
 
 def opened(action: Action, fact: f.ReviewOpened, now: int) -> dict[str, object]:
     """A person's case; a further reason belongs to the case that is open."""
-    case = action.case
-    opened = (fact.version, now) if case is None else (case.opened_version, case.opened_at)
+    case = _case(action.case, fact, now)
     return {
         "status": action.status if action.is_final else Status.NEEDS_REVIEW,
         "timer": None,
-        "review": fact.reason,
-        "case": Case(opened[0], fact.reason, opened[1], fact.version, fact.names),
+        "review": case.reason,
+        "case": case,
+        "told": raised(action) if fact.reason in OF_REVERSALS else action.told,
     }
+
+
+def _case(before: Case | None, fact: f.ReviewOpened, now: int) -> Case:
+    """The case with one more reason. What evidence says leads by its weight, so that the order in
+    which it came shows nowhere; else the newest reason does.
+    """
+    if before is None:
+        return Case(fact.version, fact.reason, now, fact.version, fact.names)
+    others = tuple(one for one in (before.reason, *before.others) if one != fact.reason)
+    leads = not others or _weight(fact.reason) <= min(map(_weight, others))
+    reason, names = (fact.reason, fact.names) if leads else (before.reason, before.names)
+    rest = tuple(one for one in (fact.reason, *others) if one != reason)
+    return Case(
+        before.opened_version, reason, before.opened_at, fact.version, names, tuple(sorted(rest))
+    )
+
+
+def _weight(reason: str) -> int:
+    return LEADING.index(reason) if reason in LEADING else len(LEADING)
 
 
 def resolved(action: Action, fact: f.ReviewResolved) -> dict[str, object]:
@@ -172,6 +196,8 @@ def resolved(action: Action, fact: f.ReviewResolved) -> dict[str, object]:
             changes["lookups_answered"] = 0
         case Move.TRY_AGAIN:
             resumes, tried = settled.resumes + 1, len(action.attempts)
+            if action.told is not None:
+                changes["told"] = replace(action.told, for_good=None)
             settled = replace(settled, resumes=resumes, attempts_before=tried)
             changes["step_deadline_at"] = fact.step_deadline_at or action.step_deadline_at
             changes["people_until"] = fact.people_until or action.people_until

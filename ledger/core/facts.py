@@ -34,7 +34,7 @@ from ledger.core.facts_of_people import (
     StartApproval,
 )
 from ledger.core.inputs import EvidenceKind, Meaning, Retry
-from ledger.core.limits import BEHALF_MAX
+from ledger.core.limits import BEHALF_MAX, DENIES_MAX
 from ledger.core.money import Money
 from ledger.core.policy import Asks, Gates
 from ledger.core.request import RecordedRequest
@@ -278,6 +278,9 @@ class EvidenceRecorded(Wire):
     """A piece of evidence, kept whatever it leads to. `attempts_upto` is the newest attempt it can
     speak for. What was given back has a `reference` of its own; `reverses` is the one of the
     effect.
+
+    `denies` are the attempts of which it says for sure that they had no effect; `for_good` where
+    nothing may be tried again after it.
     """
 
     type: Literal["evidence.recorded"] = "evidence.recorded"
@@ -294,6 +297,8 @@ class EvidenceRecorded(Wire):
     raw_sha256: Text | None = None
     occurred_at: Milliseconds | None = None
     reverses: Text | None = None
+    denies: Annotated[tuple[Count, ...], Field(max_length=DENIES_MAX)] | None = None
+    for_good: bool | None = None
 
 
 Proof = Literal["report", "webhook", "lookup", "settlement", "listing", "person"]

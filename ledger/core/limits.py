@@ -116,6 +116,21 @@ PERSON_NAMES_MAX = 256
 SOURCES_KEPT_MAX = 256
 """Evidence sources an action remembers so that each counts once; the oldest are forgotten first."""
 
+NAMES_TOLD_MAX = 16
+"""Names of effects, and of objects that came to nothing, that an action remembers of its evidence:
+with the second name it is a person's, so more of them change nothing.
+"""
+
+DENIES_MAX = 4_096
+"""Attempts of which one piece of evidence may say that they had no effect: more than people can
+have started.
+"""
+
+REVERSALS_KEPT_MAX = 64
+"""What was given back of one effect, each with its amount; what comes then is kept as evidence and
+counted no more.
+"""
+
 DECLINES_MAX = 8
 """Starts given back before a person looks; each costs a record and no byte at the provider."""
 

@@ -70,10 +70,28 @@ _RUNNING, _SUCCEEDED = AttemptStatus.RUNNING, AttemptStatus.SUCCEEDED
 _DECLINED = AttemptStatus.DECLINED
 _AWAITED = frozenset({ClaimStatus.ASKED, ClaimStatus.QUEUED})
 
-EFFECT_IS_TOLD: frozenset[str] = frozenset(
-    {"amount_differs", "evidence_conflicts", "effect_without_attempt", "second_effect"}
+DEFINITELY_WITHOUT: frozenset[AttemptStatus] = frozenset(
+    {AttemptStatus.REFUSED, AttemptStatus.NOT_SENT, AttemptStatus.ABSENT}
 )
-"""Cases that were opened by an effect, or by two pieces that disagree about one."""
+"""Outcomes that say that the attempt had no effect."""
+
+LEADING: tuple[str, ...] = (
+    "second_effect",
+    "returned_too_much",
+    "evidence_conflicts",
+    "amount_differs",
+    "effect_without_attempt",
+    "reversed_elsewhere",
+    "partly_succeeded",
+)
+"""Reasons that evidence gives for a case, the one that weighs most first: a case with several is
+shown under the same one in whatever order they came.
+"""
+
+EFFECT_IS_TOLD: frozenset[str] = frozenset(LEADING) - {"partly_succeeded"}
+"""Cases that were opened by an effect, by two pieces that disagree about one, or by one that was
+given back.
+"""
 
 Reliability = Literal["keyed", "reference", "lookup", "none"]
 
@@ -202,9 +220,43 @@ class SagaRole:
 
 
 @dataclass(frozen=True, slots=True)
+class Reversal:
+    """What was given back of an effect, counted once by its `name`: the provider's own, or that of
+    the source that told it. `minor` is None where nobody has said how much. `reverses` names the
+    effect. `raised` once a person was told.
+    """
+
+    name: str
+    minor: int | None = None
+    reference: str | None = None
+    reverses: str | None = None
+    raised: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What evidence has told of the effect, whatever came of it, so that the order in which it
+    comes makes no difference.
+
+    `effects` are names of effects beside the action's own reference, its key for one without a
+    name; `nothing` names of objects that came to nothing. `done` are attempts of which their holder
+    said so late, `denied` attempts that were told to have had none, and `for_good` is the code of a
+    "no" after which nothing is tried again.
+    """
+
+    effects: tuple[str, ...] = ()
+    nothing: tuple[str, ...] = ()
+    done: tuple[int, ...] = ()
+    denied: tuple[int, ...] = ()
+    for_good: str | None = None
+    reversals: tuple[Reversal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """Why a person is needed: the fact that opened it (`opened_version`), and the newest one that
-    told something about it (`moved_version`). `names` is the ceiling or the action it is about.
+    told something about it (`moved_version`). `names` is the ceiling, the action or the amounts it
+    is about. `others` are further reasons, which weigh less or are older.
     """
 
     opened_version: int
@@ -212,6 +264,17 @@ class Case:
     opened_at: int
     moved_version: int
     names: str | None = None
+    others: tuple[str, ...] = ()
+
+    @property
+    def reasons(self) -> frozenset[str]:
+        """Every reason for which it is open."""
+        return frozenset((self.reason, *self.others))
+
+    @property
+    def tells_effect(self) -> bool:
+        """Whether an effect, or a contradiction about one, is among its reasons."""
+        return not self.reasons.isdisjoint(EFFECT_IS_TOLD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,10 +303,12 @@ class Action:
     `performer` is set where its caller carries it out. `step_deadline_at` is the end of what it
     does now; it waits for people no longer than `people_until`.
 
-    `review` is why a person was needed last, `case` what waits for one now, `resolved` what one
-    said of the last. `gates` is what its row has it pass, `claims` what it holds or asks of them,
-    `allowed` the ceilings and actions that a person lets it pass; while it is blocked it waits no
-    longer than `wait_until`. Once `revised_by` names another action it starts no more.
+    `question` is what the provider was asked last and has not answered, `lookup` the same while the
+    action waits for it; `told` is what evidence has said. `review` is why a person was needed last,
+    `case` what waits for one now, `resolved` what one said of the last. `gates` is what its row has
+    it pass, `claims` what it holds or asks of them, `allowed` the ceilings and actions that a
+    person lets it pass; while it is blocked it waits no longer than `wait_until`. Once `revised_by`
+    names another action it starts no more.
     """
 
     key: str
@@ -269,6 +334,7 @@ class Action:
     attempts: tuple[Attempt, ...] = ()
     timer: Timer | None = None
     lookup: Lookup | None = None
+    question: Lookup | None = None
     lookups_asked: int = 0
     lookups_answered: int = 0
     reference: str | None = None
@@ -277,6 +343,7 @@ class Action:
     code: str | None = None
     review: str | None = None
     sources: tuple[str, ...] = ()
+    told: Told | None = None
     performer: Literal["caller"] | None = None
     case: Case | None = None
     resolved: Resolved | None = None
@@ -330,7 +397,7 @@ class Action:
         """Whether nobody knows yet if there is an effect: an attempt is open, or evidence of one
         waits for a person. Then nothing may follow that counts on either.
         """
-        return self.is_open or (self.case is not None and self.case.reason in EFFECT_IS_TOLD)
+        return self.is_open or (self.case is not None and self.case.tells_effect)
 
     @property
     def awaits_gates(self) -> bool:

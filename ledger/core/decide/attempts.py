@@ -10,6 +10,14 @@ from typing import Final, assert_never
 from ledger.core import inputs as i
 from ledger.core.decide.asking import ask, end
 from ledger.core.decide.draft import Decided, Draft, replayed
+from ledger.core.decide.judging import (
+    Effect,
+    close_denied,
+    raise_contradictions,
+    raise_reversals,
+    tell_effect,
+    tell_none,
+)
 from ledger.core.decide.schedule import (
     after_decline,
     after_no_effect,
@@ -28,6 +36,7 @@ from ledger.core.facts import (
 )
 from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.core.offers import caller_holder, is_caller
+from ledger.core.proof import contradicts_itself, effects_told, is_told
 from ledger.core.rejections import Refused, Rejection
 from ledger.core.state import OPEN, Action, Attempt, AttemptStatus, Status
 
@@ -83,24 +92,46 @@ def _reported(
             )
             if not is_disputed(action):
                 _complete(draft, key, reference)
+            if action.told is not None:
+                _told_before(draft, action, reference)
         case i.PartialSuccess():
             return _partly_succeeded(draft, action, attempt, outcome)
         case i.Refusal(code=code, retry=retry, retry_after_ms=wait_ms):
             draft.add(
                 AttemptRefused(action=key, version=version, attempt=number, code=code, retry=retry)
             )
-            after_no_effect(draft, key, code, retry, wait_ms)
+            _without_effect(draft, key, code, retry, wait_ms)
         case i.NotSent(code=code, retry=retry):
             draft.add(AttemptNotSent(action=key, version=version, attempt=number, code=code))
-            after_no_effect(draft, key, code, retry)
+            _without_effect(draft, key, code, retry)
         case i.NoAnswer(code=code):
             if attempt.status is AttemptStatus.UNRESOLVED:
                 return replayed(action, "already_unresolved")
             draft.add(AttemptUnresolved(action=key, version=version, attempt=number, code=code))
+            close_denied(draft, key)
             find_out(draft, key)
         case _:
             assert_never(outcome)
     return draft.decided()
+
+
+def _told_before(draft: Draft, before: Action, reference: str) -> None:
+    """Hold an effect that its holder names against what evidence had told before."""
+    is_new = reference not in effects_told(before)
+    told = Effect(reference, before.request.money, None, is_new)
+    raise_contradictions(draft, before.key, told)
+    raise_reversals(draft, before.key)
+
+
+def _without_effect(
+    draft: Draft, key: str, code: str, retry: i.Retry, wait_ms: int | None = None
+) -> None:
+    """An attempt definitely had no effect: what follows, unless one has been told."""
+    action = draft.action(key)
+    if is_told(action) and contradicts_itself(action):
+        review(draft, key, "evidence_conflicts")
+    else:
+        after_no_effect(draft, key, code, retry, wait_ms)
 
 
 def _partly_succeeded(
@@ -110,7 +141,7 @@ def _partly_succeeded(
     stays open until then. Nothing is tried again: that would repeat the part that exists.
     """
     key, number = action.key, attempt.number
-    if action.review == PARTLY:
+    if PARTLY in {action.review, *(action.case.reasons if action.case else ())}:
         return replayed(action, "already_recorded")
     if attempt.status is AttemptStatus.UNRESOLVED:
         draft.add(
@@ -137,6 +168,7 @@ def _partly_succeeded(
             )
         )
     review(draft, key, PARTLY)
+    _told_before(draft, action, outcome.reference)
     return draft.decided()
 
 
@@ -203,14 +235,16 @@ def _late(draft: Draft, action: Action, attempt: Attempt, outcome: i.ReportedOut
         return replayed(action, "already_recorded")
     match outcome:
         case i.Success() | i.PartialSuccess():
-            meaning = i.Meaning.EFFECT
+            meaning, code = i.Meaning.EFFECT, None
             reference: str | None = outcome.reference
         case i.Refusal() | i.NotSent():
-            meaning, reference = i.Meaning.NO_EFFECT, None
+            meaning, reference, code = i.Meaning.NO_EFFECT, None, outcome.code
         case i.NoAnswer():
             return replayed(action, "attempt_already_ended")
         case _:
             assert_never(outcome)
+    is_none = meaning is i.Meaning.NO_EFFECT
+    retry = outcome.retry if isinstance(outcome, i.Refusal | i.NotSent) else None
     draft.add(
         EvidenceRecorded(
             action=action.key,
@@ -220,13 +254,16 @@ def _late(draft: Draft, action: Action, attempt: Attempt, outcome: i.ReportedOut
             meaning=meaning,
             attempts_upto=attempt.number,
             reference=reference,
+            code=code,
+            denies=(attempt.number,) if is_none else None,
+            for_good=True if retry is i.Retry.NEVER else None,
         )
     )
-    if meaning is i.Meaning.EFFECT:
-        if action.reference is None:
-            review(draft, action.key, "evidence_conflicts")
-        elif action.reference != reference:
-            review(draft, action.key, "second_effect")
-    elif attempt.status is AttemptStatus.SETTLED and action.counted_attempts == 1:
-        review(draft, action.key, "evidence_conflicts")
+    if is_none:
+        tell_none(draft, action.key, (attempt.number,), None, code or "no_effect")
+        return draft.decided()
+    is_new = reference not in effects_told(action)
+    tell_effect(draft, action.key, Effect(reference, action.request.money, None, is_new))
+    if isinstance(outcome, i.PartialSuccess):
+        review(draft, action.key, PARTLY)
     return draft.decided()

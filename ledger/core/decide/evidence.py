@@ -1,33 +1,30 @@
-"""Evidence: what a lookup or a webhook proves, in every status. Counted once by its source, kept
-whatever it proves.
+"""Evidence: pieces from providers, each counted once by its source and kept whatever it proves.
 
-An effect completes only what is open; an absence counts only for attempts whose last possible byte,
-the provider's search lag and its settle horizon all lie before the question; anything that
-contradicts goes to a person with all its pieces.
+What it may prove says the table of `ledger.core.proof`. Which attempts it can speak for is found
+here: an absence counts only for those whose last possible byte, the provider's search lag and its
+settle horizon all lie before the question. Anything that contradicts goes to a person with all its
+pieces.
 """
 
 from typing import Final, assert_never
 
 from ledger.core.catalogue import Operation
 from ledger.core.decide.draft import Decided, Draft, replayed
-from ledger.core.decide.schedule import (
-    after_no_effect,
-    find_out,
-    is_disputed,
-    review,
-    try_again,
+from ledger.core.decide.judging import Effect, raise_reversals, tell_effect, tell_none, unresolved
+from ledger.core.decide.schedule import find_out, review, try_again
+from ledger.core.facts import ActionFailed, AttemptAbsent, EvidenceRecorded, Proof
+from ledger.core.inputs import Evidence, EvidenceKind, Meaning
+from ledger.core.order import original_of
+from ledger.core.proof import (
+    PROOF,
+    May,
+    contradicts_itself,
+    counted,
+    effects_told,
+    is_told,
 )
-from ledger.core.facts import (
-    ActionCompleted,
-    ActionFailed,
-    AttemptAbsent,
-    AttemptRefused,
-    EvidenceRecorded,
-    Proof,
-)
-from ledger.core.inputs import Evidence, EvidenceKind, Meaning, Retry
 from ledger.core.rejections import Refused, Rejection
-from ledger.core.state import OPEN, Action, AttemptStatus, Lookup, Status
+from ledger.core.state import Action, Lookup, Status
 
 _PROOFS: Final[dict[EvidenceKind, Proof]] = {
     EvidenceKind.LOOKUP: "lookup",
@@ -48,17 +45,19 @@ def weigh(draft: Draft, given: Evidence) -> Decided:
         return replayed(action, "evidence_known")
     if given.kind is EvidenceKind.LOOKUP and not 0 < (given.lookup or 0) <= action.lookups_asked:
         return Decided(refused=Refused(code=Rejection.UNKNOWN_LOOKUP, action=action.key))
+    meaning = _meaning(draft, action, given)
+    may = PROOF[given.kind, meaning, action.status]
     lookup = given.lookup if given.kind is EvidenceKind.LOOKUP else None
-    asked = action.lookup
-    answered = asked if asked is not None and lookup == asked.number else None
+    asked = action.question if action.question and action.question.number == lookup else None
+    denies = _denies(draft, action, given, asked) if may in _DENYING else ()
     draft.add(
         EvidenceRecorded(
             action=action.key,
             version=draft.version(action.key),
             kind=given.kind,
             source_id=given.source_id,
-            meaning=given.meaning,
-            attempts_upto=len(action.attempts) if answered is None else answered.attempts_upto,
+            meaning=meaning,
+            attempts_upto=len(action.attempts) if asked is None else asked.attempts_upto,
             lookup=lookup,
             reference=given.reference,
             money=given.money,
@@ -66,101 +65,95 @@ def weigh(draft: Draft, given: Evidence) -> Decided:
             raw_sha256=given.raw_sha256,
             occurred_at=given.occurred_at,
             reverses=given.reverses,
+            denies=denies or None,
+            for_good=True if denies and meaning is Meaning.NO_EFFECT else None,
         )
     )
-    match given.meaning:
-        case Meaning.EFFECT:
-            _effect(draft, action.key, given)
-        case Meaning.NO_EFFECT:
-            _no_effect(draft, action.key, given)
-        case Meaning.ABSENT:
-            if answered is not None:
-                _absent(draft, action.key, given, answered)
-        case Meaning.REVERSED | Meaning.PENDING | Meaning.INCONCLUSIVE:
+    match may:
+        case May.PROVE | May.CONFIRM:
+            known = effects_told(action)
+            is_new = (given.reference or action.key) not in known
+            proof = _PROOFS[given.kind]
+            tell_effect(draft, action.key, Effect(given.reference, given.money, proof, is_new))
+        case May.CLOSE | May.DENY:
+            code = given.code or "no_effect"
+            if meaning is Meaning.ABSENT:
+                _absent(draft, action.key, given, denies)
+            else:
+                tell_none(draft, action.key, denies, given.reference, code)
+        case May.GIVE_BACK:
+            _given_back(draft, action.key, action)
+        case May.KEEP | May.NEVER:
             pass
         case _:
-            assert_never(given.meaning)
+            assert_never(may)
     find_out(draft, action.key)
     return draft.decided()
 
 
-def _effect(draft: Draft, key: str, given: Evidence) -> None:
-    """Proof of an effect: it completes what is open if the money is the money asked for."""
+_DENYING: Final = frozenset({May.CLOSE, May.DENY})
+
+
+def _meaning(draft: Draft, action: Action, given: Evidence) -> Meaning:
+    """What a piece says of this action: what was given back of the original of a compensation is
+    the effect of the compensation.
+    """
+    original = original_of(draft.stream, action)
+    if given.meaning is not Meaning.REVERSED or original is None:
+        return given.meaning
+    is_its_effect = given.reverses is None or given.reverses in effects_told(original)
+    return Meaning.EFFECT if is_its_effect else Meaning.REVERSED
+
+
+def _denies(draft: Draft, action: Action, given: Evidence, asked: Lookup | None) -> tuple[int, ...]:
+    """The attempts of which a piece says for sure that they had no effect.
+
+    That an object came to nothing is about one attempt, and known to be only where there was just
+    one. An absence is about those that were over, and would be visible, when it was asked.
+    """
+    tries = tuple(counted(action))
+    if given.meaning is Meaning.NO_EFFECT:
+        return (tries[0].number,) if len(tries) == 1 else ()
+    operation = draft.operation(action)
+    if asked is None or operation is None:
+        return ()
+    settle_ms = draft.config.timing.skew_ms + operation.search_lag_ms + operation.settle_horizon_ms
+    return tuple(
+        one.number
+        for one in tries
+        if one.number <= asked.attempts_upto and one.lease_until + settle_ms < asked.asked_at
+    )
+
+
+def _given_back(draft: Draft, key: str, before: Action) -> None:
+    """What was given back was there. Whose doing it was, and what follows, is another question."""
     action = draft.action(key)
-    asked_money = action.request.money
-    if action.status is Status.COMPLETED and given.reference != action.reference:
-        review(draft, key, "second_effect")
-    elif asked_money is not None and given.money != asked_money:
-        review(draft, key, "amount_differs")
-    elif action.status is Status.COMPLETED:
+    if action.told == before.told:
         return
-    elif not action.counted_attempts:
+    if not action.counted_attempts:
         review(draft, key, "effect_without_attempt")
-    elif not action.is_open:
+    elif contradicts_itself(action):
         review(draft, key, "evidence_conflicts")
-    elif not is_disputed(action):
+    raise_reversals(draft, key)
+
+
+def _absent(draft: Draft, key: str, given: Evidence, denies: tuple[int, ...]) -> None:
+    """The provider does not know it: what that closes is tried again where the class allows it."""
+    closes = unresolved(draft.action(key), denies)
+    for attempt in closes:
         draft.add(
-            ActionCompleted(
+            AttemptAbsent(
                 action=key,
                 version=draft.version(key),
-                proof=_PROOFS[given.kind],
-                reference=given.reference or key,
+                attempt=attempt.number,
+                source_id=given.source_id,
             )
         )
-
-
-def _no_effect(draft: Draft, key: str, given: Evidence) -> None:
-    """The provider says that an object came to nothing. It speaks for one attempt only, and only if
-    there was just one.
-    """
-    action = draft.action(key)
-    if action.status is Status.COMPLETED:
-        if given.reference == action.reference:
-            review(draft, key, "evidence_conflicts")
-        return
-    unresolved = [
-        attempt for attempt in action.attempts if attempt.status is AttemptStatus.UNRESOLVED
-    ]
-    if action.counted_attempts != 1 or not unresolved:
-        return
-    code = given.code or "no_effect"
-    draft.add(
-        AttemptRefused(
-            action=key,
-            version=draft.version(key),
-            attempt=unresolved[0].number,
-            code=code,
-            retry=Retry.NEVER,
-        )
-    )
-    if draft.action(key).status is Status.READY:
-        after_no_effect(draft, key, code, Retry.NEVER)
-
-
-def _absent(draft: Draft, key: str, given: Evidence, asked: Lookup) -> None:
-    """The provider does not know it: reliable only for attempts that were over, and would be
-    visible, when it was asked.
-    """
-    action = draft.action(key)
-    operation = draft.operation(action)
-    if operation is None:
-        return
-    settle_ms = draft.config.timing.skew_ms + operation.search_lag_ms + operation.settle_horizon_ms
-    for attempt in action.attempts:
-        over_at = attempt.lease_until + settle_ms
-        if attempt.status not in OPEN or attempt.number > asked.attempts_upto:
-            continue
-        if attempt.status is AttemptStatus.UNRESOLVED and over_at < asked.asked_at:
-            draft.add(
-                AttemptAbsent(
-                    action=key,
-                    version=draft.version(key),
-                    attempt=attempt.number,
-                    source_id=given.source_id,
-                )
-            )
     after = draft.action(key)
-    if after.status is Status.READY:
+    if is_told(after):
+        if denies and contradicts_itself(after):
+            review(draft, key, "evidence_conflicts")
+    elif closes and after.status is Status.READY:
         _after_absence(draft, after)
 
 
@@ -169,14 +162,13 @@ def _after_absence(draft: Draft, action: Action) -> None:
     has failed.
     """
     operation = draft.operation(action)
-    if operation is not None and _may_repeat(action, operation):
+    for_good = None if action.told is None else action.told.for_good
+    may_repeat = operation is not None and _may_repeat(action, operation)
+    if operation is not None and may_repeat and for_good is None:
         try_again(draft, action.key, operation, operation.retries.backoff_base_ms)
     else:
-        draft.add(
-            ActionFailed(
-                action=action.key, version=draft.version(action.key), code="no_effect_found"
-            )
-        )
+        code = for_good or "no_effect_found"
+        draft.add(ActionFailed(action=action.key, version=draft.version(action.key), code=code))
 
 
 def _may_repeat(action: Action, operation: Operation) -> bool:

@@ -26,7 +26,7 @@ from ledger.core.gates import Claim, ClaimStatus
 from ledger.core.inputs import GateAnswer, GateAsk, GateClose, GateKeep, GateTaken
 from ledger.core.order import has_something_to_undo
 from ledger.core.rejections import Rejection
-from ledger.core.state import EFFECT_IS_TOLD, FINAL, Action, Status
+from ledger.core.state import FINAL, Action, Status
 
 GIVES_BACK: Final = frozenset({Status.AWAITING_APPROVAL, Status.NEEDS_REVIEW}) | FINAL
 """Where an action holds nothing, unless its effect is there or may be."""
@@ -138,7 +138,7 @@ def _is_over(action: Action, claim: Claim) -> bool:
         return True
     is_reserved = action.status is Status.AWAITING_APPROVAL and _is_kept_for_undoing(action, claim)
     if action.status in GIVES_BACK and not action.has_effect and not is_reserved:
-        return action.case is None or action.case.reason not in EFFECT_IS_TOLD
+        return action.case is None or not action.case.tells_effect
     gates = action.gates
     if action.blocked is not None and not claim.ceilings:
         # What waits for another action of its stream keeps nobody from a target.
@@ -167,7 +167,7 @@ def _uncounted(draft: Draft, action: Action) -> tuple[Wanted, ...]:
     had given back what it held. Meanwhile nobody else gets its targets.
     """
     gates, case = action.gates, action.case
-    is_told = case is not None and case.reason in EFFECT_IS_TOLD
+    is_told = case is not None and case.tells_effect
     completes = any(
         isinstance(fact, ActionCompleted) and fact.action == action.key for fact in draft.facts
     )

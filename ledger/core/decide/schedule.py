@@ -33,17 +33,9 @@ from ledger.core.offers import Offer, is_caller
 from ledger.core.order import reference_to_undo, waits_for
 from ledger.core.retries import backoff_ms
 from ledger.core.sagas import may_begin
-from ledger.core.state import Action, AttemptStatus, Status
+from ledger.core.state import LEADING, Action, AttemptStatus, Status
 
-SETTLED_BY_PERSON = frozenset(
-    {
-        "amount_differs",
-        "evidence_conflicts",
-        "effect_without_attempt",
-        "second_effect",
-        "partly_succeeded",
-    }
-)
+SETTLED_BY_PERSON = frozenset(LEADING)
 """Reviews that no further evidence may end: two pieces disagree, and a third does not undo that."""
 
 
@@ -52,7 +44,7 @@ _MAY_START: Final = frozenset({Status.READY, Status.UNKNOWN})
 
 def is_disputed(action: Action) -> bool:
     """Whether its case is one that only a person ends."""
-    return action.case is not None and action.case.reason in SETTLED_BY_PERSON
+    return action.case is not None and not action.case.reasons.isdisjoint(SETTLED_BY_PERSON)
 
 
 class Bar(StrEnum):
@@ -216,8 +208,9 @@ def after_no_effect(
     if action.status is not Status.READY:
         find_out(draft, key)
         return
-    if retry is Retry.NEVER:
-        draft.add(ActionFailed(action=key, version=draft.version(key), code=code))
+    for_good = None if action.told is None else action.told.for_good
+    if retry is Retry.NEVER or for_good is not None:
+        draft.add(ActionFailed(action=key, version=draft.version(key), code=for_good or code))
         return
     operation = draft.operation(action)
     if operation is None:
@@ -400,9 +393,12 @@ def ask_provider(draft: Draft, key: str) -> None:
 
 
 def review(draft: Draft, key: str, reason: ReviewReason, names: str | None = None) -> None:
-    """Hand the action to a person, once for a reason; `names` says what it is about."""
-    action = draft.action(key)
-    if action.case is None or action.case.reason != reason:
+    """Hand the action to a person, once for a reason; `names` says what it is about. Of amounts
+    that have changed they are told anew.
+    """
+    case = draft.action(key).case
+    is_told = case is not None and reason in case.reasons
+    if not is_told or (case is not None and case.reason == reason and case.names != names):
         version = draft.version(key)
         draft.add(ReviewOpened(action=key, version=version, reason=reason, names=names))
 

@@ -5,6 +5,7 @@ from ledger.core.decide.asking import ask_without_provider, end, escalate, start
 from ledger.core.decide.draft import Decided, Draft
 from ledger.core.decide.gates import send_grants_due
 from ledger.core.decide.gating import send_due
+from ledger.core.decide.judging import close_denied
 from ledger.core.decide.ruling import MAY_BE_RULED_ANEW, needs_ruling, rule_anew
 from ledger.core.decide.schedule import (
     Bar,
@@ -50,6 +51,7 @@ def _one(draft: Draft, key: str) -> None:
                     code="lease_lapsed",
                 )
             )
+            close_denied(draft, key)
             find_out(draft, key)
         return
     if action.lookup is not None:

@@ -235,16 +235,17 @@ def test_a_decline_of_an_ended_attempt_changes_nothing(closing: object) -> None:
 
 def test_a_running_attempt_of_an_action_in_review_still_ends() -> None:
     """Evidence may call a person while the call is out: its outcome, its decline and its lapse are
-    recorded, and the person keeps the action.
+    recorded, and the person keeps the action; that there was no effect is one more thing to tell
+    them.
     """
     assert WITH_PERSON.action().status is Status.NEEDS_REVIEW
-    for said, fact in (
-        (report(no_answer()), unresolved()),
-        (report(refusal()), refused()),
-        (report(not_sent()), unsent()),
-        (decline(), declined()),
+    for said, facts in (
+        (report(no_answer()), [unresolved()]),
+        (report(refusal()), [refused(), review("evidence_conflicts")]),
+        (report(not_sent()), [unsent(), review("evidence_conflicts")]),
+        (decline(), [declined()]),
     ):
-        left = WITH_PERSON.when(said, at=9).then(fact)
+        left = WITH_PERSON.when(said, at=9).then(*facts)
         assert left.action().status is Status.NEEDS_REVIEW
 
 
@@ -344,19 +345,19 @@ def test_a_refusal_against_a_proof_alarms_where_it_must() -> None:
     attempts both can be right.
     """
     PROVEN.when(report(refusal("no", NEVER))).then(
-        kept_report("refused", NO_EFFECT), review("evidence_conflicts")
+        kept_report("refused", NO_EFFECT, code="no"), review("evidence_conflicts")
     )
     two = TWO_OPEN.and_then(kept(found_out(EFFECT, lookup=None), attempts_upto=2))
     both = two.and_then(completed("webhook"))
     both.when(report(refusal("no", NEVER), attempt=2)).then(
-        kept_report("refused", NO_EFFECT, attempt=2)
+        kept_report("refused", NO_EFFECT, attempt=2, code="no")
     )
 
 
 def test_a_late_refusal_of_what_was_not_sent_says_the_same() -> None:
     """Two ways to say that nothing happened do not conflict."""
     ended = running().and_then(unsent(), failed())
-    ended.when(report(refusal("no", NEVER))).then(kept_report("refused", NO_EFFECT))
+    ended.when(report(refusal("no", NEVER))).then(kept_report("refused", NO_EFFECT, code="no"))
 
 
 def test_an_absence_withstands_a_late_refusal_and_not_a_success() -> None:

@@ -36,12 +36,17 @@ from tests.examples import (
     found_out,
     kept,
     lookup_due,
+    no_answer,
     recorded,
+    refusal,
     refused,
+    report,
     retry_due,
     review,
     started,
     succeeded,
+    success,
+    tick,
     unresolved,
     unsent,
 )
@@ -79,6 +84,13 @@ FINAL: dict[Status, Given] = {
     Status.EXPIRED: given(recorded(), automatic(), expired()),
     Status.CANCELLED: running().and_then(unsent(), cancelled()),
 }
+
+TWO = (
+    asking(at=5)
+    .and_then(kept(found_out(PENDING)), retry_due(6))
+    .and_then(after(7, started(2, at=7, first_at=0), unresolved(2), lookup_due(90)))
+)
+"""Two attempts, and the answers of both were lost."""
 
 
 # --- an effect ---------------------------------------------------------------------------------
@@ -144,7 +156,9 @@ def test_the_same_effect_again_changes_nothing_of_a_completed_action() -> None:
     alarmed = done.when(other, at=5).then(kept(other), review("second_effect"))
     assert alarmed.action().status is Status.COMPLETED
     without_money = other.model_copy(update={"money": None})
-    done.when(without_money, at=5).then(kept(without_money), review("second_effect"))
+    done.when(without_money, at=5).then(
+        kept(without_money), review("second_effect"), review("amount_differs")
+    )
 
 
 def test_other_money_of_a_completed_action_is_an_alarm() -> None:
@@ -181,34 +195,61 @@ def test_a_webhook_that_it_failed_fails_the_only_lost_attempt() -> None:
     """The provider's word that the one object came to nothing is a definite answer."""
     said = found_out(NO_EFFECT, lookup=None)
     asking().when(said, at=LATE).then(
-        kept(said), refused(code="payment_failed", retry=NEVER), failed("payment_failed")
+        kept(said, denies=(1,)),
+        refused(code="payment_failed", retry=NEVER),
+        failed("payment_failed"),
     )
 
 
 def test_a_webhook_that_it_failed_waits_for_the_answer_that_is_still_out() -> None:
-    """While the call runs its own answer decides."""
+    """While the call runs it is kept; where no answer comes it is the answer, and where another one
+    comes somebody has to look.
+    """
     said = found_out(NO_EFFECT, lookup=None)
-    running().when(said, at=5).then(kept(said))
+    told = running().when(said, at=5).then(kept(said, denies=(1,)))
+    assert told.action().status is Status.ATTEMPTING
+    gone = refused(code="payment_failed", retry=NEVER)
+    told.when(report(no_answer()), at=6).then(unresolved(), gone, failed("payment_failed"))
+    told.when(tick(), at=LEASE_MS + SKEW_MS).then(
+        unresolved(code="lease_lapsed"), gone, failed("payment_failed")
+    )
+    told.when(report(refusal()), at=6).then(refused(), failed("payment_failed"))
+    done = told.when(report(success()), at=6)
+    done.then(succeeded(), completed(), review("evidence_conflicts"))
 
 
 def test_a_webhook_that_one_failed_says_nothing_of_two() -> None:
     """With more than one attempt it is not known whose object failed."""
-    two = (
-        asking(at=5)
-        .and_then(kept(found_out(PENDING)), retry_due(6))
-        .and_then(after(7, started(2, at=7, first_at=0), unresolved(2), lookup_due(90)))
-    )
     said = found_out(NO_EFFECT, lookup=None)
-    two.when(said, at=9).then(kept(said, attempts_upto=2))
+    TWO.when(said, at=9).then(kept(said, attempts_upto=2))
 
 
 def test_a_failure_of_the_completed_object_is_a_conflict() -> None:
     """What was proven and is now said to have failed is for a person, by its reference."""
     done = FINAL[Status.COMPLETED]
-    same = found_out(NO_EFFECT, lookup=None, reference="ch_1")
-    done.when(same, at=5).then(kept(same), review("evidence_conflicts"))
-    other = found_out(NO_EFFECT, lookup=None, reference="ch_0")
-    done.when(other, at=5).then(kept(other))
+    same = found_out(NO_EFFECT, lookup=None, reference="ch_1", source="webhook:evt_2")
+    done.when(same, at=5).then(kept(same, denies=(1,)), review("evidence_conflicts"))
+    two = TWO.and_then(kept(WEBHOOK, attempts_upto=2), completed("webhook"))
+    two.when(same, at=9).then(kept(same, attempts_upto=2), review("evidence_conflicts"))
+
+
+def test_another_object_that_failed_contradicts_only_where_there_was_one_attempt() -> None:
+    """One attempt makes one object: that it failed and that it is there are two stories, whichever
+    is told first. Of two attempts one may have failed.
+    """
+    other = found_out(NO_EFFECT, lookup=None, reference="ch_0", source="webhook:evt_2")
+    FINAL[Status.COMPLETED].when(other, at=5).then(
+        kept(other, denies=(1,)), review("evidence_conflicts")
+    )
+    failed_first = asking().when(other, at=LATE)
+    gone = failed_first.then(
+        kept(other, denies=(1,)),
+        refused(code="payment_failed", retry=NEVER),
+        failed("payment_failed"),
+    )
+    gone.when(WEBHOOK, at=LATE).then(kept(WEBHOOK), review("evidence_conflicts"))
+    two = TWO.and_then(kept(WEBHOOK, attempts_upto=2), completed("webhook"))
+    two.when(other, at=9).then(kept(other, attempts_upto=2))
 
 
 @pytest.mark.parametrize("status", [Status.FAILED, Status.EXPIRED, Status.CANCELLED])
@@ -228,7 +269,7 @@ def test_absence_counts_only_when_it_was_asked_late_enough() -> None:
     early = asking(NOTE, at=OVER_MS).when(gone, at=OVER_MS + 1)
     early.then(kept(gone), lookup_due(OVER_MS + 1 + LOOKUPS[1], key=NOTE))
     asking(NOTE, at=OVER_MS + 1).when(gone, at=OVER_MS + 2).then(
-        kept(gone), absent(key=NOTE), failed("no_effect_found", key=NOTE)
+        kept(gone, denies=(1,)), absent(key=NOTE), failed("no_effect_found", key=NOTE)
     )
 
 
@@ -236,14 +277,16 @@ def test_reliable_absence_lets_a_keyed_action_try_again() -> None:
     """Surely no effect so far, and the same key: another attempt is safe."""
     gone = found_out(ABSENT)
     again = asking().when(gone, at=LATE + 5)
-    again.then(kept(gone), absent(), retry_due(LATE + 5 + BACKOFF_BASE_MS))
+    again.then(kept(gone, denies=(1,)), absent(), retry_due(LATE + 5 + BACKOFF_BASE_MS))
 
 
 def test_reliable_absence_lets_a_lookup_action_try_once_more_where_declared() -> None:
     """The second attempt of the class lookup is the catalogue's choice."""
     gone = found_out(ABSENT, key=TICKET)
     asking(TICKET).when(gone, at=LATE + 5).then(
-        kept(gone), absent(key=TICKET), retry_due(LATE + 5 + BACKOFF_BASE_MS, key=TICKET)
+        kept(gone, denies=(1,)),
+        absent(key=TICKET),
+        retry_due(LATE + 5 + BACKOFF_BASE_MS, key=TICKET),
     )
 
 
@@ -294,7 +337,7 @@ def test_absence_of_what_is_in_review_closes_and_leaves_it() -> None:
     """The attempt is closed, the person keeps the action."""
     history = asking().and_then(review("operation_withdrawn"))
     gone = found_out(ABSENT)
-    left = history.when(gone, at=LATE + 5).then(kept(gone), absent())
+    left = history.when(gone, at=LATE + 5).then(kept(gone, denies=(1,)), absent())
     assert left.action().status is Status.NEEDS_REVIEW
     assert not left.action().is_open
 

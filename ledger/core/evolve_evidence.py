@@ -1,0 +1,122 @@
+"""The fold of what evidence tells: a part of `evolve`, called by nobody else.
+
+What is remembered is a set: the same pieces in another order lead to the same.
+"""
+
+from dataclasses import replace
+from typing import TypeVar
+
+from ledger.core import facts as f
+from ledger.core.inputs import EvidenceKind, Meaning, Retry
+from ledger.core.limits import NAMES_TOLD_MAX, REVERSALS_KEPT_MAX, SOURCES_KEPT_MAX
+from ledger.core.state import Action, Reversal, Told
+
+
+def with_evidence(action: Action, fact: f.EvidenceRecorded) -> dict[str, object]:
+    """The action with one more piece: its source, what it tells, and the question it answers."""
+    changes: dict[str, object] = {
+        "sources": (*action.sources, fact.source_id)[-SOURCES_KEPT_MAX:],
+        "told": _told(action, fact),
+    }
+    if action.question is not None and fact.lookup == action.question.number:
+        changes["question"] = None
+    if action.lookup is None or fact.lookup != action.lookup.number:
+        return changes
+    # An answer that proves nothing is no answer: the question keeps its place in the schedule.
+    answered = fact.meaning is not Meaning.INCONCLUSIVE
+    return changes | {
+        "lookup": None,
+        "lookups_answered": action.lookups_answered + answered,
+    }
+
+
+def told_of_part(action: Action, fact: f.AttemptUnresolved) -> Told | None:
+    """What is told once a holder has named the part of an effect that exists."""
+    if fact.reference is None:
+        return action.told
+    told = _effect_told(action, action.told or Told(), fact.reference)
+    return replace(told, done=_with(told.done, fact.attempt))
+
+
+def told_of_refusal(action: Action, fact: f.AttemptRefused) -> Told | None:
+    """What is told once a provider has refused for good."""
+    if fact.retry is not Retry.NEVER:
+        return action.told
+    return replace(action.told or Told(), for_good=fact.code)
+
+
+def told_of_completion(action: Action, fact: f.ActionCompleted) -> Told | None:
+    """What is told once an action is completed under another name than its holder gave."""
+    if action.reference is None or action.reference == fact.reference:
+        return action.told
+    told = action.told or Told()
+    return replace(told, effects=_with(told.effects, action.reference)[:NAMES_TOLD_MAX])
+
+
+def raised(action: Action) -> Told | None:
+    """What is told once a person was told of everything that was given back."""
+    if action.told is None or not action.told.reversals:
+        return action.told
+    return replace(
+        action.told, reversals=tuple(replace(one, raised=True) for one in action.told.reversals)
+    )
+
+
+def _told(action: Action, fact: f.EvidenceRecorded) -> Told | None:
+    told = action.told or Told()
+    match fact.meaning:
+        case Meaning.EFFECT:
+            told = _effect_told(action, told, fact.reference or action.key)
+            if fact.kind is EvidenceKind.REPORT:
+                told = replace(told, done=_with(told.done, fact.attempts_upto))
+        case Meaning.NO_EFFECT | Meaning.ABSENT:
+            for number in fact.denies or ():
+                told = replace(told, denied=_with(told.denied, number))
+            if fact.reference is not None:
+                told = replace(told, nothing=_with(told.nothing, fact.reference)[:NAMES_TOLD_MAX])
+            if fact.for_good:
+                told = replace(told, for_good=fact.code or "no_effect")
+        case Meaning.REVERSED:
+            told = replace(told, reversals=_given_back(told.reversals, fact))
+        case Meaning.PENDING | Meaning.INCONCLUSIVE:
+            pass
+    return action.told if told == Told() else told
+
+
+def _effect_told(action: Action, told: Told, name: str) -> Told:
+    if name == action.reference:
+        return told
+    return replace(told, effects=_with(told.effects, name)[:NAMES_TOLD_MAX])
+
+
+def _given_back(known: tuple[Reversal, ...], fact: f.EvidenceRecorded) -> tuple[Reversal, ...]:
+    """What was given back with one more piece. Two pieces about the same count once, by the larger
+    amount: which of them is wrong is for a person.
+    """
+    said = reversal_of(fact)
+    for place, one in enumerate(known):
+        if one.name == said.name:
+            most = replace(one, minor=max(one.minor or 0, said.minor or 0) or None, raised=False)
+            same = replace(most, raised=one.raised) == one
+            return known if same else (*known[:place], most, *known[place + 1 :])
+    return (*known, said)[:REVERSALS_KEPT_MAX]
+
+
+def reversal_of(fact: f.EvidenceRecorded) -> Reversal:
+    """What a piece says was given back. Without a name of its own, told apart from the effect's, it
+    goes by its source.
+    """
+    has_name = fact.reverses is not None and fact.reference not in {None, fact.reverses}
+    return Reversal(
+        name=fact.reference if has_name and fact.reference is not None else fact.source_id,
+        minor=None if fact.money is None else fact.money.minor,
+        reference=fact.reference,
+        reverses=fact.reverses,
+    )
+
+
+_Item = TypeVar("_Item")
+
+
+def _with(known: tuple[_Item, ...], one: _Item) -> tuple[_Item, ...]:
+    return known if one in known else (*known, one)
