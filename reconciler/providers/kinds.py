@@ -29,6 +29,7 @@ _SHIPPED: Final = {
     "null": "reconciler.providers.null:read",
     "simulated": "reconciler.providers.simulated.kind:read",
     "smtp": "reconciler.providers.smtp.adapter:read",
+    "stripe": "reconciler.providers.stripe.adapter:read",
 }
 _CHARS_MAX: Final = 60
 

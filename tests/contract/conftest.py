@@ -6,14 +6,17 @@ from pathlib import Path
 import pytest
 
 from tests.contract.stage import STAGES, ProviderProcess, Stage
+from tests.contract.stripe_stage import stripe_stage
+
+ALL = {**STAGES, "stripe": stripe_stage}
 
 
-@pytest.fixture(scope="session", params=sorted(STAGES))
+@pytest.fixture(scope="session", params=sorted(ALL))
 def stage(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Stage]:
     """Run the provider of one adapter."""
-    with STAGES[request.param](tmp_path_factory.mktemp("provider")) as running:
+    with ALL[request.param](tmp_path_factory.mktemp("provider")) as running:
         yield running
 
 

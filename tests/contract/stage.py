@@ -99,6 +99,14 @@ class Stage(Protocol):
         """Let the next request for this action meet a fault."""
         ...
 
+    def word(self, code: str) -> str:
+        """Say what this provider calls what the suite calls `code`."""
+        ...
+
+    def strange_effect(self, account: str) -> None:
+        """Let somebody make an effect on an account past the ledger."""
+        ...
+
     def book(self, account: str) -> Sequence[Entry]:
         """Read the account's lines in the provider's book, oldest first."""
         ...
@@ -107,9 +115,12 @@ class Stage(Protocol):
 class ProviderProcess:
     """A provider in a process of its own, on a free port of the loopback interface."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(
+        self, folder: Path, *options: str, module: str = "reconciler.providers.simulated"
+    ) -> None:
         """Build it; `start` runs it, as often as it was stopped or killed."""
         self.folder = folder
+        self._module = module
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self._client = httpx.Client(trust_env=False)
@@ -119,7 +130,7 @@ class ProviderProcess:
         """Start and wait until it takes requests."""
         port_file = self.folder / "port"
         port_file.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "reconciler.providers.simulated"]
+        command = [sys.executable, "-m", self._module]
         arguments = ["--book", str(self.folder / "book"), "--port-file", str(port_file)]
         self._process = subprocess.Popen(
             [*command, *arguments, *self._options], stdout=subprocess.DEVNULL
@@ -220,6 +231,20 @@ class SimulatedStage:
     def book(self, account: str) -> Sequence[Entry]:
         """Read the account's lines in the provider's book, oldest first."""
         return [_entry(line) for line in self.process.lines() if line["account"] == account]
+
+    def word(self, code: str) -> str:
+        """Say what this provider calls what the suite calls `code`: the suite has its words."""
+        return code
+
+    def strange_effect(self, account: str) -> None:
+        """Let somebody make an effect on an account past the ledger."""
+        answer = httpx.post(
+            f"{self.process.url}/v1/effects/charge",
+            headers={"Authorization": f"Bearer {API_KEY_PREFIX}{account}"},
+            json={"amount": {"minor": 4_990, "currency": "USD"}},
+            trust_env=False,
+        )
+        assert answer.status_code == 200
 
     def settings(self) -> ProviderSettings:
         """Configure the adapter for every account named so far."""

@@ -63,7 +63,7 @@ async def test_remembered_errors_are_declared(stage: Stage, behaviour: Behaviour
     async with performing(stage) as performer:
         await call.perform(performer)
         second = await call.perform(performer)
-    repeats = second == Unresolved("internal_error")
+    repeats = second == Unresolved(stage.word("internal_error"))
     assert repeats == (Remembered.SERVER_ERROR in declared.remembers)
 
 

@@ -2,13 +2,12 @@
 
 import asyncio
 
-import httpx
 import pytest
 
 from ledger.core.money import Money
 from reconciler.providers.port import Absent, Found, Inconclusive, ListingFailed, Succeeded
 from tests.contract.calls import Call, eventually, finding, now_ms, performing
-from tests.contract.stage import Behaviour, SimulatedStage, Stage
+from tests.contract.stage import Behaviour, Stage
 
 
 async def test_a_finder_cannot_perform(stage: Stage) -> None:
@@ -40,6 +39,10 @@ async def test_absent_is_said_before_the_lag_is_over_and_found_after(stage: Stag
         outcome = await call.perform(performer)
         committed_by = now_ms()
         early = await call.find(finder)
+        if lag_ms == 0:
+            # Its lookups do not rest on what is behind.
+            assert isinstance(early, Found)
+            return
         assert isinstance(early, Absent)
         assert early.searched_until_at is not None
         assert early.searched_until_at < committed_by
@@ -81,8 +84,7 @@ async def test_what_never_happened_is_absent(stage: Stage) -> None:
         await call.perform(performer)
         absent = await call.find(finder)
     assert isinstance(absent, Absent)
-    assert absent.searched_until_at is not None
-    assert absent.searched_until_at >= asked_at
+    assert absent.searched_until_at is None or absent.searched_until_at >= asked_at
 
 
 async def test_two_effects_under_one_action_are_both_shown(stage: Stage) -> None:
@@ -136,11 +138,11 @@ async def test_a_search_without_an_answer_is_inconclusive(
     """A lookup that nobody answered is never an absence, and a listing breaks off loudly."""
     call = Call.on(stage, behaviour)
     async with finding(stage) as finder:
-        assert await call.find(finder) == Inconclusive(code)
+        assert await call.find(finder) == Inconclusive(stage.word(code))
         with pytest.raises(ListingFailed) as failed:
             async for _ in finder.list_effects(account=call.account, since_at=0, timeout_ms=3_000):
                 pass
-    assert failed.value.code == code
+    assert failed.value.code == stage.word(code)
 
 
 async def test_a_lookup_ends_at_its_deadline(stage: Stage) -> None:
@@ -178,16 +180,9 @@ async def test_the_list_shows_every_effect_once_and_in_order(stage: Stage) -> No
 
 async def test_the_list_shows_effects_that_are_not_ours(stage: Stage) -> None:
     """An effect that somebody made past the ledger is listed without an action key."""
-    assert isinstance(stage, SimulatedStage)
     account = stage.account(Behaviour.HONOURS_KEYS)
-    async with httpx.AsyncClient(base_url=stage.process.url, trust_env=False) as stranger:
-        for _ in range(2):
-            answer = await stranger.post(
-                "/v1/effects/charge",
-                headers={"Authorization": f"Bearer sk_sim_{account}"},
-                json={"amount": {"minor": 4_990, "currency": "USD"}},
-            )
-            assert answer.status_code == 200
+    for _ in range(2):
+        await asyncio.to_thread(stage.strange_effect, account)
     async with finding(stage) as finder:
         listing = finder.list_effects(account=account, since_at=0, timeout_ms=3_000)
         listed = [effect async for effect in listing]

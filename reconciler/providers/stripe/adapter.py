@@ -1,0 +1,138 @@
+"""The kind `stripe`: clients of Stripe as a description says what is performed there.
+
+Guarantees that the address is the operator's, and that what is promised is what Stripe publishes;
+where Stripe publishes nothing, the description has to answer. Called by `kinds`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ledger.core.mistakes import Found, Mistake
+from reconciler.providers.adapter import Adapter, ProviderSettings, UnusableProvider
+from reconciler.providers.clients import client_at
+from reconciler.providers.credentials import credentials_of, unreadable_credentials
+from reconciler.providers.described import text_of
+from reconciler.providers.events import EventSource
+from reconciler.providers.port import (
+    IMPOSSIBLE,
+    POSSIBLE,
+    Capabilities,
+    Duration,
+    Finder,
+    Performer,
+    Previewer,
+    Reliability,
+    Remembered,
+    WebhookMapping,
+)
+from reconciler.providers.stripe.description import StripeDescription, parse_stripe
+from reconciler.providers.stripe.event_source import StripeEvents
+from reconciler.providers.stripe.finder import StripeFinder
+from reconciler.providers.stripe.mapping import StripeMapping
+from reconciler.providers.stripe.names import KEY_CHARS_MAX, KEY_WINDOW_MS
+from reconciler.providers.stripe.performer import StripePerformer
+from reconciler.schemes import STRIPE, Scheme
+
+SEARCH_LAG_MS: Final = 60_000
+"""Absence rests on lists, which are never behind (docs.stripe.com/search). The minute is that of
+the search, kept as a margin."""
+
+
+def capabilities_of(settle_horizon_ms: Duration) -> Capabilities:
+    """What Stripe publishes, and the one bound that it does not."""
+    return Capabilities(
+        reliability=Reliability.KEYED,
+        finds_by_key=POSSIBLE,
+        finds_by_reference=POSSIBLE,
+        finds_by_marker=POSSIBLE,
+        lists_effects=POSSIBLE,
+        previews=IMPOSSIBLE,
+        key_window_ms=KEY_WINDOW_MS,
+        key_chars_max=KEY_CHARS_MAX,
+        settle_horizon_ms=settle_horizon_ms,
+        search_lag_ms=SEARCH_LAG_MS,
+        # A 500 is kept under its key as well: the second call then shows nothing of the first.
+        replay_proven=IMPOSSIBLE,
+        remembers=frozenset(Remembered),
+        sends_webhooks=POSSIBLE,
+        retries_webhooks=POSSIBLE,
+    )
+
+
+def read(settings: ProviderSettings) -> Adapter | tuple[Mistake, ...]:
+    """The described accounts, or the mistakes; raises UnusableProvider, OSError."""
+    path = settings.adapter_file
+    if path is None:
+        problem = "has no adapter file"
+        hint = "Set the path of the file that says what is performed at Stripe."
+        raise UnusableProvider(settings.name, problem, hint)
+    text = text_of(path)
+    described = parse_stripe(text) if isinstance(text, str) else text
+    return _Stripe(settings, described) if isinstance(described, StripeDescription) else described
+
+
+@dataclass(frozen=True, slots=True)
+class _Stripe:
+    settings: ProviderSettings
+    description: StripeDescription
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return capabilities_of(self.description.settle_horizon_ms)
+
+    @property
+    def place(self) -> str | None:
+        return self.settings.base_url or self.description.base_url
+
+    @property
+    def operations(self) -> frozenset[str]:
+        return frozenset(self.description.performs)
+
+    @property
+    def foreseen(self) -> frozenset[str]:
+        return frozenset()
+
+    @property
+    def accounts(self) -> frozenset[str]:
+        return frozenset(self.description.credentials)
+
+    def unreadable(self) -> Iterable[Found]:
+        return unreadable_credentials(self.settings, "credentials", self.description.credentials)
+
+    def performer(self) -> Performer:
+        described = self.description
+        return client_at(
+            self.settings,
+            described.base_url,
+            credentials_of(self.settings, described.credentials),
+            lambda url, keys: StripePerformer(described, url, keys),
+        )
+
+    def finder(self) -> Finder:
+        return client_at(
+            self.settings,
+            self.description.base_url,
+            credentials_of(self.settings, self.description.credentials),
+            StripeFinder,
+        )
+
+    def previewer(self) -> Previewer | None:
+        return None
+
+    def mapping(self) -> WebhookMapping:
+        return StripeMapping(self.accounts)
+
+    @property
+    def scheme(self) -> Scheme:
+        """How its webhooks are signed."""
+        return STRIPE
+
+    def event_source(self) -> EventSource | None:
+        """What reads its list of events; raises UnusableProvider."""
+        return client_at(
+            self.settings,
+            self.description.base_url,
+            credentials_of(self.settings, self.description.credentials),
+            StripeEvents,
+        )

@@ -1,0 +1,134 @@
+"""The simulated Stripe before the contract suite, through the adapter `stripe`."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import httpx
+import pytest
+
+from reconciler.providers.port import IMPOSSIBLE, Capabilities, Previewer
+from reconciler.providers.registry import ProviderSettings
+from reconciler.providers.stripe.adapter import capabilities_of as promised
+from reconciler.providers.stripe.simulated.requests import API_KEY_PREFIX
+from tests.contract.stage import Behaviour, ProviderProcess, SimulatedStage
+
+MODULE: Final = "reconciler.providers.stripe.simulated"
+DESCRIPTION: Final = """
+format = 1
+kind = "stripe"
+settle_horizon_ms = 2_000
+
+[perform.charge]
+makes = "payment"
+
+[perform.charge.parameters]
+payment_method = "pm_card_visa"
+description = "{params.description}"
+metadata = { order = "{params.order}" }
+
+[perform.pay]
+makes = "payment"
+
+[perform.pay.parameters]
+payment_method = "{params.payment_method}"
+customer = "{params.customer}"
+capture_method = "{params.capture_method}"
+
+[perform.refund]
+makes = "refund"
+
+[perform.refund.parameters]
+reason = "requested_by_customer"
+"""
+WORDS: Final[Mapping[str, str]] = {
+    "in_progress": "idempotency_key_in_use",
+    "internal_error": "api_error",
+    "key_reused": "idempotency_error",
+    "moved": "http_307",
+    "rate_limited": "rate_limit",
+    "search_not_offered": "permission_missing",
+    "search_unavailable": "service_unavailable",
+}
+
+
+class StripeStage(SimulatedStage):
+    """The simulated Stripe, in its own process. Its accounts need no unique reference: there is
+    none at Stripe that could be one.
+    """
+
+    def __init__(self, process: ProviderProcess) -> None:
+        """Use a process that runs."""
+        super().__init__(process)
+        self.adapter_file = process.folder / "stripe.toml"
+        self.adapter_file.write_text(DESCRIPTION)
+
+    def account(self, behaviour: Behaviour) -> str:
+        """Name a fresh account that behaves so."""
+        if behaviour is Behaviour.UNIQUE_REFERENCES:
+            pytest.skip("Stripe has no reference of ours that it would keep unique")
+        account = super().account(behaviour)
+        self._api_keys[account] = API_KEY_PREFIX + account
+        return account
+
+    def capabilities(self, behaviour: Behaviour) -> Capabilities:
+        """Say what is true of such an account: what Stripe promises, less what it does not keep."""
+        if behaviour is Behaviour.UNIQUE_REFERENCES:
+            pytest.skip("Stripe has no reference of ours that it would keep unique")
+        natural = super().capabilities(behaviour)
+        if not natural.finds_by_marker:
+            return dataclasses.replace(natural, previews=IMPOSSIBLE)
+        return dataclasses.replace(
+            promised(natural.settle_horizon_ms),
+            reliability=natural.reliability,
+            key_window_ms=natural.key_window_ms,
+            search_lag_ms=0,
+            replay_proven=natural.replay_proven,
+            remembers=natural.remembers,
+        )
+
+    def previewer(self) -> Previewer:
+        """Nobody can say what a request would do."""
+        pytest.skip("Stripe does not say what a request would do")
+
+    def word(self, code: str) -> str:
+        """Say what Stripe calls it."""
+        return WORDS.get(code, code)
+
+    def strange_effect(self, account: str) -> None:
+        """Let somebody take a payment past the ledger."""
+        answer = httpx.post(
+            f"{self.process.url}/v1/payment_intents",
+            headers={"Authorization": f"Bearer {API_KEY_PREFIX}{account}"},
+            data={
+                "amount": "4990",
+                "currency": "usd",
+                "payment_method": "pm_card_visa",
+                "confirm": "true",
+            },
+            trust_env=False,
+        )
+        assert answer.status_code == 200, answer.text
+
+    def settings(self) -> ProviderSettings:
+        """Configure the adapter for every account named so far."""
+        return ProviderSettings(
+            "simulated",
+            "stripe",
+            self.process.url,
+            self._api_keys,
+            adapter_file=self.adapter_file,
+        )
+
+
+@contextlib.contextmanager
+def stripe_stage(folder: Path) -> Iterator[StripeStage]:
+    """A running simulated Stripe with an empty book."""
+    process = ProviderProcess(folder, module=MODULE)
+    process.start()
+    try:
+        yield StripeStage(process)
+    finally:
+        process.stop()
