@@ -329,9 +329,11 @@ def described_stage(folder: Path) -> Iterator[SimulatedStage]:
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[ProviderProcess]:
+def running(
+    folder: Path, module: str = "reconciler.providers.simulated"
+) -> Iterator[ProviderProcess]:
     """A provider that takes requests, ended at the end."""
-    process = ProviderProcess(folder)
+    process = ProviderProcess(folder, module=module)
     process.start()
     try:
         yield process

@@ -13,13 +13,14 @@ from reconciler.providers.port import IMPOSSIBLE, Capabilities, Previewer
 from reconciler.providers.registry import ProviderSettings
 from reconciler.providers.stripe.adapter import capabilities_of as promised
 from reconciler.providers.stripe.simulated.requests import API_KEY_PREFIX
-from tests.contract.stage import Behaviour, ProviderProcess, SimulatedStage
+from tests.contract.stage import Behaviour, ProviderProcess, SimulatedStage, running
 
 MODULE: Final = "reconciler.providers.stripe.simulated"
 DESCRIPTION: Final = """
 format = 1
 kind = "stripe"
 settle_horizon_ms = 2_000
+replay_proven = "possible"
 
 [perform.charge]
 makes = "payment"
@@ -81,11 +82,10 @@ class StripeStage(SimulatedStage):
         if not natural.finds_by_marker:
             return dataclasses.replace(natural, previews=IMPOSSIBLE)
         return dataclasses.replace(
-            promised(natural.settle_horizon_ms),
+            promised(natural.settle_horizon_ms, natural.replay_proven),
             reliability=natural.reliability,
             key_window_ms=natural.key_window_ms,
             search_lag_ms=0,
-            replay_proven=natural.replay_proven,
             remembers=natural.remembers,
         )
 
@@ -126,9 +126,5 @@ class StripeStage(SimulatedStage):
 @contextlib.contextmanager
 def stripe_stage(folder: Path) -> Iterator[StripeStage]:
     """A running simulated Stripe with an empty book."""
-    process = ProviderProcess(folder, module=MODULE)
-    process.start()
-    try:
+    with running(folder, module=MODULE) as process:
         yield StripeStage(process)
-    finally:
-        process.stop()

@@ -12,6 +12,8 @@ from reconciler.providers.contract.stage import SLOW_MS, Entry, Fault, Stage
 from reconciler.providers.port import ProviderRequest
 from reconciler.providers.simulated.api import API_KEY_PREFIX
 from tests.contract.stage import EXAMPLE, ProviderProcess, running
+from tests.contract.stripe_stage import DESCRIPTION as STRIPE
+from tests.contract.stripe_stage import MODULE as STRIPE_MODULE
 from tests.mail_server import PASSWORD, USER, MailServer, mail_server
 
 _SIMULATED_FAULTS: dict[Fault, dict[str, object]] = {
@@ -99,6 +101,22 @@ class DescribedStage(SimulatedStage):
     def settings(self) -> ProviderSettings:
         """Configure the adapter."""
         return dataclasses.replace(super().settings(), kind="http", adapter_file=EXAMPLE)
+
+
+class StripeStage(SimulatedStage):
+    """The simulated Stripe, as it is documented."""
+
+    def settings(self) -> ProviderSettings:
+        """Configure the adapter."""
+        path = self.process.folder / "stripe.toml"
+        path.write_text(STRIPE, encoding="utf-8")
+        return dataclasses.replace(super().settings(), kind="stripe", adapter_file=path)
+
+    def account(self) -> str:
+        """Name a fresh account."""
+        account = super().account()
+        self._keys[account] = f"sk_test_{account}"
+        return account
 
 
 SMTP = """\
@@ -201,6 +219,13 @@ def described(folder: Path) -> Iterator[Stage]:
     """The same, described."""
     with running(folder) as process:
         yield DescribedStage(process)
+
+
+@contextmanager
+def stripe(folder: Path) -> Iterator[Stage]:
+    """A simulated Stripe with an empty book."""
+    with running(folder, module=STRIPE_MODULE) as process:
+        yield StripeStage(process)
 
 
 @contextmanager

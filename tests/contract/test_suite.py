@@ -18,6 +18,7 @@ STAGES: dict[str, Callable[[Path], AbstractContextManager[Stage]]] = {
     "http": suite_stages.described,
     "simulated": suite_stages.simulated,
     "smtp": suite_stages.smtp,
+    "stripe": suite_stages.stripe,
 }
 NO_SEARCH = "it cannot be searched"
 NO_REPLAY = "the same key again is not declared to show the first effect"
@@ -45,6 +46,7 @@ NOT_ASKED: dict[str, dict[str, str]] = {
         "a_reference_of_another_action_proves_nothing": NO_SEARCH,
         "the_list_shows_every_effect_once": "effects cannot be listed",
     },
+    "stripe": {**SEARCHED, **LISTED},
 }
 
 

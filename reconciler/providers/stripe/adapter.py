@@ -17,6 +17,7 @@ from reconciler.providers.events import EventSource
 from reconciler.providers.port import (
     IMPOSSIBLE,
     POSSIBLE,
+    Answer,
     Capabilities,
     Duration,
     Finder,
@@ -39,8 +40,8 @@ SEARCH_LAG_MS: Final = 60_000
 the search, kept as a margin."""
 
 
-def capabilities_of(settle_horizon_ms: Duration) -> Capabilities:
-    """What Stripe publishes, and the one bound that it does not."""
+def capabilities_of(settle_horizon_ms: Duration, replay_proven: Answer) -> Capabilities:
+    """What Stripe publishes, and what the description has to answer."""
     return Capabilities(
         reliability=Reliability.KEYED,
         finds_by_key=POSSIBLE,
@@ -52,8 +53,8 @@ def capabilities_of(settle_horizon_ms: Duration) -> Capabilities:
         key_chars_max=KEY_CHARS_MAX,
         settle_horizon_ms=settle_horizon_ms,
         search_lag_ms=SEARCH_LAG_MS,
-        # A 500 is kept under its key as well: the second call then shows nothing of the first.
-        replay_proven=IMPOSSIBLE,
+        replay_proven=replay_proven,
+        # A 500 as well: the second call then shows nothing of the first.
         remembers=frozenset(Remembered),
         sends_webhooks=POSSIBLE,
         retries_webhooks=POSSIBLE,
@@ -79,7 +80,8 @@ class _Stripe:
 
     @property
     def capabilities(self) -> Capabilities:
-        return capabilities_of(self.description.settle_horizon_ms)
+        described = self.description
+        return capabilities_of(described.settle_horizon_ms, described.replay_proven)
 
     @property
     def place(self) -> str | None:

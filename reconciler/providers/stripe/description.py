@@ -21,7 +21,7 @@ from reconciler.providers.described import Form, parse_form
 from reconciler.providers.http.templates import BadTemplate, BodyTemplate, Template
 from reconciler.providers.limits import DESCRIPTION_ENTRIES_MAX
 from reconciler.providers.names import REQUEST_NAMES, strangers_in
-from reconciler.providers.port import IMPOSSIBLE, Duration
+from reconciler.providers.port import IMPOSSIBLE, Answer, Duration
 from reconciler.providers.settlement import SettlementForm, settlement_contradictions
 from reconciler.providers.stripe.names import METADATA_ENTRIES_MAX, METADATA_NAME_CHARS_MAX, OURS
 
@@ -77,6 +77,7 @@ class StripeForm(Form):
     kind: Literal["stripe"]
     base_url: Annotated[str, AfterValidator(_address)] = BASE_URL
     settle_horizon_ms: Annotated[object, AfterValidator(_horizon)]
+    replay_proven: Literal["possible", "impossible"]
     credentials: Annotated[dict[str, Short], Field(max_length=DESCRIPTION_ENTRIES_MAX)] = Field(
         default_factory=dict
     )
@@ -97,10 +98,13 @@ class Perform:
 
 @dataclass(frozen=True, slots=True)
 class StripeDescription:
-    """One Stripe account, or several, described."""
+    """One Stripe account, or several, described. What Stripe does not publish, or what is only
+    proven by having been seen, the description has to answer.
+    """
 
     base_url: str
     settle_horizon_ms: Duration
+    replay_proven: Answer
     credentials: Mapping[str, str]
     performs: Mapping[str, Perform]
 
@@ -151,6 +155,7 @@ def _built(form: StripeForm) -> StripeDescription:
     return StripeDescription(
         base_url=form.base_url,
         settle_horizon_ms=horizon if isinstance(horizon, int) else IMPOSSIBLE,
+        replay_proven=Answer(form.replay_proven),
         credentials=dict(form.credentials),
         performs={
             name: Perform(
