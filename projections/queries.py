@@ -6,6 +6,7 @@ read model is never the last word on whether something may happen: that is decid
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TypeVar
 
 import asyncpg
@@ -33,12 +34,14 @@ from projections.views import (
     EventView,
     GateView,
     OffsetView,
+    PieceView,
     ReservationView,
     ResolutionView,
     ReviewView,
     SignedView,
     TenantScope,
     TenantsScope,
+    UnknownAge,
     UnknownView,
     WaitingView,
 )
@@ -208,11 +211,21 @@ class Queries:
         return tuple(_caused(Became, row, "details") for row in rows)
 
     async def unknowns(
-        self, tenant: TenantScope, *, limit: int = ROWS_READ_MAX
+        self, scope: TenantScope | TenantsScope, *, limit: int = ROWS_READ_MAX
     ) -> tuple[UnknownView, ...]:
         """Actions whose effect is not proven either way, those longest without news first."""
-        rows = await self._rows(tenant, "unknowns", _bounded(limit))
-        return tuple(_view(UnknownView, row) for row in rows)
+        tenants = [scope] if isinstance(scope, str) else scope
+        rows = await self._rows(tenants, "unknowns", _bounded(limit))
+        return tuple(_unknown(row) for row in rows)
+
+    async def unknown_ages(
+        self, scope: TenantScope | TenantsScope, *, now_ms: int
+    ) -> tuple[UnknownAge, ...]:
+        """How many actions are uncertain at each provider, by age."""
+        tenants = [scope] if isinstance(scope, str) else scope
+        now = datetime.fromtimestamp(now_ms / 1_000, UTC)
+        rows = await self._rows(tenants, "unknown_ages", now)
+        return tuple(UnknownAge(**row) for row in rows)
 
     async def cases(
         self, scope: TenantScope | TenantsScope, *, limit: int = ROWS_READ_MAX
@@ -365,6 +378,11 @@ def _view(
         if fields[name] is not None:
             fields[name] = from_json(fields[name])
     return view(**fields)
+
+
+def _unknown(row: asyncpg.Record) -> UnknownView:
+    pieces = () if row["evidence"] is None else from_json(row["evidence"])
+    return UnknownView(**{**row, "evidence": tuple(PieceView(**piece) for piece in pieces)})
 
 
 def _waiting(row: asyncpg.Record) -> WaitingView:

@@ -392,7 +392,9 @@ order by partition, ledger_offset, ordinal
 limit $3
 
 -- name: unknowns
--- Oldest news first; served by actions_unsettled.
+-- Oldest news first; served by actions_unsettled. What is beside each is looked up in its own
+-- timeline: since when its key is used and until when it may be, what was last set or asked, and the
+-- newest pieces of evidence.
 select
     actions.tenant_id,
     actions.action_key,
@@ -404,16 +406,83 @@ select
     actions.attempts,
     (extract(epoch from opened.since) * 1000)::bigint as unknown_since,
     (extract(epoch from actions.next_due_at) * 1000)::bigint as next_due_at,
-    (extract(epoch from actions.updated_at) * 1000)::bigint as updated_at
+    (extract(epoch from actions.updated_at) * 1000)::bigint as updated_at,
+    next_step.step as next_step,
+    (extract(epoch from first.started_at) * 1000)::bigint as key_used_at,
+    first.key_until,
+    coalesce(evidence.count, 0) as evidence_count,
+    evidence.pieces as evidence
 from actionledger.actions
 left join lateral (
     select min(attempts.ended_at) as since
     from actionledger.attempts
     where attempts.action_key = actions.action_key and attempts.status = 'unresolved'
 ) as opened on true
-where actions.status = 'unknown' and ($1::text is null or actions.tenant_id = $1)
+left join lateral (
+    select
+        started.decided_at as started_at,
+        (started.data ->> 'key_expires_at')::bigint as key_until
+    from actionledger.action_events as started
+    where started.action_key = actions.action_key and started.type = 'attempt.started'
+    order by started.version
+    limit 1
+) as first on true
+left join lateral (
+    select case newest.type when 'lookup.started' then 'asked' else newest.data ->> 'purpose' end
+        as step
+    from actionledger.action_events as newest
+    where newest.action_key = actions.action_key and newest.type in ('lookup.started', 'timer.set')
+    order by newest.version desc
+    limit 1
+) as next_step on true
+left join lateral (
+    select
+        max(piece.of_all) as count,
+        json_agg(
+            json_build_object(
+                'kind', piece.data ->> 'kind',
+                'meaning', piece.data ->> 'meaning',
+                'recorded_at', (extract(epoch from piece.decided_at) * 1000)::bigint,
+                'reference', piece.data ->> 'reference',
+                'code', piece.data ->> 'code'
+            )
+            order by piece.version
+        ) as pieces
+    from (
+        select recorded.*, count(*) over () as of_all
+        from actionledger.action_events as recorded
+        where recorded.action_key = actions.action_key and recorded.type = 'evidence.recorded'
+        order by recorded.version desc
+        limit 8
+    ) as piece
+) as evidence on true
+where actions.status = 'unknown' and ($1::text[] is null or actions.tenant_id = any ($1))
 order by actions.updated_at, actions.action_key
 limit $2
+
+-- name: unknown_ages
+-- How many are uncertain at each provider, by how long their outcome has been missing; served by
+-- actions_unsettled.
+select
+    actions.provider,
+    case
+        when $2 - opened.since < interval '1 minute' then '1m'
+        when $2 - opened.since < interval '10 minutes' then '10m'
+        when $2 - opened.since < interval '1 hour' then '1h'
+        when $2 - opened.since < interval '6 hours' then '6h'
+        when $2 - opened.since < interval '1 day' then '1d'
+        else 'older'
+    end as below,
+    count(*) as actions
+from actionledger.actions
+left join lateral (
+    select coalesce(min(attempts.ended_at), actions.updated_at) as since
+    from actionledger.attempts
+    where attempts.action_key = actions.action_key and attempts.status = 'unresolved'
+) as opened on true
+where actions.status = 'unknown' and ($1::text[] is null or actions.tenant_id = any ($1))
+group by 1, 2
+order by 1, 2
 
 -- name: cases
 -- What waits for a person: the newest case of each action that needs one and each alarm, until

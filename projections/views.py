@@ -242,8 +242,35 @@ class Became:
 
 
 @dataclass(frozen=True, slots=True)
+class PieceView:
+    """One piece of evidence in short: `kind` and `meaning` are the ledger's words."""
+
+    kind: str
+    meaning: str
+    recorded_at: int
+    reference: str | None = None
+    code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownAge:
+    """How many actions are uncertain at a provider for less than an age: one of `1m`, `10m`, `1h`,
+    `6h`, `1d`, and `older`; each is counted once.
+    """
+
+    provider: str
+    below: str
+    actions: int
+
+
+@dataclass(frozen=True, slots=True)
 class UnknownView:
-    """An action whose effect may have happened: since when, and what happens next and when."""
+    """An action whose effect may have happened: since when, what is known, and what happens next
+    and when. `next_step` is what it does at `next_due_at` (`lookup`, `retry`), or `asked` while the
+    provider has been asked and has until then to answer. From `key_used_at` to `key_until` its key
+    may be used; None where there is no such end. `evidence` is the newest of `evidence_count`, the
+    oldest of them first.
+    """
 
     tenant_id: str
     action_key: str
@@ -256,6 +283,11 @@ class UnknownView:
     unknown_since: int | None
     next_due_at: int | None
     updated_at: int
+    next_step: str | None = None
+    key_used_at: int | None = None
+    key_until: int | None = None
+    evidence_count: int = 0
+    evidence: tuple[PieceView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,12 @@ ATTENTION_WINDOW_MS: Final = 3_600_000
 ATTENTION_REMEMBERED_MAX: Final = 10_000
 """Notices whose ids are remembered, and that a window holds: more in an hour is one long alarm."""
 
+SHOWN_EVERY_MS: Final = 3_000
+"""How old the windows of a member may be for whoever watches; read as fresh for some times that."""
+
+UNMATCHED_COUNTED_MS: Final = 30_000
+"""How often is counted what waits in the tables: each time all of it is looked at."""
+
 LOOKUPS_AT_ONCE_MAX: Final = 16
 """Questions at work at one time for one provider, so that finding out never looks like an attack.
 Each provider has its own, so that none waits for another.

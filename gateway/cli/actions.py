@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from gateway.cli.output import Exit, Json, Output, UsageError, plain
+from gateway.cli.unknowns import unknowns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from gateway.cli.reading import Place
     from gateway.settings import Settings
-    from projections.views import ActionView, Became, UnknownView
+    from projections.views import ActionView, Became
 
 PANEL = "Actions"
 ASK_MS = 30_000
@@ -407,52 +408,3 @@ def _show_why(
     if action is not None:
         for told in filter(None, (_waits_for(asdict(action)), _unblocks(asdict(action)))):
             console.print(f"   … {told}", style="yellow", markup=False, soft_wrap=True)
-
-
-def unknowns(
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="How many at most.")] = 100,
-    as_json: Json = False,
-) -> None:
-    """List the actions whose effect may have happened: since when, and what happens next.
-
-    Example: actionledger unknowns --tenant acme
-    """
-    from gateway.cli.place import settings
-
-    out = Output("unknowns", as_json=as_json)
-    found = asyncio.run(_unknowns(settings(), tenant, limit))
-    out.answer({"unknowns": found}, lambda console: _show_unknowns(console, found))
-
-
-async def _unknowns(
-    settings: "Settings", tenant: str | None, limit: int
-) -> "tuple[UnknownView, ...]":
-    from gateway.wiring.installation import open_pool
-    from projections.queries import Queries
-    from projections.views import ALL
-
-    async with await open_pool(settings) as pool:
-        return await Queries(pool).unknowns(tenant or ALL, limit=limit)
-
-
-def _show_unknowns(console: "Console", found: "Sequence[UnknownView]") -> None:
-    from rich.table import Table
-
-    if not found:
-        console.print("[green]✓[/] No action is uncertain.")
-        return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("action", "amount", "attempts", "unknown for", "next check"):
-        table.add_column(name, overflow="fold", justify="left" if name == "action" else "right")
-    for one in found:
-        amount = _amount(one.amount_minor, one.currency) or ""
-        since = one.unknown_since or one.updated_at
-        table.add_row(
-            one.action_key,
-            amount,
-            str(one.attempts),
-            f"{time.time() - since / 1_000:,.0f} s",
-            _when(one.next_due_at) or "a person",
-        )
-    console.print(table)

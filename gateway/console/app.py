@@ -8,7 +8,16 @@ from fastapi import APIRouter, FastAPI
 from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
 
-from gateway.console import deciding, enrolling, entering, looking, planning, reviewing, running
+from gateway.console import (
+    deciding,
+    enrolling,
+    entering,
+    looking,
+    planning,
+    reviewing,
+    running,
+    searching,
+)
 from gateway.console.asking import SEE_OTHER, Console, console_of, opened
 from gateway.console.entering import FIRST_PAGE
 from gateway.console.refusals import PageNo
@@ -53,6 +62,7 @@ def add_console(app: FastAPI, console: Console) -> None:
         reviewing.router,
         running.router,
         planning.router,
+        searching.router,
     )
     for part in pages:
         app.include_router(part)

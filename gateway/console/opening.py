@@ -16,6 +16,7 @@ from gateway.passkeys import PasskeyLinks
 from gateway.settings import Settings
 from ledger.log.published import Published
 from projections.queries import Queries
+from reconciler.windows import read_live
 
 logger = logging.getLogger("actionledger.console")
 
@@ -30,7 +31,12 @@ def open_console(
 ) -> Console:
     """The pages under the origin of the settings. Raises ConsoleFileError."""
     reading = ConsoleReading(
-        Queries(pool), ledger, PasskeyLinks(pool), published, generation=ledger_id
+        Queries(pool),
+        ledger,
+        PasskeyLinks(pool),
+        published,
+        generation=ledger_id,
+        live=lambda now_ms: read_live(pool, now_ms=now_ms),
     )
     in_use = {
         key.origin

@@ -19,7 +19,8 @@ from ledger.core.records import Decision
 from ledger.core.sagas import Saga
 from ledger.core.state import Action
 from ledger.core.statement import Signed
-from projections.views import EventView
+from projections.views import EventView, UnknownAge, UnknownView
+from reconciler.windows import Live
 
 
 class NotAnsweringError(Exception):
@@ -117,6 +118,18 @@ class ConsolePort(Protocol):
 
     async def blocked(self, tenants: Sequence[str], *, limit: int) -> Sequence[CaseEntry]:
         """What waits for another action, and may be let pass it, oldest news first."""
+        ...
+
+    async def unknowns(self, tenants: Sequence[str], *, limit: int) -> Sequence[UnknownView]:
+        """What may have happened, oldest news first, of these tenants only; `*` is all of them."""
+        ...
+
+    async def unknown_ages(self, tenants: Sequence[str], *, now_ms: int) -> Sequence[UnknownAge]:
+        """How much is uncertain at each provider, by age, of these tenants only."""
+        ...
+
+    async def live(self, *, now_ms: int) -> Live:
+        """What the reconciler saw lately, of all tenants."""
         ...
 
     async def runs(self, tenants: Sequence[str], *, limit: int, now_ms: int) -> RunList:

@@ -44,7 +44,8 @@ from ledger.core.sagas import Saga
 from ledger.core.statement import Signed
 from ledger.log.published import Published
 from projections.queries import Queries
-from projections.views import ReviewView, WaitingView
+from projections.views import ReviewView, UnknownAge, UnknownView, WaitingView
+from reconciler.windows import Live
 
 logger = logging.getLogger("actionledger.console")
 
@@ -74,7 +75,10 @@ class ConsoleReading:
         published: Callable[[], Published],
         *,
         generation: str,
+        live: Callable[[int], Awaitable[Live]],
     ) -> None:
+        """`live` asks what the reconciler saw lately, as of a wall clock."""
+        self._live = live
         self._queries = queries
         self._ledger = ledger
         self._links = links
@@ -127,6 +131,21 @@ class ConsoleReading:
         async with _asking():
             found = await self._queries.blocked(tenants, limit=limit)
         return [blocked_entry(one) for one in found]
+
+    async def unknowns(self, tenants: Sequence[str], *, limit: int) -> Sequence[UnknownView]:
+        """What may have happened, oldest news first."""
+        async with _asking():
+            return await self._queries.unknowns(tenants, limit=limit)
+
+    async def unknown_ages(self, tenants: Sequence[str], *, now_ms: int) -> Sequence[UnknownAge]:
+        """How much is uncertain at each provider, by age."""
+        async with _asking():
+            return await self._queries.unknown_ages(tenants, now_ms=now_ms)
+
+    async def live(self, *, now_ms: int) -> Live:
+        """What the reconciler saw lately, of all tenants."""
+        async with _asking():
+            return await self._live(now_ms)
 
     async def runs(self, tenants: Sequence[str], *, limit: int, now_ms: int) -> RunList:
         """The newest runs of these tenants."""

@@ -100,6 +100,7 @@ def create_app(
         persons=(LoginTokens(),),
         waiting_quota=WaitingQuota(settings.approvals_open_max),
         checks=instance.checks,
+        live=instance.live,
     )
     app.state.doors = doors
     if console is not None:

@@ -43,9 +43,10 @@ from ledger.core.state import Action
 from ledger.log.port import Appender
 from ledger.log.published import Published
 from projections.views import ActionView as ActionRow
-from projections.views import CaseView, GateView, ReviewView, SignedView, WaitingView
+from projections.views import CaseView, GateView, ReviewView, SignedView, UnknownAge, WaitingView
 from projections.views import EventView as EventRow
 from reconciler.schemes import Scheme
+from reconciler.windows import Live, live_of
 
 if TYPE_CHECKING:
     from gateway.http.waiting_quota import WaitingQuota
@@ -136,6 +137,10 @@ class QueriesPort(Protocol):
         """An action with everything that was recorded of it, or None."""
         ...
 
+    async def unknown_ages(self, tenants: Collection[str], *, now_ms: int) -> Sequence[UnknownAge]:
+        """How much is uncertain at each provider, by age, of these tenants; `*` is all."""
+        ...
+
     async def gate(self, tenant: str, gate_key: str) -> GateView | None:
         """A gate as it stands, or None."""
         ...
@@ -203,17 +208,24 @@ Check = Callable[[], Awaitable[None]]
 """Asks one part whether it answers; raises when it does not."""
 
 
+async def nothing_seen(_now_ms: int) -> Live:
+    """No reconciler has told what it sees."""
+    return live_of(())
+
+
 @dataclass(frozen=True, slots=True)
 class Instance:
     """Of which installation a door is: `ledger_id` is the generation of its log, `published` tells
     its configuration as it is known here, `checks` are what readiness asks, by the name of the
-    part, `schemes` says by provider how webhooks are signed, where not by Standard Webhooks.
+    part, `schemes` says by provider how webhooks are signed, where not by Standard Webhooks, and
+    `live` what the reconciler saw lately, as of a wall clock.
     """
 
     ledger_id: str
     published: Callable[[], Published]
     checks: Mapping[str, Check] = field(default_factory=dict)
     schemes: Mapping[str, Scheme] = field(default_factory=dict)
+    live: Callable[[int], Awaitable[Live]] = nothing_seen
 
 
 @dataclass(slots=True)
@@ -232,6 +244,8 @@ class Doors:
     persons: tuple[PersonPort, ...] = ()
     waiting_quota: "WaitingQuota | None" = None
     checks: Mapping[str, Check] = field(default_factory=dict)
+    live: Callable[[int], Awaitable[Live]] = nothing_seen
+    looked_s: float | None = None
     metrics: Metrics = field(default_factory=Metrics)
     monotonic_s: Callable[[], float] = time.monotonic
     wall_clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000

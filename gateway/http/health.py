@@ -14,10 +14,11 @@ from starlette.responses import Response
 
 from gateway.http.codes import Code
 from gateway.http.doors import Check, Doors, doors_of
-from gateway.http.limits import CHECK_MS_MAX
+from gateway.http.limits import CHECK_MS_MAX, LOOKED_S_MIN
 from gateway.http.metrics import MEDIA_TYPE
 from gateway.http.openapi import answer, problems
 from gateway.http.problems import No, Trouble
+from ledger.core.people import EVERY_TENANT
 
 logger = logging.getLogger("actionledger.http")
 
@@ -74,9 +75,30 @@ async def is_ready(http: HttpRequest) -> Response:
     openapi_extra={"security": []},
 )
 async def get_metrics(http: HttpRequest) -> Response:
-    """Everything counted since the process started, in the text format of Prometheus."""
+    """Everything counted since the process started, and how it stands with what is uncertain, in
+    the text format of Prometheus. What does not answer in time is left out and named.
+    """
     doors: Doors = doors_of(http)
+    await _look(doors)
     return Response(doors.metrics.text(), headers={"Content-Type": MEDIA_TYPE})
+
+
+async def _look(doors: Doors) -> None:
+    """Ask how it stands, seldom: everybody may ask for metrics as often as they like."""
+    now_s = doors.monotonic_s()
+    if doors.looked_s is not None and now_s - doors.looked_s < LOOKED_S_MIN:
+        return
+    doors.looked_s = now_s
+    try:
+        async with asyncio.timeout(CHECK_MS_MAX / _MS_PER_S):
+            now_ms = doors.wall_clock_ms()
+            live = await doors.live(now_ms)
+            ages = await doors.queries.unknown_ages((EVERY_TENANT,), now_ms=now_ms)
+    except Exception as trouble:  # noqa: BLE001 - whatever it is, the read model does not answer
+        logger.warning("live_windows_not_read", extra={"reason": repr(trouble)})
+        doors.metrics.not_seen()
+    else:
+        doors.metrics.seen(live, ages)
 
 
 async def _trouble(name: str, check: Check) -> Trouble | None:

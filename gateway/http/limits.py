@@ -73,6 +73,9 @@ WEBHOOK_APPEND_MS_MAX: Final = 8_000
 CHECK_MS_MAX: Final = 2_000
 """One check of readiness."""
 
+LOOKED_S_MIN: Final = 5.0
+"""Between two questions to the read model for metrics, however often those are read."""
+
 READ_MS_MAX: Final = 2_000
 """One question to the read model."""
 

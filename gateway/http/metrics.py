@@ -1,9 +1,10 @@
-"""What the HTTP door counts, for Prometheus.
+"""What the HTTP door counts, and how it stands with what is uncertain, for Prometheus.
 
 Guarantees that no label is ever a caller's text: routes, codes, statuses and configured providers
 only, so that nobody can fill the memory with names. Called by the routes and the outermost layer.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from prometheus_client import (
@@ -14,6 +15,9 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+
+from projections.views import UnknownAge
+from reconciler.windows import Live
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -58,6 +62,49 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+        self._unknown = Gauge(
+            "actionledger_unknown_actions",
+            "Actions whose effect may have happened, by provider and age: below 1m, 10m, 1h, 6h, "
+            "1d, or older. Each is counted once.",
+            ["provider", "age"],
+            registry=self.registry,
+        )
+        self._handled = Gauge(
+            "actionledger_webhooks_handled_per_second",
+            "Webhooks that the reconciler handled over the last 5 minutes, by what became of them.",
+            ["provider", "result"],
+            registry=self.registry,
+        )
+        self._matched = Gauge(
+            "actionledger_webhook_match_seconds",
+            "From the append of a webhook to its evidence, over the last 5 minutes: the bound "
+            "within which half, and 99 in 100, of those that matched lie.",
+            ["quantile"],
+            registry=self.registry,
+        )
+        self._unmatched = Gauge(
+            "actionledger_webhooks_unmatched",
+            "Webhooks that belong to no known action, by reason, as counted within half a minute.",
+            ["reason"],
+            registry=self.registry,
+        )
+        self._attention = Gauge(
+            "actionledger_attention_last_hour",
+            "What needed eyes in the last hour, by kind.",
+            ["kind"],
+            registry=self.registry,
+        )
+        self._members = Gauge(
+            "actionledger_reconcilers",
+            "Members of the reconciler that have told what they see within 20 seconds.",
+            registry=self.registry,
+        )
+        self._is_known = Gauge(
+            "actionledger_read_model_answers",
+            "1 if the read model answered for what is asked of it here, else 0: then gauges of "
+            "unknown actions, matches and reconcilers are missing.",
+            registry=self.registry,
+        )
         self.waiters = Gauge(
             "actionledger_http_waiters",
             "Requests that wait for an action to move.",
@@ -83,6 +130,40 @@ class Metrics:
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Record how long one request took; `status` becomes its class, such as 2xx."""
         self._requests.labels(method, route, f"{status // 100}xx").observe(seconds)
+
+    def seen(self, live: Live, ages: Sequence[UnknownAge]) -> None:
+        """Take over how it stands now. Reasons and kinds are of closed sets."""
+        self._not_seen()
+        self._is_known.set(1)
+        self._members.set(live.members)
+        for one in ages:
+            self._unknown.labels(one.provider, one.below).set(one.actions)
+        for provider, counts in live.webhooks_per_s.items():
+            for became, per_s in counts.items():
+                self._handled.labels(provider, became).set(per_s)
+        for quantile, bound_ms in (("0.5", live.matched_p50_ms), ("0.99", live.matched_p99_ms)):
+            if bound_ms is not None:
+                self._matched.labels(quantile).set(bound_ms / 1_000)
+        for reason, count in live.unmatched.items():
+            self._unmatched.labels(reason).set(count)
+        for kind, count in live.attention.items():
+            self._attention.labels(kind).set(count)
+
+    def not_seen(self) -> None:
+        """Nobody answered how it stands: no old figure is told in its place."""
+        self._not_seen()
+        self._is_known.set(0)
+        self._members.set(float("nan"))
+
+    def _not_seen(self) -> None:
+        for gauge in (
+            self._unknown,
+            self._handled,
+            self._matched,
+            self._unmatched,
+            self._attention,
+        ):
+            gauge.clear()
 
     def text(self) -> bytes:
         """Everything in the text format of Prometheus."""

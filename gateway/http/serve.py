@@ -38,6 +38,7 @@ from projections.queries import Queries
 from projections.statements import LIVE_SCHEMA
 from reconciler.providers.registry import webhook_schemes
 from reconciler.schemes import scheme_of
+from reconciler.windows import read_live
 
 logger = logging.getLogger("actionledger.http")
 
@@ -122,7 +123,13 @@ async def gateway(
                 await reader.end_offsets([place])
 
             checks = {"database": database_answers, "log": log_answers}
-            instance = Instance(genesis.generation, published.now, checks, schemes)
+            instance = Instance(
+                genesis.generation,
+                published.now,
+                checks,
+                schemes,
+                live=lambda now_ms: read_live(pool, now_ms=now_ms),
+            )
             console = open_console(
                 settings, pool, client, published.now, ledger_id=genesis.generation
             )

@@ -27,7 +27,7 @@ from ledger.core.ids import (
 from ledger.core.people import EVERY_TENANT
 from ledger.core.records import Decision
 from ledger.core.sagas import Saga, names_of, saga_of
-from ledger.core.state import Action, Status, Stream
+from ledger.core.state import Action, AttemptStatus, Status, Stream
 from ledger.log.fold import fold_decision
 from projections.views import (
     ActionView,
@@ -37,6 +37,7 @@ from projections.views import (
     GateView,
     ReviewView,
     SignedView,
+    UnknownAge,
     WaitingView,
 )
 
@@ -174,6 +175,17 @@ class MemoryQueries:
             if (waits := blocking(action)) is not None and waits.may_be_allowed
         ]
         return sorted(found, key=lambda one: one.updated_at)[:limit]
+
+    async def unknown_ages(self, tenants: Collection[str], *, now_ms: int) -> Sequence[UnknownAge]:
+        """How much is uncertain at each provider, by age."""
+        counts = Counter(
+            (action.provider, _below(now_ms - _unknown_since(action)))
+            for key in self._decisions
+            if not {key.partition("/")[0], EVERY_TENANT}.isdisjoint(tenants)
+            for action in self._stream(key).actions
+            if action.status is Status.UNKNOWN
+        )
+        return [UnknownAge(*place, count) for place, count in sorted(counts.items())]
 
     async def case_sheet(self, tenant: str, action_key: str) -> CaseView | None:
         """An action with everything that was recorded of it."""
@@ -379,3 +391,25 @@ def _row(action: Action, stream_key: str) -> ActionView:
         blocked_reason=None if waits is None else waits.why,
         blocked_by=None if waits is None else waits.by,
     )
+
+
+def _unknown_since(action: Action) -> int:
+    ended = [
+        attempt.ended_at
+        for attempt in action.attempts
+        if attempt.status is AttemptStatus.UNRESOLVED and attempt.ended_at is not None
+    ]
+    return min(ended, default=action.updated_at)
+
+
+_AGES_MS: Final = {
+    "1m": 60_000,
+    "10m": 600_000,
+    "1h": 3_600_000,
+    "6h": 21_600_000,
+    "1d": 86_400_000,
+}
+
+
+def _below(age_ms: int) -> str:
+    return next((name for name, bound_ms in _AGES_MS.items() if age_ms < bound_ms), "older")

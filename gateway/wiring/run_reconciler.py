@@ -21,10 +21,12 @@ from reconciler.notifying.messages import Pages
 from reconciler.notifying.notifier import Notifier
 from reconciler.providers import registry
 from reconciler.receiving import WebhookDesk
+from reconciler.windows import WebhookWindow
 from streams.agents import add_attention_agent, add_webhook_agent
 from streams.app import AppSettings, SafeApp, build_app, run_app
 from streams.attention import AttentionWindow
 from streams.clock import wall_ms
+from streams.showing import Showing
 
 GROUP = "reconciler"
 
@@ -43,11 +45,13 @@ async def run(settings: Settings, life: Life) -> None:
     async with await open_pool(settings) as pool:
         try:
             notifier = _notifier(settings, log, pool)
-            app = await _app(settings, app_settings, log, pool, appender, notifier)
+            app, showing = await _app(settings, app_settings, log, pool, appender, notifier)
             async with asyncio.TaskGroup() as tasks:
                 telling = tasks.create_task(_tell(notifier, life.stop))
+                seen = tasks.create_task(showing.run(life.stop))
                 await run_app(app, app_settings, stop=life.stop, beat=life.beat)
                 telling.cancel()
+                seen.cancel()
         finally:
             await appender.close()
 
@@ -59,12 +63,15 @@ async def _app(
     pool: asyncpg.Pool,
     appender: SteadyAppender,
     notifier: Notifier | None,
-) -> SafeApp:
-    """The app with both of its agents."""
+) -> tuple[SafeApp, Showing]:
+    """The app with both of its agents, and what shows what they see."""
     genesis = await genesis_of(log)
     await begin_at(log, pool, genesis)
     mappings = registry.webhook_mappings(providers(settings, await published_catalogue(log)))
-    desk = WebhookDesk(appender, pool, mappings, partitions=genesis.partitions, now_ms=wall_ms)
+    seen, window = WebhookWindow(), AttentionWindow()
+    desk = WebhookDesk(
+        appender, pool, mappings, partitions=genesis.partitions, now_ms=wall_ms, window=seen
+    )
     app = build_app(app_settings)
     add_webhook_agent(app, desk, prefix=settings.topic_prefix)
 
@@ -72,9 +79,8 @@ async def _app(
         if notifier is not None:
             await notifier.keep(raised)
 
-    window = AttentionWindow()
     add_attention_agent(app, window, appender, prefix=settings.topic_prefix, notify=notify)
-    return app
+    return app, Showing(pool, seen, window)
 
 
 def _notifier(settings: Settings, log: KafkaLog, pool: asyncpg.Pool) -> Notifier | None:

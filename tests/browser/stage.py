@@ -25,7 +25,16 @@ from gateway.settings import Settings
 from gateway.wiring.publishing import default_catalogue, publish_document
 from ledger.client.client import LedgerClient
 from ledger.core.ids import stream_key_of
-from ledger.core.inputs import Evidence, EvidenceKind, Meaning, PreviewRead, Propose
+from ledger.core.inputs import (
+    CallerOffer,
+    CallerReport,
+    Evidence,
+    EvidenceKind,
+    Meaning,
+    NoAnswer,
+    PreviewRead,
+    Propose,
+)
 from ledger.core.money import Money
 from ledger.core.people import People
 from ledger.core.people_text import Revoked, with_revoked
@@ -45,10 +54,15 @@ from tests.servers import Addresses
 
 PATIENCE_S = 30.0
 LOOK_S = 0.02
-CATALOGUE = default_catalogue().replace(
-    'name = "ticket"\n', 'name = "ticket"\npreview = "provider"\n', 1
+NONCE = "0123456789abcdef"
+CATALOGUE = (
+    default_catalogue()
+    .replace('name = "ticket"\n', 'name = "ticket"\npreview = "provider"\n', 1)
+    .replace('name = "charge"\n', 'name = "charge"\nperformer = "either"\n', 1)
 )
-"""As it is shipped, but for tickets, of which the provider says what it foresees."""
+"""As it is shipped, but for tickets, of which the provider says what it foresees, and for charges,
+which their caller may perform.
+"""
 POLICY = """
 [[ceiling]]
 name = "run"
@@ -149,11 +163,11 @@ class Stage:
             **_USUAL[operation],
             **changes,
         }
-        run = fields.pop("run", None)
+        run, caller = fields.pop("run", None), fields.pop("caller", None)
         if isinstance(fields.get("money"), dict):
             fields["money"] = Money(**fields["money"])
         answer = await self.client.propose(
-            Propose(key=key, request=Request(**fields), run=run), timeout_ms=8_000
+            Propose(key=key, request=Request(**fields), run=run, caller=caller), timeout_ms=8_000
         )
         assert answer.decision.refused is None, answer.decision.refused
         await self.until(lambda: self._is_projected(key, 1))
@@ -191,6 +205,11 @@ class Stage:
 
     def claim(self, key: str, source: str, reference: str, minor: int) -> None:
         """Have the provider say that an action has an effect, and wait until a person is needed."""
+        self.tell(key, source, reference, minor, Meaning.EFFECT)
+        self.wait_for(key, "review.opened")
+
+    def tell(self, key: str, source: str, reference: str, minor: int, meaning: Meaning) -> None:
+        """Have the provider say something about the effect of an action."""
         stream = stream_key_of(key)
         said = Evidence(
             key=key,
@@ -198,14 +217,30 @@ class Stage:
             source_id=source,
             provider="simulated",
             account="main",
-            meaning=Meaning.EFFECT,
+            meaning=meaning,
             reference=reference,
             money=Money(minor=minor, currency="EUR"),
             raw_sha256=f"sha256:{sha256(source.encode()).hexdigest()}",
         )
         record = outgoing(said, stream=stream, subject=key, event_id=source, source="/test")
         self.run(self.one.put(Topic.EVIDENCE, partition_of(stream, PARTITIONS), record))
-        self.wait_for(key, "review.opened")
+
+    def lose(self, key: str) -> str:
+        """Act as the caller of an action, lose the provider's answer, and say so; its key."""
+        self.propose(key, caller=CallerOffer(nonce=NONCE, valid_ms=30_000))
+        started = self.only(key, "attempt.started")
+        said = CallerReport(
+            key=key,
+            principal="agent:support",
+            attempt=1,
+            fencing_token=started.data["fencing_token"],
+            nonce=NONCE,
+            outcome=NoAnswer(code="response_timeout"),
+        )
+        answer = self.run(self.client.report(said, timeout_ms=8_000))
+        assert answer.decision.refused is None, answer.decision.refused
+        self.wait_for(key, "attempt.unresolved")
+        return key
 
     def events(self, key: str) -> tuple[EventView, ...]:
         """An action's facts, as they are projected."""

@@ -459,6 +459,7 @@ async def test_metrics_hold_no_callers_text(door: Door) -> None:
     await door.http.post(f"/v1/webhooks/{CANARY}", content=b"{}")
     await door.http.request(CANARY.upper(), "/v1/actions")
     counted = (await door.http.get("/metrics")).text
+    assert "actionledger_read_model_answers 1.0" in counted
     assert CANARY.lower() not in counted.lower()
     assert 'actionledger_intents_total{result="conflicted"}' in counted
     assert 'route="/v1/actions/{key}"' in counted

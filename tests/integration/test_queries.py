@@ -153,9 +153,58 @@ async def test_unknowns_are_listed_with_their_next_step(
     (unknown,) = await queries.unknowns("acme")
     assert (unknown.action_key, unknown.unknown_since) == (x.CHARGE, x.T0 + 4_000)
     assert unknown.next_due_at == x.T0 + 4_000 + x.LOOKUPS[0]
+    assert (unknown.next_step, unknown.evidence, unknown.evidence_count) == ("lookup", (), 0)
+    (started,) = [
+        one for one in await queries.timeline("acme", x.CHARGE) if one.type == "attempt.started"
+    ]
+    assert unknown.key_used_at == started.decided_at
+    assert unknown.key_until == started.data["key_expires_at"] > started.decided_at
     assert await queries.unknowns("globex") == ()
+    assert await queries.unknowns(["acme", "globex"]) == (unknown,)
     assert await queries.unknowns(ALL) == (unknown,)
     assert await queries.unknowns(ALL, limit=0) == ()
+
+
+async def test_an_unknown_says_what_was_found_so_far(pool: asyncpg.Pool, queries: Queries) -> None:
+    """While the provider is asked it says so; what came of it stands there, the oldest first, and
+    of much evidence the newest.
+    """
+    builder = LedgerBuilder()
+    builder.take(x.propose())
+    builder.take(x.report(x.no_answer()))
+    builder.take(x.tick(), later_ms=x.LOOKUPS[0] + 1)
+    await project(pool, builder)
+    (asked,) = await queries.unknowns("acme")
+    assert (asked.next_step, asked.evidence) == ("asked", ())
+    found = x.found_out(i.Meaning.INCONCLUSIVE, lookup=1, source="lookup:1")
+    builder.take(found.model_copy(update={"code": "http_503"}))
+    for number in range(10):
+        builder.take(x.found_out(i.Meaning.PENDING, lookup=None, source=f"webhook:{number}"))
+    await project(pool, builder)
+    (unknown,) = await queries.unknowns("acme")
+    assert unknown.next_step == "retry", "what was not answered is asked again under the key"
+    assert unknown.evidence_count == 11
+    assert [(one.kind, one.meaning) for one in unknown.evidence] == [("webhook", "pending")] * 8
+
+
+async def test_unknowns_are_counted_by_provider_and_age(
+    pool: asyncpg.Pool, queries: Queries
+) -> None:
+    """Each is counted once, under the smallest age that it is below."""
+    builder = LedgerBuilder()
+    builder.take(x.propose())
+    builder.take(x.report(x.no_answer()))
+    await project(pool, builder)
+    (unknown,) = await queries.unknowns("acme")
+    assert unknown.unknown_since is not None
+    ages = {}
+    for later_ms in (0, 60_000, 3_599_999, 3_600_000, 90_000_000):
+        now_ms = unknown.unknown_since + later_ms
+        (found,) = await queries.unknown_ages(("*",), now_ms=now_ms)
+        assert (found.provider, found.actions) == (unknown.provider, 1)
+        ages[later_ms] = found.below
+    assert list(ages.values()) == ["1m", "10m", "1h", "6h", "older"]
+    assert await queries.unknown_ages("globex", now_ms=0) == ()
 
 
 async def test_cases_for_people_are_listed(pool: asyncpg.Pool, queries: Queries) -> None:

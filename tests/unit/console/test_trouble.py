@@ -20,6 +20,7 @@ from ledger.core.people import parse_people
 from ledger.core.people_text import written
 from ledger.log.published import Published
 from projections.queries import Queries
+from reconciler.windows import read_live
 from tests import asking
 from tests.browser.http import code_of, hidden
 from tests.passkeys import ORIGIN, SoftwarePasskey
@@ -59,7 +60,12 @@ async def pages() -> AsyncIterator[Pages]:
     url = f"postgresql://nobody@127.0.0.1:{port}/nothing"
     async with asyncpg.create_pool(url, min_size=0, max_size=1) as pool:
         reading = ConsoleReading(
-            Queries(pool), Away(), PasskeyLinks(pool), lambda: published, generation="g"
+            Queries(pool),
+            Away(),
+            PasskeyLinks(pool),
+            lambda: published,
+            generation="g",
+            live=lambda now_ms: read_live(pool, now_ms=now_ms),
         )
         console = Console(reading, SITE)
         app = FastAPI()
@@ -75,7 +81,7 @@ async def test_a_page_says_that_the_ledger_does_not_answer(pages: Pages) -> None
     now = pages.console.wall_clock_ms()
     _, cookie = pages.console.seals.session("ada", PASSKEY.id, now_ms=now)
     pages.http.cookies["actionledger"] = cookie
-    for path in ("waiting", "actions/charge:v1:acme:e", "approve/charge:v1:acme:e"):
+    for path in ("waiting", "unknowns", "actions/charge:v1:acme:e", "approve/charge:v1:acme:e"):
         answer = await pages.http.get(f"/console/{path}")
         assert (answer.status_code, code_of(answer)) == (503, "not_answering")
         assert "127.0.0.1" not in answer.text

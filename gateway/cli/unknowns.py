@@ -1,0 +1,91 @@
+"""`unknowns`: what may have happened, what is known of it so far, and what comes next."""
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gateway.cli.output import Json, Output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from gateway.settings import Settings
+    from gateway.unknowns import KeyWindow
+    from projections.views import UnknownView
+
+
+def unknowns(
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="How many at most.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """List the actions whose effect may have happened: since when, and what happens next.
+
+    Beside each stand the evidence so far, the newest last, and how much of the time is gone in
+    which its key may be used. The page of the console says the same.
+
+    Example: actionledger unknowns --tenant acme
+    """
+    from gateway.cli.place import settings
+
+    out = Output("unknowns", as_json=as_json)
+    found = asyncio.run(_unknowns(settings(), tenant, limit))
+    out.answer({"unknowns": found}, lambda console: _show_unknowns(console, found))
+
+
+async def _unknowns(
+    settings: "Settings", tenant: str | None, limit: int
+) -> "tuple[UnknownView, ...]":
+    from gateway.wiring.installation import open_pool
+    from projections.queries import Queries
+    from projections.views import ALL
+
+    async with await open_pool(settings) as pool:
+        return await Queries(pool).unknowns(tenant or ALL, limit=limit)
+
+
+def _show_unknowns(console: "Console", found: "Sequence[UnknownView]") -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from gateway.unknowns import unknown_of
+    from ledger.core.money import format_money
+
+    if not found:
+        console.print("[green]✓[/] No action is uncertain.")
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("action", "amount", "attempts", "unknown for", "evidence", "next", "key window"):
+        is_number = name in {"amount", "attempts", "unknown for"}
+        table.add_column(name, overflow="fold", justify="right" if is_number else "left")
+    now_ms = int(time.time() * 1_000)
+    for one in (unknown_of(view, now_ms) for view in found):
+        table.add_row(
+            one.key,
+            "" if one.money is None else format_money(one.money),
+            str(one.attempts),
+            f"{one.age_ms / 1_000:,.0f} s",
+            escape("\n".join(one.evidence)) or "none so far",
+            one.next_told
+            if one.next_at is None
+            else f"{_in(one.next_at, now_ms)}: {one.next_told}",
+            _window(one.window, now_ms),
+        )
+    console.print(table)
+
+
+def _window(window: "KeyWindow | None", now_ms: int) -> str:
+    if window is None:
+        return "none"
+    if window.is_over:
+        return "over: only looked up"
+    return f"{window.used} % gone, ends {_in(window.until, now_ms)}"
+
+
+def _in(at_ms: int, now_ms: int) -> str:
+    left_s = (at_ms - now_ms) / 1_000
+    return f"in {left_s:,.0f} s" if left_s > 0 else "now"
