@@ -20,6 +20,7 @@ from benchmarks import micro
 from benchmarks.cases import ALONGSIDE, Case
 from benchmarks.installation import LOAD, PROCESSES, Variant
 from benchmarks.run import Options, run
+from benchmarks.webhooks import OF_WEBHOOKS
 from gateway.settings import PARTITIONS_MAX, process_environment
 from ledger.core.errors import LedgerError
 
@@ -114,7 +115,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print result lines, no table")
     parser.add_argument(
         "--profile",
-        choices=[*(process.value for process in PROCESSES), LOAD],
+        choices=[*(process.value for process in (*PROCESSES, *OF_WEBHOOKS)), LOAD],
         help="run one process under a sampling profiler and print where its CPU time goes",
     )
     return parser

@@ -51,7 +51,7 @@ def _body(tenant: str, number: int) -> str:
         account=ACCOUNT,
         created_at=time.time_ns() // 1_000_000,
         data=EventData(
-            effect_id=f"ch_{number}",
+            effect_id=f"ch_{tenant}_{number}",
             operation=LOST,
             target=f"order:A-{number}",
             description=None,
@@ -65,15 +65,19 @@ def _body(tenant: str, number: int) -> str:
 
 
 async def send(order: Order, url: str, secret: str) -> Measured:
-    """Send them all, over as many connections as there are callers."""
-    waiting = iter(requests(order, url, secret))
+    """Send them all, over as many connections as there are callers; with `per_s` each is sent at
+    its own moment, where a caller is free.
+    """
+    waiting = enumerate(requests(order, url, secret))
     place = urlsplit(url)
     latencies_s: list[float] = []
     began_s = time.monotonic()
 
     async def caller() -> None:
         reader, writer = await asyncio.open_connection(place.hostname, place.port)
-        for request in waiting:
+        for number, request in waiting:
+            if order.per_s is not None:
+                await asyncio.sleep(began_s + number / order.per_s - time.monotonic())
             called_s = time.monotonic()
             writer.write(request)
             head = await reader.readuntil(_END_OF_HEAD)

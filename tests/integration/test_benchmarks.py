@@ -50,7 +50,10 @@ FIGURES = {
     "ruled": ("n", "plain_us", "ruled_us", "times"),
     "approved": ("n", "p50_ms", "p99_ms", "per_s"),
     "gated": ("n", "target_times_cpu", "budget_and_target_times_cpu", "target_times_p50"),
-    "webhook": ("n", "per_s", "matched_per_s"),
+    "webhook": (
+        *("n", "per_s", "matched_per_s", "matched_p50_ms", "matched_p99_ms", "settled_p99_ms"),
+        *("gateway_us", "reconciler_us"),
+    ),
 }
 
 
