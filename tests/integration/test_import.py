@@ -1,0 +1,334 @@
+"""A settlement file from its first line to what the ledger makes of each, on the real servers."""
+
+import asyncio
+import contextlib
+import csv
+import os
+import sys
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway.settings import Settings
+from gateway.wiring.import_desk import FileMeant, Imported, account_of, import_file
+from ledger.core.ids import stream_key_of
+from ledger.core.inputs import Propose
+from ledger.log.envelope import outgoing
+from ledger.log.topics import Topic, partition_of
+from projections.projector import Projector
+from reconciler.bringing import Standing
+from reconciler.matching import ParkedReason
+from reconciler.providers.port import (
+    Deadlines,
+    Outcome,
+    ProviderRequest,
+    Succeeded,
+    Unresolved,
+)
+from reconciler.providers.settlement import SIMULATED
+from reconciler.providers.simulated.payouts import COLUMNS
+from tests.integration.installation import PARTITIONS, Installation, charge, installed
+from tests.integration.reconciling import Reconciling, evidence, reconciling
+from tests.integration.test_holds import settings_of
+from tests.servers import Addresses
+
+if TYPE_CHECKING:
+    from gateway.local.progress import Progress
+    from ledger.log.port import Outgoing
+
+pytestmark = pytest.mark.servers
+
+LINES = 2_000
+LOST = 40
+"""Charges whose answer is lost: a line of the file is all that is ever heard of them."""
+
+CONFLICTS = 25
+ORPHANS = 30
+LOOK_SECONDS = 0.05
+
+
+class Losing:
+    """A provider that makes every effect, and loses the answers of the first few."""
+
+    def __init__(self) -> None:
+        self.references: dict[str, str] = {}
+
+    async def perform(
+        self,
+        request: ProviderRequest,
+        *,
+        provider_key: str,
+        deadlines: Deadlines,
+        before_first_byte: Callable[[], None],
+    ) -> Outcome:
+        """One effect a key."""
+        assert provider_key
+        assert deadlines.response_ms > 0
+        before_first_byte()
+        number = int(request.action_key.rpartition("-")[2])
+        self.references[request.action_key] = f"ch_{number}"
+        if number < LOST:
+            return Unresolved("answer_lost")
+        return Succeeded(reference=f"ch_{number}", result={})
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def proposal(number: int) -> Propose:
+    """A charge of an order of its own."""
+    one = charge(f"sale-{number}", minor=1_000 + number)
+    return one.model_copy(
+        update={"request": one.request.model_copy(update={"target": f"order:{number}"})}
+    )
+
+
+@dataclass
+class Place:
+    """An installation whose charges have been made, and what reads files into it."""
+
+    one: Installation
+    all_: Reconciling
+    settings: Settings
+    folder: Path
+
+    async def bring(self, rows: Sequence[Sequence[str]], *, skip_bad: bool = False) -> Imported:
+        """Write a file and import it."""
+        path = written(self.folder / "payouts.csv", rows)
+        account = await account_of(self.settings, "simulated", None)
+        meant = FileMeant(path, SIMULATED, "csv", "simulated", account)
+        seen: list[Progress] = []
+        done = await import_file(self.settings, meant, seen.append, skip_bad=skip_bad, wait=True)
+        assert seen
+        assert all(step.done <= step.total for step in seen)
+        counted = (done.irrelevant, done.bad, done.repeated, done.matched, done.already_known)
+        told = (done.unmatched, done.conflicting, done.waiting)
+        assert done.is_refused or sum((*counted, *told)) == done.lines
+        return done
+
+
+@contextlib.asynccontextmanager
+async def charged(
+    servers: Addresses, database_url: str, folder: Path, count: int
+) -> AsyncIterator[Place]:
+    """Charges 0 to `count`, made and projected; the answers of the first are lost."""
+    async with (
+        installed(servers.kafka_bootstrap) as one,
+        reconciling(one, database_url) as all_,
+    ):
+        projector = Projector(one.log, all_.pool, range(PARTITIONS))
+        await one.processor()
+        await one._start(projector.run, _at_once())
+        await one.executor(Losing())
+        await propose(one, [proposal(number) for number in range(count)])
+        await decided(all_, completed=count - min(LOST, count), unknown=min(LOST, count))
+        yield Place(one, all_, settings_of(one, database_url), folder)
+
+
+def _at_once() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
+async def propose(one: Installation, proposals: Sequence[Propose]) -> None:
+    """Put intents where the gateway would."""
+    by_partition: defaultdict[int, list[Outgoing]] = defaultdict(list)
+    for each in proposals:
+        stream = stream_key_of(each.key)
+        by_partition[partition_of(stream, PARTITIONS)].append(
+            outgoing(each, stream=stream, subject=each.key, event_id=each.key, source="/test")
+        )
+    for partition, records in by_partition.items():
+        await one.put(Topic.INTENTS, partition, *records)
+
+
+async def decided(all_: Reconciling, **wanted: int) -> None:
+    """Wait until so many actions have each status."""
+    async with asyncio.timeout(120):
+        while await statuses(all_) != {name: count for name, count in wanted.items() if count}:
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+async def statuses(all_: Reconciling) -> dict[str, int]:
+    """How many actions the tables have, by status."""
+    rows = await all_.pool.fetch(
+        "select status, count(*) as actions from actionledger.actions group by status"
+    )
+    return {row["status"]: row["actions"] for row in rows}
+
+
+def row_of(number: int, *, minor: int | None = None, key: bool = True) -> list[str]:
+    """A line of the payout report about a charge."""
+    amount = 1_000 + number if minor is None else minor
+    return [
+        f"po_{number}",
+        "made",
+        f"ch_{number}",
+        "",
+        "charge",
+        "",
+        f"charge:v1:acme:sale-{number}" if key else "",
+        f"{amount // 100}.{amount % 100:02d}",
+        "EUR",
+        "2026-11-30T10:00:00+00:00",
+    ]
+
+
+def written(path: Path, rows: Sequence[Sequence[str]]) -> Path:
+    """The file of a payout report."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, *rows])
+    return path
+
+
+async def test_every_line_of_a_file_ends_in_one_count(
+    servers: Addresses, database_url: str, tmp_path: Path
+) -> None:
+    """Two thousand lines: most confirm what is completed and cost the ledger nothing, some settle
+    what was unknown, some contradict it, some are nobody's. The same file again changes nothing.
+    """
+    async with charged(servers, database_url, tmp_path, LINES - ORPHANS) as place:
+        rows = [row_of(number, key=number % 2 == 0) for number in range(LINES - ORPHANS)]
+        for number in range(LOST):
+            # Nothing but our key ties a lost answer to its line.
+            rows[number] = row_of(number)
+        differing = range(LOST, LOST + CONFLICTS)
+        for number in differing:
+            rows[number] = row_of(number, minor=1)
+        rows += [row_of(10_000 + number, key=number % 2 == 0) for number in range(ORPHANS)]
+        rows.append(["", "payout", "", "", "", "", "", "", "", ""])
+        rows.append(rows[100])
+
+        done = await place.bring(rows)
+
+        counts = (done.lines, done.irrelevant, done.repeated, done.bad, done.waiting)
+        assert counts == (LINES + 2, 1, 1, 0, 0)
+        assert (done.unmatched, done.conflicting) == (ORPHANS, CONFLICTS)
+        assert (done.matched, done.already_known) == (LINES - ORPHANS - CONFLICTS, 0)
+        whys = Counter((one.standing, one.why) for one in done.differences)
+        assert whys == {
+            (Standing.UNMATCHED, ParkedReason.ORPHAN_EFFECT): ORPHANS,
+            (Standing.CONFLICTING, "amount_differs"): CONFLICTS,
+        }
+        assert await statuses(place.all_) == {"completed": LINES - ORPHANS}
+        proofs = await place.all_.pool.fetchval(
+            "select count(*) from actionledger.actions where proof = 'settlement'"
+        )
+        assert proofs == LOST
+        # What only confirms is a row, and no evidence: the ledger holds it.
+        told = {one.key for one in await evidence(place.one)}
+        assert len(told) == LOST + CONFLICTS
+
+        again = await place.bring(rows)
+
+        assert (again.sent, again.matched) == (0, 0)
+        assert again.already_known == done.matched
+        assert (again.unmatched, again.conflicting) == (ORPHANS, CONFLICTS)
+        assert len(await evidence(place.one)) == LOST + CONFLICTS
+
+
+async def test_a_changed_line_is_a_conflict(
+    servers: Addresses, database_url: str, tmp_path: Path
+) -> None:
+    """Under an id that another line has, whatever it says is the provider's contradiction."""
+    async with charged(servers, database_url, tmp_path, LOST + 2) as place:
+        first = row_of(LOST)
+        assert (await place.bring([first])).matched == 1
+        changed = [*first]
+        changed[2] = "ch_another"
+
+        for _ in range(2):
+            done = await place.bring([changed])
+            (found,) = done.differences
+            assert (found.standing, found.why) == (Standing.CONFLICTING, "line_changed")
+        assert (await place.bring([first])).already_known == 1
+        assert await evidence(place.one) == []
+
+
+async def test_an_orphan_is_matched_when_its_action_appears(
+    servers: Addresses, database_url: str, tmp_path: Path
+) -> None:
+    """A file that is ahead of the ledger: the sweep brings the line to its action later."""
+    async with charged(servers, database_url, tmp_path, 1) as place:
+        late = LOST + 500
+        assert (await place.bring([row_of(late)])).unmatched == 1
+        await place.all_.inquirer()
+
+        await propose(place.one, [proposal(late)])
+
+        async with asyncio.timeout(60):
+            while (await place.bring([row_of(late)])).already_known != 1:
+                await asyncio.sleep(LOOK_SECONDS)
+
+
+async def test_a_file_with_a_bad_line_is_not_begun(
+    servers: Addresses, database_url: str, tmp_path: Path
+) -> None:
+    """Nothing is sent before the last line was read; what is good is sent only when asked for."""
+    async with charged(servers, database_url, tmp_path, LOST + 1) as place:
+        bad = row_of(LOST)
+        bad[7] = "4,99"
+
+        done = await place.bring([row_of(0), bad])
+        assert done.is_refused
+        assert [(one.number, one.code) for one in done.bad_lines] == [(3, "not_an_amount")]
+        assert await place.all_.pool.fetchval("select count(*) from actionledger.webhooks") == 0
+
+        done = await place.bring([row_of(0), bad], skip_bad=True)
+        assert (done.bad, done.matched) == (1, 1)
+
+
+@pytest.mark.parametrize("point", ["lines_sent", "lines_acked"])
+async def test_an_import_that_is_killed_goes_on_where_it_ended(
+    servers: Addresses, database_url: str, tmp_path: Path, point: str
+) -> None:
+    """Killed while its second batch is on its way, or just after: the same command again brings the
+    rest, and every line counts once.
+    """
+    count = 2_500
+    async with charged(servers, database_url, tmp_path, LOST) as place:
+        rows = [row_of(number) for number in range(LOST)]
+        rows += [row_of(20_000 + number, key=False) for number in range(count - LOST)]
+        path = written(tmp_path / "payouts.csv", rows)
+        killed = await asyncio.create_subprocess_exec(
+            Path(sys.executable).with_name("actionledger"),
+            "evidence",
+            "import",
+            str(path),
+            "--provider",
+            "simulated",
+            env={**environment(place), "ACTIONLEDGER_CRASH_AT": f"{point}:2"},
+        )
+        assert await killed.wait() == -9
+
+        done = await place.bring(rows)
+
+        assert (done.matched + done.already_known, done.unmatched) == (LOST, count - LOST)
+        assert done.waiting == 0
+        assert await statuses(place.all_) == {"completed": LOST}
+        facts = await place.all_.pool.fetchval(
+            "select count(*) from actionledger.action_events where type = 'evidence.recorded'"
+            " and data ->> 'kind' = 'settlement'"
+        )
+        assert facts == LOST
+        lines = await place.all_.pool.fetchval(
+            "select count(*) from actionledger.webhooks where classification <> 'duplicate'"
+        )
+        assert lines == count
+
+
+def environment(place: Place) -> dict[str, str]:
+    """What a command needs to reach the installation."""
+    settings = place.settings
+    return {
+        "PATH": os.defpath,
+        "ACTIONLEDGER_KAFKA": settings.kafka_bootstrap,
+        "ACTIONLEDGER_DATABASE": settings.database_url,
+        "ACTIONLEDGER_TOPIC_PREFIX": settings.topic_prefix,
+        "ACTIONLEDGER_PARTITIONS": str(PARTITIONS),
+    }
