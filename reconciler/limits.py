@@ -42,3 +42,12 @@ PULL_PAGE_MS: Final = 10_000
 
 PULLED_REMEMBERED_MAX: Final = 10_000
 """Events that were brought and may have no row yet. One that is forgotten is a duplicate."""
+
+SUGGESTIONS_MAX: Final = 5
+"""Actions named to a person as those that a webhook may be about."""
+
+UNMATCHED_ALARM_MS: Final = 3_600_000
+"""How long a webhook may be nobody's before that is told: longer than any reference takes."""
+
+UNMATCHED_LOOK_MS: Final = 600_000
+"""How often it is looked for."""

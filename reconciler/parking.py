@@ -173,7 +173,7 @@ async def record_webhooks(connection: Connection, rows: Sequence[WebhookRow]) ->
     """
     if not rows:
         return set()
-    values = [_values(row) for row in rows]
+    values = [row_values(row) for row in rows]
     async with connection.transaction():
         await connection.execute(_sql("record_first"), values)
         duplicates = await connection.fetch(_sql("record_duplicates"), values)
@@ -228,7 +228,7 @@ def _time(at_ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=at_ms)
 
 
-def _values(row: WebhookRow) -> tuple[object, ...]:
+def row_values(row: WebhookRow) -> tuple[object, ...]:
     """The row in the order of the table's columns."""
     receipt, mapped = row.receipt, row.mapped
     head = (

@@ -186,7 +186,20 @@ class WebhookDesk:
                 for one in notes:
                     await note_orphan(connection, one.orphan, one.note, one.noted_at)
 
-    async def _take(self, understood: Sequence[_Understood]) -> None:
+    async def judge(self, record: Record) -> WebhookRow | None:
+        """What a record is by the mappings and the references of this moment; None for one that
+        cannot be read or is a note. Nothing is told, written or set aside.
+        """
+        received = read_webhook(record)
+        if isinstance(received, Unreadable) or received.source == "note":
+            return None
+        rows, _ = await self._judged([self._understood(record, received)])
+        return rows[0]
+
+    async def _judged(
+        self, understood: Sequence[_Understood]
+    ) -> tuple[list[WebhookRow], Mapping[EventName, Decided]]:
+        """The row of each, and the rows that decide for their events already."""
         async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
             known = await known_references(
                 connection, {one.reference for one in understood if one.reference is not None}
@@ -194,7 +207,10 @@ class WebhookDesk:
             decided = await decided_events(connection, {one.event for one in understood})
             matches = [self._match(one, known) for one in understood]
             actions = await named_actions(connection, _named(understood, matches))
-        rows = self._rows(understood, matches, actions, decided)
+        return self._rows(understood, matches, actions, decided), decided
+
+    async def _take(self, understood: Sequence[_Understood]) -> None:
+        rows, decided = await self._judged(understood)
         await self._tell(rows, understood, decided)
         crash_point("webhook_evidence_acked")
         async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
@@ -228,6 +244,9 @@ class WebhookDesk:
                 return None
             orphan = EventName(received.provider, received.account, received.event_id)
             return _Noted(orphan, note, received.sent_at)
+        return self._understood(record, received)
+
+    def _understood(self, record: Record, received: WebhookReceived) -> _Understood:
         mapped, mapped_by = self._meaning(received)
         receipt = Receipt(
             provider=received.provider,

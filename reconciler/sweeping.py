@@ -16,9 +16,10 @@ from ledger.log.port import Outgoing
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from reconciler.evidence import webhook_evidence, webhook_record
-from reconciler.limits import ACQUIRE_SECONDS, SWEEP_ROWS_MAX
+from reconciler.limits import ACQUIRE_SECONDS, SWEEP_ROWS_MAX, UNMATCHED_ALARM_MS
 from reconciler.matching import Matched, Parked, match_webhook
 from reconciler.parking import Waiting, lock_matchable, settle_waiting
+from reconciler.webhook_rows import unmatched
 
 logger = logging.getLogger("actionledger")
 
@@ -86,3 +87,27 @@ def _log(waiting: Waiting, match: Matched | Parked) -> None:
         logger.info("parked_webhook_matched", extra={**fields, "action": match.action_key})
     else:
         logger.warning("webhook_parked", extra={**fields, "reason": match.reason.value})
+
+
+async def tell_unmatched(pool: asyncpg.Pool, *, now_ms: int) -> int:
+    """Say in the log what has been nobody's for too long, a line for each reason of an account; how
+    much that is. Nothing of it is dropped: it is listed until somebody has looked at it.
+    """
+    late = [
+        one
+        for one in await unmatched(pool, now_ms=now_ms)
+        if one.oldest_at is not None and now_ms - one.oldest_at > UNMATCHED_ALARM_MS
+    ]
+    for one in late:
+        logger.warning(
+            "webhooks_unmatched",
+            extra={
+                "provider": one.provider,
+                "account": one.account,
+                "reason": one.reason,
+                "count": one.waiting,
+                "oldest_minutes": (now_ms - (one.oldest_at or now_ms)) // 60_000,
+                "expired": one.expired,
+            },
+        )
+    return sum(one.waiting for one in late)

@@ -31,9 +31,10 @@ from ledger.log.topics import Topic
 from ledger.log.trouble import TruncatedLogError
 from projections.changes import listening
 from reconciler.evidence import Placed, lookup_evidence, lookup_record, preview_record
+from reconciler.limits import UNMATCHED_LOOK_MS
 from reconciler.providers.port import Finder, Inconclusive, Lookup, Previewer, Unforeseen
 from reconciler.receiving import is_trouble
-from reconciler.sweeping import sweep_parked
+from reconciler.sweeping import sweep_parked, tell_unmatched
 from streams import limits
 from streams.acting import previewed_request
 from streams.askers import Askers
@@ -89,6 +90,7 @@ class Inquirer:
         self._ends: dict[int, int] = {}
         self._saved: dict[int, Position] = {}
         self._saved_mono_ms = 0
+        self._unmatched_due_mono_ms = 0
         self._askers = Askers(self._put, mono_ms)
         self._full: set[int] = set()
         self.ready = asyncio.Event()
@@ -381,6 +383,9 @@ class Inquirer:
             now_ms=wall_ms,
             shared_accounts=self._shared_accounts,
         )
+        if mono_ms() >= self._unmatched_due_mono_ms:
+            self._unmatched_due_mono_ms = mono_ms() + UNMATCHED_LOOK_MS
+            await tell_unmatched(pool, now_ms=wall_ms())
 
     async def _unless_away(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that may wait for a better time."""

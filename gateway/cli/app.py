@@ -35,6 +35,7 @@ from gateway.cli import (
     story,
     topics,
     version,
+    webhooks,
 )
 from gateway.cli.output import Exit, UsageError, tell_trouble
 from gateway.cli.trouble import as_trouble
@@ -83,6 +84,7 @@ for group in (
     people,
     passkeys,
     quarantine,
+    webhooks,
     notify,
     keys,
     secrets,

@@ -265,6 +265,29 @@ async def _providers(settings: "Settings") -> str:
     return f"{', '.join(can) or 'none'} named by these settings, and nothing relied on beyond them"
 
 
+async def _webhooks(settings: "Settings") -> str:
+    """How much that providers said is nobody's, and since when."""
+    from gateway.wiring.installation import open_pool
+    from reconciler.limits import UNMATCHED_ALARM_MS
+    from reconciler.webhook_rows import unmatched
+    from streams.clock import wall_ms
+
+    now_ms = wall_ms()
+    async with await open_pool(settings) as pool:
+        found = await unmatched(pool, now_ms=now_ms)
+    oldest_at = min((one.oldest_at for one in found if one.oldest_at is not None), default=now_ms)
+    waiting, expired = sum(one.waiting for one in found), sum(one.expired for one in found)
+    said = f"{waiting:,} webhooks are nobody's yet, {expired:,} have expired"
+    if now_ms - oldest_at > UNMATCHED_ALARM_MS:
+        minutes = (now_ms - oldest_at) // 60_000
+        raise FoundError(
+            f"{said}; the oldest waits for {minutes:,} minutes.",
+            hint="See `actionledger webhook list --state parked`; `webhook show` names what each "
+            "may be about.",
+        )
+    return said
+
+
 async def _notices(settings: "Settings") -> str:
     """Read who is told that something waits, with the secrets of each. Calls nobody."""
     from reconciler.notifying.destinations import load_destinations
@@ -330,6 +353,7 @@ _INSTALLATION: tuple[tuple[str, Check], ...] = (
     ("rights", _rights),
     ("projector", _lag),
     ("providers", _providers),
+    ("webhooks", _webhooks),
     ("notices", _notices),
     ("clocks", _clock),
     ("HTTP door", _door),

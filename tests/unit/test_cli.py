@@ -64,6 +64,7 @@ def test_every_command_is_known() -> None:
         *("hold", "release", "holds", "provider check", "provider show"),
         *("notify check", "notify test"),
         *("quarantine list", "quarantine show", "quarantine redrive"),
+        *("webhook list", "webhook show", "webhook test", "webhook replay"),
         *("run list", "run show", "ceiling list", *(f"run {one.value}" for one in Process)),
         *("saga open", "saga list", "saga show", "saga cancel", "batch show"),
         *("acl print", "acl check", "acl apply", "acl logins"),

@@ -1,0 +1,305 @@
+"""Webhooks looked at again: trouble that passes, mappings that are taught, what stays nobody's."""
+
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import asyncpg
+import pytest
+
+from ledger.core.money import Money
+from ledger.log.port import Record
+from ledger.log.steady import SteadyAppender
+from ledger.log.topics import Topic
+from ledger.log.webhook_record import WebhookReceived
+from reconciler.limits import PARKED_MS, UNMATCHED_ALARM_MS
+from reconciler.parking import Position
+from reconciler.providers.port import MappedWebhook, Unrecognised, WebhookMapping
+from reconciler.providers.simulated.mapping import SimulatedMapping
+from reconciler.receiving import WebhookDesk
+from reconciler.replaying import Replayed, replay
+from reconciler.sweeping import sweep_parked, tell_unmatched
+from reconciler.webhook_rows import (
+    State,
+    WebhookView,
+    find_webhook,
+    list_webhooks,
+    open_places,
+    suggestions,
+    unmatched,
+)
+from streams.agents import settle
+from streams.clock import wall_ms
+from tests.integration.installation import PARTITIONS, Installation, installed
+from tests.integration.reconciling import (
+    KEY,
+    all_records,
+    desk,
+    evidence,
+    know_reference,
+    migrated,
+    receive,
+    rows,
+    settlement,
+    source_of,
+)
+from tests.servers import Addresses
+
+HOUR_MS = 3_600_000
+
+
+class Troubled(SimulatedMapping):
+    """Reads webhooks once its surroundings are well again: it finds them away some times."""
+
+    def __init__(self, times: int) -> None:
+        """Fail so often."""
+        self.left = times
+        self.calls = 0
+
+    def map(self, raw: bytes) -> MappedWebhook | Unrecognised:
+        """Fail as a network does, or read."""
+        self.calls += 1
+        if self.left:
+            self.left -= 1
+            raise OSError("away")
+        return super().map(raw)
+
+
+class Untaught(SimulatedMapping):
+    """Does not know settlements yet."""
+
+    def map(self, raw: bytes) -> MappedWebhook | Unrecognised:
+        """Recognise nothing."""
+        return Unrecognised("unknown_event_type", "effect.settled")
+
+
+class Silent(SimulatedMapping):
+    """Takes settlements for something that says nothing of an effect."""
+
+    def map(self, raw: bytes) -> MappedWebhook | Unrecognised:
+        """Read, and call it irrelevant."""
+        mapped = super().map(raw)
+        assert isinstance(mapped, MappedWebhook)
+        return dataclasses.replace(mapped, meaning="irrelevant", effect="pending")
+
+
+@dataclass
+class Again:
+    """An installation, its tables, and a desk for any mapping."""
+
+    one: Installation
+    pool: asyncpg.Pool
+    appender: SteadyAppender
+
+    def desk(self, mapping: WebhookMapping | None = None) -> WebhookDesk:
+        """A desk with this mapping."""
+        taught = SimulatedMapping() if mapping is None else mapping
+        return desk(self.one, self.pool, self.appender, {"simulated": taught})
+
+    async def records(self) -> list[Record]:
+        """Everything on the topic."""
+        return await all_records(self.one, Topic.WEBHOOKS)
+
+    async def replay(self, mapping: WebhookMapping | None = None) -> list[Replayed]:
+        """Look again at all of the topic."""
+        return await replay(
+            self.desk(mapping),
+            self.pool,
+            self.appender,
+            await self.records(),
+            partitions=PARTITIONS,
+        )
+
+    async def view(self, place: tuple[int, int], now_ms: int | None = None) -> WebhookView:
+        """The row of a place for a person."""
+        at = wall_ms() if now_ms is None else now_ms
+        found = await find_webhook(self.pool, Position(*place), now_ms=at)
+        assert found is not None
+        return found
+
+    async def standing(self) -> dict[str, str]:
+        """What became of each event."""
+        found = await rows(self.pool)
+        return {row["event_id"]: row["classification"] for row in found.values()}
+
+
+@asynccontextmanager
+async def again(servers: Addresses, database_url: str) -> AsyncIterator[Again]:
+    """An installation with nothing on it yet."""
+    async with migrated(database_url) as pool, installed(servers.kafka_bootstrap) as one:
+        appender = SteadyAppender(one.log.appender)
+        yield Again(one, pool, appender)
+        await appender.close()
+
+
+@pytest.mark.case("C059")
+async def test_c059_evaluation_that_fails_twice_is_done_again_from_the_store(
+    servers: Addresses, database_url: str
+) -> None:
+    """C059: the webhook is durable before anybody evaluates it; evaluation that fails twice is done
+    a third time from the topic; the operator's redelivery beside it is a row and nothing else.
+    """
+    async with again(servers, database_url) as all_:
+        webhook = settlement("evt_1", action_key=KEY)
+        await receive(all_.one, webhook, webhook)
+        troubled = Troubled(2)
+        await settle(all_.desk(troubled).handle, await all_.records(), deadline_ms=30_000)
+        assert troubled.calls == 4, "twice in vain, then the webhook and its redelivery"
+        kinds = sorted(row["classification"] for row in (await rows(all_.pool)).values())
+        assert kinds == ["duplicate", "matched"]
+        (told,) = await evidence(all_.one)
+        assert told.source_id == source_of(webhook)
+        # By hand, once more: nothing.
+        await receive(all_.one, webhook)
+        await all_.desk().handle(await all_.records())
+        assert len(await evidence(all_.one)) == 1
+
+
+@pytest.mark.case("C063")
+async def test_c063_what_nobody_knows_is_listed_with_its_age_and_alarmed_and_never_dropped(
+    servers: Addresses, database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C063: one webhook meets an action that is not there yet and is applied when it is; the other
+    names a reference that never appears: it is listed with its age, alarmed after the limit,
+    expired after 30 days, and still there.
+    """
+    async with again(servers, database_url) as all_:
+        first, never = settlement("evt_1", reference="ch_1"), settlement("evt_2", reference="ch_2")
+        places = await receive(all_.one, first, never)
+        await all_.desk().handle(await all_.records())
+        await know_reference(all_.pool, "ch_1", KEY)
+        swept = await sweep_parked(all_.pool, all_.appender, partitions=PARTITIONS, now_ms=wall_ms)
+        assert swept == 1
+        assert await all_.standing() == {"evt_1": "matched", "evt_2": "parked"}
+        assert [told.key for told in await evidence(all_.one)] == [KEY]
+
+        now_ms = wall_ms()
+        assert await tell_unmatched(all_.pool, now_ms=now_ms) == 0
+        late_ms = now_ms + UNMATCHED_ALARM_MS + HOUR_MS
+        assert await tell_unmatched(all_.pool, now_ms=late_ms) == 1
+        (alarm,) = [one for one in caplog.records if one.message == "webhooks_unmatched"]
+        assert alarm.levelname == "WARNING"
+        assert (alarm.__dict__["count"], alarm.__dict__["reason"]) == (1, "reference_unknown")
+        assert alarm.__dict__["oldest_minutes"] in {119, 120}
+
+        (waiting,) = await unmatched(all_.pool, now_ms=late_ms)
+        assert (waiting.waiting, waiting.expired) == (1, 0)
+        assert waiting.oldest_at == (await all_.view(places[1])).received_at
+        over_ms = now_ms + PARKED_MS + HOUR_MS
+        (expired,) = await unmatched(all_.pool, now_ms=over_ms)
+        assert (expired.waiting, expired.expired, expired.oldest_at) == (0, 1, None)
+        listed = await list_webhooks(all_.pool, State.EXPIRED, now_ms=over_ms, limit=10)
+        assert [(one.event_id, one.state) for one in listed] == [("evt_2", State.EXPIRED)]
+        assert await list_webhooks(all_.pool, State.PARKED, now_ms=over_ms, limit=10) == []
+        assert len(await rows(all_.pool)) == 2
+
+
+async def test_a_mapping_that_is_taught_settles_what_was_not_recognised(
+    servers: Addresses, database_url: str
+) -> None:
+    """Unrecognised, then irrelevant by a wrong mapping, then matched: each look leads on, evidence
+    comes once, and looking again at what is matched changes nothing.
+    """
+    async with again(servers, database_url) as all_:
+        webhook = settlement("evt_1", action_key=KEY)
+        await receive(all_.one, webhook)
+        await all_.desk(Untaught()).handle(await all_.records())
+        (place,) = await open_places(all_.pool, limit=10)
+        assert (await all_.view(place)).state is State.UNRECOGNISED
+        (look,) = await all_.replay(Silent())
+        assert (look.before, look.after) == ("unrecognised:unknown_event_type", "irrelevant")
+        assert await evidence(all_.one) == []
+        (look,) = await all_.replay()
+        assert (look.before, look.after, look.is_changed) == ("irrelevant", "matched", True)
+        for _ in range(2):
+            (look,) = await all_.replay()
+            assert (look.after, look.is_changed) == ("matched", False)
+        assert [told.source_id for told in await evidence(all_.one)] == [source_of(webhook)]
+        (row,) = (await rows(all_.pool)).values()
+        assert (row["action_key"], row["matched_by"]) == (KEY, "metadata")
+
+
+async def test_a_look_at_a_repeated_event_makes_it_point_to_the_one_that_decides(
+    servers: Addresses, database_url: str
+) -> None:
+    """Two deliveries that nobody understood: taught, one decides, the other repeats it."""
+    async with again(servers, database_url) as all_:
+        webhook = settlement("evt_1", action_key=KEY)
+        first, second = await receive(all_.one, webhook, webhook)
+        await all_.desk(Untaught()).handle(await all_.records())
+        looks = await all_.replay()
+        assert [look.after for look in looks] == ["matched", "duplicate"]
+        decides, repeats = sorted((first, second))
+        assert (await all_.view(repeats)).repeats == f"webhooks/{decides[0]}/{decides[1]}"
+        assert len(await evidence(all_.one)) == 1
+
+
+async def test_a_record_without_a_row_is_taken_as_it_arrives(
+    servers: Addresses, database_url: str
+) -> None:
+    """What the reconciler has not come to is handled by the look, and counts once after it."""
+    async with again(servers, database_url) as all_:
+        await receive(all_.one, settlement("evt_1", action_key=KEY))
+        (look,) = await all_.replay()
+        assert (look.before, look.after) == (None, "matched")
+        await all_.desk().handle(await all_.records())
+        assert await all_.standing() == {"evt_1": "matched"}
+        assert len(await evidence(all_.one)) == 1
+
+
+async def test_a_person_is_given_a_hint_and_nothing_is_matched_by_it(
+    servers: Addresses, database_url: str
+) -> None:
+    """An action of the same account, amount and currency whose outcome is open is named; another
+    amount, account or outcome is not.
+    """
+    async with again(servers, database_url) as all_:
+        (place,) = await receive(all_.one, settlement("evt_1", reference="ch_9"))
+        await all_.desk().handle(await all_.records())
+        view = await all_.view(place)
+        assert (view.amount_minor, view.currency) == (4_990, "EUR")
+        assert await suggestions(all_.pool, view) == []
+        await _action(all_.pool, "renewal-1", "unknown", Money(minor=4_990, currency="EUR"))
+        await _action(all_.pool, "renewal-2", "unknown", Money(minor=5_000, currency="EUR"))
+        await _action(all_.pool, "renewal-3", "completed", Money(minor=4_990, currency="EUR"))
+        await _action(
+            all_.pool, "renewal-4", "unknown", Money(minor=4_990, currency="EUR"), "other"
+        )
+        hints = await suggestions(all_.pool, view)
+        assert [(one.action_key, one.status) for one in hints] == [(KEY, "unknown")]
+        assert (await all_.view(place)).state is State.PARKED
+
+
+async def _action(
+    pool: asyncpg.Pool, event: str, status: str, money: Money, account: str = "main"
+) -> None:
+    """A row of an action as the projector writes it, as far as a hint needs it."""
+    await pool.execute(
+        "insert into actionledger.actions (tenant_id, action_id, operation, operation_version,"
+        " action_key, stream_key, request_hash, amount_minor, currency, principal, environment,"
+        " provider, account, reliability, status, version, attempts, step_deadline_at,"
+        " intent_offset, epoch, ledger_partition, ledger_offset, created_at, updated_at)"
+        " values ('acme', $1, 'charge', 1, $2, 'acme/' || $1, 'sha256:00', $3, $4, 'p', 'test',"
+        " 'simulated', $5, 'keyed', $6, 1, 1, now(), 0, 1, 0, 0, now(), now())",
+        event,
+        f"charge:v1:acme:{event}",
+        money.minor,
+        money.currency,
+        account,
+        status,
+    )
+
+
+def test_every_state_can_be_asked_for() -> None:
+    """The words of the command are those of the rows, and one that time makes."""
+    assert {one.value for one in State} == {
+        *("matched", "parked", "irrelevant", "unrecognised", "duplicate", "expired"),
+    }
+
+
+def test_a_replayed_record_says_what_it_was() -> None:
+    """A look that changes nothing is told apart from one that does."""
+    assert not Replayed(Position(0, 1), "matched", "matched").is_changed
+    assert Replayed(Position(0, 1), None, "parked:reference_unknown").is_changed
+    assert WebhookReceived.model_fields["source"].default == "webhook"
