@@ -230,7 +230,8 @@ def _with_capacity(
     if offer is not None:
         now = max(seat.decided_at, offer.appended_at)
         decided = decide(stream, config, given, Place(seat.at, now), offer)
-        if decided.offer_spent is not None:
+        # One that was not spent has changed nothing, unless time was drawn on to when it came.
+        if decided.offer_spent is not None or now == seat.decided_at:
             return decided, now
     now = seat.decided_at
     return decide(stream, config, given, Place(seat.at, now), None), now

@@ -351,9 +351,12 @@ class Owner:
     def _adopt(self) -> None:
         """Take over the configuration that the fold has come to, and look at what waits again."""
         in_force = self.fold.in_force
-        if in_force == self._in_force:
+        is_known = in_force == self._in_force
+        # What is equal is kept as well: the next look finds the very same.
+        self._in_force = in_force
+        if is_known:
             return
-        self._in_force, config = in_force, config_of(in_force)
+        config = config_of(in_force)
         if config is not None:
             self._config = config
             for stream in self.memory:

@@ -46,6 +46,8 @@ class Ticking:
             elif stream is not None:
                 self._timetable.schedule(stream, now, config)
         granted = self._awaiting_capacity(now, TICKS_MAX - len(due))
+        if not due and not granted:
+            return due
         self._granted.update(granted)
         for key in granted:
             due.setdefault(key, now)
@@ -55,6 +57,8 @@ class Ticking:
 
     def _awaiting_capacity(self, now: int, keys_max: int) -> list[str]:
         """Streams that wait for capacity there is, who came first first."""
+        if not self._timetable.awaiting:
+            return []
         room = min(self._offers.slots_left(now) - len(self.on_their_way), keys_max)
         if room <= 0:
             return []

@@ -69,12 +69,12 @@ class Timetable:
         """Remember when the stream is next due, and whether it waits for capacity. What is due at
         once comes within `spread_ms`, each stream at a moment of its own.
         """
-        wants = tuple(
+        wants = [
             (action.request.operation, holders_that_declined(action))
             for action in stream.actions
             if may_take_offer(action, now, config) and may_begin(stream, action)
-        )
-        self._await(stream.key, wants)
+        ]
+        self._await(stream.key, tuple(wants))
         when = next_due_of(stream, now, config)
         if when is not None and when <= now and spread_ms:
             when = now + crc32(stream.key.encode()) % spread_ms

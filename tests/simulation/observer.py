@@ -55,9 +55,10 @@ class Observer:
         log, positions = self.world.log, self.folds[partition].positions
         if log.end_offset(CONFIG, 0) > positions.get(CONFIG, 0):
             return True
-        return any(
-            log.end_offset(topic, partition) > max(1, positions.get(topic, 0)) for topic in INBOXES
-        )
+        for topic in INBOXES:
+            if log.end_offset(topic, partition) > (positions.get(topic) or 1):
+                return True
+        return False
 
     def is_settled(self) -> bool:
         """Whether everything that was asked has an end or a person."""

@@ -344,13 +344,16 @@ class Processor(Process):
 
     def _has_work(self, seat: Seat) -> bool:
         """Whether a round would find anything; most that are asked for find nothing."""
-        log, partition, positions = self.world.log, seat.owner.partition, seat.positions
-        return (
-            any(log.end_offset(topic, partition) != positions[topic] for topic in READ)
-            or seat.ticks_held > 0
-            or bool(seat.waiting.places())
-            or log.end_offset(CONFIG, 0) > seat.owner.position(CONFIG)
+        end_of, partition, positions = (
+            self.world.log.end_offset,
+            seat.owner.partition,
+            seat.positions,
         )
+        for topic in READ:
+            if end_of(topic, partition) != positions[topic]:
+                return True
+        is_behind = end_of(CONFIG, 0) > seat.owner.position(CONFIG)
+        return is_behind or seat.ticks_held > 0 or bool(seat.waiting.places())
 
     def _decidable(self, seat: Seat) -> list[Record]:
         """The inputs to decide now: configuration first, ticks last and only when they may; nothing
@@ -358,9 +361,11 @@ class Processor(Process):
         """
         partition, is_missing = seat.owner.partition, seat.owner.is_missing
         waited = seat.waiting.take(partition)
-        again = [one for one in waited if one.topic == INTERNAL]
+        again: list[Record] = []
+        inputs: list[Record] = []
+        for one in waited:
+            (again if one.topic == INTERNAL else inputs).append(one)
         places = {one.topic for one in waited}
-        inputs = [one for one in waited if one.topic != INTERNAL]
         fresh, ticks = self._read(seat, places)
         config = self.world.log.read(CONFIG, 0, seat.owner.position(CONFIG))
         if self._is_ahead(seat, [*config, *fresh, *ticks]):
@@ -380,12 +385,11 @@ class Processor(Process):
         Behind an input that waits nothing of its inbox is read.
         """
         log, partition, positions = self.world.log, seat.owner.partition, seat.positions
-        fresh = [
-            topic
-            for topic in READ
-            if log.end_offset(topic, partition) != positions[topic] and topic not in waits
-        ]
-        if not fresh or not self._may_read(seat):
+        ends = {topic: log.end_offset(topic, partition) for topic in READ}
+        fresh = [topic for topic in READ if ends[topic] != positions[topic] and topic not in waits]
+        if not fresh or (
+            any(ends[topic] < positions[topic] for topic in READ) and not self._may_read(seat)
+        ):
             return [], []
         if len(fresh) > 1:
             self.world.chance.shuffle(fresh)
