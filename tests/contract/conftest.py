@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.stage import STAGES, ProviderProcess, Stage
-from tests.contract.stripe_stage import stripe_stage
+from tests.contract.stripe_stage import MODULE, StripeStage, stripe_stage
 
 ALL = {**STAGES, "stripe": stripe_stage}
 
@@ -27,3 +27,21 @@ def own_process(tmp_path: Path) -> Iterator[ProviderProcess]:
     process.start()
     yield process
     process.stop()
+
+
+@pytest.fixture(scope="module")
+def stripe_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProviderProcess]:
+    """Run one Stripe for this module."""
+    process = ProviderProcess(
+        tmp_path_factory.mktemp("stripe"), "--webhook-retry-ms", "40", module=MODULE
+    )
+    process.start()
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def stripe(stripe_process: ProviderProcess) -> StripeStage:
+    """Let it start over: every account behaves as Stripe is documented."""
+    stripe_process.control("reset", {})
+    return StripeStage(stripe_process)

@@ -52,11 +52,17 @@ class StripeFinder:
     """Looks effects up at Stripe."""
 
     def __init__(
-        self, base_url: str, api_keys: Mapping[str, str], *, http: Exchanges | None = None
+        self,
+        base_url: str,
+        api_keys: Mapping[str, str],
+        *,
+        http: Exchanges | None = None,
+        pages_max: int = PAGES_MAX,
     ) -> None:
         """`api_keys` by account name; `http` stands in for the network. Nothing is opened yet;
         raises ValueError for the URL.
         """
+        self._pages_max = pages_max
         self._asking = Asking(HttpClient(base_url) if http is None else http, api_keys)
 
     async def find(
@@ -119,7 +125,7 @@ class StripeFinder:
         is_found = any(
             one.action_key == action_key and one.state == "exists" for one in read.values()
         )
-        pages_max = _PAGES_WHEN_FOUND if is_found else PAGES_MAX
+        pages_max = _PAGES_WHEN_FOUND if is_found else self._pages_max
         listed, strangers, problem = await self._listed(
             account, action_key, provider_key, timeout_ms, pages_max=pages_max
         )
