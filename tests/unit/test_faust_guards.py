@@ -67,6 +67,34 @@ def test_nothing_private_is_overridden_without_being_held(ours: type) -> None:
     assert overridden - {"__init__"} == held
 
 
+USED = [
+    (driver.AIOKafkaConsumerThread, "seek_to_beginning", "(self, partitions)"),
+    (base.Consumer, "stop_flow", "(self)"),
+    (base.Consumer, "commit", "(self, topics, start_new_transaction)"),
+    (driver.Consumer, "highwaters", "(self, partitions)"),
+    (driver.Consumer, "assignment", "(self)"),
+    (faust.Stream, "take_events", "(self, max_, within)"),
+]
+"""What the overrides, the watchdog and the agents call and no override holds."""
+
+
+@pytest.mark.parametrize(("theirs", "name", "expected"), USED)
+def test_every_method_that_is_called_is_there_as_expected(
+    theirs: type, name: str, expected: str
+) -> None:
+    """What we stand on without overriding it has the parameters we give it."""
+    assert parameters(inspect.unwrap(getattr(theirs, name))) == expected
+
+
+def test_what_is_read_of_private_attributes_is_there() -> None:
+    """The thread of the consumer, its own consumer, the buffer of the producer, the app's state."""
+    assert "self._thread" in inspect.getsource(driver.Consumer)
+    assert "self._consumer" in inspect.getsource(driver.AIOKafkaConsumerThread)
+    assert "buffer" in inspect.getsource(driver.Producer)
+    assert hasattr(faust.App, "rebalancing")
+    assert "consumer_generation_id" in inspect.getsource(base)
+
+
 def test_the_versions_are_those_that_were_measured() -> None:
     """Every release changed delivery before, so the pins move only with new measurements."""
     assert version("faust-streaming") == "0.15.3"
