@@ -371,8 +371,12 @@ class Inquirer:
     async def _sweep_while_listening(self, pool: asyncpg.Pool, stop: asyncio.Event) -> None:
         async with listening(pool) as changes:
             while not stop.is_set():
+                began_ms = mono_ms()
                 await self._unless_away(self._sweep_once(pool))
-                await asyncio.sleep(limits.SWEEP_PAUSE_MS / 1000)
+                # With a hundred thousand parked a look takes its time; most of it is left to others.
+                took_ms = mono_ms() - began_ms
+                pause_ms = max(limits.SWEEP_PAUSE_MS, limits.SWEEP_REST * took_ms)
+                await asyncio.sleep(pause_ms / 1000)
                 await changes.anything(timeout_ms=self._sweep_ms)
 
     async def _sweep_once(self, pool: asyncpg.Pool) -> None:

@@ -87,6 +87,11 @@ SWEEP_MS: Final = 2_000
 SWEEP_PAUSE_MS: Final = 200
 """Between two sweeps, however often the read model changes."""
 
+SWEEP_REST: Final = 9
+"""And at least so many times what the sweep before took, so that looking takes a tenth of the
+database at most, however much is parked.
+"""
+
 LEDGER_ROUND_RECORDS_MAX: Final = 4_000
 """Ledger records that a follower takes in one round; most are skipped by their marks."""
 
