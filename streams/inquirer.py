@@ -373,7 +373,7 @@ class Inquirer:
             while not stop.is_set():
                 began_ms = mono_ms()
                 await self._unless_away(self._sweep_once(pool))
-                # With a hundred thousand parked a look takes its time; most of it is left to others.
+                # With a hundred thousand parked a look takes its time; most is left to others.
                 took_ms = mono_ms() - began_ms
                 pause_ms = max(limits.SWEEP_PAUSE_MS, limits.SWEEP_REST * took_ms)
                 await asyncio.sleep(pause_ms / 1000)
