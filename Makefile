@@ -9,6 +9,7 @@ BIN := .venv/bin
 SEED ?=
 AT ?=
 SECONDS ?= 600
+FUZZ_SECONDS ?= 60
 WORKERS ?= 3
 
 .PHONY: help
@@ -76,6 +77,14 @@ crash: .venv ## kill and freeze real processes at every named point; make crash 
 soak: .venv ## ten minutes of traffic while everything is struck at random; SEED=N, SECONDS=N
 	@$(BIN)/python -m tests.crash.soak $(if $(SEED),--seed $(SEED)) --seconds $(SECONDS) \
 	    --report docs/evidence/soak-$$(date -u +%F).md
+
+.PHONY: counts
+counts: .venv ## 100,000 webhooks counted against what became of them, workers and broker killed; WEBHOOKS=N
+	@$(BIN)/python -m tests.crash.counts $(if $(WEBHOOKS),--webhooks $(WEBHOOKS))
+
+.PHONY: fuzz
+fuzz: .venv ## feed every parser of what strangers write for FUZZ_SECONDS=60 each; SEED=N repeats
+	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(if $(SEED),--seed $(SEED))
 
 .PHONY: bench
 bench: .venv ## measure the real processes, one table

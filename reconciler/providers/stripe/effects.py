@@ -11,7 +11,9 @@ from typing import Final, Literal, TypeAlias
 
 from pydantic import JsonValue
 
+from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.core.money import Money
+from ledger.core.strict import character_fault
 from reconciler.providers.http.answers import UnreadableAnswer, value_at
 from reconciler.providers.limits import REFERENCE_CHARS_MAX
 from reconciler.providers.stripe.amounts import money_of
@@ -132,7 +134,7 @@ def effect_of(value: object) -> Effect:
 def text_in(value: object, name: str) -> str:
     """A text that can be a name; raises UnreadableAnswer."""
     text = value_at(value, (name,))
-    if isinstance(text, str) and 0 < len(text) <= REFERENCE_CHARS_MAX:
+    if isinstance(text, str) and 0 < len(text) <= REFERENCE_CHARS_MAX and not character_fault(text):
         return text
     raise UnreadableAnswer
 
@@ -168,4 +170,8 @@ def metadata_in(value: object) -> dict[str, str]:
     metadata = value_at(value, ("metadata",))
     if not isinstance(metadata, dict):
         return {}
-    return {name: text for name, text in metadata.items() if isinstance(text, str)}
+    return {
+        name: text
+        for name, text in metadata.items()
+        if isinstance(text, str) and len(text) <= TEXT_CHARS_MAX and not character_fault(text)
+    }

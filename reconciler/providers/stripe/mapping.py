@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 from ledger.core.limits import TEXT_CHARS_MAX, WEBHOOK_BYTES_MAX
+from ledger.core.strict import character_fault
 from reconciler.providers.http.answers import UnreadableAnswer, read_json, value_at
 from reconciler.providers.port import MappedWebhook, Unrecognised
 from reconciler.providers.stripe.effects import (
@@ -98,7 +99,11 @@ class StripeMapping:
         except UnreadableAnswer:
             return Unrecognised("not_json")
         event_type = value_at(event, ("type",))
-        if not isinstance(event_type, str) or not 0 < len(event_type) <= TEXT_CHARS_MAX:
+        if (
+            not isinstance(event_type, str)
+            or not 0 < len(event_type) <= TEXT_CHARS_MAX
+            or character_fault(event_type) is not None
+        ):
             return Unrecognised("no_event_type")
         if event_type not in _KNOWN:
             return Unrecognised("unknown_event_type", event_type)

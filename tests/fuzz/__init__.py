@@ -1,0 +1,1 @@
+"""Fuzzing: every parser of what strangers write, fed with mutated genuine inputs."""
