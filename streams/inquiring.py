@@ -207,7 +207,7 @@ class Inquiring:
         is_moot = asked.identity in self._moot
         self.answered(asked)
         if not is_moot and self._waiting.of(asked.started.action) is None:
-            self._waiting.add(asked, first=True)
+            self._waiting.add_first(asked)
 
     def notices(self) -> list[Notice]:
         """What has to be told, oldest first; it stays until `told`."""

@@ -42,18 +42,19 @@ class Lines:
         """Where anybody waits."""
         return list(self._rings)
 
-    def add(self, asked: "Asked", *, first: bool = False) -> None:
-        """Stand in line, in place of an older question about the same action; `first` for one whose
-        turn it was already.
-        """
+    def add(self, asked: "Asked") -> None:
+        """Stand in line, in place of an older question about the same action."""
         action = asked.started.action
         self.drop(action)
         self._by_action[action] = asked
         ring = self._rings.setdefault(asked.started.provider, OrderedDict())
-        line = ring.setdefault(_line_of(asked), OrderedDict())
-        line[action] = asked
-        if first:
-            line.move_to_end(action, last=False)
+        ring.setdefault(_line_of(asked), OrderedDict())[action] = asked
+
+    def add_first(self, asked: "Asked") -> None:
+        """Stand at the head of the line: its turn it was already."""
+        self.add(asked)
+        line = self._rings[asked.started.provider][_line_of(asked)]
+        line.move_to_end(asked.started.action, last=False)
 
     def drop(self, action: str) -> None:
         """Nobody asks about this action any more."""

@@ -24,6 +24,89 @@ _SECONDS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 _UNKNOWN_PROVIDER: Final = "unknown"
 
 
+class _Standing:
+    """How it stands with what is uncertain, as it was told last."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._unknown = Gauge(
+            "actionledger_unknown_actions",
+            "Actions whose effect may have happened, by provider and age: below 1m, 10m, 1h, 6h, "
+            "1d, or older. Each is counted once.",
+            ["provider", "age"],
+            registry=registry,
+        )
+        self._handled = Gauge(
+            "actionledger_webhooks_handled_per_second",
+            "Webhooks that the reconciler handled over the last 5 minutes, by what became of them.",
+            ["provider", "result"],
+            registry=registry,
+        )
+        self._matched = Gauge(
+            "actionledger_webhook_match_seconds",
+            "From the append of a webhook to its evidence, over the last 5 minutes: the bound "
+            "within which half, and 99 in 100, of those that matched lie.",
+            ["quantile"],
+            registry=registry,
+        )
+        self._unmatched = Gauge(
+            "actionledger_webhooks_unmatched",
+            "Webhooks that belong to no known action, by reason, as counted within half a minute.",
+            ["reason"],
+            registry=registry,
+        )
+        self._attention = Gauge(
+            "actionledger_attention_last_hour",
+            "What needed eyes in the last hour, by kind.",
+            ["kind"],
+            registry=registry,
+        )
+        self._members = Gauge(
+            "actionledger_reconcilers",
+            "Members of the reconciler that have told what they see within 20 seconds.",
+            registry=registry,
+        )
+        self._is_known = Gauge(
+            "actionledger_read_model_answers",
+            "1 if the read model answered for what is asked of it here, else 0: then gauges of "
+            "unknown actions, matches and reconcilers are missing.",
+            registry=registry,
+        )
+
+    def seen(self, live: Live, ages: Sequence[UnknownAge]) -> None:
+        """Take over how it stands now. Reasons and kinds are of closed sets."""
+        self._not_seen()
+        self._is_known.set(1)
+        self._members.set(live.members)
+        for one in ages:
+            self._unknown.labels(one.provider, one.below).set(one.actions)
+        for provider, counts in live.webhooks_per_s.items():
+            for became, per_s in counts.items():
+                self._handled.labels(provider, became).set(per_s)
+        for quantile, bound_ms in (("0.5", live.matched_p50_ms), ("0.99", live.matched_p99_ms)):
+            if bound_ms is not None:
+                self._matched.labels(quantile).set(bound_ms / 1_000)
+        for reason, count in live.unmatched.items():
+            self._unmatched.labels(reason).set(count)
+        for kind, count in live.attention.items():
+            self._attention.labels(kind).set(count)
+
+    def not_seen(self) -> None:
+        """Nobody answered how it stands: no old figure is told in its place."""
+        self._not_seen()
+        self._is_known.set(0)
+        self._members.set(float("nan"))
+
+    def _not_seen(self) -> None:
+        for gauge in (
+            self._unknown,
+            self._handled,
+            self._matched,
+            self._unmatched,
+            self._attention,
+        ):
+            gauge.clear()
+
+
 class Metrics:
     """The door's own registry: two doors in one process do not add up."""
 
@@ -62,49 +145,7 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self._unknown = Gauge(
-            "actionledger_unknown_actions",
-            "Actions whose effect may have happened, by provider and age: below 1m, 10m, 1h, 6h, "
-            "1d, or older. Each is counted once.",
-            ["provider", "age"],
-            registry=self.registry,
-        )
-        self._handled = Gauge(
-            "actionledger_webhooks_handled_per_second",
-            "Webhooks that the reconciler handled over the last 5 minutes, by what became of them.",
-            ["provider", "result"],
-            registry=self.registry,
-        )
-        self._matched = Gauge(
-            "actionledger_webhook_match_seconds",
-            "From the append of a webhook to its evidence, over the last 5 minutes: the bound "
-            "within which half, and 99 in 100, of those that matched lie.",
-            ["quantile"],
-            registry=self.registry,
-        )
-        self._unmatched = Gauge(
-            "actionledger_webhooks_unmatched",
-            "Webhooks that belong to no known action, by reason, as counted within half a minute.",
-            ["reason"],
-            registry=self.registry,
-        )
-        self._attention = Gauge(
-            "actionledger_attention_last_hour",
-            "What needed eyes in the last hour, by kind.",
-            ["kind"],
-            registry=self.registry,
-        )
-        self._members = Gauge(
-            "actionledger_reconcilers",
-            "Members of the reconciler that have told what they see within 20 seconds.",
-            registry=self.registry,
-        )
-        self._is_known = Gauge(
-            "actionledger_read_model_answers",
-            "1 if the read model answered for what is asked of it here, else 0: then gauges of "
-            "unknown actions, matches and reconcilers are missing.",
-            registry=self.registry,
-        )
+        self._standing = _Standing(self.registry)
         self.waiters = Gauge(
             "actionledger_http_waiters",
             "Requests that wait for an action to move.",
@@ -133,37 +174,11 @@ class Metrics:
 
     def seen(self, live: Live, ages: Sequence[UnknownAge]) -> None:
         """Take over how it stands now. Reasons and kinds are of closed sets."""
-        self._not_seen()
-        self._is_known.set(1)
-        self._members.set(live.members)
-        for one in ages:
-            self._unknown.labels(one.provider, one.below).set(one.actions)
-        for provider, counts in live.webhooks_per_s.items():
-            for became, per_s in counts.items():
-                self._handled.labels(provider, became).set(per_s)
-        for quantile, bound_ms in (("0.5", live.matched_p50_ms), ("0.99", live.matched_p99_ms)):
-            if bound_ms is not None:
-                self._matched.labels(quantile).set(bound_ms / 1_000)
-        for reason, count in live.unmatched.items():
-            self._unmatched.labels(reason).set(count)
-        for kind, count in live.attention.items():
-            self._attention.labels(kind).set(count)
+        self._standing.seen(live, ages)
 
     def not_seen(self) -> None:
         """Nobody answered how it stands: no old figure is told in its place."""
-        self._not_seen()
-        self._is_known.set(0)
-        self._members.set(float("nan"))
-
-    def _not_seen(self) -> None:
-        for gauge in (
-            self._unknown,
-            self._handled,
-            self._matched,
-            self._unmatched,
-            self._attention,
-        ):
-            gauge.clear()
+        self._standing.not_seen()
 
     def text(self) -> bytes:
         """Everything in the text format of Prometheus."""
