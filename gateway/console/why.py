@@ -185,6 +185,8 @@ _PROOFS: Final[Mapping[str, str]] = {
     "report": "the provider's answer",
     "webhook": "a webhook of the provider",
     "lookup": "what the provider said when it was asked",
+    "settlement": "a line of the provider's settlement file",
+    "listing": "the provider's own list",
     "person": "what a person has signed",
 }
 
@@ -205,6 +207,9 @@ REVIEWS: Final[Mapping[str, str]] = {
     "ceiling_reached": "it would pass a ceiling of the policy.",
     "suspected_duplicate": "the same was asked for a short while ago under another key.",
     "gate_full": "as many actions as there may be hold the same budget or target, or wait for it.",
+    "reversed_elsewhere": "the provider has given back of it what nobody here asked to give back.",
+    "returned_too_much": "more of it was given back than was taken.",
+    "returned_already": "with it more would be given back than was taken.",
     "compensation_failed": "what was to be undone is not undone: its compensation came to nothing.",
 }
 

@@ -12,7 +12,7 @@ from typing import Final, assert_never
 from ledger.core import facts as f
 from ledger.core.evolve_claims import claimed
 from ledger.core.evolve_evidence import (
-    told_of_completion,
+    told_of_name,
     told_of_part,
     told_of_refusal,
     with_evidence,
@@ -166,7 +166,7 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
             ended = _ended(action, fact.attempt, AttemptStatus.SUCCEEDED, None, now)
             # Completion is a fact of its own; until it comes the action stays what it was.
             kept = {"status": action.status, "reference": fact.reference, "result": fact.result}
-            return ended | kept
+            return ended | kept | {"told": told_of_name(action, fact)}
         case f.ActionCompleted():
             return _completed(action, fact, now)
         case f.AttemptDeclined():
@@ -298,7 +298,7 @@ def _completed(action: Action, fact: f.ActionCompleted, now: int) -> dict[str, o
         "lookup": None,
         "reference": fact.reference,
         "proof": fact.proof,
-        "told": told_of_completion(action, fact),
+        "told": told_of_name(action, fact),
         # Proof settles what only waited for it. What contradicts it opens another case.
         "case": None,
     }

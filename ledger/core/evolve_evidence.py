@@ -45,8 +45,8 @@ def told_of_refusal(action: Action, fact: f.AttemptRefused) -> Told | None:
     return replace(action.told or Told(), for_good=fact.code)
 
 
-def told_of_completion(action: Action, fact: f.ActionCompleted) -> Told | None:
-    """What is told once an action is completed under another name than its holder gave."""
+def told_of_name(action: Action, fact: f.ActionCompleted | f.AttemptSucceeded) -> Told | None:
+    """What is told once an action has another name at its provider than it had."""
     if action.reference is None or action.reference == fact.reference:
         return action.told
     told = action.told or Told()
@@ -77,7 +77,7 @@ def _told(action: Action, fact: f.EvidenceRecorded) -> Told | None:
             if fact.for_good:
                 told = replace(told, for_good=fact.code or "no_effect")
         case Meaning.REVERSED:
-            told = replace(told, reversals=_given_back(told.reversals, fact))
+            told = replace(told, reversals=_given_back(told.reversals, reversal_of(action, fact)))
         case Meaning.PENDING | Meaning.INCONCLUSIVE:
             pass
     return action.told if told == Told() else told
@@ -89,27 +89,29 @@ def _effect_told(action: Action, told: Told, name: str) -> Told:
     return replace(told, effects=_with(told.effects, name)[:NAMES_TOLD_MAX])
 
 
-def _given_back(known: tuple[Reversal, ...], fact: f.EvidenceRecorded) -> tuple[Reversal, ...]:
+def _given_back(known: tuple[Reversal, ...], said: Reversal) -> tuple[Reversal, ...]:
     """What was given back with one more piece. Two pieces about the same count once, by the larger
     amount: which of them is wrong is for a person.
     """
-    said = reversal_of(fact)
     for place, one in enumerate(known):
         if one.name == said.name:
-            most = replace(one, minor=max(one.minor or 0, said.minor or 0) or None, raised=False)
-            same = replace(most, raised=one.raised) == one
-            return known if same else (*known[:place], most, *known[place + 1 :])
+            if (said.minor or 0) <= (one.minor or 0):
+                return known
+            more = replace(one, minor=said.minor, raised=False)
+            return (*known[:place], more, *known[place + 1 :])
     return (*known, said)[:REVERSALS_KEPT_MAX]
 
 
-def reversal_of(fact: f.EvidenceRecorded) -> Reversal:
+def reversal_of(action: Action, fact: f.EvidenceRecorded) -> Reversal:
     """What a piece says was given back. Without a name of its own, told apart from the effect's, it
-    goes by its source.
+    goes by its source. An amount in another currency is none that could be counted.
     """
+    asked, money = action.request.money, fact.money
+    is_counted = money is not None and asked is not None and money.currency == asked.currency
     has_name = fact.reverses is not None and fact.reference not in {None, fact.reverses}
     return Reversal(
         name=fact.reference if has_name and fact.reference is not None else fact.source_id,
-        minor=None if fact.money is None else fact.money.minor,
+        minor=money.minor if money is not None and is_counted else None,
         reference=fact.reference,
         reverses=fact.reverses,
     )

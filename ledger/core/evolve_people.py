@@ -10,6 +10,7 @@ from ledger.core.evolve_evidence import raised
 from ledger.core.invariants import invariant
 from ledger.core.state import (
     LEADING,
+    OF_REVERSALS,
     Action,
     Approval,
     Case,
@@ -28,9 +29,6 @@ _RULED: Final = {
     # The denial is a fact of its own; until it comes the action waits, and cannot start.
     "deny": Status.AWAITING_APPROVAL,
 }
-
-OF_REVERSALS: Final = frozenset({"reversed_elsewhere", "returned_too_much"})
-"""Cases that tell a person of everything that was given back so far."""
 
 
 def ruled(action: Action, fact: f.PolicyDecided) -> dict[str, object]:

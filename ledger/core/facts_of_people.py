@@ -32,6 +32,7 @@ ReviewReason = Literal[
     "compensation_failed",
     "reversed_elsewhere",
     "returned_too_much",
+    "returned_already",
 ]
 
 ApprovalEnd = Literal["expired", "volatile_changed", "policy_changed", "signer_revoked"]

@@ -11,7 +11,8 @@ from typing import Final, Literal
 
 from ledger.core.facts import IntentRecorded
 from ledger.core.invariants import invariant
-from ledger.core.state import EFFECT_IS_TOLD, Action, Status, Stream
+from ledger.core.proof import reversals_told
+from ledger.core.state import EFFECT_IS_TOLD, OF_REVERSALS, Action, Status, Stream
 from ledger.core.statement import Move
 
 GIVEN_UP: Final = "compensation_failed"
@@ -101,11 +102,22 @@ def has_something_to_undo(original: Action) -> bool:
 
 
 def is_reversed(action: Action) -> bool:
-    """Whether the effect of a completed action came to nothing later, and a person has taken note
-    of it.
+    """Whether the effect of a completed action came to nothing later, or was given back in whole,
+    and a person has taken note of it.
     """
-    is_evidence = action.review == "evidence_conflicts" and action.case is None
-    return action.status is Status.COMPLETED and is_evidence and _was_noted(action)
+    came_to_nothing = action.review == "evidence_conflicts" or (
+        action.review in OF_REVERSALS and _is_given_back(action)
+    )
+    is_noted = action.case is None and _was_noted(action)
+    return action.status is Status.COMPLETED and came_to_nothing and is_noted
+
+
+def _is_given_back(action: Action) -> bool:
+    """Whether all of its amount was given back; what names no amount is all of it."""
+    whole, amounts = action.request.money, [one.minor for one in reversals_told(action)]
+    if whole is None or None in amounts:
+        return bool(amounts)
+    return sum(one or 0 for one in amounts) >= whole.minor
 
 
 def _was_noted(action: Action) -> bool:

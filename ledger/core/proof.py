@@ -137,8 +137,12 @@ def effects_told(action: Action) -> tuple[str, ...]:
 
 
 def names_told(action: Action) -> frozenset[str]:
-    """The same without what has no name: two of these are two effects."""
-    return frozenset(effects_told(action)) - {action.key}
+    """The names of effects, with those that something given back names: two of them are two
+    effects.
+    """
+    reversed_ones = (one.reverses for one in reversals_told(action))
+    given = {name for name in reversed_ones if name is not None}
+    return frozenset(effects_told(action)) - {action.key} | given
 
 
 def reversals_told(action: Action) -> tuple[Reversal, ...]:

@@ -93,6 +93,9 @@ EFFECT_IS_TOLD: frozenset[str] = frozenset(LEADING) - {"partly_succeeded"}
 given back.
 """
 
+OF_REVERSALS: frozenset[str] = frozenset({"reversed_elsewhere", "returned_too_much"})
+"""Cases that tell a person of everything that was given back so far."""
+
 Reliability = Literal["keyed", "reference", "lookup", "none"]
 
 

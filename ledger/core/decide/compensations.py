@@ -11,6 +11,7 @@ from typing import Final
 
 from ledger.core.catalogue import Operation
 from ledger.core.decide.draft import Decided, Draft, refused_by
+from ledger.core.decide.judging import raise_reversals
 from ledger.core.decide.schedule import review
 from ledger.core.facts import ActionCancelled, ActionExpired, ActionFailed
 from ledger.core.inputs import Propose
@@ -24,6 +25,7 @@ from ledger.core.order import (
     undoing,
 )
 from ledger.core.rejections import Detail, Refused, Rejection
+from ledger.core.reversals import goes_beyond, minor_of, reversed_elsewhere
 from ledger.core.state import Action, Status, Stream
 
 LEDGER: Final = "ledger"
@@ -79,6 +81,7 @@ def refusal_of_amount(stream: Stream, given: Propose) -> Decided | None:
     if own is not None and own.currency != whole.currency:
         return _exceeds(original, "other_currency", f"the original is in {whole.currency}")
     taken = sum((one.request.money or whole).minor for one in others)
+    taken += minor_of(reversed_elsewhere(stream, original), whole)
     if taken + (own or whole).minor <= whole.minor:
         return None
     left = format_money(Money(minor=max(0, whole.minor - taken), currency=whole.currency))
@@ -119,6 +122,7 @@ def follow_compensations(draft: Draft) -> None:
         original = original_of(draft.stream, action)
         if original is None:
             continue
+        raise_reversals(draft, original.key)
         if is_without_effect(original) and action.status in _NOT_BEGUN and not action.is_open:
             version = draft.version(action.key)
             draft.add(
@@ -128,6 +132,8 @@ def follow_compensations(draft: Draft) -> None:
             )
         elif has_something_to_undo(original) and _has_just_failed(draft, action):
             review(draft, action.key, "compensation_failed", original.key)
+        elif action.status in _NOT_BEGUN and (told := goes_beyond(draft.stream, action)):
+            review(draft, action.key, "returned_already", told)
         elif action.status in _NOT_BEGUN and not action.has_begun:
             late = _undone_late(draft.stream, original, action)
             if late is not None:

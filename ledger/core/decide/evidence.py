@@ -12,6 +12,7 @@ from ledger.core.catalogue import Operation
 from ledger.core.decide.draft import Decided, Draft, replayed
 from ledger.core.decide.judging import Effect, raise_reversals, tell_effect, tell_none, unresolved
 from ledger.core.decide.schedule import find_out, review, try_again
+from ledger.core.evolve_evidence import reversal_of
 from ledger.core.facts import ActionFailed, AttemptAbsent, EvidenceRecorded, Proof
 from ledger.core.inputs import Evidence, EvidenceKind, Meaning
 from ledger.core.order import original_of
@@ -22,6 +23,8 @@ from ledger.core.proof import (
     counted,
     effects_told,
     is_told,
+    names_told,
+    reversals_told,
 )
 from ledger.core.rejections import Refused, Rejection
 from ledger.core.state import Action, Lookup, Status
@@ -50,25 +53,24 @@ def weigh(draft: Draft, given: Evidence) -> Decided:
     lookup = given.lookup if given.kind is EvidenceKind.LOOKUP else None
     asked = action.question if action.question and action.question.number == lookup else None
     denies = _denies(draft, action, given, asked) if may in _DENYING else ()
-    draft.add(
-        EvidenceRecorded(
-            action=action.key,
-            version=draft.version(action.key),
-            kind=given.kind,
-            source_id=given.source_id,
-            meaning=meaning,
-            attempts_upto=len(action.attempts) if asked is None else asked.attempts_upto,
-            lookup=lookup,
-            reference=given.reference,
-            money=given.money,
-            code=given.code,
-            raw_sha256=given.raw_sha256,
-            occurred_at=given.occurred_at,
-            reverses=given.reverses,
-            denies=denies or None,
-            for_good=True if denies and meaning is Meaning.NO_EFFECT else None,
-        )
+    fact = EvidenceRecorded(
+        action=action.key,
+        version=draft.version(action.key),
+        kind=given.kind,
+        source_id=given.source_id,
+        meaning=meaning,
+        attempts_upto=len(action.attempts) if asked is None else asked.attempts_upto,
+        lookup=lookup,
+        reference=given.reference,
+        money=given.money,
+        code=given.code,
+        raw_sha256=given.raw_sha256,
+        occurred_at=given.occurred_at,
+        reverses=given.reverses,
+        denies=denies or None,
+        for_good=True if denies and meaning is Meaning.NO_EFFECT else None,
     )
+    draft.add(fact)
     match may:
         case May.PROVE | May.CONFIRM:
             known = effects_told(action)
@@ -82,7 +84,7 @@ def weigh(draft: Draft, given: Evidence) -> Decided:
             else:
                 tell_none(draft, action.key, denies, given.reference, code)
         case May.GIVE_BACK:
-            _given_back(draft, action.key, action)
+            _given_back(draft, action, fact)
         case May.KEEP | May.NEVER:
             pass
         case _:
@@ -125,14 +127,21 @@ def _denies(draft: Draft, action: Action, given: Evidence, asked: Lookup | None)
     )
 
 
-def _given_back(draft: Draft, key: str, before: Action) -> None:
+def _given_back(draft: Draft, before: Action, fact: EvidenceRecorded) -> None:
     """What was given back was there. Whose doing it was, and what follows, is another question."""
-    action = draft.action(key)
+    key, action = before.key, draft.action(before.key)
+    asked, money, said = action.request.money, fact.money, reversal_of(before, fact)
+    known = {one.name: one.minor for one in reversals_told(before)}.get(said.name)
+    is_other_currency = asked is not None and money is not None and money.currency != asked.currency
+    if is_other_currency or (known is not None and said.minor not in {None, known}):
+        review(draft, key, "amount_differs")
     if action.told == before.told:
         return
+    if len(names_told(action)) > 1:
+        review(draft, key, "second_effect")
     if not action.counted_attempts:
         review(draft, key, "effect_without_attempt")
-    elif contradicts_itself(action):
+    if contradicts_itself(action):
         review(draft, key, "evidence_conflicts")
     raise_reversals(draft, key)
 

@@ -11,7 +11,7 @@ from ledger.core.decide.draft import Draft
 from ledger.core.decide.schedule import after_no_effect, is_disputed, review
 from ledger.core.facts import ActionCompleted, AttemptRefused, Proof
 from ledger.core.inputs import Retry
-from ledger.core.money import Money, format_money
+from ledger.core.money import Money
 from ledger.core.order import has_something_to_undo
 from ledger.core.proof import (
     contradicts_itself,
@@ -20,7 +20,14 @@ from ledger.core.proof import (
     names_told,
     reversals_told,
 )
-from ledger.core.state import Action, Attempt, AttemptStatus, Reversal, Status, Stream
+from ledger.core.reversals import (
+    compensations_of,
+    minor_of,
+    names_of,
+    of_whole,
+    reversed_elsewhere,
+)
+from ledger.core.state import Action, Attempt, AttemptStatus, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,7 @@ def raise_contradictions(draft: Draft, key: str, told: Effect) -> None:
         review(draft, key, "second_effect")
     if not action.counted_attempts:
         review(draft, key, "effect_without_attempt")
-    elif contradicts_itself(action):
+    if contradicts_itself(action):
         review(draft, key, "evidence_conflicts")
 
 
@@ -129,50 +136,13 @@ def raise_reversals(draft: Draft, key: str) -> None:
     foreign = reversed_elsewhere(draft.stream, action)
     if all(one.raised for one in foreign) or any(one.is_open for one in undoing):
         return
-    known = names_told(action)
-    if any(one.reverses is not None and one.reverses not in known for one in foreign):
-        review(draft, key, "second_effect")
-    whole = action.request.money
+    whole, told = action.request.money, names_of(foreign)
     if whole is None:
-        review(draft, key, "reversed_elsewhere", _references(foreign))
+        review(draft, key, "reversed_elsewhere", told)
         return
-    given_back = minor_of(foreign, whole)
-    elsewhere = Money(minor=given_back, currency=whole.currency)
-    names = f"{format_money(elsewhere)} of {format_money(whole)}: {_references(foreign)}"
-    review(draft, key, "reversed_elsewhere", names)
+    review(draft, key, "reversed_elsewhere", f"{of_whole(minor_of(foreign, whole), whole)}: {told}")
     undone = [one for one in undoing if has_something_to_undo(one)]
-    total = given_back + sum((one.request.money or whole).minor for one in undone)
+    total = minor_of(foreign, whole) + sum((one.request.money or whole).minor for one in undone)
     if total > whole.minor:
-        all_of_it = Money(minor=total, currency=whole.currency)
-        own = tuple(one.reference or one.key for one in undone)
-        names = f"{format_money(all_of_it)} of {format_money(whole)}: "
-        review(draft, key, "returned_too_much", names + _references(foreign, own))
-
-
-def compensations_of(stream: Stream, original: Action) -> tuple[Action, ...]:
-    """What of its stream undoes an action."""
-    return tuple(one for one in stream.actions if one.compensates == original.key)
-
-
-def reversed_elsewhere(stream: Stream, action: Action) -> tuple[Reversal, ...]:
-    """What was given back of an action that no compensation of it is known to have given back."""
-    own = {
-        name
-        for undo in compensations_of(stream, action)
-        for name in (*effects_told(undo), undo.key)
-    }
-    return tuple(one for one in reversals_told(action) if one.reference not in own)
-
-
-def minor_of(reversals: tuple[Reversal, ...], whole: Money) -> int:
-    """How much was given back; what names no amount is all of it."""
-    return sum(whole.minor if one.minor is None else one.minor for one in reversals)
-
-
-def _references(foreign: tuple[Reversal, ...], own: tuple[str, ...] = ()) -> str:
-    names = (*own, *(one.reference or one.name for one in foreign))
-    text = ", ".join(sorted(names))
-    return text if len(text) <= _NAMES_CHARS_MAX else f"{text[:_NAMES_CHARS_MAX]}…"
-
-
-_NAMES_CHARS_MAX = 512
+        told = names_of(foreign, tuple(one.reference or one.key for one in undone))
+        review(draft, key, "returned_too_much", f"{of_whole(total, whole)}: {told}")

@@ -109,6 +109,10 @@ _ALLOWABLE: Final = {
         "The action goes ahead although {} asked for the same: if both have their effect, there "
         "are two."
     ),
+    "returned_already": (
+        "It goes ahead although so much was given back elsewhere ({}): more comes back than was "
+        "taken."
+    ),
 }
 _ALLOWED_RISK: Final = (
     "The action goes ahead although {} is not settled: if both have their effect, there are two."

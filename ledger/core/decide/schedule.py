@@ -32,6 +32,7 @@ from ledger.core.limits import DECLINES_MAX, LOOKUPS_UNANSWERED_MAX
 from ledger.core.offers import Offer, is_caller
 from ledger.core.order import reference_to_undo, waits_for
 from ledger.core.retries import backoff_ms
+from ledger.core.reversals import goes_beyond
 from ledger.core.sagas import may_begin
 from ledger.core.state import LEADING, Action, AttemptStatus, Status
 
@@ -134,7 +135,7 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
         return
     if _had_its_turn(action, offer):
         return
-    if not may_begin(draft.stream, action):
+    if not may_begin(draft.stream, action) or goes_beyond(draft.stream, action) is not None:
         return
     if not has_room_to_undo(draft.stream, action, draft.config, draft.now):
         return

@@ -122,9 +122,11 @@ class Event(Story):
         return self.take(self._judged(asking.judge(said), at))
 
     def settles(self, key: str, move: Move, who: str = "ada") -> list[str]:
-        """A person settles the case of an action."""
-        at = x.T0 + self.now + 1
+        """A person settles the case of an action; what it names they let pass where they do."""
+        at, case = x.T0 + self.now + 1, self.action(key).case
         said = asking.resolution(self.action(key), who, move, ledger=GENERATION, at=at)
+        if move is Move.ALLOW and case is not None:
+            said = said.model_copy(update={"accepts": case.names})
         return self.take(self._judged(asking.judge(said), at))
 
     def allows(self, key: str, accepts: str, who: str = "ada") -> list[str]:
