@@ -1,0 +1,235 @@
+"""What Stripe's events mean, whatever order and shape they come in."""
+
+import itertools
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger.core.money import Money
+from reconciler.providers.port import MappedWebhook, Unrecognised
+from reconciler.providers.stripe.mapping import SUBSCRIBED, StripeMapping
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "STRIPE.md"
+ALONE = StripeMapping(frozenset({"main"}))
+SEVERAL = StripeMapping(frozenset({"main", "other"}))
+MARKS = {
+    "actionledger_account": "main",
+    "actionledger_action_key": "charge:v1:acme:order-1",
+    "actionledger_provider_key": "key-1",
+}
+PAYMENT = {
+    "id": "pi_1",
+    "object": "payment_intent",
+    "amount": 10_000,
+    "amount_received": 10_000,
+    "amount_capturable": 0,
+    "currency": "usd",
+    "metadata": MARKS,
+    "status": "succeeded",
+}
+CHARGE = {
+    "id": "ch_1",
+    "object": "charge",
+    "amount": 10_000,
+    "amount_captured": 10_000,
+    "amount_refunded": 0,
+    "captured": True,
+    "currency": "usd",
+    "metadata": MARKS,
+    "payment_intent": "pi_1",
+}
+REFUND = {
+    "id": "re_1",
+    "object": "refund",
+    "amount": 1_200,
+    "charge": "ch_1",
+    "currency": "usd",
+    "metadata": {},
+    "payment_intent": "pi_1",
+    "status": "succeeded",
+}
+DISPUTE = {
+    "id": "du_1",
+    "object": "dispute",
+    "amount": 1_200,
+    "charge": "ch_1",
+    "currency": "usd",
+    "metadata": {},
+    "payment_intent": "pi_1",
+    "status": "needs_response",
+}
+_numbers = itertools.count(1)
+
+
+def event(event_type: str, about: Mapping[str, object], **change: object) -> bytes:
+    """One event about an object."""
+    return json.dumps(
+        {
+            "id": f"evt_{next(_numbers)}",
+            "object": "event",
+            "created": 1_780_000_000,
+            "type": event_type,
+            "data": {"object": {**about, **change}},
+        }
+    ).encode()
+
+
+def meaning(raw: bytes, mapping: StripeMapping = ALONE) -> MappedWebhook:
+    """What it means; it has a meaning."""
+    mapped = mapping.map(raw)
+    assert isinstance(mapped, MappedWebhook), mapped
+    return mapped
+
+
+@pytest.mark.parametrize(
+    ("event_type", "about", "change", "said"),
+    [
+        ("payment_intent.succeeded", PAYMENT, {}, ("final", "exists")),
+        ("payment_intent.payment_failed", PAYMENT, {}, ("final", "none")),
+        ("payment_intent.canceled", PAYMENT, {}, ("final", "none")),
+        ("payment_intent.processing", PAYMENT, {}, ("progress", "pending")),
+        ("payment_intent.requires_action", PAYMENT, {}, ("progress", "pending")),
+        ("payment_intent.amount_capturable_updated", PAYMENT, {}, ("final", "exists")),
+        ("payment_intent.created", PAYMENT, {}, ("irrelevant", "pending")),
+        ("charge.succeeded", CHARGE, {}, ("final", "exists")),
+        ("charge.succeeded", CHARGE, {"captured": False}, ("progress", "pending")),
+        ("charge.failed", CHARGE, {}, ("progress", "pending")),
+        ("charge.refunded", CHARGE, {}, ("irrelevant", "pending")),
+        ("refund.created", REFUND, {}, ("final", "reversed")),
+        ("refund.created", REFUND, {"status": "pending"}, ("progress", "pending")),
+        ("refund.created", REFUND, {"metadata": MARKS}, ("final", "exists")),
+        (
+            "refund.created",
+            REFUND,
+            {"metadata": MARKS, "status": "pending"},
+            ("progress", "pending"),
+        ),
+        ("refund.updated", REFUND, {"metadata": MARKS}, ("final", "exists")),
+        ("refund.failed", REFUND, {"metadata": MARKS, "status": "failed"}, ("final", "none")),
+        ("refund.failed", REFUND, {"status": "failed"}, ("progress", "pending")),
+        ("charge.refund.updated", REFUND, {}, ("final", "reversed")),
+        ("charge.dispute.created", DISPUTE, {}, ("final", "reversed")),
+        (
+            "charge.dispute.created",
+            DISPUTE,
+            {"status": "warning_needs_response"},
+            ("progress", "pending"),
+        ),
+        ("charge.dispute.funds_withdrawn", DISPUTE, {}, ("final", "reversed")),
+        ("charge.dispute.updated", DISPUTE, {}, ("progress", "pending")),
+        ("charge.dispute.closed", DISPUTE, {"status": "lost"}, ("final", "reversed")),
+        ("charge.dispute.closed", DISPUTE, {"status": "won"}, ("progress", "pending")),
+        ("charge.dispute.funds_reinstated", DISPUTE, {"status": "won"}, ("progress", "pending")),
+    ],
+)
+def test_each_type_has_its_meaning(
+    event_type: str, about: Mapping[str, object], change: Mapping[str, object], said: object
+) -> None:
+    """By type, by the status of what it is about, and by whether our mark is on it."""
+    mapped = meaning(event(event_type, about, **change))
+    assert (mapped.meaning, mapped.effect) == said
+
+
+def test_a_payment_is_named_with_all_its_marks() -> None:
+    """Marker, key, account, reference and what was received, not what was asked for."""
+    mapped = meaning(event("payment_intent.succeeded", PAYMENT, amount_received=9_000))
+    assert (mapped.reference, mapped.action_key) == ("pi_1", MARKS["actionledger_action_key"])
+    assert (mapped.provider_key, mapped.account) == ("key-1", "main")
+    assert mapped.money == Money(minor=9_000, currency="USD")
+    assert mapped.occurred_at == 1_780_000_000_000
+
+
+def test_a_charge_is_known_by_the_name_of_its_payment() -> None:
+    """Two events about one effect have one reference; a charge alone has its own."""
+    assert meaning(event("charge.succeeded", CHARGE)).reference == "pi_1"
+    alone = event("charge.succeeded", CHARGE, payment_intent=None)
+    assert meaning(alone).reference == "ch_1"
+    shown_whole = event("charge.succeeded", CHARGE, payment_intent={"id": "pi_1"})
+    assert meaning(shown_whole).reference == "pi_1"
+
+
+@pytest.mark.case("C079")
+def test_c079_a_partial_reversal_says_how_much_and_of_what() -> None:
+    """C079: a dispute of 1200 of 10000 gives back 1200, under its own name, and names the payment;
+    each event of it says the same.
+    """
+    told = [
+        meaning(event("charge.dispute.created", DISPUTE)),
+        meaning(event("charge.dispute.funds_withdrawn", DISPUTE)),
+        meaning(event("charge.dispute.closed", DISPUTE, status="lost")),
+    ]
+    assert {(one.reference, one.reverses, one.money) for one in told} == {
+        ("du_1", "pi_1", Money(minor=1_200, currency="USD"))
+    }
+    assert {one.action_key for one in told} == {None}
+
+
+@pytest.mark.case("C093")
+def test_c093_a_dispute_that_closed_first_is_no_less_a_reversal() -> None:
+    """C093: what an event means does not hang on what came before: lost is given back, and the
+    charge that is told of later is an effect that was there.
+    """
+    lost = meaning(event("charge.dispute.closed", DISPUTE, status="lost"))
+    late = meaning(event("charge.succeeded", CHARGE))
+    assert (lost.effect, late.effect) == ("reversed", "exists")
+    assert lost.reverses == late.reference
+
+
+def test_an_event_speaks_for_the_account_of_its_mark_or_of_its_description() -> None:
+    """Where neither says so, nobody guesses."""
+    marked = event("payment_intent.succeeded", PAYMENT)
+    assert meaning(marked, SEVERAL).account == "main"
+    strange = event("charge.dispute.created", DISPUTE)
+    assert meaning(strange).account == "main"
+    assert SEVERAL.map(strange) == Unrecognised("account_not_told", "charge.dispute.created")
+
+
+@pytest.mark.parametrize(
+    ("raw", "code"),
+    [
+        (b"", "not_json"),
+        (b"[" * 50_000, "not_json"),
+        (b'{"type":7}', "no_event_type"),
+        (b"{}", "no_event_type"),
+        (b'{"type":"invoice.paid"}', "unknown_event_type"),
+        (b'{"type":"charge.succeeded"}', "malformed_event"),
+        (b"x" * (1_024 * 1_024 + 1), "too_large"),
+        (event("payment_intent.succeeded", PAYMENT, amount_received=-1), "malformed_event"),
+        (event("charge.dispute.created", DISPUTE, status=7), "malformed_event"),
+    ],
+)
+def test_what_has_no_meaning_is_kept_with_a_reason(raw: bytes, code: str) -> None:
+    """Any bytes have an answer."""
+    mapped = ALONE.map(raw)
+    assert isinstance(mapped, Unrecognised)
+    assert mapped.code == code
+
+
+@given(
+    st.sampled_from([*SUBSCRIBED, "charge.refunded", "payment_intent.created"]),
+    st.dictionaries(
+        st.sampled_from([*PAYMENT, *DISPUTE, "captured", "amount_captured"]),
+        st.recursive(
+            st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=6)),
+            lambda inner: st.dictionaries(st.sampled_from(["id", *MARKS]), inner),
+            max_leaves=4,
+        ),
+    ),
+)
+def test_any_object_has_an_answer(event_type: str, about: dict[str, object]) -> None:
+    """Never raised, and never money that was not told."""
+    mapped = ALONE.map(event(event_type, about))
+    if isinstance(mapped, MappedWebhook) and mapped.money is not None:
+        assert mapped.money.minor >= 0
+
+
+def test_the_document_names_what_to_subscribe_to() -> None:
+    """Exactly the types that mean something, at most as many as one request may ask for."""
+    block = DOCUMENT.read_text(encoding="utf-8").split("Subscribe it to:")[1].split("```")[1]
+    assert sorted(re.findall(r"[a-z_]+(?:\.[a-z_]+)+", block)) == sorted(SUBSCRIBED)
+    assert len(SUBSCRIBED) <= 20
