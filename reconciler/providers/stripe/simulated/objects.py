@@ -79,9 +79,9 @@ class Shelf:
         if detail is None or line.amount is None:
             return
         if line.operation == PAYMENT and line.status == _DECLINED:
-            self._add(_declined_payment(line, detail))
+            self.put(_declined_payment(line, detail))
         elif line.effect_id is not None and line.committed_at is not None:
-            self._add(_made(line, line.effect_id, detail, self.get(line.original or "")))
+            self.put(_made(line, line.effect_id, detail, self.get(line.original or "")))
 
     def happen(self, happening: Happening) -> None:
         """Let something happen to an object; what is unknown is left alone."""
@@ -92,7 +92,7 @@ class Shelf:
                 known, status=happening.status, reason=happening.reason or known.reason
             )
         elif about is not None:
-            self._add(
+            self.put(
                 Thing(
                     id=happening.id,
                     account=about.account,
@@ -134,7 +134,8 @@ class Shelf:
         counted = {"succeeded", "pending", "requires_action"}
         return sum(one.amount for one in self.taken_from(payment, REFUND) if one.status in counted)
 
-    def _add(self, thing: Thing) -> None:
+    def put(self, thing: Thing) -> None:
+        """Put a new object here."""
         self.things[thing.id] = self.made[thing.id] = thing
         insort(
             self.order[thing.account, thing.kind],
