@@ -15,7 +15,6 @@ from reconciler.providers.credentials import credentials_of, unreadable_credenti
 from reconciler.providers.described import text_of
 from reconciler.providers.events import EventSource
 from reconciler.providers.port import (
-    IMPOSSIBLE,
     POSSIBLE,
     Answer,
     Capabilities,
@@ -33,6 +32,7 @@ from reconciler.providers.stripe.finder import StripeFinder
 from reconciler.providers.stripe.mapping import StripeMapping
 from reconciler.providers.stripe.names import KEY_CHARS_MAX, KEY_WINDOW_MS
 from reconciler.providers.stripe.performer import StripePerformer
+from reconciler.providers.stripe.previewer import StripePreviewer
 from reconciler.schemes import STRIPE, Scheme
 
 SEARCH_LAG_MS: Final = 60_000
@@ -48,7 +48,8 @@ def capabilities_of(settle_horizon_ms: Duration, replay_proven: Answer) -> Capab
         finds_by_reference=POSSIBLE,
         finds_by_marker=POSSIBLE,
         lists_effects=POSSIBLE,
-        previews=IMPOSSIBLE,
+        # Of refunds: what is left of the payment. Nobody knows what a card will answer.
+        previews=POSSIBLE,
         key_window_ms=KEY_WINDOW_MS,
         key_chars_max=KEY_CHARS_MAX,
         settle_horizon_ms=settle_horizon_ms,
@@ -93,7 +94,8 @@ class _Stripe:
 
     @property
     def foreseen(self) -> frozenset[str]:
-        return frozenset()
+        performs = self.description.performs
+        return frozenset(name for name, one in performs.items() if one.makes == "refund")
 
     @property
     def accounts(self) -> frozenset[str]:
@@ -120,7 +122,15 @@ class _Stripe:
         )
 
     def previewer(self) -> Previewer | None:
-        return None
+        described = self.description
+        if not self.foreseen:
+            return None
+        return client_at(
+            self.settings,
+            described.base_url,
+            credentials_of(self.settings, described.credentials),
+            lambda url, keys: StripePreviewer(described, url, keys),
+        )
 
     def mapping(self) -> WebhookMapping:
         return StripeMapping(self.accounts)
