@@ -8,7 +8,7 @@ to have. What it meets that no rule allows is a finding, and it goes on.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tests.crash import plain_gates
+from tests.crash import plain_evidence, plain_gates
 from tests.crash.evidence import Finding, Json, Run, event_of
 from tests.crash.plain_table import FINAL, MAY_FOLLOW, OUTCOMES
 
@@ -360,6 +360,7 @@ def _ended(state: Json, fact: Json, now: int) -> None:
     """An attempt has its outcome; the action's status follows from what is still open."""
     status = str(fact["type"]).removeprefix("attempt.")
     code = "absent" if status == "absent" else fact.get("code")
+    plain_evidence.tell(state, fact)
     for attempt in state["attempts"]:
         if attempt["number"] == fact["attempt"]:
             attempt["status"], attempt["ended_at"] = status, now
@@ -384,22 +385,27 @@ def _timer(state: Json, fact: Json, _now: int) -> None:
 def _asked(state: Json, fact: Json, now: int) -> None:
     state.pop("timer", None)
     state["lookups_asked"] = fact["lookup"]
-    state["lookup"] = {
+    asked: Json = {
         "number": fact["lookup"],
         "attempts_upto": fact["attempts_upto"],
         "asked_at": now,
         "answer_by": fact["answer_by"],
     }
+    state["lookup"], state["question"] = asked, dict(asked)
 
 
 def _evidence(state: Json, fact: Json, _now: int) -> None:
     state["sources"] = [*state["sources"], fact["source_id"]][-SOURCES_KEPT:]
+    plain_evidence.tell(state, fact)
+    if "question" in state and fact.get("lookup") == state["question"]["number"]:
+        del state["question"]
     if "lookup" in state and fact.get("lookup") == state["lookup"]["number"]:
         del state["lookup"]
         state["lookups_answered"] += fact["meaning"] != "inconclusive"
 
 
 def _completed(state: Json, fact: Json, now: int) -> None:
+    plain_evidence.tell(state, fact)
     _final(state, "completed")
     state.pop("lookup", None)
     # Proof settles what waited for a person.
@@ -426,14 +432,7 @@ def _review(state: Json, fact: Json, now: int) -> None:
     if state["status"] not in FINAL:
         state["status"] = "needs_review"
     state.pop("timer", None)
-    state["review"] = fact["reason"]
-    before = state.get("case", {"opened_version": fact["version"], "opened_at": now})
-    state["case"] = {
-        **{name: before[name] for name in ("opened_version", "opened_at")},
-        "reason": fact["reason"],
-        "moved_version": fact["version"],
-        **({"names": fact["names"]} if "names" in fact else {}),
-    }
+    plain_evidence.open_case(state, fact, now)
 
 
 def _resolved(state: Json, fact: Json, _now: int) -> None:
@@ -455,6 +454,7 @@ def _resolved(state: Json, fact: Json, _now: int) -> None:
         now["lookups_before"], state["lookups_answered"] = state["lookups_asked"], 0
     if move == "try_again":
         now["attempts_before"] = len(state["attempts"])
+        state.get("told", {}).pop("for_good", None)
         for name in ("step_deadline_at", "people_until"):
             if name in fact:
                 state[name] = fact[name]

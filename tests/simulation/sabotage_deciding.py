@@ -4,17 +4,18 @@ from dataclasses import replace
 from typing import Final
 
 from ledger.core import evolve as evolving
+from ledger.core import evolve_evidence
 from ledger.core import inputs as i
 from ledger.core.catalogue import Operation
 from ledger.core.config import Config
 from ledger.core.decide import attempts, dispatch, evidence, intake, schedule
 from ledger.core.decide import time as ticking
 from ledger.core.decide.draft import Decided, Draft, replayed
+from ledger.core.decide.judging import Effect
 from ledger.core.decide.ruling import rule
 from ledger.core.facts import (
     ActionCompleted,
     ActionFailed,
-    AttemptAbsent,
     AttemptUnresolved,
     EvidenceRecorded,
 )
@@ -59,27 +60,21 @@ _original_after_no_effect = schedule.after_no_effect
 # --- finding out -------------------------------------------------------------------------------
 
 
-def _believes_absence_at_once(draft: Draft, key: str, given: i.Evidence, asked: Lookup) -> None:
+_original_denies = evidence._denies
+
+
+def _believes_absence_at_once(
+    draft: Draft, action: Action, given: i.Evidence, asked: Lookup | None
+) -> tuple[int, ...]:
     """Not found is taken for did not happen."""
-    for attempt in draft.action(key).attempts:
-        if attempt.status is AttemptStatus.UNRESOLVED:
-            draft.add(
-                AttemptAbsent(
-                    action=key,
-                    version=draft.version(key),
-                    attempt=attempt.number,
-                    source_id=given.source_id,
-                )
-            )
-    after = draft.action(key)
-    if after.status is Status.READY:
-        evidence._after_absence(draft, after)
+    if given.meaning is not i.Meaning.ABSENT:
+        return _original_denies(draft, action, given, asked)
+    return tuple(one.number for one in action.attempts if one.status is AttemptStatus.UNRESOLVED)
 
 
-_original_absent = evidence._absent
-
-
-def _absence_without_horizon(draft: Draft, key: str, given: i.Evidence, asked: Lookup) -> None:
+def _absence_without_horizon(
+    draft: Draft, action: Action, given: i.Evidence, asked: Lookup | None
+) -> tuple[int, ...]:
     """The provider's settle horizon is forgotten; search lag and skew are not."""
     config = draft.config
     operations = tuple(
@@ -88,11 +83,12 @@ def _absence_without_horizon(draft: Draft, key: str, given: i.Evidence, asked: L
     )
     catalogue = replace(config.catalogue, operations=operations)
     draft.config = replace(config, catalogue=catalogue)
-    _original_absent(draft, key, given, asked)
+    denied = _original_denies(draft, action, given, asked)
     draft.config = config
+    return denied
 
 
-def _any_money_will_do(draft: Draft, key: str, given: i.Evidence) -> None:
+def _any_money_will_do(draft: Draft, key: str, told: Effect) -> None:
     action = draft.action(key)
     if action.status is Status.COMPLETED or not action.is_open:
         return
@@ -100,8 +96,8 @@ def _any_money_will_do(draft: Draft, key: str, given: i.Evidence) -> None:
         ActionCompleted(
             action=key,
             version=draft.version(key),
-            proof="webhook" if given.kind is i.EvidenceKind.WEBHOOK else "lookup",
-            reference=given.reference or key,
+            proof=told.proof or "report",
+            reference=told.name or key,
         )
     )
 
@@ -189,13 +185,15 @@ def _an_old_answer_settles_the_newest(draft: Draft, given: i.Evidence) -> Decide
 
 
 def _absence_counts_from_its_answer(
-    draft: Draft, key: str, given: i.Evidence, asked: Lookup
-) -> None:
+    draft: Draft, action: Action, given: i.Evidence, asked: Lookup | None
+) -> tuple[int, ...]:
     """When the question was put is forgotten: what counts is when its answer came."""
-    _original_absent(draft, key, given, replace(asked, asked_at=draft.now, attempts_upto=99))
+    if asked is not None:
+        asked = replace(asked, asked_at=draft.now, attempts_upto=99)
+    return _original_denies(draft, action, given, asked)
 
 
-_original_with_evidence = evolving._with_evidence
+_original_with_evidence = evolve_evidence.with_evidence
 
 
 def _remembers_no_source(action: Action, fact: EvidenceRecorded) -> dict[str, object]:
@@ -269,17 +267,17 @@ DECIDING: Final[dict[str, Saboteur]] = {
     "not_found_is_failed": Saboteur(
         "not found is taken for did not happen",
         3,
-        ((evidence, "_absent", _believes_absence_at_once),),
+        ((evidence, "_denies", _believes_absence_at_once),),
     ),
     "no_settle_horizon": Saboteur(
         "a call is believed to be over when its lease is",
         27,
-        ((evidence, "_absent", _absence_without_horizon),),
+        ((evidence, "_denies", _absence_without_horizon),),
     ),
     "absence_counts_from_its_answer": Saboteur(
         "an absence counts for what was over when it was told, not when it was asked",
         224,
-        ((evidence, "_absent", _absence_counts_from_its_answer),),
+        ((evidence, "_denies", _absence_counts_from_its_answer),),
     ),
     "old_absence_settles_newer_attempt": Saboteur(
         "the answer to an earlier question is taken for that to the open one",
@@ -320,7 +318,7 @@ DECIDING: Final[dict[str, Saboteur]] = {
     "money_not_compared": Saboteur(
         "a webhook of any amount completes",
         100,
-        ((evidence, "_effect", _any_money_will_do),),
+        ((evidence, "tell_effect", _any_money_will_do),),
     ),
     "foreign_account_believed": Saboteur(
         "evidence counts whichever account it comes from",
@@ -330,7 +328,7 @@ DECIDING: Final[dict[str, Saboteur]] = {
     "evidence_counted_twice": Saboteur(
         "what has counted once is not remembered",
         0,
-        ((evolving, "_with_evidence", _remembers_no_source),),
+        ((evolving, "with_evidence", _remembers_no_source),),
     ),
     "lease_never_lapses": Saboteur(
         "a holder that says nothing is waited for",
