@@ -100,6 +100,15 @@ class Supervised:
         """Whether the present life has begun to work."""
         return self.is_alive and self.ready_file.exists()
 
+    @property
+    def rss_mb(self) -> float:
+        """Memory of the present life that is in use, in megabytes; 0 where there is none."""
+        if self._child is None:
+            return 0.0
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return round(psutil.Process(self._child.identity.pid).memory_info().rss / 2**20, 1)
+        return 0.0
+
     def has_frozen_at(self, point: str) -> bool:
         """Whether the present life, armed with this point, has stopped itself there."""
         if self.is_paused or self._armed != point or self._child is None:
