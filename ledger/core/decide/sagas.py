@@ -13,6 +13,7 @@ from typing import Final, Literal
 from ledger.core.catalogue import Operation
 from ledger.core.decide.asking import end
 from ledger.core.decide.draft import Decided, Draft, refused_by, replayed
+from ledger.core.decide.gating import follow_gates
 from ledger.core.decide.intake import record, refusal_of_key, refusal_of_new, refused_for_target
 from ledger.core.decide.room import without_room
 from ledger.core.decide.ruling import lacks_run, needs_ruling, rule_ahead, rule_anew, rule_at_last
@@ -342,6 +343,8 @@ def _go_on(draft: Draft, saga: Saga, step: SagaStep) -> None:
         if operation is not None and needs_ruling(undo, draft.config):
             rule_anew(draft, undo.key, operation)
             return
+        # What it needs no more must be given back before anybody asks whether it has its room.
+        follow_gates(draft, undo.key)
     waits = without_room(saga, draft.config, draft.now)
     if any(one.is_final for one in undos):
         _call_off(draft, saga, LEDGER, CALLED_OFF)

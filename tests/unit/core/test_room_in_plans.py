@@ -53,6 +53,18 @@ def test_a_ceiling_that_is_gone_keeps_no_plan_waiting() -> None:
     assert not [one for action in event.actions for one in action.claims if one.is_held]
 
 
+def test_a_plan_goes_on_in_the_decision_that_gives_the_last_room_back() -> None:
+    """The last message of all is lost, and nothing comes after it: what frees the first step has it
+    begin in the same decision.
+    """
+    builder = LedgerBuilder(config=beneath(COUNTED))
+    builder.take(plan(run="r-1"), executor=None)
+    builder.said.clear()
+    builder.config = beneath(asking.EVERYTHING_GOES_AHEAD)
+    builder.take(x.tick(), executor=None)
+    assert stands(builder.streams[x.STREAM])[0] == ("ready", "blocked")
+
+
 def test_a_ceiling_that_is_new_is_passed_by_every_undo_before_the_step_begins() -> None:
     """The first step is ready; then another table counts what undoes it. The step waits once more,
     until the run has room for that, also where an executor comes by in the very decision.
