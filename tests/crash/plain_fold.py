@@ -171,9 +171,9 @@ def _add(folded: Folded, decided: Decided, ordinal: int, fact: Json) -> None:
             return
         action = Action(decided.data["stream"], decided.partition, _recorded(fact, decided))
         folded.actions[key] = action
-        earlier = folded.actions.get(fact.get("revises"))
-        if earlier is not None:
-            earlier.state["revised_by"] = key
+        earlier = fact.get("revises")
+        if earlier in folded.actions:
+            folded.actions[earlier].state["revised_by"] = key
         before = "none"
     elif action is None:
         folded.found("S6", decided.place, f"{kind} of {key}, which was never recorded")

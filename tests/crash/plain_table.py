@@ -30,8 +30,8 @@ MAY_FOLLOW: Mapping[str, frozenset[str]] = {
         f"gate.asked gate.answered {_ENDS}",
         "blocked": "policy.decided action.blocked gate.asked gate.answered approval.withdrawn "
         f"approval.ended review.resolved {_ENDS}",
-        "ready": "policy.decided action.blocked approval.withdrawn approval.ended attempt.started timer.set "
-        f"gate.asked action.failed {_ENDS}",
+        "ready": "policy.decided action.blocked approval.withdrawn approval.ended attempt.started "
+        f"timer.set gate.asked action.failed {_ENDS}",
         "attempting": OUTCOMES,
         "unknown": _FROM_UNKNOWN,
         "needs_review": f"{OUTCOMES} attempt.absent lookup.started review.resolved "
