@@ -32,9 +32,9 @@ def s13_projected_to_the_end(run: Run, folded: Folded) -> Iterator[Finding]:
             yield Finding("S13", f"ledger/{number}", what)
 
 
-def s13_streams(run: Run, _folded: Folded) -> Iterator[Finding]:
+def s13_streams(run: Run, folded: Folded) -> Iterator[Finding]:
     """The serialised state of every stream is what the log adds up to."""
-    projected = _as_projected(run)
+    projected = _as_projected(run, folded)
     wanted: dict[str, list[Json]] = {}
     for action in projected.actions.values():
         wanted.setdefault(action.stream, []).append(action.state)
@@ -47,9 +47,9 @@ def s13_streams(run: Run, _folded: Folded) -> Iterator[Finding]:
             yield Finding("S13", f"streams {key}", _difference(state, found.get(key)))
 
 
-def s13_actions(run: Run, _folded: Folded) -> Iterator[Finding]:
+def s13_actions(run: Run, folded: Folded) -> Iterator[Finding]:
     """The rows of actions and of their attempts say what the log adds up to."""
-    projected = _as_projected(run)
+    projected = _as_projected(run, folded)
     rows = {row["action_key"]: row for row in _rows(run, "actions")}
     attempts = {(row["action_key"], row["number"]): row for row in _rows(run, "attempts")}
     for key in sorted(projected.actions.keys() | rows.keys()):
@@ -67,9 +67,9 @@ def s13_actions(run: Run, _folded: Folded) -> Iterator[Finding]:
         yield Finding("S13", f"attempts {key} {number}", "is in no log")
 
 
-def s13_events(run: Run, _folded: Folded) -> Iterator[Finding]:
+def s13_events(run: Run, folded: Folded) -> Iterator[Finding]:
     """The timeline has every fact, under the id that follows from it; other answers have a row."""
-    projected = _as_projected(run)
+    projected = _as_projected(run, folded)
     events: dict[tuple[int, int, int], Json] = {}
     for action in projected.actions.values():
         for told in action.history:
@@ -93,11 +93,11 @@ def s13_events(run: Run, _folded: Folded) -> Iterator[Finding]:
         yield Finding("S13", f"decisions {answer}", "is only in one of log and projection")
 
 
-def s19_rows_of_gates(run: Run, _folded: Folded) -> Iterator[Finding]:
+def s19_rows_of_gates(run: Run, folded: Folded) -> Iterator[Finding]:
     """The rows of gates and reservations say what the log adds up to: every gate as it stands, and
     each reservation that is held, once.
     """
-    projected = _as_projected(run)
+    projected = _as_projected(run, folded)
     rows = {row["gate_key"]: row for row in _rows(run, "gates")}
     for key in sorted(projected.gates.keys() | rows.keys()):
         gate = projected.gates.get(key)
@@ -207,10 +207,12 @@ def w_every_webhook_is_known(run: Run, folded: Folded) -> Iterator[Finding]:
                     yield Finding("W", where, what)
 
 
-def _as_projected(run: Run) -> Folded:
-    """The fold up to where the projection says that it is."""
-    offsets = _rows(run, "projection_offsets")
-    return fold(run, {row["partition"]: row["next_offset"] for row in offsets})
+def _as_projected(run: Run, folded: Folded) -> Folded:
+    """The fold up to where the projection says that it is: the whole one where that is the end."""
+    reached = {row["partition"]: row["next_offset"] for row in _rows(run, "projection_offsets")}
+    if all(reached.get(one.number, 0) >= one.next_offset for one in folded.partitions.values()):
+        return folded
+    return fold(run, reached)
 
 
 def _rows(run: Run, table: str) -> list[Json]:

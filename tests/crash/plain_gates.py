@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from tests.crash.evidence import Json
 
 RECENT_KEPT = 64
+ADDED_UP_ALWAYS, ADDED_UP_EVERY = 16, 64
 RESEND_MS, RESEND_MS_MAX = 5_000, 300_000
 CLAIMS = frozenset({"gate.asked", "gate.answered", "gate.kept", "gate.closing", "gate.closed"})
 WAITS = frozenset({"asked", "queued"})
@@ -145,6 +146,12 @@ class Gate:
     closed: set[int] = field(default_factory=set)
     most: dict[str, int] = field(default_factory=dict)
     """The most that it ever had out, as far as no person let anything pass."""
+    out: dict[str, int] = field(default_factory=dict)
+    """What its reservations hold: added up anew in every step of a small gate, and in some of a
+    large one.
+    """
+    known: dict[tuple[str, int], Json] = field(default_factory=dict)
+    """Its reservations by action and round."""
 
     @property
     def kind(self) -> str:
@@ -163,14 +170,12 @@ class Gate:
 
     def reservation(self, action: str, round_: int) -> Json | None:
         """What it holds for an action of a round, or None."""
-        named = (action, round_)
-        found = (o for o in self.state["reservations"] if (o["action"], o["round"]) == named)
-        return next(found, None)
+        return self.known.get((action, round_))
 
     def taken(self, dimension: str) -> int:
         """What is used or reserved of a dimension, from its state."""
         used: int = self.state["used"].get(dimension, 0)
-        return used + sum(int(one["demand"].get(dimension, 0)) for one in self.held)
+        return used + self.out.get(dimension, 0)
 
     def fold(self, fact: Json, now: int) -> Iterator[str]:
         """One fact; yields what is wrong with it."""
@@ -187,7 +192,9 @@ class Gate:
             case "reservation.queued":
                 if self.reservation(fact["action"], fact["round"]) is not None:
                     yield f"{fact['action']} queues twice"
-                self.state["reservations"].append(_reserved(fact, now))
+                waits = _reserved(fact, now)
+                self.state["reservations"].append(waits)
+                self.known[fact["action"], fact["round"]] = waits
             case "reservation.refused":
                 if self.reservation(fact["action"], fact["round"]) is not None:
                     yield f"{fact['action']} is refused what it has"
@@ -215,17 +222,21 @@ class Gate:
         granted |= {"sent_at": now} | {name: fact[name] for name in _PASSES if name in fact}
         granted |= {name: waits[name] for name in ("version", "asked_at") if waits is not None}
         reservations = self.state["reservations"]
-        if waits is None:
-            reservations.append(granted)
-        elif "grant" in waits:
+        if waits is not None and "grant" in waits:
             yield f"grants {fact['action']} a second time"
         else:
-            reservations[reservations.index(waits)] = granted
+            if waits is None:
+                reservations.append(granted)
+            else:
+                reservations[:] = [granted if one is waits else one for one in reservations]
+            self.known[fact["action"], fact["round"]] = granted
+            _add(self.out, granted["demand"])
         _add(self.given, fact["demand"])
         if not any(name in fact for name in _PASSES):
-            others = [one["action"] for one in self.held if one["grant"] != fact["grant"]]
-            if self.kind == "target" and others:
-                yield f"is held by {fact['action']} beside {others}"
+            if self.kind == "target":
+                others = [one["action"] for one in self.held if one["grant"] != fact["grant"]]
+                if others:
+                    yield f"is held by {fact['action']} beside {others}"
             for name in fact["demand"]:
                 self.most[name] = max(self.most.get(name, 0), self.taken(name))
         if "identity" in fact:
@@ -237,8 +248,11 @@ class Gate:
         if held is None or held.get("grant") != fact.get("grant"):
             yield f"takes back {fact.get('grant')} of {fact['action']}, which it has not given"
             return
-        self.state["reservations"].remove(held)
+        reservations = self.state["reservations"]
+        reservations[:] = [one for one in reservations if one is not held]
+        del self.known[fact["action"], fact["round"]]
         if "grant" in held:
+            _add(self.out, {name: -amount for name, amount in held["demand"].items()})
             if held["grant"] in self.closed:
                 yield f"takes back {held['grant']} twice"
             self.closed.add(held["grant"])
@@ -269,6 +283,12 @@ class Gate:
 
     def _accounts(self) -> Iterator[str]:
         """Conservation: what was given is used, was given back, or is held."""
+        held = self.state["reservations"]
+        if len(held) <= ADDED_UP_ALWAYS or self.state["version"] % ADDED_UP_EVERY == 0:
+            for name, amount in self.out.items():
+                sums = sum(one["demand"].get(name, 0) for one in held if "grant" in one)
+                if amount != sums:
+                    yield f"has {amount} {name} out, its reservations hold {sums}"
         for dimension, given in self.given.items():
             rest = given - self.back.get(dimension, 0)
             if self.taken(dimension) != rest:
