@@ -6,9 +6,28 @@ from pathlib import Path
 import pytest
 
 from tests.contract.stage import STAGES, ProviderProcess, Stage
-from tests.contract.stripe_stage import MODULE, StripeStage, stripe_stage
+from tests.contract.stripe_stage import MODULE, NOT_ASKED, StripeStage, stripe_stage
 
 ALL = {**STAGES, "stripe": stripe_stage}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is no question to Stripe, by the table that says why."""
+    left_out = [item for item in items if is_no_question(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def is_no_question(item: pytest.Item) -> bool:
+    """Whether this item would ask Stripe what the table leaves out."""
+    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+        return False
+    asked = item.callspec.params
+    if asked.get("stage") != "stripe":
+        return False
+    names = {item.originalname, item.path.stem, str(asked.get("behaviour", ""))}
+    return not names.isdisjoint(NOT_ASKED)
 
 
 @pytest.fixture(scope="session", params=sorted(ALL))

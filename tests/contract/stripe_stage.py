@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Final
 
 import httpx
-import pytest
 
-from reconciler.providers.port import IMPOSSIBLE, Capabilities, Previewer
+from reconciler.providers.port import IMPOSSIBLE, Capabilities
 from reconciler.providers.registry import ProviderSettings
 from reconciler.providers.stripe.adapter import capabilities_of as promised
 from reconciler.providers.stripe.simulated.requests import API_KEY_PREFIX
@@ -55,6 +54,17 @@ WORDS: Final[Mapping[str, str]] = {
 }
 
 
+_NO_REFERENCE: Final = "Stripe has no reference of ours that it would keep unique"
+NOT_ASKED: Final[Mapping[str, str]] = {
+    Behaviour.UNIQUE_REFERENCES.value: _NO_REFERENCE,
+    "test_an_effect_without_a_key_is_found_by_its_marker": _NO_REFERENCE,
+    "test_a_unique_reference_holds_where_there_are_no_keys": _NO_REFERENCE,
+    "test_previewing": "nobody says what a payment would come to; test_stripe_previews has refunds",
+}
+"""What of the suite is no question to Stripe: behaviours, tests and files of tests, each with the
+reason."""
+
+
 class StripeStage(SimulatedStage):
     """The simulated Stripe, in its own process. Its accounts need no unique reference: there is
     none at Stripe that could be one.
@@ -68,16 +78,13 @@ class StripeStage(SimulatedStage):
 
     def account(self, behaviour: Behaviour) -> str:
         """Name a fresh account that behaves so."""
-        if behaviour is Behaviour.UNIQUE_REFERENCES:
-            pytest.skip("Stripe has no reference of ours that it would keep unique")
+        assert behaviour is not Behaviour.UNIQUE_REFERENCES, "there is no such account at Stripe"
         account = super().account(behaviour)
         self._api_keys[account] = API_KEY_PREFIX + account
         return account
 
     def capabilities(self, behaviour: Behaviour) -> Capabilities:
         """Say what is true of such an account: what Stripe promises, less what it does not keep."""
-        if behaviour is Behaviour.UNIQUE_REFERENCES:
-            pytest.skip("Stripe has no reference of ours that it would keep unique")
         natural = super().capabilities(behaviour)
         if not natural.finds_by_marker:
             return dataclasses.replace(natural, previews=IMPOSSIBLE)
@@ -88,10 +95,6 @@ class StripeStage(SimulatedStage):
             search_lag_ms=0,
             remembers=natural.remembers,
         )
-
-    def previewer(self) -> Previewer:
-        """Only refunds are foreseen: test_stripe_previews asks for those."""
-        pytest.skip("nobody says at Stripe what a payment would come to")
 
     def word(self, code: str) -> str:
         """Say what Stripe calls it."""

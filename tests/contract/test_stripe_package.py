@@ -6,7 +6,7 @@ speak as Stripe's clients do.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import stripe as package
@@ -69,7 +69,7 @@ def ours() -> tuple[str, dict[str, str], bytes]:
     return message.path, dict(message.headers), message.body
 
 
-PARAMETERS: Final = {
+PARAMETERS: Final[Any] = {
     "amount": 4_990,
     "confirm": True,
     "currency": "usd",
@@ -92,7 +92,7 @@ def test_the_package_sends_the_same_payment() -> None:
     """Address, version, key and parameters are those that Stripe's client sends for it."""
     caught = Caught()
     client = package.StripeClient("sk_test_main", http_client=caught, max_network_retries=0)
-    client.v1.payment_intents.create(PARAMETERS, {"idempotency_key": "key-1"})  # type: ignore[arg-type]
+    client.v1.payment_intents.create(PARAMETERS, {"idempotency_key": "key-1"})
     [(method, url, headers, body)] = caught.sent
     path, our_headers, our_body = ours()
     assert (method.upper(), url) == ("POST", f"https://api.stripe.com{path}")
@@ -106,7 +106,7 @@ def test_the_package_says_more_the_second_time() -> None:
     caught = Caught()
     client = package.StripeClient("sk_test_main", http_client=caught, max_network_retries=0)
     for _ in range(2):
-        client.v1.payment_intents.create(PARAMETERS, {"idempotency_key": "key-1"})  # type: ignore[arg-type]
+        client.v1.payment_intents.create(PARAMETERS, {"idempotency_key": "key-1"})
     first, second = (headers for _, _, headers, _ in caught.sent)
     assert second.keys() - first.keys() == {"X-Stripe-Client-Telemetry"}
     assert ours() == ours()
