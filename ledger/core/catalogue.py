@@ -130,7 +130,8 @@ def _operations(
 def _between(operations: list[Operation], tables: list[Any]) -> Iterator[tuple[int, TomlPath, str]]:
     """What is wrong between operations: one declared twice, a compensation that is not declared."""
     # Names as written, so that a compensation with a mistake of its own is not called missing.
-    names = {table.get("name") for table in tables if isinstance(table, dict)}
+    written = [table.get("name") for table in tables if isinstance(table, dict)]
+    names = {name for name in written if isinstance(name, str)}
     seen: set[tuple[str, int]] = set()
     for index, operation in enumerate(operations):
         identity = (operation.name, operation.version)

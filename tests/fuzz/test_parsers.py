@@ -24,6 +24,21 @@ def test_a_parser_takes_what_is_genuine_and_anything_else(target: Target) -> Non
                 raise AssertionError(f"seed {seed}, round {number}: {case!r}") from broken
 
 
+FOUND = (
+    ("mapping-http", b'{"id":"evt_2","type":"effect.refused","created_at":1e9999991800000000000}'),
+    ("mapping-stripe", b'{"type":"refund.updated","data":{"object":{"id":"\\ud800"}}}'),
+    ("catalogue", b"[[operation]]\nname = []\n"),
+)
+"""What broke a parser once."""
+
+
+@pytest.mark.parametrize(("name", "raw"), FOUND)
+def test_what_broke_a_parser_once_has_a_named_answer(name: str, raw: bytes) -> None:
+    """Found by the fuzzer, mended, and tried for ever."""
+    (target,) = [one for one in TARGETS if one.name == name]
+    target.run(raw)
+
+
 def test_a_seed_repeats_its_inputs() -> None:
     """What was found is found again."""
     first, again, other = (Mutator(TARGETS[0].corpus, seed) for seed in (7, 7, 8))

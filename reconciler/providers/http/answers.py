@@ -9,7 +9,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Final, Literal, NoReturn, TypeAlias
 
 from ledger.core.limits import INTEGER_CHARS_MAX, INTEGER_MAX
@@ -248,7 +248,11 @@ def _fraction(digits: str) -> Decimal | str:
     """
     if len(digits) > _FRACTION_CHARS_MAX:
         return digits
-    number = Decimal(digits)
+    try:
+        number = Decimal(digits)
+    except InvalidOperation:
+        # An exponent that no decimal can have, such as 1e99999999999999999999.
+        return digits
     return digits if abs(number.adjusted()) > INTEGER_CHARS_MAX else number
 
 
