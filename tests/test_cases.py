@@ -19,6 +19,8 @@ CASES = {
     "tenants": ("C191",),
     "the same key at the same time": ("C033", "C035", "C037", "C039"),
     "leases and workers that come back": ("C041", "C043", "C045", "C047"),
+    "webhooks in any order": ("C049", "C051", "C053", "C055", "C057", "C059", "C061", "C063"),
+    "signatures of webhooks": ("C065", "C067", "C069", "C071"),
     "the log": (
         *("C141", "C143", "C145", "C147", "C149", "C151", "C153"),
         *("C155", "C157", "C159", "C161", "C163", "C165"),
