@@ -138,9 +138,9 @@ async def place(
         await publish_catalogue(open_log(own, "operator"), CATALOGUE)
         key = create_key(own.api_keys_file, tenant="acme", principal="agent:a", role=Role.AGENT)
         async with contextlib.AsyncExitStack() as running:
-            await running.enter_async_context(_alive(Process.SIMULATED_PROVIDER, theirs, folder))
+            await running.enter_async_context(alive(Process.SIMULATED_PROVIDER, theirs, folder))
             for process in PROCESSES:
-                await running.enter_async_context(_alive(process, own, folder))
+                await running.enter_async_context(alive(process, own, folder))
             ledger = await running.enter_async_context(Ledger(own.url, key))
             url = f"http://127.0.0.1:{theirs.http_port}"
             provider = await running.enter_async_context(httpx.AsyncClient(base_url=url))
@@ -148,7 +148,7 @@ async def place(
 
 
 @contextlib.asynccontextmanager
-async def _alive(process: Process, settings: Settings, folder: Path) -> AsyncIterator[None]:
+async def alive(process: Process, settings: Settings, folder: Path) -> AsyncIterator[None]:
     """Run one process beside the test, from its first heartbeat to its stop."""
     beat = folder / f"{process.value}.beat"
     life = Life(process.value, beat)
