@@ -196,6 +196,19 @@ async def test_what_was_not_executed_is_not_remembered(stripe: StripeStage) -> N
     assert isinstance(await shop.perform(request), Succeeded)
 
 
+async def test_a_limit_of_the_account_comes_before_its_keys(stripe: StripeStage) -> None:
+    """Over the limit nothing is executed or looked up, and how long to wait is told; within it
+    the same key makes the payment.
+    """
+    shop = Shop(stripe)
+    request = shop.payment()
+    await shop.control("rate", per_second=0, retry_after_s=9)
+    assert await shop.perform(request) == Refused("rate_limit", Retry.LATER, 9_000)
+    assert await shop.find(request) == Inconclusive("rate_limit", 9_000)
+    await shop.control("rate", per_second=None)
+    assert isinstance(await shop.perform(request), Succeeded)
+
+
 async def test_the_marks_are_on_the_first_request(stripe: StripeStage) -> None:
     """What the provider keeps says whose it is, from the very request that made it."""
     shop = Shop(stripe)

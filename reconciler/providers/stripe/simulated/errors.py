@@ -34,6 +34,7 @@ class Refusal(Exception):
     ) -> None:
         super().__init__(message)
         self.status = status
+        self.headers: dict[str, str] = {}
         self.body = error(_INVALID, message, code=code, param=param)
 
 
@@ -109,7 +110,7 @@ async def refusals(
     try:
         return await handler(request)
     except Refusal as refusal:
-        return answered(refusal.status, refusal.body)
+        return answered(refusal.status, refusal.body, refusal.headers)
     except Malformed as malformed:
         # From the routes that steer it, which every simulated provider has.
         return answered(malformed.status, error(_INVALID, malformed.message, code=malformed.code))

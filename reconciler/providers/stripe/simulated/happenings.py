@@ -16,6 +16,7 @@ from reconciler.providers.simulated.faults import NORMAL_WEBHOOKS, WebhookPlan
 from reconciler.providers.simulated.webhooks import Outbox
 from reconciler.providers.stripe.simulated.errors import Refusal
 from reconciler.providers.stripe.simulated.events import Journal, events_of, planned
+from reconciler.providers.stripe.simulated.limits import RateLimit
 from reconciler.providers.stripe.simulated.lists import SearchTrouble
 from reconciler.providers.stripe.simulated.objects import PAYMENT, Happening, Shelf, Thing
 from reconciler.providers.stripe.simulated.reports import payout_report
@@ -57,14 +58,26 @@ class Searches(Wire):
     shows_nothing: bool = False
 
 
+class Rate(Wire):
+    """The body of `POST /control/rate`: requests of an account in a second; null is no limit."""
+
+    per_second: Annotated[int, Field(ge=0)] | None
+    retry_after_s: Annotated[int, Field(ge=0, le=86_400)] = 0
+
+
 class Happenings:
     """The routes under `/control` that are Stripe's own."""
 
     def __init__(
-        self, shelf: Shelf, journal: Journal, outbox: Outbox, search: SearchTrouble
+        self,
+        shelf: Shelf,
+        journal: Journal,
+        outbox: Outbox,
+        search: SearchTrouble,
+        limit: RateLimit,
     ) -> None:
         self._shelf, self._journal, self._outbox = shelf, journal, outbox
-        self._search = search
+        self._search, self._limit = search, limit
 
     def routes(self) -> list[web.RouteDef]:
         """The routes."""
@@ -73,6 +86,7 @@ class Happenings:
             web.post("/control/dispute", self.open_dispute),
             web.post("/control/dispute/close", self.close_dispute),
             web.post("/control/search", self.set_search),
+            web.post("/control/rate", self.set_rate),
             web.get("/control/payouts/{account}.csv", self.show_payout),
         ]
 
@@ -122,6 +136,12 @@ class Happenings:
         """Let searches show what does not match, or nothing."""
         given = await parsed(request, Searches)
         self._search.also, self._search.shows_nothing = given.also, given.shows_nothing
+        return web.json_response({})
+
+    async def set_rate(self, request: web.Request) -> web.StreamResponse:
+        """Limit the requests of each account from now on."""
+        given = await parsed(request, Rate)
+        self._limit.per_second, self._limit.retry_after_s = given.per_second, given.retry_after_s
         return web.json_response({})
 
     async def show_payout(self, request: web.Request) -> web.StreamResponse:

@@ -35,6 +35,10 @@ class SearchTrouble:
     also: tuple[str, ...] = ()
     shows_nothing: bool = False
 
+    def clear(self) -> None:
+        """Nothing any more."""
+        self.also, self.shows_nothing = (), False
+
 
 @dataclass(frozen=True, slots=True)
 class Page:

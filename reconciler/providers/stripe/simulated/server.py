@@ -41,6 +41,7 @@ from reconciler.providers.stripe.names import CHARGES, EVENTS, PAYMENTS, REFUNDS
 from reconciler.providers.stripe.simulated.errors import Refusal, answered, error, refusals, refused
 from reconciler.providers.stripe.simulated.events import Journal, events_of, planned, signed
 from reconciler.providers.stripe.simulated.happenings import Happenings
+from reconciler.providers.stripe.simulated.limits import RateLimit
 from reconciler.providers.stripe.simulated.lists import Page, SearchTrouble, page_of, searched
 from reconciler.providers.stripe.simulated.objects import (
     PAYMENT,
@@ -95,7 +96,10 @@ class SimulatedStripe:
         self._faults = Faults(settings.seed)
         self._desk = Desk(self._book, rule=rule_of(self._shelf))
         self._search = SearchTrouble()
-        self._happenings = Happenings(self._shelf, self._journal, self._outbox, self._search)
+        self._limit = RateLimit()
+        self._happenings = Happenings(
+            self._shelf, self._journal, self._outbox, self._search, self._limit
+        )
         self.control = Control(
             settings.folder, self._book, self._outbox, self._faults, Foresight(), usual=USUAL
         )
@@ -131,13 +135,13 @@ class SimulatedStripe:
 
     async def create_payment(self, request: web.Request) -> web.StreamResponse:
         """Make and confirm a PaymentIntent, or answer for the one made before."""
-        account, form = account_of(request), form_of(await request.read())
+        account, form = self._account(request), form_of(await request.read())
         body, detail = payment_of(form)
         return await self._effect(request, account, PAYMENT, body, detail)
 
     async def create_refund(self, request: web.Request) -> web.StreamResponse:
         """Make a Refund, or answer for the one made before."""
-        account, form = account_of(request), form_of(await request.read())
+        account, form = self._account(request), form_of(await request.read())
         body, detail = refund_of(form, self._shelf)
         return await self._effect(request, account, REFUND, body, detail)
 
@@ -219,7 +223,7 @@ class SimulatedStripe:
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """One object by its id: never behind, unlike the search."""
-        account = account_of(request)
+        account = self._account(request)
         self._readable(account)
         name = request.match_info["id"]
         thing = self._shelf.get(name)
@@ -229,7 +233,7 @@ class SimulatedStripe:
 
     async def show_charge(self, request: web.Request) -> web.StreamResponse:
         """The charge of a payment."""
-        account = account_of(request)
+        account = self._account(request)
         self._readable(account)
         name = request.match_info["id"]
         thing = self._shelf.get(payment_of_charge(name))
@@ -288,7 +292,7 @@ class SimulatedStripe:
 
     async def show_event(self, request: web.Request) -> web.StreamResponse:
         """One event by its id."""
-        account = account_of(request)
+        account = self._account(request)
         self._readable(account)
         for one in self._journal.events(account):
             if one.event_id == request.match_info["id"]:
@@ -307,7 +311,8 @@ class SimulatedStripe:
         """Start a new world."""
         self._shelf.clear()
         self._journal.reset()
-        self._search.also, self._search.shows_nothing = (), False
+        self._search.clear()
+        self._limit.clear()
         return await self.control.reset(request)
 
     async def _lifetime(self, _app: web.Application) -> AsyncIterator[None]:
@@ -319,8 +324,14 @@ class SimulatedStripe:
         self._journal.close()
         self._book.close()
 
-    def _asked(self, request: web.Request) -> tuple[str, Form]:
+    def _account(self, request: web.Request) -> str:
+        """Whose request it is, if it is within the limit."""
         account = account_of(request)
+        self._limit.take(account)
+        return account
+
+    def _asked(self, request: web.Request) -> tuple[str, Form]:
+        account = self._account(request)
         self._readable(account)
         return account, form_of(request.query_string.encode())
 
