@@ -3,15 +3,13 @@
 Guarantees that an assertion counts only for the challenge it was made for, where its person was
 present and verified by the authenticator. Relies on no counter: synced passkeys have none. Must
 never ask anything but its arguments. Called when decisions are read, and by the pages' log-in.
+
+The library is loaded with the first assertion: most processes never meet one, and each would start
+a tenth later.
 """
 
 from dataclasses import dataclass
 from typing import Final
-
-from webauthn import verify_authentication_response
-from webauthn.helpers import parse_client_data_json
-from webauthn.helpers.exceptions import WebAuthnException
-from webauthn.helpers.structs import AuthenticationCredential, AuthenticatorAssertionResponse
 
 from ledger.core.people import PersonKey
 from ledger.core.public_keys import decoded
@@ -51,6 +49,13 @@ def asserts(assertion: Assertion, challenge: bytes, key: PersonKey) -> bool:
         return False
     if len(data) != _AUTHENTICATOR_DATA_BYTES or not _is_of_its_own_page(client_data):
         return False
+    from webauthn import verify_authentication_response  # noqa: PLC0415 - see the module
+    from webauthn.helpers.exceptions import WebAuthnException  # noqa: PLC0415
+    from webauthn.helpers.structs import (  # noqa: PLC0415
+        AuthenticationCredential,
+        AuthenticatorAssertionResponse,
+    )
+
     try:
         verify_authentication_response(
             credential=AuthenticationCredential(
@@ -72,6 +77,9 @@ def asserts(assertion: Assertion, challenge: bytes, key: PersonKey) -> bool:
 
 def _is_of_its_own_page(client_data: bytes) -> bool:
     """Whether the browser says that the page which asked was not framed by a foreign one."""
+    from webauthn.helpers import parse_client_data_json  # noqa: PLC0415 - see the module
+    from webauthn.helpers.exceptions import WebAuthnException  # noqa: PLC0415
+
     try:
         return not parse_client_data_json(client_data).cross_origin
     # The reader leaves what is no JSON of the right shape to the interpreter's own complaints.
