@@ -5,6 +5,7 @@ parser takes in is followed as far as it goes without servers: to the row, the e
 """
 
 import io
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,8 +52,9 @@ from reconciler.providers.simulated.adapter import outcome_of as simulated_outco
 from reconciler.providers.simulated.api import Effect, EffectAnswer, Event, EventData, Metadata
 from reconciler.providers.simulated.mapping import SimulatedMapping
 from reconciler.providers.smtp.description import parse_smtp
-from reconciler.providers.stripe.description import parse_stripe
+from reconciler.providers.stripe.description import MAKES, parse_stripe
 from reconciler.providers.stripe.mapping import StripeMapping
+from reconciler.providers.stripe.outcomes import outcome_of as stripe_outcome
 from reconciler.schemes import STANDARD, STRIPE, Scheme
 from reconciler.settlement_files import BadLine, IrrelevantLine, Stated, read_file
 from reconciler.statement_lines import map_statement
@@ -371,6 +373,36 @@ def _simulated_answer(status: bytes, body: bytes) -> None:
     assert isinstance(outcome, _OUTCOMES)
 
 
+def _stripe_answers() -> list[Case]:
+    payment = {
+        "id": "pi_1",
+        "object": "payment_intent",
+        "amount": MONEY.minor,
+        "amount_received": MONEY.minor,
+        "created": NOW // 1_000,
+        "currency": MONEY.currency.lower(),
+        "metadata": {
+            "actionledger_account": REQUEST.account,
+            "actionledger_action_key": REQUEST.action_key,
+            "actionledger_request_hash": REQUEST.request_hash,
+        },
+        "status": "succeeded",
+    }
+    declined = {"type": "card_error", "code": "card_declined", "payment_intent": payment}
+    return [
+        (b"200", json.dumps(payment).encode()),
+        (b"200", json.dumps({**payment, "object": "refund", "payment_intent": "pi_1"}).encode()),
+        (b"402", json.dumps({"error": declined}).encode()),
+        (b"409", b'{"error":{"type":"invalid_request_error","code":"idempotency_key_in_use"}}'),
+    ]
+
+
+def _stripe_answer(status: bytes, body: bytes) -> None:
+    for makes in MAKES:
+        outcome = stripe_outcome(REQUEST, _answered(status, body), makes)
+        assert isinstance(outcome, _OUTCOMES)
+
+
 def _described_answer(description: Description) -> Callable[[bytes, bytes], None]:
     perform = description.perform("charge")
     assert perform is not None
@@ -407,6 +439,7 @@ def targets() -> Iterable[Target]:
     yield Target("settlement-file", _FILES, _settlement)
     yield Target("answer-simulated", _answers(), _simulated_answer)
     yield Target("answer-http", _answers(), _described_answer(described))
+    yield Target("answer-stripe", _stripe_answers(), _stripe_answer)
     bank = _texts("reconciler/providers/http/example.toml", "examples/providers/bank.toml")
     yield Target("description-http", bank, _text(parse_description), LONG)
     own = [(STRIPE_DESCRIPTION.encode(),)]
