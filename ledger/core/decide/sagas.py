@@ -357,7 +357,8 @@ def _go_on(draft: Draft, saga: Saga, step: SagaStep) -> None:
 def _hold_back(draft: Draft, saga: Saga) -> None:
     """A person has to settle something of the saga: what has its turn and has not begun waits."""
     case = next(one for one in saga.actions if one.case is not None)
-    for action in saga.actions:
+    for one in saga.actions:
+        action = draft.action(one.key)
         if action.case is None:
             _hold(draft, action, case.key)
 

@@ -16,7 +16,7 @@ from tests.examples_of_sagas import ITEMS, do, plan, stands, under, undo
 from tests.ledgers import LedgerBuilder
 from tests.travelling import GENERATION, PEOPLE, Travelling
 
-FLIGHT, HOTEL, _ = ITEMS
+FLIGHT, HOTEL, CAR = ITEMS
 COUNTED: Final = """
 [[ceiling]]
 name = "run"
@@ -106,12 +106,48 @@ def test_what_has_its_turn_begins_only_once_a_person_has_looked() -> None:
     assert told.statuses[1] == ("completed", "blocked")
 
 
+def test_what_is_called_off_in_a_decision_does_not_wait_in_it() -> None:
+    """The car is cancelled while the hotel is under way, and then there are two flights. The hotel
+    is given back before it was asked for: it is called off, and waits for nobody.
+    """
+    told = Travelling(config=beneath(asking.asked("charge") + asking.EVERYTHING_GOES_AHEAD))
+    approves(told, FLIGHT)
+    told.does(do(FLIGHT))
+    approves(told, HOTEL)
+    running = told.begins(do(HOTEL)).attempts[-1]
+    told.says(x.cancel(do(CAR)))
+    told.says(
+        found_out(
+            i.Meaning.EFFECT, key=do(FLIGHT), lookup=None, source="webhook:w", reference="ref-2"
+        )
+    )
+    told.says(
+        i.Decline(
+            key=do(HOTEL),
+            attempt=running.number,
+            fencing_token=running.fencing_token,
+            holder=running.holder,
+            code="lease_over",
+        )
+    )
+    assert told.statuses == [
+        ("completed", "blocked"),
+        ("cancelled", "cancelled"),
+        ("cancelled", "cancelled"),
+    ]
+
+
+def approves(told: Travelling, item: str) -> None:
+    """Ada agrees to a step."""
+    at = x.T0 + told.at
+    said = asking.statement(told.action(do(item)), "ada", ledger=GENERATION, at=at)
+    told.says(asking.judged(asking.judge(said), PEOPLE, at=at, ledger=GENERATION))
+
+
 def test_people_are_asked_again_about_a_step_that_waited_for_a_person() -> None:
     """Whether they would still agree to the hotel once there are two flights is for them to say."""
     told = Travelling(config=beneath(asking.asked("charge") + asking.EVERYTHING_GOES_AHEAD))
-    at = x.T0 + told.at
-    said = asking.statement(told.action(do(FLIGHT)), "ada", ledger=GENERATION, at=at)
-    told.says(asking.judged(asking.judge(said), PEOPLE, at=at, ledger=GENERATION))
+    approves(told, FLIGHT)
     told.does(do(FLIGHT))
     first = told.action(do(HOTEL)).approval
     assert first is not None
