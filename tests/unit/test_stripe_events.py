@@ -201,6 +201,11 @@ def test_an_event_speaks_for_the_account_of_its_mark_or_of_its_description() -> 
         (b"x" * (1_024 * 1_024 + 1), "too_large"),
         (event("payment_intent.succeeded", PAYMENT, amount_received=-1), "malformed_event"),
         (event("charge.dispute.created", DISPUTE, status=7), "malformed_event"),
+        (event("payment_intent.succeeded", PAYMENT, currency="usdc"), "malformed_event"),
+        (
+            event("charge.succeeded", CHARGE, currency="isk", amount_captured=550),
+            "malformed_event",
+        ),
     ],
 )
 def test_what_has_no_meaning_is_kept_with_a_reason(raw: bytes, code: str) -> None:

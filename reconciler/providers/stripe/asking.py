@@ -18,7 +18,7 @@ from reconciler.providers.limits import LIST_PAGES_MAX
 from reconciler.providers.port import Deadlines
 from reconciler.providers.stripe.effects import text_in
 from reconciler.providers.stripe.forms import encode
-from reconciler.providers.stripe.names import PAGE_MAX, VERSION
+from reconciler.providers.stripe.names import PAGE_MAX, USER_AGENT, VERSION
 from reconciler.providers.stripe.outcomes import error_code
 
 _OK: Final = 200
@@ -140,7 +140,11 @@ class Asking:
         api_key = self._api_keys.get(account)
         if api_key is None:
             raise Unanswered("account_not_configured")
-        headers = (("Authorization", f"Bearer {api_key}"), ("Stripe-Version", VERSION))
+        headers = (
+            ("Authorization", f"Bearer {api_key}"),
+            ("Stripe-Version", VERSION),
+            ("User-Agent", USER_AGENT),
+        )
         exchanged = await self._http.exchange(
             Message("GET", path, headers, credential=api_key),
             deadlines=Deadlines(connect_ms=timeout_ms, response_ms=timeout_ms),

@@ -208,6 +208,8 @@ def _judged(ours: list[Effect], reference: str | None, problem: str | None) -> L
     if exist:
         exist.sort(key=lambda one: (one.reference != reference, one.created_at))
         first, *further = exist
+        if first.money is None:
+            return Inconclusive("amount_not_comparable")
         resource = REFUNDS if first.kind == "refund" else PAYMENTS
         return Found(
             reference=first.reference,

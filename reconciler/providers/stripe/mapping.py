@@ -126,6 +126,10 @@ class StripeMapping:
         gives_back = event_type in _DISPUTES or (
             event_type in _REFUNDS and marks.get(ACTION_KEY) is None
         )
+        money = money_in(about, _amount_of(event_type, about))
+        if money is None and meaning == "final":
+            # An amount that cannot be compared with the action's own settles nothing.
+            raise UnreadableAnswer
         return MappedWebhook(
             meaning=meaning,
             effect=effect,
@@ -135,7 +139,7 @@ class StripeMapping:
             reference=payment if is_charge else text_in(about, "id"),
             action_key=marks.get(ACTION_KEY),
             provider_key=marks.get(PROVIDER_KEY),
-            money=money_in(about, _amount_of(event_type, about)),
+            money=money,
             occurred_at=seconds_in(event, "created"),
             reverses=(payment or text_or_none(about, "charge")) if gives_back else None,
         )

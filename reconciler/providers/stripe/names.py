@@ -10,6 +10,9 @@ VERSION: Final = "2026-10-28.endive"
 """The version of the API that every request names, so that a change of the account's own default
 changes nothing here (docs.stripe.com/api/versioning)."""
 
+USER_AGENT: Final = "actionledger"
+"""Who asks; of the machine it asks from nothing is told."""
+
 KEY_HEADER: Final = "Idempotency-Key"
 KEY_CHARS_MAX: Final = 255
 """docs.stripe.com/api/idempotent_requests"""

@@ -32,6 +32,7 @@ from reconciler.providers.stripe.names import (
     PROVIDER_KEY,
     REFUNDS,
     REQUEST_HASH,
+    USER_AGENT,
     VERSION,
 )
 from reconciler.providers.stripe.outcomes import outcome_of
@@ -103,6 +104,7 @@ def message_of(
         ("Authorization", f"Bearer {api_key}"),
         ("Content-Type", "application/x-www-form-urlencoded"),
         ("Stripe-Version", VERSION),
+        ("User-Agent", USER_AGENT),
         (KEY_HEADER, provider_key),
     )
     return Message("POST", path, headers, encode(body), api_key)
