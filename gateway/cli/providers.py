@@ -8,7 +8,7 @@ import typer
 from gateway.cli.output import Exit, Json, Output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import Console
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from reconciler.providers.promises import Promise
 
 group = typer.Typer(
-    help="Providers that are described by a file: check one, show what is there.",
+    help="Providers that are described by a file: begin one, check one, show what is there.",
     no_args_is_help=True,
 )
 
@@ -36,6 +36,9 @@ File = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Add the group."""
+    from gateway.cli.new_provider import new
+
+    group.command("new")(new)
     app.add_typer(group, name="provider", rich_help_panel="Operating")
 
 
@@ -51,22 +54,35 @@ def check(
             show_default=False,
         ),
     ] = None,
+    suite: Annotated[
+        bool, typer.Option("--suite", help="Ask the adapter what the port promises; calls nobody.")
+    ] = False,
+    stage: Annotated[
+        str | None,
+        typer.Option(
+            help="module:function that opens a stage: ask the second half of the suite there.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Read a description: every mistake with its line, then what can and cannot be promised.
 
-    Reads the files of its credentials as well, and calls nobody. Ends with 4 where there is a
-    mistake, or where the catalogue relies on more than the provider promises.
+    Reads the files of its credentials as well, and calls nobody but a stage that is named. Ends
+    with 4 where there is a mistake, where the catalogue relies on more than the provider promises,
+    or where the adapter breaks what the suite asks.
 
-    Example: actionledger provider check bank.toml --catalogue catalogue.toml
+    Example: actionledger provider check bank.toml --catalogue catalogue.toml --suite
     """
+    from gateway.cli.provider_suite import asked, show_verdicts
     from reconciler.providers.adapter import ProviderSettings
     from reconciler.providers.kinds import kind_of, read_adapter
     from reconciler.providers.promises import promises
 
     out = Output("provider check", as_json=as_json)
     kind = kind_of(file)
-    read = read_adapter(ProviderSettings(file.stem, kind, adapter_file=file))
+    settings = ProviderSettings(file.stem, kind, adapter_file=file)
+    read = read_adapter(settings)
     mistakes = read if isinstance(read, tuple) else _unreadable(file, read)
     if isinstance(read, tuple) or mistakes:
         out.answer(
@@ -75,24 +91,18 @@ def check(
             Exit.REFUSED,
         )
     beyond = () if catalogue is None else _beyond(file.stem, read, catalogue)
+    verdicts = asked(settings, suite=suite, stage=stage)
+    is_broken = any(one.came == "broken" for one in verdicts)
     told = promises(read.capabilities)
-    result = {
-        "mistakes": [],
-        "provider": file.stem,
-        "kind": kind,
-        "base_url": read.place,
-        "operations": sorted(read.operations),
-        "accounts": sorted(read.accounts),
-        "promises": told,
-        "beyond": beyond,
-    }
+    result = {**_told(file.stem, kind, read), "promises": told, "beyond": beyond, "suite": verdicts}
 
     def show(console: "Console") -> None:
         _show_adapter(console, file.stem, read, told)
         if catalogue is not None:
             _show_mistakes(console, catalogue, beyond)
+        show_verdicts(console, verdicts)
 
-    out.answer(result, show, Exit.REFUSED if beyond else Exit.OK)
+    out.answer(result, show, Exit.REFUSED if beyond or is_broken else Exit.OK)
 
 
 @group.command("show")
@@ -111,7 +121,7 @@ def show(
     from gateway.cli.output import UsageError
     from gateway.cli.place import own_settings, settings
     from gateway.wiring.installation import providers
-    from reconciler.providers.promises import promises
+    from reconciler.providers.promises import promises, ways_out
     from reconciler.providers.registry import capabilities
 
     out = Output("provider show", as_json=as_json)
@@ -132,6 +142,7 @@ def show(
             "base_url": one.base_url,
             "verifies_webhooks": bool(one.webhook_secrets),
             "promises": promises(can[one.name]),
+            "ways_out": ways_out(can[one.name]),
         }
         for one in known
     ]
@@ -140,11 +151,25 @@ def show(
         for one in known:
             place = one.adapter_file or one.base_url or "in this process"
             console.print(f"[bold]{one.name}[/] {one.kind}, {place}")
-            _show_promises(console, promises(can[one.name]))
+            _show_promises(console, promises(can[one.name]), ways_out(can[one.name]))
         if not known:
             console.print("No provider is configured.")
 
     out.answer(shown, tell)
+
+
+def _told(name: str, kind: str, read: "Adapter") -> "Mapping[str, object]":
+    from reconciler.providers.promises import ways_out
+
+    return {
+        "mistakes": [],
+        "provider": name,
+        "kind": kind,
+        "base_url": read.place,
+        "operations": sorted(read.operations),
+        "accounts": sorted(read.accounts),
+        "ways_out": ways_out(read.capabilities),
+    }
 
 
 def _unreadable(file: Path, adapter: "Adapter") -> "tuple[Mistake, ...]":
@@ -214,10 +239,16 @@ def _show_adapter(
     console.print(f"  operations: {', '.join(sorted(read.operations))}", markup=False)
     accounts = ", ".join(sorted(read.accounts)) or "none with a credential here"
     console.print(f"  accounts: {accounts}", markup=False)
-    _show_promises(console, told)
+    from reconciler.providers.promises import ways_out
+
+    _show_promises(console, told, ways_out(read.capabilities))
 
 
-def _show_promises(console: "Console", told: "Sequence[Promise]") -> None:
+def _show_promises(console: "Console", told: "Sequence[Promise]", out: "Sequence[str]") -> None:
     for one in told:
         mark = "[green]✓[/]" if one.is_kept else "[yellow]✗[/]"
         console.print(f"  {mark} {one.sentence}")
+    if out:
+        console.print("  What helps where a second call may be a second effect:")
+    for number, way in enumerate(out, start=1):
+        console.print(f"    {number}. {way}", soft_wrap=True)

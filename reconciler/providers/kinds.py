@@ -26,7 +26,9 @@ DEFAULT: Final = "http"
 
 _SHIPPED: Final = {
     "http": "reconciler.providers.http.adapter:read",
+    "kafka": "reconciler.providers.kafka.adapter:read",
     "null": "reconciler.providers.null:read",
+    "postgres": "reconciler.providers.postgres.adapter:read",
     "simulated": "reconciler.providers.simulated.kind:read",
     "smtp": "reconciler.providers.smtp.adapter:read",
     "stripe": "reconciler.providers.stripe.adapter:read",

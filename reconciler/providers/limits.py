@@ -20,6 +20,11 @@ RECIPIENTS_MAX: Final = 100
 MAIL_CONNECTIONS_MAX: Final = 16
 """Each has a thread of its own."""
 
+ROWS_MAX: Final = 1_000
+"""That one action may change in a database: more is a migration, not an action."""
+RESULT_MEMBERS_MAX: Final = 32
+DATABASE_CONNECTIONS_MAX: Final = 16
+
 CONNECTIONS_MAX: Final = 64
 IDLE_CONNECTIONS_MAX: Final = 32
 IDLE_MS_MAX: Final = 4_000

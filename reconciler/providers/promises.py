@@ -57,6 +57,21 @@ def promises(can: Capabilities) -> tuple[Promise, ...]:
     )
 
 
+WAYS_OUT: Final = (
+    "Let a service of yours make it, and keep the key in the same transaction: adapter postgres.",
+    "Write an outbox whose consumer owns the boundary: the adapter kafka, and its consumer.",
+    "Find a field of the provider's that has to be unique, and put the key there: reference.",
+    "Let the effect be one that can be undone, and declare what undoes it.",
+    "Let a person decide each time: one attempt, and a lost answer waits in the review desk.",
+)
+"""What helps where a second call may be a second effect, the strongest first."""
+
+
+def ways_out(can: Capabilities) -> tuple[str, ...]:
+    """What an operator can do about a provider that keeps too little; none where keys hold."""
+    return () if can.reliability in {Reliability.KEYED, Reliability.REFERENCE} else WAYS_OUT
+
+
 def _repeating(can: Capabilities) -> Promise:
     match can.reliability:
         case Reliability.KEYED:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.providers.http.description import Description
-from reconciler.providers.http.parsing import parse_description
+from reconciler.providers.adapter import ProviderSettings
+from reconciler.providers.kinds import kind_of, read_adapter
 from reconciler.providers.port import IMPOSSIBLE, Capabilities, Reliability, Remembered
 from reconciler.providers.promises import beyond, promises
 from reconciler.providers.simulated.capabilities import CAPABILITIES
@@ -95,7 +95,8 @@ def test_nothing_can_be_relied_on_where_nothing_is_kept() -> None:
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_described_examples_are_whole(file: Path) -> None:
     """What users copy has no mistake, an address of its own and no credential in it."""
-    read = parse_description(file.read_text(encoding="utf-8"))
-    assert isinstance(read, Description), read
-    assert read.base_url is not None
-    assert read.credentials
+    read = read_adapter(ProviderSettings(file.stem, kind_of(file), adapter_file=file))
+    assert not isinstance(read, tuple), read
+    assert read.place is not None
+    assert read.operations
+    assert read.accounts
