@@ -47,7 +47,8 @@ def main() -> int:
         for run in runs:
             name, rounds, failure = run.result()
             broken += bool(failure)
-            print(f"{'✗' if failure else '✓'} {name:<24} {rounds:>9,} inputs", flush=True)  # noqa: T201
+            mark = "✗" if failure else "✓"
+            print(f"{mark} {name:<24} {rounds:>9,} inputs", flush=True)  # noqa: T201
             if failure:
                 print(failure, flush=True)  # noqa: T201
     print(f"seed {given.seed}: {broken} of {len(chosen)} parsers broke")  # noqa: T201
