@@ -169,7 +169,8 @@ _STRIPE_EVENTS: Final = [
     (
         (
             b'{"id":"evt_1","object":"event","type":"payment_intent.succeeded",'
-            b'"created":1800000000,"data":{"object":{"id":"pi_1","object":"payment_intent","status":"succeeded",'
+            b'"created":1800000000,"data":{"object":{"id":"pi_1",'
+            b'"object":"payment_intent","status":"succeeded",'
             b'"amount":4990,"amount_received":4990,"currency":"eur","latest_charge":"ch_1",'
             b'"metadata":{"action_key":"charge:v1:acme:renewal-1","account":"main",'
             b'"provider_key":"charge:v1:acme:renewal-1"}}}}'
