@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from ledger.log.access import KafkaAccess
 from reconciler.providers.adapter import ProviderSettings
+from reconciler.providers.contract.checking import DoesNotApply
 from reconciler.providers.contract.stage import SLOW_MS, Entry, Fault
 from reconciler.providers.kafka.consumer import Outbox, OutboxConsumer
 from reconciler.providers.kafka.headers import Asked, asked_by
@@ -45,8 +46,9 @@ _ON_THE_WAY = {
     Fault.LOST_BEFORE: "lost",
     Fault.SLOW_ANSWER: "slow",
 }
-# Topics that refuse every record, by what a broker refuses records for.
-_REFUSING = {Fault.REFUSED: "charge.small", Fault.REFUSED_FOR_NOW: "charge.unreplicated"}
+REFUSING = "charge.small"
+"""Its topic refuses every record."""
+NEVER_FOR_NOW = "one broker has no record that it refuses for now"
 PARTITIONS = 2
 
 
@@ -58,7 +60,7 @@ class KafkaStage:
         self._loop, self._bootstrap, self._folder = loop, bootstrap, folder
         self._prefix = f"outbox{secrets.token_hex(4)}."
         self._accounts: list[str] = []
-        self._met: dict[str, Fault] = {}
+        self._refused: set[str] = set()
         self._read: list[Entry] = []
         behind = int(bootstrap.rpartition(":")[2])
         self.proxy = KafkaProxy(behind, slow_seconds=SLOW_MS / 1000)
@@ -86,16 +88,19 @@ class KafkaStage:
         return account
 
     def request(self, account: str, action_key: str, amount: int) -> ProviderRequest:
-        """A charge, or once one whose topic refuses every record."""
-        operation = _REFUSING.get(self._met.pop(action_key, Fault.ANSWER_LOST), "charge")
-        return request_of(account, action_key, amount, operation)
+        """A charge, or one whose topic refuses every record."""
+        is_refused = action_key in self._refused
+        return request_of(account, action_key, amount, REFUSING if is_refused else "charge")
 
     def meet(self, action_key: str, fault: Fault) -> None:
         """Lose it on the way, or write to a topic that the broker takes nothing for."""
-        if fault in _ON_THE_WAY:
-            self.proxy.faults[action_key] = _ON_THE_WAY[fault]
-        else:
-            self._met[action_key] = fault
+        match fault:
+            case Fault.REFUSED:
+                self._refused.add(action_key)
+            case Fault.REFUSED_FOR_NOW:
+                raise DoesNotApply(NEVER_FOR_NOW)
+            case _:
+                self.proxy.faults[action_key] = _ON_THE_WAY[fault]
 
     def book(self, account: str) -> Sequence[Entry]:
         """Every record of the account in the topic of charges."""
@@ -115,8 +120,7 @@ class KafkaStage:
         await admin.start()
         settings: dict[str, dict[str, str]] = {
             "charge": {},
-            "charge.small": {"max.message.bytes": "1"},
-            "charge.unreplicated": {"min.insync.replicas": "2"},
+            REFUSING: {"max.message.bytes": "1"},
         }
         await admin.create_topics(
             [
@@ -150,7 +154,7 @@ class KafkaStage:
         operations = "".join(
             f'[perform."{name}"]\ntopic = "{self._prefix}{name}"\n'
             f'[perform."{name}".value]\norder = "{{params.order}}"\namount = "{{money.minor}}"\n'
-            for name in ("charge", *_REFUSING.values())
+            for name in ("charge", REFUSING)
         )
         accounts = "".join(f'[accounts."{one}"]\n' for one in self._accounts or ["none"])
         path = self._folder / f"{name}.toml"

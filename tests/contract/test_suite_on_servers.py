@@ -11,7 +11,7 @@ import pytest
 from reconciler.providers.contract import alone, staged
 from reconciler.providers.contract.checking import Came, verdict
 from reconciler.providers.contract.stage import Stage
-from tests.contract.outbox_stages import KafkaStage, OutboxStage
+from tests.contract.outbox_stages import NEVER_FOR_NOW, KafkaStage, OutboxStage
 from tests.contract.server_stages import Loop, PostgresStage, loop_in_thread
 from tests.contract.test_suite import LISTED, NO_REPLAY, NO_SEARCH, SEARCHED
 from tests.servers import Addresses
@@ -20,6 +20,7 @@ pytestmark = pytest.mark.servers
 
 NOT_ASKED: dict[str, dict[str, str]] = {
     "kafka": {
+        "a_refusal_for_now_may_be_tried_again": NEVER_FOR_NOW,
         "a_lost_answer_comes_back_under_the_same_key": NO_REPLAY,
         "two_calls_at_once_are_one_effect": (
             "nothing keeps a second call from being a second effect"
@@ -32,6 +33,7 @@ NOT_ASKED: dict[str, dict[str, str]] = {
     },
     # The consumer knows a second record of the same key; whoever writes it does not.
     "outbox": {
+        "a_refusal_for_now_may_be_tried_again": NEVER_FOR_NOW,
         **SEARCHED,
         **LISTED,
         "a_lost_answer_comes_back_under_the_same_key": NO_REPLAY,

@@ -1,17 +1,27 @@
 """Descriptions of the kinds `postgres` and `kafka`: read whole, or every mistake on its line."""
 
+import httpx
 import pytest
+from fastapi import FastAPI, Request, Response
+from standardwebhooks import Webhook
 
 from reconciler.providers.kafka.adapter import promised_by
 from reconciler.providers.kafka.description import KafkaDescription, parse_kafka
 from reconciler.providers.kafka.headers import Asked, asked_by, headers_of
 from reconciler.providers.kafka.mapping import EffectReport, KafkaMapping
+from reconciler.providers.kafka.performer import outcome_of
+from reconciler.providers.kafka.reporting import reporter
 from reconciler.providers.port import (
     IMPOSSIBLE,
     MappedWebhook,
+    Outcome,
     ProviderRequest,
+    Refused,
     Reliability,
+    Retry,
+    Succeeded,
     Unrecognised,
+    Unresolved,
 )
 from reconciler.providers.postgres.description import PostgresDescription, parse_postgres
 from reconciler.providers.postgres.statement import BadStatement, statement_of
@@ -124,6 +134,25 @@ def test_an_outbox_promises_what_its_consumer_does() -> None:
     assert alone.search_lag_ms is alone.settle_horizon_ms is IMPOSSIBLE
 
 
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (0, Succeeded("t/1/7", {"topic": "t", "partition": 1, "offset": 7})),
+        (6, Refused("kafka_not_leader", Retry.LATER)),
+        (19, Refused("kafka_not_enough_replicas", Retry.LATER)),
+        (10, Refused("kafka_message_too_large", Retry.NEVER)),
+        (29, Refused("kafka_topic_not_authorised", Retry.NEVER)),
+        (7, Unresolved("kafka_error_7")),
+        (20, Unresolved("kafka_error_20")),
+        (56, Unresolved("kafka_error_56")),
+        (-1, Unresolved("kafka_error_unknown")),
+    ],
+)
+def test_a_brokers_answer_proves_what_it_says_and_no_more(error: int, outcome: Outcome) -> None:
+    """Time-outs, and replicas lost after the record was appended, leave it open."""
+    assert outcome_of("t", 1, error, 7) == outcome
+
+
 def test_what_a_record_says_is_read_back() -> None:
     """Headers hold who asks for what; a record without them is nobody's."""
     request = ProviderRequest("a:v1:é", "a", 1, None, {}, None, "main", "sha256:00")
@@ -148,6 +177,35 @@ def test_a_report_is_a_final_webhook() -> None:
     assert isinstance(mapped, MappedWebhook)
     assert (mapped.meaning, mapped.effect, mapped.provider_key) == ("final", "exists", "k")
     assert KafkaMapping().map(b'{"type":"effect.made"}') == Unrecognised("not_a_report")
+
+
+async def test_a_report_is_signed_for_the_ledgers_door() -> None:
+    """What arrives is verified with the account's secret; an answer that is no yes is an error."""
+    secret = "whsec_c2VjcmV0LW9mLXRoZS1zaW11bGF0ZWQtcHJvdmlkZXI="
+    door, arrived = FastAPI(), list[bytes]()
+
+    @door.post("/v1/webhooks/invoices")
+    async def take(request: Request) -> Response:
+        body = await request.body()
+        Webhook(secret).verify(body, dict(request.headers))
+        arrived.append(body)
+        return Response(status_code=202 if request.query_params["account"] == "main" else 404)
+
+    report = EffectReport(
+        event_id="e",
+        account="main",
+        action_key="a",
+        provider_key="k",
+        reference="t/0/1",
+        occurred_at=5,
+    )
+    transport = httpx.ASGITransport(door)
+    async with httpx.AsyncClient(transport=transport, base_url="http://door.test") as http:
+        tell = reporter(http, "/v1/webhooks/invoices", secret)
+        await tell(report)
+        with pytest.raises(httpx.HTTPStatusError):
+            await tell(report.model_copy(update={"account": "other"}))
+    assert isinstance(KafkaMapping().map(arrived[0]), MappedWebhook)
 
 
 def test_the_keys_lock_is_the_same_everywhere() -> None:

@@ -9,7 +9,7 @@ leader is connected, before the request is written. Built by the kind, held by e
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from aiokafka.client import AIOKafkaClient
@@ -116,7 +116,10 @@ class KafkaPerformer:
             return Unresolved(Trouble.ANSWER_TIMED_OUT.value)
         except (KafkaError, OSError):
             return Unresolved(Trouble.CONNECTION_LOST.value)
-        return self._outcome(client, record.topic, answer)
+        [(topic, [(partition, error, offset, *_)])] = answer.topics
+        if error:
+            client.force_metadata_update()
+        return outcome_of(topic, partition, error, offset)
 
     async def close(self) -> None:
         """Close all connections; idempotent."""
@@ -162,23 +165,17 @@ class KafkaPerformer:
                 self._clients[account] = client
             return client
 
-    def _outcome(
-        self,
-        client: AIOKafkaClient,
-        topic: str,
-        answer: Any,  # noqa: ANN401 - the library has no types
-    ) -> Outcome:
-        """What a broker's answer says of the one record in the request."""
-        [(_, [(partition, error, offset, *_)])] = answer.topics
-        if error == 0:
-            reference = f"{topic}/{partition}/{offset}"
-            return Succeeded(reference, {"topic": topic, "partition": partition, "offset": offset})
-        client.force_metadata_update()
-        if error in _LATER:
-            return Refused(f"kafka_{_LATER[error]}", Retry.LATER)
-        if error in _NEVER:
-            return Refused(f"kafka_{_NEVER[error]}", Retry.NEVER)
-        return Unresolved(f"kafka_error_{error}")
+
+def outcome_of(topic: str, partition: int, error: int, offset: int) -> Outcome:
+    """What a broker's answer says of the one record in a request."""
+    if error == 0:
+        place = f"{topic}/{partition}/{offset}"
+        return Succeeded(place, {"topic": topic, "partition": partition, "offset": offset})
+    if error in _LATER:
+        return Refused(f"kafka_{_LATER[error]}", Retry.LATER)
+    if error in _NEVER:
+        return Refused(f"kafka_{_NEVER[error]}", Retry.NEVER)
+    return Unresolved(f"kafka_error_{error}" if error > 0 else "kafka_error_unknown")
 
 
 def _batch(record: RecordOf, request: ProviderRequest, provider_key: str) -> tuple[bytes, bytes]:
