@@ -99,6 +99,11 @@ class Stage:
         answer = await self.provider.post("/control/script", json={"scripts": list(scripts)})
         answer.raise_for_status()
 
+    async def behave(self, account: str, **traits: object) -> None:
+        """Let the provider be another to an account from now on."""
+        body = {"account": account, "personality": traits}
+        (await self.provider.post("/control/personality", json=body)).raise_for_status()
+
     async def observe(self, **facts: int) -> None:
         """Let the provider see other volatile facts from now on."""
         answer = await self.provider.post("/control/observed", json={"observed": facts})
