@@ -130,8 +130,9 @@ class Journal:
             self._events[kept.account].append(kept)
 
 
-def events_of(thing: Thing, shelf: Shelf, *, is_new: bool) -> list[tuple[str, Object]]:
+def events_of(thing: Thing, shelf: Shelf) -> list[tuple[str, Object]]:
     """The events of an object that was just made, or that something just happened to."""
+    is_new = shelf.made.get(thing.id) is thing
     match thing.kind:
         case "payment_intent":
             return _of_payment(thing, shelf, is_new=is_new)

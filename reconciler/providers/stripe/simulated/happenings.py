@@ -105,7 +105,7 @@ class Happenings:
             at=_now(),
             reason=reason,
         )
-        return self._happen(thing.account, happening, given.webhooks, is_new=False)
+        return self._happen(thing.account, happening, given.webhooks)
 
     async def open_dispute(self, request: web.Request) -> web.StreamResponse:
         """Let a cardholder dispute a payment."""
@@ -121,7 +121,7 @@ class Happenings:
             reason=given.reason,
             amount=given.amount,
         )
-        return self._happen(payment.account, happening, given.webhooks, is_new=True)
+        return self._happen(payment.account, happening, given.webhooks)
 
     async def close_dispute(self, request: web.Request) -> web.StreamResponse:
         """Let the bank decide a dispute."""
@@ -130,7 +130,7 @@ class Happenings:
         happening = Happening(
             number=self._journal.next_number, id=dispute.id, status=given.status, at=_now()
         )
-        return self._happen(dispute.account, happening, given.webhooks, is_new=False)
+        return self._happen(dispute.account, happening, given.webhooks)
 
     async def set_search(self, request: web.Request) -> web.StreamResponse:
         """Let searches show what does not match, or nothing."""
@@ -158,11 +158,11 @@ class Happenings:
         return thing
 
     def _happen(
-        self, account: str, happening: Happening, webhooks: WebhookPlan, *, is_new: bool
+        self, account: str, happening: Happening, webhooks: WebhookPlan
     ) -> web.StreamResponse:
         self._journal.happen(account, happening)
         thing = self._known(happening.id)
-        kept = self._journal.tell(account, events_of(thing, self._shelf, is_new=is_new), None)
+        kept = self._journal.tell(account, events_of(thing, self._shelf), None)
         self._outbox.release(self._outbox.tell(account, planned(webhooks, kept)))
         return web.json_response({"id": happening.id})
 

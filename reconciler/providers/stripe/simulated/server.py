@@ -211,7 +211,7 @@ class SimulatedStripe:
             thing = self._shelf.get(declined_id(arrival.request_id))
         if thing is None:
             return
-        about = events_of(thing, self._shelf, is_new=True)
+        about = events_of(thing, self._shelf)
         kept = self._journal.tell(arrival.account, about, arrival.key)
         chain = self._outbox.tell(arrival.account, planned(steps, kept))
         if any(step.kind == "early" for step in steps):
