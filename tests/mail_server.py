@@ -76,7 +76,9 @@ class MailServer:
         envelope.rcpt_tos.append(address)
         return "250 2.1.5 taken"
 
-    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+    async def handle_DATA(  # noqa: N802 - the server's name for it
+        self, server: SMTP, session: Session, envelope: Envelope
+    ) -> str:
         """Keep a message, or meet a fault."""
         fault = self._own.pop(id(session), "")
         if fault.startswith("data:"):
