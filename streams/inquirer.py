@@ -20,6 +20,7 @@ import asyncpg
 from ledger.core.catalogue import Catalogue
 from ledger.core.errors import LedgerError
 from ledger.core.facts import IntentRecorded, LookupStarted, PreviewStarted
+from ledger.core.ids import ActionKey
 from ledger.core.inputs import PreviewRead
 from ledger.core.preview import Foreseen
 from ledger.log.crashpoints import crash_point, crash_while
@@ -30,6 +31,7 @@ from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from ledger.log.trouble import TruncatedLogError
 from projections.changes import listening
+from reconciler.absence import counted
 from reconciler.evidence import Placed, lookup_evidence, lookup_record, preview_record
 from reconciler.limits import UNMATCHED_LOOK_MS
 from reconciler.providers.port import Finder, Inconclusive, Lookup, Previewer, Unforeseen
@@ -239,7 +241,9 @@ class Inquirer:
             logger.error("lookup_without_finder", extra={"provider": started.provider})
             followed.answered(asked)
             return
+        asked_at = wall_ms()
         answer = await crash_while("lookup_asked", self._find(finder, started))
+        answer = self._counted(answer, started, asked_at)
         if isinstance(answer, Inconclusive) and answer.retry_after_ms:
             self._pause(started, answer.code, answer.retry_after_ms)
             followed.put_back(asked)
@@ -257,6 +261,21 @@ class Inquirer:
                 "lookup": started.lookup,
                 "answer": type(answer).__name__.lower(),
             },
+        )
+
+    def _counted(self, answer: Lookup, started: LookupStarted, asked_at: int) -> Lookup:
+        """What counts of an answer, by the lag that is declared of the provider's search."""
+        if self._catalogue is None:
+            return answer
+        named = ActionKey.parse(started.action)
+        operation = self._catalogue.operation(named.operation, named.version)
+        if operation is None:
+            return answer
+        return counted(
+            answer,
+            asked_at=asked_at,
+            search_lag_ms=operation.search_lag_ms,
+            skew_ms=self._catalogue.timing.skew_ms,
         )
 
     def _pause(self, started: LookupStarted, code: str, wait_ms: int) -> None:
