@@ -173,11 +173,15 @@ async def record_webhooks(connection: Connection, rows: Sequence[WebhookRow]) ->
     """
     if not rows:
         return set()
-    values = [row_values(row) for row in rows]
+    values = {row.position: row_values(row) for row in rows}
     async with connection.transaction():
-        await connection.execute(_sql("record_first"), values)
-        duplicates = await connection.fetch(_sql("record_duplicates"), values)
-    return {Position(partition, offset) for partition, offset in duplicates}
+        first = await connection.fetch(_sql("record_first"), list(values.values()))
+        for partition, offset in first:
+            del values[Position(partition, offset)]
+        if not values:
+            return set()
+        repeats = await connection.fetch(_sql("record_duplicates"), list(values.values()))
+    return {Position(partition, offset) for partition, offset in repeats}
 
 
 async def lock_matchable(connection: Connection, *, now_ms: int, rows_max: int) -> list[Waiting]:

@@ -1,15 +1,23 @@
 -- Webhooks as rows: recorded once, parked until somebody's, matched when a reference is known.
 -- Each statement stands behind its name; `reconciler.parking` is the only reader of this file.
+--
+-- What is looked up for each row of a batch stands in a subquery that ends with `limit` or `offset`:
+-- so it is found by its index. Joined, it was read whole for every batch in a table that had grown
+-- since it was last analysed, as that of a new installation has.
 
 -- name: known_references
 -- The actions known under provider references, for a batch of webhooks. Reads the projector's
 -- table by its primary key; the provider is compared because account names are per provider.
 select r.provider, r.account, r.reference, r.action_key
 from unnest($1::text[], $2::text[], $3::text[]) as wanted (provider, account, reference)
-join actionledger.provider_references as r
-  on r.account = wanted.account
- and r.reference = wanted.reference
- and r.provider = wanted.provider;
+join lateral (
+    select *
+    from actionledger.provider_references as one
+    where one.account = wanted.account
+      and one.reference = wanted.reference
+      and one.provider = wanted.provider
+    offset 0
+) as r on true;
 
 -- name: decided_events
 -- Which events of a batch have a row that decides for them already, where it stands and what it
@@ -18,18 +26,24 @@ select
     w.provider, w.account, w.event_id, w.partition, w.topic_offset,
     w.effect, w.reference, w.reverses, w.claimed_key, w.provider_key, w.amount_minor, w.currency
 from unnest($1::text[], $2::text[], $3::text[]) as wanted (provider, account, event_id)
-join actionledger.webhooks as w
-  on w.provider = wanted.provider
- and w.account = wanted.account
- and w.event_id = wanted.event_id
- and w.classification in ('matched', 'parked');
+join lateral (
+    select *
+    from actionledger.webhooks as one
+    where one.provider = wanted.provider
+      and one.account = wanted.account
+      and one.event_id = wanted.event_id
+      and one.classification in ('matched', 'parked')
+    limit 1
+) as w on true;
 
 -- name: named_actions
 -- What the projector's table says of actions that lines of a statement name.
 select
     a.action_key, a.provider, a.account, a.status, a.provider_reference, a.amount_minor, a.currency
-from actionledger.actions as a
-where a.action_key = any ($1::text[]);
+from unnest($1::text[]) as wanted (action_key)
+join lateral (
+    select * from actionledger.actions as one where one.action_key = wanted.action_key limit 1
+) as a on true;
 
 -- name: record_first
 -- The first row of each event. Conflicts are of three kinds and all are nobody's fault: the record
@@ -38,11 +52,12 @@ where a.action_key = any ($1::text[]);
 -- index on facts, which does the same).
 insert into actionledger.webhooks
 select * from unnest($1::actionledger.webhooks[])
-on conflict do nothing;
+on conflict do nothing
+returning partition, topic_offset;
 
 -- name: record_duplicates
--- What of the batch is still without a row repeats one that has: another delivery of its event, or
--- the same fact under another event id. It points to the row that decides.
+-- What of a batch was no first row was read before, or repeats a row: another delivery of its event,
+-- or the same fact under another event id. It points to the row that decides.
 insert into actionledger.webhooks (
     partition, topic_offset, provider, account, event_id, received_at, occurred_at, sha256,
     mapping_hash, event_type, meaning, effect, speaks_for, reference, claimed_key, provider_key,
@@ -57,16 +72,24 @@ select
     g.reverses, g.source, g.fact,
     coalesce(e.partition, f.partition), coalesce(e.topic_offset, f.topic_offset)
 from unnest($1::actionledger.webhooks[]) as g
-left join actionledger.webhooks as e
-  on e.provider = g.provider
- and e.account = g.account
- and e.event_id = g.event_id
- and e.classification in ('matched', 'parked')
-left join actionledger.webhooks as f
-  on f.provider = g.provider
- and f.account = g.account
- and f.fact = g.fact
- and f.classification in ('matched', 'parked')
+left join lateral (
+    select one.partition, one.topic_offset
+    from actionledger.webhooks as one
+    where one.provider = g.provider
+      and one.account = g.account
+      and one.event_id = g.event_id
+      and one.classification in ('matched', 'parked')
+    limit 1
+) as e on true
+left join lateral (
+    select one.partition, one.topic_offset
+    from actionledger.webhooks as one
+    where one.provider = g.provider
+      and one.account = g.account
+      and one.fact = g.fact
+      and one.classification in ('matched', 'parked')
+    limit 1
+) as f on true
 on conflict (partition, topic_offset) do nothing
 returning partition, topic_offset;
 
