@@ -27,7 +27,8 @@ from reconciler.parking import CONFIRMS
 from reconciler.statement_lines import (
     StatementLine,
     changed_event_id,
-    statement_received,
+    said_by_line,
+    statement_event_id,
 )
 from reconciler.statement_matching import Said
 from reconciler.statements import statements
@@ -72,27 +73,17 @@ class Sought(NamedTuple):
     said: Said
 
 
-@dataclass(frozen=True, slots=True)
-class Brought:
+class Brought(NamedTuple):
     """A line with the record that it travels as."""
 
-    line: StatementLine
     received: WebhookReceived
+    said: Said
 
     @property
     def sought(self) -> Sought:
         """What its row is found by."""
-        line, money, name = self.line, self.line.money, self.received.event_id
-        said = Said(
-            line.effect,
-            line.reference,
-            line.reverses,
-            line.action_key,
-            line.provider_key,
-            None if money is None else money.minor,
-            None if money is None else money.currency,
-        )
-        return Sought(name, changed_event_id(name, self.received.sha256), said)
+        name = self.received.event_id
+        return Sought(name, changed_event_id(name, self.received.sha256), self.said)
 
 
 class Bringing:
@@ -116,12 +107,27 @@ class Bringing:
         self._provider = provider
         self._account = account
 
-    def brought(self, line: StatementLine) -> Brought:
-        """The line with its record."""
-        received = statement_received(
-            line, source=self._source, provider=self._provider, account=self._account
+    def brought(self, body: bytes, *, line_id: str, occurred_at: int, said: Said) -> Brought:
+        """The record of a line that was written down as `StatementLine.body` makes it."""
+        received = WebhookReceived.of(
+            body,
+            provider=self._provider,
+            account=self._account,
+            event_id=statement_event_id(self._source, line_id),
+            sent_at=occurred_at,
+            headers={},
+            source=self._source,
         )
-        return Brought(line, received)
+        return Brought(received, said)
+
+    def brought_line(self, line: StatementLine) -> Brought:
+        """The record of a line."""
+        return self.brought(
+            line.body(),
+            line_id=line.line_id,
+            occurred_at=line.occurred_at,
+            said=said_by_line(line),
+        )
 
     async def send(self, lines: Collection[Brought]) -> None:
         """Append lines, durable when this returns. Raises AppendUnknownError where some may not be;
@@ -148,9 +154,20 @@ class Bringing:
         except AppendUnknownError:
             await self._appender.append(Topic.WEBHOOKS, partition, records)
 
+    async def rows_of(self, lines: Sequence[Sought]) -> list[bool]:
+        """Whether each line has a row already, in their order."""
+        found = await self._pool.fetch(
+            statements("reconciler", "brought.sql")["there"],
+            self._provider,
+            self._account,
+            _names(lines),
+        )
+        rows = {row["event_id"]: row for row in found}
+        return [_row_of(one, rows) is not None for one in lines]
+
     async def findings(self, lines: Sequence[Sought]) -> list[Finding | None]:
         """What became of each line, in their order; None where there is no row of it yet."""
-        wanted = [one.event_id for one in lines] + [one.changed_id for one in lines]
+        wanted = _names(lines)
         sources = [webhook_source_id(self._provider, self._account, name) for name in wanted]
         found = await self._pool.fetch(
             statements("reconciler", "brought.sql")["lines"],
@@ -163,14 +180,21 @@ class Bringing:
         return [_finding(one, rows) for one in lines]
 
 
-def _finding(one: Sought, rows: Mapping[str, asyncpg.Record]) -> Finding | None:
+def _names(lines: Sequence[Sought]) -> list[str]:
+    return [name for one in lines for name in (one.event_id, one.changed_id)]
+
+
+def _row_of(one: Sought, rows: Mapping[str, asyncpg.Record]) -> asyncpg.Record | None:
     """The row that a line has: under its own id where that row says the same."""
     if (changed := rows.get(one.changed_id)) is not None:
-        return Finding(Standing.CONFLICTING, changed["reason"], changed["action_key"])
+        return changed
     row = rows.get(one.event_id)
-    if row is None or _said(row) != one.said:
-        return None
-    return _standing(one.said, row)
+    return None if row is None or _said(row) != one.said else row
+
+
+def _finding(one: Sought, rows: Mapping[str, asyncpg.Record]) -> Finding | None:
+    row = _row_of(one, rows)
+    return None if row is None else _standing(one.said, row)
 
 
 def _standing(said: Said, row: asyncpg.Record) -> Finding:

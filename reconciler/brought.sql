@@ -13,12 +13,19 @@ select
     e.ledger_offset is not null as is_recorded,
     c.reason as case_reason
 from unnest($3::text[], $4::text[]) as wanted (event_id, source_id)
-join actionledger.webhooks as w
-  on w.provider = $1
- and w.account = $2
- and w.event_id = wanted.event_id
- and w.classification in ('matched', 'parked')
-left join actionledger.actions as a on a.action_key = w.action_key
+join lateral (
+    -- One row at most, and by the index whatever the planner believes of a table that grows.
+    select *
+    from actionledger.webhooks as one
+    where one.provider = $1
+      and one.account = $2
+      and one.event_id = wanted.event_id
+      and one.classification in ('matched', 'parked')
+    limit 1
+) as w on true
+left join lateral (
+    select * from actionledger.actions as one where one.action_key = w.action_key limit 1
+) as a on true
 left join lateral (
     select f.partition, f.ledger_offset
     from actionledger.action_events as f
@@ -37,3 +44,18 @@ left join lateral (
     order by r.version
     limit 1
 ) as c on true;
+
+-- name: there
+-- Which lines have a row, for who may not read what the ledger recorded.
+select w.event_id, w.effect, w.reference, w.reverses, w.claimed_key, w.provider_key, w.amount_minor,
+    w.currency
+from unnest($3::text[]) as wanted (event_id)
+join lateral (
+    select *
+    from actionledger.webhooks as one
+    where one.provider = $1
+      and one.account = $2
+      and one.event_id = wanted.event_id
+      and one.classification in ('matched', 'parked')
+    limit 1
+) as w on true;

@@ -51,3 +51,23 @@ UNMATCHED_ALARM_MS: Final = 3_600_000
 
 UNMATCHED_LOOK_MS: Final = 600_000
 """How often it is looked for."""
+
+COMPARED_AT_ONCE: Final = 500
+"""Effects of a provider's list that are asked about in one statement."""
+
+COMPARED_MAX: Final = 1_000_000
+"""Effects that one comparison remembers, by a short hash each; a longer period is compared in parts.
+"""
+
+DIFFERENCES_MAX: Final = 1_000
+"""Differences that a comparison names one by one; all of them are counted and brought."""
+
+CLOCKS_APART_MS: Final = 60_000
+"""How far the provider's clock may be from ours where both tell when an effect was made."""
+
+COMPARE_EVERY_MS: Final = 3_600_000
+COMPARE_BACK_MS: Final = 24 * 3_600_000
+"""How often a running installation compares by itself, and how far back each time."""
+
+LISTING_PAGE_MS: Final = 30_000
+"""For one page of a provider's list."""

@@ -21,6 +21,7 @@ from ledger.core.wire import Milliseconds, Text, Wire
 from ledger.log.webhook_record import WebhookReceived, WebhookSource
 from reconciler.limits import CHANGED_HASH_CHARS, LINE_ID_CHARS_MAX
 from reconciler.providers.port import MappedWebhook, Unrecognised
+from reconciler.statement_matching import Said
 
 STATEMENTS: Final[frozenset[WebhookSource]] = frozenset({"settlement", "listing"})
 """The ways in which a line comes, rather than the provider's own words."""
@@ -69,20 +70,25 @@ _READER: Final[TypeAdapter[StatementLine]] = TypeAdapter(StatementLine)
 def parse_line(raw: bytes) -> StatementLine | MalformedLine:
     """Read the canonical form of one line, strictly. Never raises for any bytes."""
     try:
-        value = parse(raw)
         line = _READER.validate_json(raw)
-        is_canonical = canonicalize(value) == raw
+        # What is canonical is strict JSON, so a good line is read once.
+        if line.body() == raw:
+            return line
+    except (ValidationError, NotCanonical) as refused:
+        return _why_malformed(raw, refused)
+    return _why_malformed(raw, None)
+
+
+def _why_malformed(raw: bytes, refused: ValidationError | NotCanonical | None) -> MalformedLine:
+    try:
+        parse(raw)
     except MalformedJson as malformed:
         return MalformedLine(malformed.code.value, str(malformed))
-    except ValidationError as invalid:
-        first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
+    if isinstance(refused, ValidationError):
+        first = refused.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         return MalformedLine("not_a_statement_line", f"{where or 'the line'}: {first['msg']}")
-    except NotCanonical as refused:
-        return MalformedLine("not_canonical", str(refused))
-    if not is_canonical:
-        return MalformedLine("not_canonical", "the line is not in its canonical form (RFC 8785)")
-    return line
+    return MalformedLine("not_canonical", "the line is not in its canonical form (RFC 8785)")
 
 
 def statement_event_id(source: WebhookSource, line_id: str) -> str:
@@ -107,6 +113,20 @@ def statement_received(
         sent_at=line.occurred_at,
         headers={},
         source=source,
+    )
+
+
+def said_by_line(line: StatementLine) -> Said:
+    """The content of a line, as its row has it."""
+    money = line.money
+    return Said(
+        line.effect,
+        line.reference,
+        line.reverses,
+        line.action_key,
+        line.provider_key,
+        None if money is None else money.minor,
+        None if money is None else money.currency,
     )
 
 

@@ -1,16 +1,17 @@
 """The import of a settlement file: looked at whole, brought line by line, followed to its end.
 
-Guarantees that nothing is sent of a file with a bad line unless that was asked for; that the file
-that is sent is the file that was looked at; that again, or after a crash, nothing counts twice; and
-that the report adds up: every line is in exactly one of its counts. Memory grows with the number of
-lines by some 150 bytes each, never with their length. Called by the command line.
+Guarantees that nothing is sent of a file with a bad line unless that was asked for; that what
+is sent is what was looked at, whoever writes to the file meanwhile; that again, or after a crash,
+nothing counts twice; and that the report adds up: every line is in exactly one of its counts.
+Memory grows with the number of lines by some 150 bytes each, never with their length; what is
+written down on the way goes to the folder of temporary files. Called by the command line.
 """
 
 import asyncio
 import hashlib
 import json
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,10 +24,10 @@ from ledger.core.errors import LedgerError
 from ledger.log.follow import genesis_of, published_catalogue
 from ledger.log.steady import SteadyAppender
 from ledger.log.webhook_record import WebhookSource
-from reconciler.bringing import Bringing, Finding, Sought, Standing
+from reconciler.bringing import Bringing, Brought, Finding, Sought, Standing
 from reconciler.providers.settlement import Columns, FileFormat
-from reconciler.settlement_files import BadLine, Stated, read_file
-from reconciler.statement_lines import StatementLine
+from reconciler.settlement_files import BadLine, IrrelevantLine, Read, Stated, read_file
+from reconciler.statement_lines import said_by_line
 from reconciler.statement_matching import Said
 from streams.clock import mono_ms
 
@@ -47,10 +48,6 @@ DECIDING: Final = "deciding"
 
 class UnknownAccountError(LedgerError):
     """It is not known on which account a file is about."""
-
-
-class FileChangedError(LedgerError):
-    """A file is not what it was a moment ago."""
 
 
 class TooManyLinesError(LedgerError):
@@ -92,19 +89,6 @@ class Imported:
     differences: list[Difference] = field(default_factory=list)
 
     is_refused: bool = False
-
-
-@dataclass(slots=True)
-class _Seen:
-    """The lines of a file by the hashes of their ids and contents, and the hash of the file."""
-
-    contents: dict[bytes, bytes] = field(default_factory=dict)
-    file_hash: bytes = b""
-
-    @property
-    def statements(self) -> int:
-        """How many lines are to be sent."""
-        return len(self.contents)
 
 
 class _Sent(NamedTuple):
@@ -153,50 +137,54 @@ async def account_of(settings: Settings, provider: str, account: str | None) -> 
 async def import_file(
     settings: Settings, meant: FileMeant, report: Report, *, skip_bad: bool, wait: bool
 ) -> Imported:
-    """Bring a file. Raises OSError, FileChangedError, TooManyLinesError, AppendUnknownError, and
-    what Postgres raises; after any of them the same call again goes on where it ended.
+    """Bring a file. Raises OSError, TooManyLinesError, AppendUnknownError, and what Postgres
+    raises; after any of them the same call again goes on where it ended.
     """
     done = Imported(str(meant.path), meant.provider, meant.account)
-    seen = look_at(meant, done, report)
-    if done.bad and not skip_bad:
-        done.is_refused = True
-        return done
-    async with bringing(settings, "settlement", meant.provider, meant.account) as bringer:
-        with tempfile.TemporaryFile("w+", encoding="utf-8") as spool:
-            await _send(meant, bringer, seen, done, spool, report)
-            await _follow(bringer, done, spool, report, total=seen.statements, wait=wait)
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as good,
+        tempfile.TemporaryFile("w+", encoding="utf-8") as undecided,
+    ):
+        total = look_at(meant, done, good, report)
+        if done.bad and not skip_bad:
+            done.is_refused = True
+            return done
+        good.seek(0)
+        async with bringing(settings, "settlement", meant.provider, meant.account) as bringer:
+            await _send(bringer, good, undecided, done, report, total=total)
+            undecided.seek(0)
+            await _follow(bringer, undecided, done, report, total=total, wait=wait)
     done.differences.sort(key=lambda one: one.line)
     return done
 
 
-def look_at(meant: FileMeant, done: Imported, report: Report) -> _Seen:
-    """Read a file to its end and count what is not to be sent: bad lines, those that say nothing,
-    those that say again what a line before them said.
+def look_at(meant: FileMeant, done: Imported, good: IO[str], report: Report) -> int:
+    """Read a file to its end: write down what is to be sent, count what is not (bad lines, those
+    that say nothing, those that say again what a line before them said). How many are to be sent.
     """
-    seen = _Seen()
+    seen: dict[bytes, bytes] = {}
     size = meant.path.stat().st_size
     with meant.path.open("rb") as file:
-        hashing = _Hashing(file)
-        for read in read_file(hashing, meant.columns, meant.file_format):
+        for read in read_file(file, meant.columns, meant.file_format):
             done.lines += 1
             if done.lines > LINES_MAX:
                 raise TooManyLinesError(
                     f"{meant.path} has more than {LINES_MAX} lines.", hint="Bring it in parts."
                 )
             if done.lines % LINES_AT_ONCE == 0:
-                report(Progress(CHECKING, hashing.bytes_read, max(size, hashing.bytes_read)))
-            _count(read if not isinstance(read, Stated) else _again(read, seen), done)
-        seen.file_hash = hashing.digest()
+                report(Progress(CHECKING, min(file.tell(), size), size))
+            _sort(read if not isinstance(read, Stated) else _again(read, seen), done, good)
     report(Progress(CHECKING, size, size))
-    return seen
+    return len(seen)
 
 
-def _again(read: Stated, seen: _Seen) -> Stated | BadLine | None:
+def _again(read: Stated, seen: dict[bytes, bytes]) -> Stated | BadLine | None:
     """The line itself where it is the first under its id; None where it only repeats that one."""
-    name, content = _marks(read.line)
-    before = seen.contents.get(name)
+    name = hashlib.blake2b(read.line.line_id.encode(), digest_size=16).digest()
+    content = hashlib.blake2b(repr(said_by_line(read.line)).encode(), digest_size=8).digest()
+    before = seen.get(name)
     if before is None:
-        seen.contents[name] = content
+        seen[name] = content
         return read
     if before == content:
         return None
@@ -204,28 +192,21 @@ def _again(read: Stated, seen: _Seen) -> Stated | BadLine | None:
     return BadLine(read.number, "line_id_taken", said)
 
 
-def _count(read: object, done: Imported) -> None:
+def _sort(read: Read | None, done: Imported, good: IO[str]) -> None:
     match read:
-        case Stated():
-            return
+        case Stated(number=number, line=line):
+            kept = (number, line.line_id, line.occurred_at, said_by_line(line))
+            good.write(json.dumps((*kept, line.body().decode())) + "\n")
         case BadLine():
             done.bad += 1
             if len(done.bad_lines) < SHOWN_MAX:
                 done.bad_lines.append(read)
+        case IrrelevantLine():
+            done.irrelevant += 1
         case None:
             done.repeated += 1
         case _:
-            done.irrelevant += 1
-
-
-def _marks(line: StatementLine) -> tuple[bytes, bytes]:
-    """A line's id and what it says, each as a short hash."""
-    said = (line.reference, line.reverses, line.action_key, line.provider_key, line.operation)
-    more = (line.money, line.effect, line.occurred_at)
-    return (
-        hashlib.blake2b(line.line_id.encode(), digest_size=16).digest(),
-        hashlib.blake2b(repr((said, more)).encode(), digest_size=8).digest(),
-    )
+            assert_never(read)
 
 
 @asynccontextmanager
@@ -250,79 +231,69 @@ async def bringing(
 
 
 async def _send(
-    meant: FileMeant,
     bringer: Bringing,
-    seen: _Seen,
+    good: IO[str],
+    undecided: IO[str],
     done: Imported,
-    spool: IO[str],
     report: Report,
+    *,
+    total: int,
 ) -> None:
-    """Send what has no row yet, several batches at a time; write down what is to be followed."""
+    """Send what has no row yet, several batches at a time. What is decided already is entered, the
+    rest written down to be followed.
+    """
     slots = asyncio.Semaphore(SENDS_AT_ONCE)
     reached = 0
 
-    async def send(batch: Sequence[tuple[int, StatementLine]]) -> None:
+    async def send(batch: list[tuple[int, Brought]]) -> None:
         nonlocal reached
         try:
-            lines = [bringer.brought(line) for _, line in batch]
-            sought = [one.sought for one in lines]
+            sought = [one.sought for _, one in batch]
             known = await bringer.findings(sought)
-            unknown = [one for one, finding in zip(lines, known, strict=True) if finding is None]
+            unknown = [one for (_, one), found in zip(batch, known, strict=True) if found is None]
             if unknown:
                 await bringer.send(unknown)
             done.sent += len(unknown)
-            for (number, _), one, finding in zip(batch, sought, known, strict=True):
-                spool.write(json.dumps((number, finding is not None, *one)) + "\n")
+            for (number, _), one, found in zip(batch, sought, known, strict=True):
+                if found is None or found.standing is Standing.WAITING:
+                    undecided.write(json.dumps((number, found is not None, *one)) + "\n")
+                else:
+                    _enter(done, _Sent(number, was_known=True, sought=one), found)
             reached += len(batch)
-            report(Progress(SENDING, reached, seen.statements))
+            report(Progress(SENDING, reached, total))
         finally:
             slots.release()
 
-    with meant.path.open("rb") as file:
-        hashing = _Hashing(file)
-        async with asyncio.TaskGroup() as tasks:
-            for batch in _batches(_firsts(meant, hashing, seen)):
-                await slots.acquire()
-                tasks.create_task(send(batch))
-        if hashing.digest() != seen.file_hash:
-            raise _changed(meant)
-    report(Progress(SENDING, seen.statements, seen.statements))
+    async with asyncio.TaskGroup() as tasks:
+        while batch := _batch(good, bringer):
+            await slots.acquire()
+            tasks.create_task(send(batch))
 
 
-def _firsts(meant: FileMeant, file: "_Hashing", seen: _Seen) -> Iterator[tuple[int, StatementLine]]:
-    """The lines to send: the first under each id, as it was when the file was looked at."""
-    left = dict(seen.contents)
-    for read in read_file(file, meant.columns, meant.file_format):
-        if not isinstance(read, Stated):
-            continue
-        name, content = _marks(read.line)
-        if name not in seen.contents:
-            raise _changed(meant)
-        if left.get(name) == content:
-            del left[name]
-            yield read.number, read.line
-
-
-def _batches(
-    lines: Iterator[tuple[int, StatementLine]],
-) -> Iterator[list[tuple[int, StatementLine]]]:
-    batch: list[tuple[int, StatementLine]] = []
-    for one in lines:
-        batch.append(one)
-        if len(batch) == LINES_AT_ONCE:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+def _batch(good: IO[str], bringer: Bringing) -> list[tuple[int, Brought]]:
+    """The next lines to be sent; none at the end."""
+    batch: list[tuple[int, Brought]] = []
+    while len(batch) < LINES_AT_ONCE and (text := good.readline()):
+        number, line_id, occurred_at, said, body = json.loads(text)
+        brought = bringer.brought(
+            body.encode(), line_id=line_id, occurred_at=occurred_at, said=Said(*said)
+        )
+        batch.append((number, brought))
+    return batch
 
 
 async def _follow(
-    bringer: Bringing, done: Imported, spool: IO[str], report: Report, *, total: int, wait: bool
+    bringer: Bringing,
+    undecided: IO[str],
+    done: Imported,
+    report: Report,
+    *,
+    total: int,
+    wait: bool,
 ) -> None:
-    """Ask what became of every line, and wait for those that are not decided."""
-    spool.seek(0)
-    reached = 0
-    while batch := _spooled(spool):
+    """Ask what became of every line that was not decided, and wait for it."""
+    reached = done.already_known + done.unmatched + done.conflicting
+    while batch := _spooled(undecided):
         findings = await _decided(bringer, [one.sought for one in batch], wait=wait)
         for one, finding in zip(batch, findings, strict=True):
             _enter(done, one, finding)
@@ -330,9 +301,9 @@ async def _follow(
         report(Progress(DECIDING, reached, total))
 
 
-def _spooled(spool: IO[str]) -> list[_Sent]:
+def _spooled(undecided: IO[str]) -> list[_Sent]:
     batch: list[_Sent] = []
-    while len(batch) < LINES_AT_ONCE and (text := spool.readline()):
+    while len(batch) < LINES_AT_ONCE and (text := undecided.readline()):
         number, was_known, event_id, changed_id, said = json.loads(text)
         batch.append(_Sent(number, was_known, Sought(event_id, changed_id, Said(*said))))
     return batch
@@ -382,30 +353,3 @@ def _enter(done: Imported, sent: _Sent, finding: Finding) -> None:
                 finding.action_key,
             )
         )
-
-
-def _changed(meant: FileMeant) -> FileChangedError:
-    return FileChangedError(
-        f"{meant.path} changed while it was read.",
-        hint="Bring it again when nobody writes to it; what was sent counts once.",
-    )
-
-
-class _Hashing:
-    """A file that is hashed as it is read."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._hash = hashlib.sha256()
-        self.bytes_read = 0
-
-    def readline(self, limit: int = -1, /) -> bytes:
-        """See `IO.readline`."""
-        raw = self._file.readline(limit)
-        self._hash.update(raw)
-        self.bytes_read += len(raw)
-        return raw
-
-    def digest(self) -> bytes:
-        """The hash of everything that was read."""
-        return self._hash.digest()
