@@ -2,11 +2,13 @@
 reads, webhooks by Stripe's signature.
 """
 
+import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import asyncpg
 import httpx
 import pytest
 import pytest_asyncio
@@ -18,10 +20,11 @@ from gateway.settings import Settings
 from gateway.wiring import run_setup
 from gateway.wiring.installation import open_log
 from gateway.wiring.life import Life
+from gateway.wiring.names import Process
 from gateway.wiring.publishing import publish_catalogue
 from tests.contract.stage import running
 from tests.contract.stripe_stage import DESCRIPTION, MODULE
-from tests.integration.door import database
+from tests.integration.door import POLL_SECONDS, database
 from tests.integration.test_described_provider import CATALOGUE, PROCESSES, Place, alive
 from tests.servers import Addresses
 
@@ -71,7 +74,7 @@ async def place(
             url = f"{own.url}/v1/webhooks/bank?account=main"
             stripe.control("webhooks", {"url": url, "secret": SECRET})
             async with contextlib.AsyncExitStack() as stack:
-                for process in PROCESSES:
+                for process in (*PROCESSES, Process.PROJECTOR):
                     await stack.enter_async_context(alive(process, own, folder))
                 ledger = await stack.enter_async_context(Ledger(own.url, key))
                 client = httpx.AsyncClient(base_url=stripe.url)
@@ -116,3 +119,41 @@ async def test_a_kept_500_ends_in_the_payment_behind_it(place: Place) -> None:
     assert isinstance(result, Succeeded)
     assert result.proof == "lookup"
     assert await place.effects("kept") == 1
+
+
+async def test_what_somebody_gives_back_at_stripe_is_a_case_of_its_payment(place: Place) -> None:
+    """A refund without our mark, and a dispute, come to the payment that they name: each once,
+    although an event tells of the dispute three times.
+    """
+    result = await place.charge("given-back")
+    assert isinstance(result, Succeeded)
+    await place.provider.post(
+        "/v1/refunds",
+        headers={"Authorization": "Bearer sk_test_main"},
+        data={"payment_intent": str(result.reference), "amount": "1000"},
+    )
+    dispute = {"payment_intent": result.reference, "amount": 1_200}
+    opened = (await place.provider.post("/control/dispute", json=dispute)).json()["id"]
+    await place.provider.post("/control/dispute/close", json={"id": opened, "status": "lost"})
+    connection = await asyncpg.connect(place.settings.database_url)
+    try:
+        async with asyncio.timeout(30):
+            while len(names := await cases(connection, str(result.key))) < 2:
+                await asyncio.sleep(POLL_SECONDS)
+    finally:
+        await connection.close()
+    # Either may be told first: each is under its own name, and the sum is what both come to.
+    assert names[0] in {"10.00 USD of 49.90 USD: re_1", f"12.00 USD of 49.90 USD: {opened}"}
+    assert names[1].startswith("22.00 USD of 49.90 USD")
+    assert "re_1" in names[1]
+    assert opened in names[1]
+
+
+async def cases(connection: asyncpg.Connection, key: str) -> list[str]:
+    """What was given back of an action elsewhere, as its cases tell it."""
+    rows = await connection.fetch(
+        "select names from actionledger_api_v1.review_cases"
+        " where action_key = $1 and reason = 'reversed_elsewhere' order by version",
+        key,
+    )
+    return [row["names"] for row in rows]
