@@ -1,13 +1,16 @@
 """The adapter `smtp` at a real server: where a break proves something, and what never leaves."""
 
+import asyncio
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
 from reconciler.providers.adapter import ProviderSettings, UnusableProvider
@@ -379,6 +382,51 @@ async def test_a_server_that_says_nothing_is_not_waited_for(tmp_path: Path) -> N
         short = Deadlines(connect_ms=200, response_ms=200)
         outcome = await sent(described(tmp_path, port), deadlines=short)
     assert outcome == NotSent("connect_timed_out", Retry.LATER)
+
+
+POSITIVE = [b"220 a\r\n", b"250 a\r\n", b"250 a\r\n", b"250 a\r\n", b"354 a\r\n", b"250 a\r\n"]
+REPLIES = st.one_of(
+    st.sampled_from(POSITIVE),
+    st.sampled_from([b"250-a\r\n", b"2", b"\r\n", b"250\r\n", b"450 a\r\n", b"999 a\r\n", b""]),
+    st.binary(max_size=30),
+    st.just(b"x" * 9_000 + b"\r\n"),
+)
+
+
+@settings_of_hypothesis(max_examples=60, deadline=None)
+@given(place=st.integers(0, 5), reply=REPLIES)
+def test_any_reply_has_an_outcome(
+    place: int, reply: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whatever a server says in the place of a reply, and then ends: only a yes to the whole
+    message is a success, and an end before it is never unresolved for nothing.
+    """
+    heard: list[bytes] = []
+
+    def serve(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection, connection.makefile("rb") as lines:
+            for number, positive in enumerate(POSITIVE):
+                connection.sendall(reply if number == place else positive)
+                if number == place and reply != positive:
+                    return
+                while number > 3 and (line := lines.readline()) not in {b".\r\n", b""}:
+                    heard.append(line)
+                heard.append(lines.readline() if number <= 3 else b"dot")
+
+    one = described(tmp_path_factory.mktemp("any"), 1)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,))
+        thread.start()
+        text = Path(one.adapter_file or "").read_text(encoding="utf-8")
+        text = text.replace("port = 1", f"port = {listening.getsockname()[1]}")
+        text = text.replace('user = "ledger"', "").replace('main = "password"', "")
+        Path(one.adapter_file or "").write_text(text, encoding="utf-8")
+        outcome = asyncio.run(sent(one))
+        thread.join(10)
+    assert isinstance(outcome, Succeeded | Refused | NotSent | Unresolved)
+    if isinstance(outcome, Succeeded | Unresolved):
+        assert b"dot" in heard
 
 
 # --- the description ---------------------------------------------------------------------------
