@@ -10,7 +10,7 @@ from ledger.core.state import Action, Stream
 
 
 def without_room(saga: Saga, config: Config, now: int) -> Action | None:
-    """The first undo of a plan that has yet to hold what the table in force asks for, or None."""
+    """The first undo of a plan that does not hold what the table in force asks for, or None."""
     for step in saga.steps:
         undo = step.compensation
         if undo is not None and not _has_room(undo, config, now):
@@ -19,6 +19,9 @@ def without_room(saga: Saga, config: Config, now: int) -> Action | None:
 
 
 def _has_room(undo: Action, config: Config, now: int) -> bool:
+    """Of an undo that a person has given up there is none: with it the plan is given up."""
+    if undo.is_final:
+        return False
     declared = config.operation(undo.request.operation, undo.request.version)
     is_ruled = declared is None or not needs_ruling(undo, config)
     return is_ruled and holds_its_gates(undo, config, now)

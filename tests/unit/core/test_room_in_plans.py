@@ -29,6 +29,19 @@ outcome = "automatic"
 reason = "What a run does is counted."
 ceilings = ["run"]
 """
+EACH: Final = """
+[[ceiling]]
+name = "each"
+per = "action"
+spend = { EUR = 1, USD = 1 }
+
+[[row]]
+name = "charges"
+when.operation = ["charge"]
+outcome = "automatic"
+reason = "Not one of them goes ahead by itself."
+ceilings = ["each"]
+"""
 UNDO_COUNTED: Final = COUNTED.replace(
     'reason = "What', 'when.operation = ["payout"]\nreason = "What'
 )
@@ -83,6 +96,26 @@ def test_a_ceiling_that_is_new_is_passed_by_every_undo_before_the_step_begins() 
     assert gate is not None
     assert {one.action for one in gate.granted} == {undo(item) for item in ITEMS}
     assert stands(event)[0][0] in {"ready", "attempting"}
+
+
+def test_a_step_that_a_person_lets_pass_does_not_begin_where_its_undo_was_given_up() -> None:
+    """The flight costs more than a single action may, and meanwhile a person gives up what would
+    undo the hotel. Who then lets the flight pass does not start it: the plan is given up.
+    """
+    told = Travelling(plan(), beneath(f"{EACH}{asking.EVERYTHING_GOES_AHEAD}"))
+    assert told.action(do(FLIGHT)).review == "ceiling_reached"
+    told.says(
+        found_out(
+            i.Meaning.EFFECT, key=undo(HOTEL), lookup=None, source="webhook:w", reference="ref-2"
+        )
+    )
+    told.settles(undo(HOTEL), Move.NO_EFFECT)
+    at, flight = x.T0 + told.at, told.action(do(FLIGHT))
+    said = asking.resolution(flight, "ada", Move.ALLOW, ledger=GENERATION, at=at)
+    judge = asking.judge(said.model_copy(update={"accepts": "each"}))
+    told.says(asking.judged(judge, PEOPLE, at=at, ledger=GENERATION), key=do(FLIGHT))
+    assert told.started() == []
+    assert told.statuses == [("cancelled", "cancelled")] * 3
 
 
 def test_what_has_its_turn_begins_only_once_a_person_has_looked() -> None:
