@@ -350,7 +350,7 @@ def review_row(decision: Decision, fact: ReviewOpened, after: Action, partition:
         fact.version,
         decision.stream.partition("/")[0],
         "alarm" if after.is_final else "review",
-        after.review,
+        fact.reason,
         decision.decided_at,
         partition,
         decision.at,

@@ -23,6 +23,7 @@ SAYS: Final = {
     "effect": "there is an effect",
     "no_effect": "there is no effect of it",
     "absent": "the provider does not know it",
+    "reversed": "it was there and was given back",
     "pending": "not settled at the provider yet",
     "inconclusive": "proves nothing",
 }
@@ -148,6 +149,10 @@ def _evidence(one: EvidenceSheet) -> Iterator[tuple[str, str | Shown]]:
         yield "  reference", shown(one.reference)
     if one.amount is not None:
         yield "  amount", one.amount
+    if one.reverses is not None:
+        yield "  of", shown(one.reverses)
+    if one.occurred_at is not None:
+        yield "  happened", moment(one.occurred_at)
     if one.code is not None:
         yield "  code", shown(one.code)
     for value in values_of(one.result or {}):

@@ -63,11 +63,11 @@ class ReasonSheet(OnSheet):
 
 class AboutSheet(OnSheet):
     """What a case is about where that is not the action itself: the ceiling that it would pass,
-    with what was taken of it then, what this action needs, and the limit; or another action, with
-    where to look at it.
+    with what was taken of it then, what this action needs, and the limit; another action, with
+    where to look at it; or how much of its amount was given back, and under which names.
     """
 
-    kind: Literal["ceiling", "action"]
+    kind: Literal["ceiling", "action", "amounts"]
     name: str
     sentence: str
     dimension: str | None = None
@@ -94,8 +94,9 @@ class AttemptSheet(OnSheet):
 
 class EvidenceSheet(OnSheet):
     """One thing that is known about the effect: what an attempt came to (`response`), what the
-    provider said when it was asked (`lookup`), or by itself (`webhook`). `source_id` and
-    `raw_sha256` say of which bytes.
+    provider said when it was asked (`lookup`), or by itself (`webhook`, a line of its settlement
+    file or of its list). `source_id` and `raw_sha256` say of which bytes, `occurred_at` when it
+    happened by the provider's word, `reverses` of which effect something was given back.
     """
 
     version: int
@@ -112,6 +113,8 @@ class EvidenceSheet(OnSheet):
     result: dict[str, JsonValue] | None = None
     source_id: str | None = None
     raw_sha256: str | None = None
+    occurred_at: int | None = None
+    reverses: str | None = None
 
 
 class MoveSheet(OnSheet):
@@ -323,6 +326,9 @@ def _about(
     name = stake.accepts
     if name is None:
         return None
+    if action.case is not None and action.case.reason in _AMOUNTS:
+        sentence = _AMOUNTS[action.case.reason]
+        return AboutSheet(kind="amounts", name=name, sentence=sentence)
     if action.case is None or action.case.reason != "ceiling_reached":
         sentence = _OTHERS[stake.kind if action.case is None else action.case.reason].format(name)
         return AboutSheet(
@@ -335,6 +341,11 @@ def _about(
     return _ceiling(action, name, events, known)
 
 
+_AMOUNTS: Final = {
+    "reversed_elsewhere": "So much of it was given back, and not by an action of this ledger.",
+    "returned_too_much": "So much of it came back, by whom these names say.",
+    "returned_already": "So much of what it undoes was given back elsewhere.",
+}
 _OTHERS: Final[defaultdict[str | None, str]] = defaultdict(
     lambda: "It is about {}.",
     {
@@ -434,6 +445,8 @@ _EVIDENCE: Final = (
     "code",
     "source_id",
     "raw_sha256",
+    "occurred_at",
+    "reverses",
 )
 
 

@@ -10,6 +10,7 @@ from ledger.core.evolve_evidence import raised
 from ledger.core.invariants import invariant
 from ledger.core.state import (
     LEADING,
+    NOBODY_ANSWERS,
     OF_REVERSALS,
     Action,
     Approval,
@@ -137,6 +138,8 @@ def opened(action: Action, fact: f.ReviewOpened, now: int) -> dict[str, object]:
         "review": case.reason,
         "case": case,
         "told": raised(action) if fact.reason in OF_REVERSALS else action.told,
+        # Whoever is asked instead waits for no answer; one that comes still counts.
+        "lookup": None if fact.reason == NOBODY_ANSWERS else action.lookup,
     }
 
 

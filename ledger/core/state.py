@@ -96,6 +96,9 @@ given back.
 OF_REVERSALS: frozenset[str] = frozenset({"reversed_elsewhere", "returned_too_much"})
 """Cases that tell a person of everything that was given back so far."""
 
+NOBODY_ANSWERS = "lookups_exhausted"
+"""The case with which the ledger stops waiting for the provider's answer."""
+
 Reliability = Literal["keyed", "reference", "lookup", "none"]
 
 

@@ -62,6 +62,8 @@ def open_case(state: Json, fact: Json, now: int) -> None:
         **names,
         "others": others,
     }
+    if fact["reason"] == "lookups_exhausted":
+        state.pop("lookup", None)
     if fact["reason"] in {"reversed_elsewhere", "returned_too_much"} and "told" in state:
         for one in state["told"]["reversals"]:
             one["raised"] = True

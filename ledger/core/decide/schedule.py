@@ -14,6 +14,7 @@ from ledger.core.decide.approvals import lapse, start_approval
 from ledger.core.decide.asking import ask, end
 from ledger.core.decide.draft import Draft
 from ledger.core.decide.gating import holds_its_gates
+from ledger.core.decide.questions import has_lookups_left, wait_ms
 from ledger.core.decide.room import has_room_to_undo
 from ledger.core.decide.ruling import needs_ruling
 from ledger.core.facts import (
@@ -21,14 +22,13 @@ from ledger.core.facts import (
     ActionFailed,
     ActionSuperseded,
     AttemptStarted,
-    LookupStarted,
     ReviewOpened,
     ReviewReason,
     TimerSet,
 )
 from ledger.core.ids import provider_key
 from ledger.core.inputs import Retry
-from ledger.core.limits import DECLINES_MAX, LOOKUPS_UNANSWERED_MAX
+from ledger.core.limits import DECLINES_MAX
 from ledger.core.offers import Offer, is_caller
 from ledger.core.order import reference_to_undo, waits_for
 from ledger.core.retries import backoff_ms
@@ -307,7 +307,7 @@ def find_out(draft: Draft, key: str) -> None:
         return
     is_next = _asked_since_attempt(action) or not operation.lookups
     is_held = draft.config.hold_on(action) is not None
-    if is_next and not (is_held and _has_lookups_left(action, operation)):
+    if is_next and not (is_held and has_lookups_left(action, operation)):
         due_at = draft.now + _backoff_ms(action, operation, action.counted_attempts)
         if bar(action, operation, due_at, draft.config) is None:
             timer = TimerSet(action=key, version=draft.version(key), purpose="retry", due_at=due_at)
@@ -323,18 +323,11 @@ def ask_later_or_review(draft: Draft, key: str, operation: Operation) -> None:
     for ever.
     """
     action = draft.action(key)
-    if _has_lookups_left(action, operation):
-        rung = min(action.lookups_in_turn, len(operation.lookups) - 1)
-        due_at = draft.now + operation.lookups[rung]
+    if has_lookups_left(action, operation):
+        due_at = draft.now + wait_ms(operation, action.lookups_in_turn)
         draft.add(TimerSet(action=key, version=draft.version(key), purpose="lookup", due_at=due_at))
     elif action.status is not Status.NEEDS_REVIEW:
         review(draft, key, "lookups_exhausted" if operation.lookups else "no_way_to_find_out")
-
-
-def _has_lookups_left(action: Action, operation: Operation) -> bool:
-    rungs = len(operation.lookups)
-    is_left = action.lookups_in_turn < rungs + LOOKUPS_UNANSWERED_MAX
-    return action.lookups_answered < rungs and is_left
 
 
 def _asked_since_attempt(action: Action) -> bool:
@@ -356,7 +349,7 @@ def turn(action: Action, config: Config, now: int) -> Turn | None:
     is_held = config.hold_on(action) is not None
     if timer.purpose == "retry":
         is_due = is_held and timer.due_at <= now
-        return Turn.ASK if is_due and _has_lookups_left(action, operation) else None
+        return Turn.ASK if is_due and has_lookups_left(action, operation) else None
     if is_held or not _asked_since_attempt(action):
         return None
     due_at = now + _backoff_ms(action, operation, action.counted_attempts)
@@ -374,23 +367,6 @@ def take_turn(draft: Draft, key: str, operation: Operation, turned: Turn) -> Non
             try_again(draft, key, operation, wait_ms)
         case _:
             assert_never(turned)
-
-
-def ask_provider(draft: Draft, key: str) -> None:
-    """Put the question now, about every attempt so far."""
-    action = draft.action(key)
-    draft.add(
-        LookupStarted(
-            action=key,
-            version=draft.version(key),
-            lookup=action.lookups_asked + 1,
-            attempts_upto=len(action.attempts),
-            provider=action.provider,
-            account=action.account,
-            provider_key=action.attempts[0].provider_key,
-            answer_by=draft.now + draft.config.timing.lookup_answer_ms,
-        )
-    )
 
 
 def review(draft: Draft, key: str, reason: ReviewReason, names: str | None = None) -> None:

@@ -6,10 +6,10 @@ from ledger.core.decide.draft import Decided, Draft
 from ledger.core.decide.gates import send_grants_due
 from ledger.core.decide.gating import send_due
 from ledger.core.decide.judging import close_denied
+from ledger.core.decide.questions import ask_provider, has_lookups_left
 from ledger.core.decide.ruling import MAY_BE_RULED_ANEW, needs_ruling, rule_anew
 from ledger.core.decide.schedule import (
     Bar,
-    ask_provider,
     awaits_offer,
     bar,
     find_out,
@@ -20,7 +20,7 @@ from ledger.core.decide.schedule import (
     turn,
 )
 from ledger.core.facts import AttemptUnresolved
-from ledger.core.limits import PREVIEWS_MAX
+from ledger.core.limits import LOOKUPS_UNANSWERED_MAX, PREVIEWS_MAX
 from ledger.core.state import Action, Status
 
 
@@ -56,7 +56,7 @@ def _one(draft: Draft, key: str) -> None:
         return
     if action.lookup is not None:
         if action.lookup.answer_by <= draft.now:
-            ask_provider(draft, key)
+            _nobody_answered(draft, key)
         return
     operation = draft.operation(action)
     timer_due = action.timer is not None and action.timer.due_at <= draft.now
@@ -87,6 +87,21 @@ def _one(draft: Draft, key: str) -> None:
             take_turn(draft, key, operation, turned)
         elif awaits_offer(action, draft.now):
             start(draft, key, operation)
+
+
+def _nobody_answered(draft: Draft, key: str) -> None:
+    """A question is put again while there are any left; then a person is asked. An answer that
+    comes all the same still counts.
+    """
+    action = draft.action(key)
+    operation = draft.operation(action)
+    left = action.lookups_in_turn < LOOKUPS_UNANSWERED_MAX
+    if operation is not None:
+        left = has_lookups_left(action, operation)
+    if left:
+        ask_provider(draft, key)
+    else:
+        review(draft, key, "lookups_exhausted")
 
 
 def _is_over(action: Action, now: int) -> bool:

@@ -6,6 +6,7 @@ Each call that reaches a provider is an `attempt.started` here: there is no othe
 import pytest
 
 from ledger.core import inputs as i
+from ledger.core.limits import LOOKUPS_UNANSWERED_MAX
 from ledger.core.money import Money
 from ledger.core.rejections import Rejection
 from ledger.core.state import AttemptStatus, Status
@@ -395,7 +396,8 @@ def test_c099_not_found_lets_nothing_start_before_index_delay_and_processing_tim
 @pytest.mark.case("C101")
 def test_c101_age_never_turns_unknown_into_failed() -> None:
     """C101: thirty hours without an answer from the provider leave it open, looked up again and
-    again, never failed and never sent a second time.
+    again, then shown to a person; never failed and never sent a second time. The answer that comes
+    after that still counts.
     """
     story = begun(NOTE)
     story.hears(tick(), at=LAPSE)
@@ -404,9 +406,13 @@ def test_c101_age_never_turns_unknown_into_failed() -> None:
         now += LOOKUP_ANSWER_MS * 5
         story.hears(tick(), at=now, offer=offer(key=NOTE, until=ALWAYS))
         assert story.action(NOTE).is_open
-    assert story.action(NOTE).status is Status.UNKNOWN
+    action = story.action(NOTE)
+    assert (action.status, action.review) == (Status.NEEDS_REVIEW, "lookups_exhausted")
+    assert story.count("lookup.started", NOTE) == len(LOOKUPS) + LOOKUPS_UNANSWERED_MAX
     assert story.count("attempt.started", NOTE) == 1
     assert story.count("action.failed", NOTE) == 0
+    found = found_out(EFFECT, key=NOTE, lookup=action.lookups_asked)
+    assert story.hears(found, at=now).decided.facts[-1].type == "action.completed"
 
 
 @pytest.mark.case("C005")

@@ -143,8 +143,7 @@ def test_c091_money_that_comes_back_twice_is_told_with_both_names_and_moves_no_m
     assert event.take(given_back(WHOLE)) == ["evidence.recorded", "review.opened", "review.opened"]
     assert names(event, "returned_too_much") == "99.80 EUR of 49.90 EUR: dp_1, re_1"
     assert reasons(event) == {"returned_too_much", "reversed_elsewhere"}
-    assert event.action().case is not None
-    assert event.action().case.reason == "returned_too_much"
+    assert event.action().review == "returned_too_much"
     assert event.action().status is Status.COMPLETED
     event.propose(MORE, compensates=CHARGE, money=eur(1))
     assert event.refusal() is Rejection.COMPENSATION_EXCEEDS

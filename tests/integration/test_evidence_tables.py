@@ -1,0 +1,98 @@
+"""Evidence in the tables: a case shows every piece, and who broke a promise is listed."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from gateway.http.cases import evidence_of
+from ledger.core import inputs as i
+from ledger.core.money import Money
+from projections.queries import Queries
+from tests import examples as x
+from tests.ledgers import LedgerBuilder
+from tests.projecting import project, projected
+
+pytestmark = pytest.mark.servers
+
+
+@pytest.fixture
+async def pool(database_url: str) -> AsyncIterator[asyncpg.Pool]:
+    """A pool on a migrated database."""
+    async with projected(database_url) as made:
+        yield made
+
+
+def given_back() -> i.Evidence:
+    """A line of a settlement file: part of the charge was given back."""
+    said = x.found_out(i.Meaning.REVERSED, lookup=None, source="settlement:po_1/7")
+    return said.model_copy(
+        update={
+            "kind": i.EvidenceKind.SETTLEMENT,
+            "reference": "dp_1",
+            "reverses": x.REFERENCE,
+            "money": Money(minor=1_200, currency="EUR"),
+            "occurred_at": x.T0 - 9_000,
+            "raw_sha256": "cd" * 32,
+        }
+    )
+
+
+async def test_a_case_shows_every_piece_and_names_both_amounts(pool: asyncpg.Pool) -> None:
+    """What answered, what a webhook said against it, and what a settlement file adds: each with its
+    source, amount, time and the hash of its bytes; and every reason for which the case is open.
+    """
+    builder = LedgerBuilder()
+    builder.take(x.propose())
+    builder.take(x.report(x.success()))
+    other = x.found_out(i.Meaning.EFFECT, lookup=None, money=x.EUR_499)
+    builder.take(other.model_copy(update={"raw_sha256": "ab" * 32}))
+    builder.take(given_back())
+    await project(pool, builder)
+    queries = Queries(pool)
+    case = await queries.case_sheet("acme", x.CHARGE)
+    assert case is not None
+    assert case.action.status == "completed"
+    pieces = list(evidence_of(case.events))
+    assert [(one.kind, one.meaning, one.amount) for one in pieces] == [
+        ("response", "effect", None),
+        ("webhook", "effect", "499.00 EUR"),
+        ("settlement", "reversed", "12.00 EUR"),
+    ]
+    line = pieces[-1]
+    assert (line.reference, line.reverses, line.occurred_at) == (
+        "dp_1",
+        x.REFERENCE,
+        x.T0 - 9_000,
+    )
+    assert [one.raw_sha256 for one in pieces] == [None, "ab" * 32, "cd" * 32]
+    rows = await pool.fetch(
+        "select reason, names, is_open from actionledger_api_v1.review_cases order by version"
+    )
+    assert [tuple(row) for row in rows] == [
+        ("amount_differs", None, True),
+        ("reversed_elsewhere", "12.00 EUR of 49.90 EUR: dp_1", True),
+    ]
+    known = await queries.actions_by_reference("main", "dp_1")
+    assert known == ()
+
+
+async def test_who_has_two_effects_under_one_key_is_listed(pool: asyncpg.Pool) -> None:
+    """By provider, account and operation, each action once; who promised nothing is not."""
+    builder = LedgerBuilder()
+    for event in ("one", "two"):
+        key = f"charge:v1:acme:{event}"
+        builder.take(x.propose(key))
+        builder.take(x.report(x.success("ch_1"), key=key))
+        for name in ("ch_2", "ch_3"):
+            said = x.found_out(i.Meaning.EFFECT, key=key, lookup=None, reference=name, source=name)
+            builder.take(said)
+    builder.take(x.propose(x.EMAIL))
+    builder.take(x.report(x.success("m_1"), key=x.EMAIL))
+    builder.take(x.found_out(i.Meaning.EFFECT, key=x.EMAIL, lookup=None, reference="m_2"))
+    await project(pool, builder)
+    rows = await pool.fetch(
+        "select provider, account, operation, promise, actions"
+        " from actionledger_api_v1.broken_promises"
+    )
+    assert [tuple(row) for row in rows] == [("simulated", "main", "charge", "keys", 2)]
