@@ -29,7 +29,9 @@ class _Standing:
 
 @dataclass(slots=True)
 class OfferBook:
-    """Standing offers by incarnation, and the ledger offsets of the starts that name each."""
+    """Standing offers by incarnation, and the ledger offsets of the starts that name each and were
+    not seen by whoever made it.
+    """
 
     counts_from: int = 0
     """The ledger offset from which starts were counted here."""
@@ -63,6 +65,9 @@ class OfferBook:
         for fact in decision.facts:
             # A caller's offer is spent by the one start that it was for.
             if isinstance(fact, AttemptStarted) and not is_caller(fact.holder):
+                standing = self._standing.get(fact.holder)
+                if standing is not None and decision.at <= standing.offered.seen_offset:
+                    continue  # its executor had read this start when it offered
                 starts = self._starts.setdefault(fact.holder, deque(maxlen=STARTS_REMEMBERED_MAX))
                 starts.append(decision.at)
         while len(self._starts) > OFFERS_REMEMBERED_MAX:
@@ -112,13 +117,6 @@ class OfferBook:
             standing.reserved = 0
 
     def _left(self, standing: _Standing) -> int:
-        seen = standing.offered.seen_offset
-        starts = self._starts.get(standing.offered.incarnation)
-        if not starts:
-            return standing.offered.slots - standing.reserved
-        unseen = 0
-        for offset in reversed(starts):
-            if offset <= seen:
-                break
-            unseen += 1
-        return standing.offered.slots - unseen - standing.reserved
+        # What its executor had seen is left out when the offer comes, and when a start does.
+        unseen = self._starts.get(standing.offered.incarnation, ())
+        return standing.offered.slots - len(unseen) - standing.reserved
