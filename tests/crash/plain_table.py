@@ -35,7 +35,7 @@ MAY_FOLLOW: Mapping[str, frozenset[str]] = {
         "attempting": OUTCOMES,
         "unknown": _FROM_UNKNOWN,
         "needs_review": f"{OUTCOMES} attempt.absent lookup.started review.resolved "
-        "action.superseded",
+        "action.superseded gate.asked gate.answered",
     }.items()
 } | dict.fromkeys(FINAL, _AT_ANY_TIME | CLAIMS | {"review.resolved"})
 """Which facts a status allows; a status that is not here allows none."""

@@ -1,7 +1,9 @@
 """The operations of the simulated world: a day of a real installation in half a minute.
 
 Six operations, one for each way a provider can be trusted, and one whose provider breaks its word
-(`fee`: it says that it honours keys and does not). Every duration is scaled, and nothing else.
+(`fee`: it says that it honours keys and does not). Where actions belong together there are those
+that undo two of them, one that only reads, one that its caller carries out, and another version.
+Every duration is scaled, and of the bounds those that nobody would come to in half a minute.
 """
 
 from typing import Final
@@ -35,7 +37,14 @@ SETTLED_BY_MS: Final = 45_000
 
 
 def _operation(
-    name: str, account: str, reliability: str, money: str, attempts: int, extra: str = ""
+    name: str,
+    account: str,
+    reliability: str,
+    money: str,
+    attempts: int,
+    extra: str = "",
+    *,
+    version: int = 1,
 ) -> str:
     finding_out = f"""
 settle_horizon_ms = {SETTLE_MS}
@@ -45,7 +54,7 @@ lookups = {list(LOOKUPS)}
     return f"""
 [[operation]]
 name = "{name}"
-version = 1
+version = {version}
 provider = "simulated"
 account = "{account}"
 reliability = "{reliability}"
@@ -101,16 +110,47 @@ _TABLES: Final = {
     "email": _operation("email", "main", "none", "forbidden", 1),
 }
 OPERATIONS: Final = tuple(_TABLES)
+UNDOES: Final = {"charge": "refund", "note": "email"}
+"""What undoes what, where actions belong together."""
+_REFUND: Final = _operation("refund", "main", "reference", "optional", ATTEMPTS_MAX)
+_QUOTE: Final = _operation("quote", "main", "lookup", "forbidden", 1, 'kind = "read"')
+_ERRAND: Final = _operation("errand", "main", "none", "forbidden", 1, 'performer = "caller"')
+_NOTE_ANEW: Final = _operation("note", "main", "lookup", "forbidden", 1, version=2)
+TOGETHER: Final = ("charge", "note", "ticket", "quote")
+"""What is asked for where actions belong together; more than this is what undoes some of it."""
+OFFERED: Final = (*OPERATIONS, "refund", "quote")
+"""What executors carry out there."""
+
+STREAM_ACTIONS_ORDINARY: Final = 14
+STREAM_ACTIONS: Final = 18
+RESERVATIONS: Final = 3
+"""Bounds there: of one business event, and of what one gate holds."""
+STRAY: Final = "ef_stray"
+"""How effects are called of which a provider speaks by mistake."""
 
 
-def published(*, without: str | None = None, performer: str | None = None) -> Publish:
+def published(
+    *, without: str | None = None, performer: str | None = None, together: bool = False
+) -> Publish:
     """The catalogue, whole or with one operation withdrawn; carried out by executors, or by whom
-    the first proposal says.
+    the first proposal says; with what undoes others where actions belong `together`.
     """
-    text = _TIMING + "".join(table for name, table in _TABLES.items() if name != without)
+    tables = [table for name, table in _TABLES.items() if name != without]
+    if together:
+        tables = [_undone(name, table) for name, table in _TABLES.items() if name != without]
+        tables += [_REFUND, _QUOTE, _ERRAND, _NOTE_ANEW]
+    text = _TIMING + "".join(tables)
     if performer is not None:
         text = text.replace("[[operation]]\n", f'[[operation]]\nperformer = "{performer}"\n')
     return Publish(kind="catalogue", content=text, content_hash=catalogue_hash(text))
+
+
+def _undone(name: str, table: str) -> str:
+    """The declaration, with what undoes it if anything does."""
+    if name not in UNDOES:
+        return table
+    line = "target_parameters"
+    return table.replace(line, f'compensation = "{UNDOES[name]}"\n{line}', 1)
 
 
 CLASSES: Final = {
@@ -120,6 +160,9 @@ CLASSES: Final = {
     "ticket": "lookup",
     "note": "lookup",
     "email": "none",
+    "refund": "reference",
+    "quote": "lookup",
+    "errand": "none",
 }
 WITH_MONEY: Final = frozenset({"charge", "fee", "payout"})
 CARELESS: Final = "careless"

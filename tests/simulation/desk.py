@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from ledger.core.blocking import blocking
-from ledger.core.facts import GateAnswered, ReviewOpened
+from ledger.core.facts import ActionBlocked, GateAnswered, ReviewOpened
 from ledger.core.ids import stream_key_of
 from ledger.core.records import Decision
 from ledger.core.state import Action
@@ -71,8 +71,10 @@ class Desk:
             read = fold.feed(record)
             if isinstance(read, Decision):
                 for fact in read.facts:
-                    is_asked = isinstance(fact, ReviewOpened) or (
-                        isinstance(fact, GateAnswered) and fact.outcome == "queued"
+                    is_asked = (
+                        isinstance(fact, ReviewOpened)
+                        or (isinstance(fact, GateAnswered) and fact.outcome == "queued")
+                        or (isinstance(fact, ActionBlocked) and fact.reason == "revised_open")
                     )
                     if is_asked and self.world.happens("resolves"):
                         self._will_look("ada", fact.action, LOOKS_MAX)

@@ -13,7 +13,7 @@ from ledger.core.wire import Wire
 from ledger.log.envelope import outgoing, read_ledger
 from ledger.log.topics import Topic
 from streams.hands import Assignment, Hands, objection
-from tests.simulation.catalogue import CONNECT_MS, IDLE_MS, OPERATIONS, RESPONSE_MS
+from tests.simulation.catalogue import CONNECT_MS, IDLE_MS, OFFERED, OPERATIONS, RESPONSE_MS
 from tests.simulation.processes import Process
 from tests.simulation.provider import Entry, Provider
 from tests.simulation.world import World
@@ -42,7 +42,8 @@ class Executor(Process):
         super().__init__(world, "executor", number)
         self.provider = provider
         slots = {part: world.chance.randint(1, 3) for part in range(world.partitions)}
-        self.hands = Hands(self.name, OPERATIONS, slots)
+        operations = OFFERED if world.weather.together else OPERATIONS
+        self.hands = Hands(self.name, operations, slots)
         self._reads = dict.fromkeys(slots, False)
         self._renews = True
         begins_late = world.chance.random() < HALF

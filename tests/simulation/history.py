@@ -11,14 +11,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
+from ledger.core.limits import RESERVATIONS_MAX
 from ledger.core.state import Status
 from ledger.log.simulated import Struck
 from ledger.log.topics import Topic
 from streams.inquiring import Position
 from tests.simulation import laws
+from tests.simulation.agents import Agents
+from tests.simulation.bounds import bounded
 from tests.simulation.broken import BrokenLawError, law
 from tests.simulation.callers import Callers
-from tests.simulation.catalogue import ATTEMPTS_MAX, CARELESS, SETTLED_BY_MS
+from tests.simulation.careless import Careless
+from tests.simulation.catalogue import ATTEMPTS_MAX, CARELESS, RESERVATIONS, SETTLED_BY_MS
 from tests.simulation.codec import read_once
 from tests.simulation.deciders import Deciders
 from tests.simulation.desk import Desk
@@ -106,13 +110,18 @@ class History:
             performers = Performers(world, self.provider, self.callers.say)
             self.callers.performers = performers
             performers.begin()
+        if drawn.together:
+            agents = Agents(world, self.observer, self.callers.say)
+            agents.begin()
+            Careless(agents, self.deciders).begin()
         world.wants_capacity = self._wants_capacity
 
     def run(self) -> Outcome:
         """Live it, and judge it. Never raises for a broken law."""
         broken = None
         try:
-            with nullcontext() if self.really else _in_short():
+            bounds = bounded() if self.world.weather.together else nullcontext()
+            with bounds, nullcontext() if self.really else _in_short():
                 self._live()
                 self._judge()
         except BrokenLawError as found:
@@ -166,7 +175,8 @@ class History:
         return self.callers.left > 0 or self.observer.may_start()
 
     def _judge(self) -> None:
-        judge = Judge(self.world.log, self.provider.book)
+        most = RESERVATIONS if self.world.weather.together else RESERVATIONS_MAX
+        judge = Judge(self.world.log, self.provider.book, most)
         judge.judge()
         self._accepted_means_kept()
         self._the_fold_agrees(judge)

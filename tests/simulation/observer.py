@@ -74,9 +74,14 @@ class Observer:
         if any(stream.gate is not None and stream.gate.due_at for stream in self.streams.values()):
             return False
         return all(
-            (action.is_final or action.status is Status.NEEDS_REVIEW)
+            (
+                action.is_final
+                or action.status is Status.NEEDS_REVIEW
+                or _awaits_person(action, stream)
+            )
             and not any(claim.waits_for_message for claim in action.claims)
-            for action in self.actions()
+            for stream in self.streams.values()
+            for action in stream.actions
         )
 
     def may_start(self) -> bool:
@@ -86,6 +91,21 @@ class Observer:
         if any(self.is_undecided(fold.partition) for fold in self.folds):
             return True
         return any(_may_start(action) for action in self.actions())
+
+
+def _awaits_person(action: Action, stream: Stream) -> bool:
+    """Whether it waits, without an end, for what a person has to settle: of what it undoes, or of
+    its plan.
+    """
+    blocked = action.blocked if action.status is Status.BLOCKED else None
+    if blocked is None or action.wait_until is not None:
+        return False
+    if action.saga is not None:
+        name = action.saga.saga
+        some = (one for one in stream.actions if one.saga is not None and one.saga.saga == name)
+        return any(one.case is not None for one in some)
+    other = stream.action(blocked.by)
+    return other is not None and (other.case is not None or _awaits_person(other, stream))
 
 
 def _may_start(action: Action) -> bool:

@@ -58,6 +58,8 @@ class Operators:
     def _change_table(self) -> None:
         """Another table, or the same in other words."""
         some = tables.GATED if self.world.weather.gated else tables.TABLES
+        if self.world.weather.together:
+            some = tables.IN_ORDER
         name = self.world.chance.choice(tuple(some))
         self.world.reach(f"table adopted: {name}")
         self.world.publish_one(tables.table(name))

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from ledger.core.limits import RESERVATIONS_MAX
 from ledger.log.simulated import SimulatedLog
 from tests.simulation.broken import law
 from tests.simulation.catalogue import (
@@ -22,18 +23,21 @@ from tests.simulation.catalogue import (
     LAG_MS,
     SETTLE_MS,
     SKEW_MS,
+    STRAY,
 )
 from tests.simulation.oracle_actions import PlainAction, PlainAttempt
+from tests.simulation.oracle_claims import BEFORE, CLAIMS
 from tests.simulation.oracle_desk import Settling
-from tests.simulation.oracle_gates import BEFORE, CLAIMS, Crossing
+from tests.simulation.oracle_gates import Crossing
+from tests.simulation.oracle_orders import Orders, undone
 from tests.simulation.oracle_people import FACTS, Asked, Case, InForce
 from tests.simulation.provider import Entry
 
 Json = dict[str, Any]
 ANSWERS = ("facts", "gate", "refused", "unchanged", "quarantined", "adopted")
 OUR_FAULTS = {"broken_invariant", "fault_in_decide", "fault_in_fold"}
-FINAL = {"completed", "failed", "denied", "cancelled", "expired"}
-NO_EFFECT = {"failed", "denied", "cancelled", "expired"}
+NO_EFFECT = {"failed", "denied", "cancelled", "expired", "superseded"}
+FINAL = {"completed", *NO_EFFECT}
 OUTCOMES = {
     "attempt.declined": "declined",
     "attempt.succeeded": "succeeded",
@@ -48,6 +52,7 @@ ENDS = {
     "action.denied": "denied",
     "action.cancelled": "cancelled",
     "action.expired": "expired",
+    "action.superseded": "superseded",
 }
 
 
@@ -57,6 +62,7 @@ class Judge:
 
     log: SimulatedLog
     book: list[Entry]
+    reservations_max: int = RESERVATIONS_MAX
     actions: dict[str, PlainAction] = field(default_factory=dict)
     answers: Counter[str] = field(default_factory=Counter)
     decisions: dict[int, list[Json]] = field(default_factory=dict)
@@ -72,17 +78,25 @@ class Judge:
             in_force = InForce()
             self.causes(partition, accepted)
             self.times(partition, accepted)
+            orders = Orders(self.actions)
             for record in accepted:
                 self.answer(record)
                 in_force.adopt(record.get("adopted") or {"kind": None})
                 landed_at = self.log.landed_at("ledger", partition, record["at"])
                 for fact in record.get("facts", ()):
+                    orders.comes(fact, record)
                     self.fold(fact, record, landed_at, in_force)
                     self.closed(fact, record)
+                orders.rests(record)
+            orders.ends()
         self.effects()
+        undone(self.actions, self.book)
         if any(record.get("gate") for some in self.decisions.values() for record in some):
             tables = defaultdict[int, InForce](InForce)
-            Crossing(self.log, tables.__getitem__).judge(self.decisions, self.book)
+            crossing = Crossing(
+                self.log, tables.__getitem__, reservations_max=self.reservations_max
+            )
+            crossing.judge(self.decisions, self.book)
 
     def closed(self, fact: Json, record: Json) -> None:
         """S9: what is tried again is over first, in the very decision that says so."""
@@ -177,6 +191,10 @@ class Judge:
                 status, deadline = action.gates.claim(action.key, action.status, fact, record)
                 action.status = status
                 action.asked.deadline = deadline or action.asked.deadline
+            case "action.blocked":
+                law(action.status in {*BEFORE, "proposed"}, "S6", f"{kind} {action.status}")
+                action.gates.block(fact)
+                action.status = "blocked"
             case _ if kind in FACTS:
                 law(action.status in {*BEFORE, "proposed"}, "S6", kind)
                 case = self.case(action, fact, record, in_force)
@@ -192,7 +210,7 @@ class Judge:
                 law(action.status in {"unknown", "needs_review"}, "S6", f"{kind} {action.status}")
                 action.lookups[fact["lookup"]] = record["decided_at"]
             case "review.opened":
-                action.review = fact["reason"]
+                action.review = action.desk.leading(fact["reason"])
                 if action.status not in FINAL:
                     action.status = "needs_review"
             case "review.resolved":
@@ -234,6 +252,8 @@ class Judge:
             asked.people_until = fact.get("people_until", asked.people_until)
         if action.is_open:
             action.status = "unknown"
+        elif "blocked" in action.gates.state and move != "no_effect":
+            action.status = "blocked"
         elif move == "no_effect" or asked.asks is None or asked.is_met:
             action.status = "ready"
         else:
@@ -429,12 +449,13 @@ class Judge:
             if CLASSES[action.operation] == "none":
                 law(len(action.counted) <= 1, "S1", f"{key}: more than one attempt")
             if action.status in NO_EFFECT:
-                law(not made, "S12", f"{key} is {action.status} and its effect exists")
+                stands = [entry for entry in made if not entry.taken_back]
+                law(not stands, "S12", f"{key} is {action.status} and its effect exists")
             if action.status == "completed":
                 assert action.completed is not None
-                names = [entry.effect for entry in made]
+                names, reference = [entry.effect for entry in made], action.completed["reference"]
                 law(
-                    action.completed["reference"] in names,
+                    reference in names or reference.startswith(STRAY),
                     "S12",
                     f"{key}: completed by {action.completed}, in the book {names}",
                 )

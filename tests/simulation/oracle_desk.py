@@ -16,16 +16,22 @@ from tests.simulation.world import GENERATION
 
 Json = dict[str, Any]
 VALID_MS: Final = 600_000
-DISPUTED: Final = frozenset(
-    {
-        "amount_differs",
-        "evidence_conflicts",
-        "effect_without_attempt",
-        "second_effect",
-        "partly_succeeded",
-    }
+WEIGHTS: Final = (
+    "second_effect",
+    "returned_too_much",
+    "evidence_conflicts",
+    "amount_differs",
+    "effect_without_attempt",
+    "reversed_elsewhere",
+    "partly_succeeded",
 )
+"""What evidence gives a case for, the weightiest first: it shows, in whatever order they came."""
+DISPUTED: Final = frozenset(WEIGHTS)
 _TELLING: Final = ("evidence.recorded", "attempt.")
+
+
+def _weight(reason: str) -> int:
+    return WEIGHTS.index(reason) if reason in WEIGHTS else len(WEIGHTS)
 
 
 @dataclass
@@ -42,14 +48,22 @@ class OnDesk:
     tried_from: int = 0
     """Attempts before the last time that a person had it tried again."""
 
+    def leading(self, reason: str) -> str:
+        """Under which reason a case shows once one more has come."""
+        if self.opened is None or _weight(reason) <= _weight(self.reason):
+            return reason
+        return self.reason
+
     def takes(self, fact: Json) -> None:
         """One fact more, after everything was held against it."""
         kind, version = fact["type"], fact["version"]
         if kind == "review.opened":
+            leading = self.leading(fact["reason"])
+            if leading == fact["reason"]:
+                self.names = fact.get("names")
             self.opened = version if self.opened is None else self.opened
-            self.moved, self.reason = version, fact["reason"]
-            self.names = fact.get("names")
-        elif kind == "action.completed":
+            self.moved, self.reason = version, leading
+        elif kind in {"action.completed", "action.superseded"}:
             self.opened = None
         elif kind.startswith(_TELLING):
             self.moved = version

@@ -12,74 +12,21 @@ from zoneinfo import ZoneInfo
 
 import orjson
 
+from ledger.core.limits import RESERVATIONS_MAX
 from ledger.log.simulated import SimulatedLog
-from tests.crash.plain_gates import CLAIMS, Gate, awaits, claim, opened
+from tests.crash.plain_gates import Gate, opened
 from tests.simulation.broken import law
+from tests.simulation.oracle_claims import TOLD
 from tests.simulation.oracle_people import InForce
 from tests.simulation.provider import Entry
 
 Json = dict[str, Any]
-BEFORE: Final = frozenset({"awaiting_approval", "blocked", "ready"})
-"""Before anything began."""
 FINAL: Final = frozenset({"completed", "failed", "denied", "cancelled", "expired", "superseded"})
 OPEN: Final = frozenset({"running", "unresolved"})
 HELD: Final = frozenset({"asked", "queued", "granted"})
-TOLD: Final = frozenset(
-    {"amount_differs", "evidence_conflicts", "effect_without_attempt", "second_effect"}
-)
-"""Cases that an effect opened, or two pieces that disagree about one."""
 REPORTED: Final = frozenset({"steps", "tool_calls", "tokens"})
 LAPSING: Final = frozenset({*REPORTED, "wall_clock_ms"})
 """What is used up once it is reached, though nobody asks for more of it."""
-__all__ = ["BEFORE", "CLAIMS", "AtGates", "Crossing"]
-
-
-@dataclass
-class AtGates:
-    """How an action stands with gates."""
-
-    state: Json = field(default_factory=lambda: {"claims": []})
-    allowed: list[str] = field(default_factory=list)
-
-    @property
-    def awaits(self) -> bool:
-        """Whether a gate has yet to grant what it needs to start."""
-        return awaits(self.state)
-
-    @property
-    def wait_until(self) -> int | None:
-        """Until when it waits, while it is blocked."""
-        until: int | None = self.state.get("wait_until")
-        return until
-
-    @property
-    def blocked_by(self) -> tuple[int, str] | None:
-        """In which round it came behind whom."""
-        for one in self.state["claims"]:
-            if one["status"] == "queued":
-                return one["round"], one["behind"]
-        return None
-
-    def claim(self, key: str, status: str, fact: Json, record: Json) -> tuple[str, int | None]:
-        """One fact more: the status after it, and the end of its step where that begins."""
-        self.state["status"] = status
-        wrong = claim(self.state, fact, record["decided_at"])
-        law(wrong is None, "S19", f"{key}: {wrong}")
-        after: str = self.state["status"]
-        deadline: int | None = self.state.pop("step_deadline_at", None)
-        return after, deadline
-
-    def after(self, fact: Json, status: str, before: str) -> str:
-        """The status that people and the table lead to, as long as gates owe answers."""
-        if fact["type"] == "policy.decided":
-            if status == "ready" and self.awaits:
-                status = "blocked"
-            if status != "blocked":
-                self.state.pop("wait_until", None)
-        elif status == "ready" and before == "blocked":
-            status = "blocked"
-        return status
-
 
 # --- all partitions together ---------------------------------------------------------------------
 
@@ -123,6 +70,10 @@ class Crossed:
         """Whether a person lets it pass a ceiling or another action."""
         return name in self.allowed
 
+    def may_name(self, name: str) -> bool:
+        """Whether a gate may let it pass that: a person does, or it comes in the place of it."""
+        return self.is_past(name) or name == self.intent.get("revises")
+
 
 @dataclass
 class Crossing:
@@ -133,6 +84,8 @@ class Crossing:
     """The table that a partition had adopted when its decisions up to now were made."""
     gates: dict[str, Gate] = field(default_factory=dict)
     actions: dict[str, Crossed] = field(default_factory=dict)
+    reservations_max: int = RESERVATIONS_MAX
+    """How much one gate may hold, but for effects that are there already."""
     given_back: dict[str, list[tuple[tuple[str, int], int]]] = field(default_factory=dict)
     """What each action gave back as unspent, and which attempts had begun by then."""
 
@@ -200,8 +153,9 @@ class Crossing:
 
     def _ends(self, action: Crossed, name: str) -> None:
         action.status = name
-        if name == "completed":
+        if name in {"completed", "superseded"}:
             action.case = None
+        if name == "completed":
             action.attempts = {
                 number: "settled" if one in OPEN else one for number, one in action.attempts.items()
             }
@@ -222,7 +176,7 @@ class Crossing:
                     is_wanted = fact["gate"] in wanted
                     law(is_wanted, "S19", f"{key} asks {fact['gate']}, and its row {wanted}")
                 for name in fact.get("over") or ():
-                    law(action.is_past(name), "S19", f"{key} passes {name}, and nobody signed it")
+                    law(action.may_name(name), "S19", f"{key} passes {name}, and nobody signed it")
                 if fact["sends"] == 1 and not fact.get("forced"):
                     self._asks_in_order(key, action, fact["gate"])
                 action.claims[place] = {**fact, "status": "asked"}
@@ -295,13 +249,20 @@ class Crossing:
         gate = self.gates.setdefault(key, opened(key, now))
         if fact["type"] == "reservation.granted":
             self._in_turn(gate, fact)
+        known = len(gate.state["reservations"])
         for what in gate.fold(fact, now):
             law(holds=False, name="S19", why=f"{key} {what}")
+        is_more = len(gate.state["reservations"]) > known and not fact.get("forced")
+        has_room = not is_more or known < self.reservations_max
+        law(has_room, "S19", f"{key} holds {known}, and more comes in")
         match fact["type"]:
             case "reservation.granted":
                 self._within(gate, fact, record, in_force)
             case "reservation.closed" if fact.get("grant") is not None:
                 self._closes(key, fact)
+            case "reservation.refused" if fact["reason"] == "gate_full":
+                is_full = known >= self.reservations_max
+                law(is_full, "S19", f"{key} says that it is full, and holds {known}")
             case "reservation.refused":
                 self._refuses(gate, fact, record, in_force)
             case _:
@@ -342,7 +303,7 @@ class Crossing:
         action = self.actions[fact["action"]]
         asked = self._asked(fact, record)
         for name in fact.get("over") or ():
-            law(action.is_past(name), "S19", f"{gate.key}: {name} is passed, and nobody signed it")
+            law(action.may_name(name), "S19", f"{gate.key}: {name} is passed, and nobody signed it")
         if fact.get("forced"):
             is_told = action.status in FINAL or action.case in TOLD
             law(is_told, "S19", f"{fact['action']} is forced, and no effect of it is told")

@@ -36,6 +36,7 @@ FACTS: Final = frozenset(
         "approval.ended",
     }
 )
+_LINKS: Final = ("revises", "compensates", "saga")
 _NOBODY: Final[tuple[Json, ...]] = ()
 _DEFAULT: Final = {"name": "default", "outcome": "people"}
 _AUTOMATIC: Final = {"name": "automatic", "outcome": "automatic"}
@@ -96,6 +97,11 @@ class InForce:
                 if key["id"] == key_id and not person.get("revoked") and not key.get("revoked"):
                     return person, key
         return None
+
+
+def at_least_asked(row: Json) -> Json:
+    """A row as it holds for what revises another action: that never goes ahead by itself."""
+    return row | {"outcome": "confirmation"} if row["outcome"] == "automatic" else row
 
 
 def asks_of(row: Json) -> Json | None:
@@ -194,6 +200,12 @@ class Case:
         return self.key.partition(":")[0]
 
     @property
+    def row(self) -> Json:
+        """What the table in force says of the action."""
+        row = self.in_force.row_for(self.operation)
+        return row if self.intent.get("revises") is None else at_least_asked(row)
+
+    @property
     def tenant(self) -> str:
         """The tenant that the key names."""
         return self.key.split(":")[2]
@@ -232,8 +244,10 @@ class Case:
     def ruled(self) -> str:
         """The row is that of the table in force; what was asked ends where the row is another."""
         fact, asked = self.fact, self.asked
-        row = self.in_force.row_for(self.operation)
-        self.must(not self.has_begun, "ruled anew after it began")
+        row = self.row
+        # What another action held back is ruled at its turn, also where it had been sent before.
+        may_be = not self.has_begun or self.status == "blocked"
+        self.must(may_be, "ruled anew after it began")
         self.must((fact["row"], fact["outcome"]) == (row["name"], row["outcome"]), f"not {row}")
         if self.in_force.table_hash is not None:
             self.must(fact["policy_hash"] == self.in_force.table_hash, "another table")
@@ -364,7 +378,7 @@ class Case:
     def ended(self) -> str:
         """Why it is over is true."""
         fact, last = self.fact, self.alive()
-        row = self.in_force.row_for(self.operation)
+        row = self.row
         ruled = self.asked.ruled
         assert ruled is not None
         match fact["reason"]:
@@ -376,7 +390,9 @@ class Case:
             case "signer_revoked":
                 self.must(not all(self.count(last)), "everybody still counts")
             case "volatile_changed":
-                self.must(fact.get("changes"), "nothing changed")
+                # Beside an earlier action it is what became of that.
+                is_linked = any(self.intent.get(name) for name in _LINKS)
+                self.must(fact.get("changes") or is_linked, "nothing changed")
             case _:
                 self.must(holds=False, why="no such reason")
         last.ended = fact["reason"]
@@ -404,7 +420,7 @@ class Case:
         """
         asked, given = self.asked, self.fact.get("approval")
         law(not self.in_force.holds(self.intent), "hold", f"{self.key} is held and started")
-        row = self.in_force.row_for(self.operation)
+        row = self.row
         if not self.has_begun:
             self.must(row["outcome"] != "deny", "the table refuses it")
             given_asks = None if asked.asks is None else {"escalate_after_ms": None, **asked.asks}

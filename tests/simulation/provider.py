@@ -39,6 +39,7 @@ class Entry:
     effect: str | None = None
     replayed: str | None = None
     refused: bool = False
+    taken_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,8 @@ class Provider:
             self._known[entry.account, entry.key] = (world.time.now, entry.effect)
             world.trace("provider", f"commits {entry.action} as {entry.effect}")
             self._announce(entry, entry.effect, exists=True)
+            if world.happens("taken_back"):
+                self._takes_back(entry, entry.effect)
         else:
             entry.replayed = known
             world.reach("key replayed")
@@ -192,6 +195,13 @@ class Provider:
             reference = known or entry.effect
             assert reference is not None
             self._answer(answer, Success(reference=reference), slow=world.happens("slow"))
+
+    def _takes_back(self, entry: Entry, reference: str) -> None:
+        """What was done comes to nothing later, as a refund does that a bank returns."""
+        self.world.reach("taken back later")
+        entry.taken_back = True
+        event = self._event(entry, reference, exists=False)
+        self._deliver(event, self.world.chance.randint(200, 3_000))
 
     def _answer(self, answer: Answer, outcome: ReportedOutcome, *, slow: bool = False) -> None:
         chance = self.world.chance

@@ -1,13 +1,15 @@
 """The states that histories must come to: a simulation that never gets there proves nothing.
 
-Each is counted once a history. `make sim` fails where one of them is reached too rarely. The cells
-are those of the table of statuses and facts that can exist: `proposed` lasts no longer than the
-decision that records an intent, and what has expired or was denied was never sent. Revisions,
-compensations and sagas have small worlds of their own (tests/model), as a gate that is full has
-unit tests.
+Each is counted once a history. `make sim` fails where one of them is reached too rarely. Every
+refusal is among them, and of the table of statuses and facts every cell that it accepts: but for
+those of `NEVER`, which cannot exist, and of `SELDOM`, which chance does not come to often enough to
+be counted on; each says why.
 """
 
 from typing import Final
+
+from ledger.core.rejections import Rejection
+from ledger.core.table import ACCEPTED
 
 REACHED_MIN: Final = 100
 """Of 200,000 histories, those that come to a state; in fewer histories as many times fewer."""
@@ -160,33 +162,78 @@ _OUTCOMES: Final = (
         "step_deadline_passed",
     ),
 )
-_FACTS: Final[dict[str, str]] = {
-    "proposed": "policy.decided",
-    "awaiting_approval": "policy.decided preview.started preview.failed preview.recorded "
-    "approval.requested approval.escalated approval.granted approval.withdrawn approval.ended "
-    "timer.set action.denied action.cancelled action.expired review.opened gate.closing",
-    "blocked": "policy.decided gate.asked gate.answered gate.kept gate.closing approval.ended "
-    "action.cancelled action.expired review.opened review.resolved",
-    "ready": "policy.decided approval.withdrawn approval.ended attempt.started timer.set "
-    "evidence.recorded action.failed action.cancelled action.expired review.opened gate.asked "
-    "gate.kept",
-    "attempting": "attempt.declined attempt.succeeded attempt.refused attempt.not_sent "
-    "attempt.unresolved evidence.recorded action.completed review.opened gate.kept",
-    "unknown": "attempt.started attempt.declined attempt.succeeded attempt.refused "
-    "attempt.not_sent attempt.absent timer.set lookup.started evidence.recorded action.completed "
-    "review.opened gate.kept",
-    "needs_review": "attempt.declined attempt.succeeded attempt.refused attempt.not_sent "
-    "attempt.unresolved attempt.absent lookup.started evidence.recorded action.completed "
-    "review.opened review.resolved gate.kept gate.closing gate.closed",
-    "completed": "evidence.recorded review.opened review.resolved gate.asked gate.answered "
-    "gate.kept gate.closing gate.closed",
-    "failed": "evidence.recorded review.opened gate.asked gate.answered gate.closing gate.closed",
-    "cancelled": "evidence.recorded review.opened gate.closing",
-    "expired": "gate.closing gate.closed",
-}
-_CELLS: Final = tuple(
-    f"cell: {status} {fact}" for status, facts in _FACTS.items() for fact in facts.split()
+_TOGETHER: Final = (
+    *_each("review", "gate_full compensation_failed"),
+    "ended: superseded",
+    "taken back later",
 )
+_REFUSALS: Final = tuple(f"refused: {code.value}" for code in Rejection)
+
+
+def _cells(of: str, facts: str) -> tuple[str, ...]:
+    return tuple(f"cell: {of} {fact}" for fact in facts.split())
+
+
+_AT_ONCE: Final = "what is proposed is ruled, or blocked, in the decision that records it"
+_HAS_BEGUN: Final = "what has begun holds what it began with until it has ended, or a person has it"
+NEVER: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        _cells(
+            "proposed",
+            "action.cancelled action.denied action.expired action.superseded evidence.recorded "
+            "gate.closed review.opened",
+        ),
+        _AT_ONCE,
+    ),
+    **dict.fromkeys(("cell: attempting gate.closing", "cell: unknown gate.closing"), _HAS_BEGUN),
+}
+"""Cells that cannot exist: the table accepts them, because it asks no more than the status."""
+_LATE_TAKEN: Final = (
+    "a gate says that it has back what it was given back before the action went on, later than that"
+)
+_LATE_TOLD: Final = "its provider tells of an effect after it had ended, while gates are guarded"
+SELDOM: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        ("cell: attempting gate.closed", "cell: unknown gate.closed", "cell: ready gate.closed"),
+        _LATE_TAKEN,
+    ),
+    **dict.fromkeys(
+        _cells("awaiting_approval", "gate.asked gate.answered gate.kept"),
+        "people are asked about an undo while its budgets have yet to answer",
+    ),
+    **dict.fromkeys(
+        (
+            *_cells("denied", "gate.closed gate.kept"),
+            *_cells(
+                "expired", "evidence.recorded gate.asked gate.answered gate.kept review.resolved"
+            ),
+            "cell: failed gate.kept",
+        ),
+        _LATE_TOLD,
+    ),
+}
+"""Cells that histories come to now and then, or never yet; `tests/unit/core/test_table.py` folds
+them all.
+"""
+_CELLS: Final = tuple(
+    cell
+    for cell in sorted(f"cell: {status} {fact}" for status, fact in ACCEPTED)
+    if cell not in NEVER | SELDOM
+)
+RARE: Final = frozenset(
+    {
+        *_cells("awaiting_approval", "gate.closed"),
+        *_cells("blocked", "gate.closed action.denied"),
+        *_cells("ready", "action.denied gate.closing"),
+        *_cells("denied", "gate.asked gate.answered gate.closing review.resolved"),
+        *_cells("superseded", "gate.closed gate.kept gate.asked gate.answered"),
+        *_cells("cancelled", "gate.kept"),
+        *_cells("failed", "review.resolved"),
+        *_cells("blocked", "approval.withdrawn"),
+    }
+)
+"""States that a tenth of that is enough for."""
+_NAMED: Final = frozenset((*_LOG, *_PEOPLE, *_DESK, *_GATES, *_OUTCOMES))
 REACHED: Final = (
     *_PROCESSES,
     *_READ_MODEL,
@@ -197,5 +244,7 @@ REACHED: Final = (
     *_DESK,
     *_GATES,
     *_OUTCOMES,
+    *_TOGETHER,
     *_CELLS,
+    *(refusal for refusal in _REFUSALS if refusal not in _NAMED),
 )

@@ -11,10 +11,13 @@ from tests.simulation.sabotage_deciding import DECIDING
 from tests.simulation.sabotage_desk import DESK
 from tests.simulation.sabotage_following import FOLLOWING
 from tests.simulation.sabotage_gates import GATES
+from tests.simulation.sabotage_orders import ORDERS
 from tests.simulation.sabotage_people import PEOPLE
 from tests.simulation.sabotage_reading import READING
 
-SABOTEURS: Final[dict[str, Saboteur]] = DECIDING | DESK | FOLLOWING | GATES | PEOPLE | READING
+SABOTEURS: Final[dict[str, Saboteur]] = (
+    DECIDING | DESK | FOLLOWING | GATES | ORDERS | PEOPLE | READING
+)
 
 
 @contextmanager

@@ -79,7 +79,25 @@ GATED: Final = {
 }
 """Tables whose rows have actions pass gates."""
 FIRST_GATED: Final = ("target", "target", "budgets", "budgets, wide", "all", "all, wide", "some")
-_EVERY: Final = TABLES | GATED
+IN_ORDER: Final = {
+    "auto": TABLES["auto"],
+    "one": TABLES["one"],
+    "target": GATED["target"],
+    "target, asked": _row("asked", "people", f"{_FINANCE}block_target = true\n"),
+    "all, wide": GATED["all, wide"],
+    "undoing asked": _row("undoing", "people", f'{_FINANCE}when.operation = ["refund", "email"]\n')
+    + _row("rest", "automatic", "block_target = true\n"),
+    "budgets, undoing asked": _row(
+        "undoing", "people", f'{_FINANCE}{_TIMES}when.operation = ["refund"]\n'
+    )
+    + _row("rest", "automatic", _TIMES)
+    + _WIDE,
+    "nothing undone": _row("undoing", "deny", 'when.operation = ["email"]\n')
+    + _row("rest", "automatic"),
+}
+"""Tables where actions belong together; some ask more of what undoes another, or refuse it."""
+FIRST_TOGETHER: Final = ("auto", "auto", "target", *IN_ORDER)
+_EVERY: Final = TABLES | GATED | IN_ORDER
 FIRST: Final = ("one", "one", "two", "two", "confirm", "money", "auto")
 """Which table a history begins with."""
 

@@ -4,8 +4,10 @@ history.
 
 import pytest
 
+from ledger.core.rejections import Rejection
+from ledger.core.table import ACCEPTED
 from tests.simulation.history import History, Outcome, run
-from tests.simulation.reached import REACHED
+from tests.simulation.reached import NEVER, RARE, REACHED, SELDOM
 from tests.simulation.runs import live, many, only, read, shrink, told
 
 HISTORIES = 20_000
@@ -23,6 +25,21 @@ def test_twenty_thousand_histories_keep_every_law() -> None:
     assert tally.broken == [], f"repeat with: make sim SEED={tally.broken[0][0]}"
     assert tally.histories == HISTORIES
     assert [state for state in REACHED if not tally.reached[state]] == []
+
+
+def test_every_refusal_and_every_cell_of_the_table_is_counted_or_told_why_not() -> None:
+    """Each code of the closed enum is a state to come to; so is each cell that the table accepts,
+    or it cannot be, or is too seldom to be counted on, and says why.
+    """
+    assert {f"refused: {code.value}" for code in Rejection} <= set(REACHED)
+    cells = {f"cell: {status} {fact}" for status, fact in ACCEPTED}
+    counted = {state for state in REACHED if state.startswith("cell: ")}
+    assert sorted(REACHED) == sorted(set(REACHED))
+    assert not counted & (NEVER | SELDOM).keys()
+    assert not NEVER.keys() & SELDOM.keys()
+    assert counted | NEVER.keys() | SELDOM.keys() == cells
+    assert all((NEVER | SELDOM).values())
+    assert set(REACHED) >= RARE
 
 
 @pytest.mark.parametrize("seed", [3, 16, 17, 58, 211])

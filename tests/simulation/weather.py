@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ledger.log.simulated import LogFaults
-from tests.simulation.catalogue import OPERATIONS, SETTLE_MS, SKEW_MS
-from tests.simulation.tables import FIRST, FIRST_GATED
+from tests.simulation.catalogue import OPERATIONS, SETTLE_MS, SKEW_MS, TOGETHER
+from tests.simulation.tables import FIRST, FIRST_GATED, FIRST_TOGETHER
 
 PROCESSES: Final = (
     "processor_crash",
@@ -109,6 +109,32 @@ GATES: Final[Mapping[str, float]] = {
     "search_silent": 0.9,
 }
 """What befalls messages to and from gates and what callers do that meet there: at most so often."""
+IN_ORDER: Final = 0.07
+"""The part of histories in which actions revise each other, undo each other, and are steps."""
+OTHERS: Final[Mapping[str, float]] = {
+    "refuses": 0.5,
+    "refuses_for_now": 0.3,
+    "drops_after": 0.5,
+    "drops_before": 0.4,
+    "commits_late": 0.4,
+    "fails_after": 0.2,
+    "connect_fails": 0.3,
+    "webhook_lost": 1.0,
+    "webhook_of_other_money": 0.2,
+    "search_silent": 0.6,
+    "taken_back": 0.5,
+    "table_changes": 0.8,
+    "withdrawals": 0.5,
+    "person_denies": 0.3,
+    "person_silent": 0.4,
+    "withdraws": 0.4,
+    "message_lost": 0.4,
+    "message_twice": 0.3,
+    "processor_crash": 0.05,
+    "executor_pause": 0.1,
+    "executor_declines": 0.2,
+}
+"""What befalls them: at most so often. Whatever else there was in the history stays away."""
 FORESEEN: Final = 0.25
 """The part of those that are about what a provider foresees, and nothing else."""
 AWAY: Final = ("forgets", "offers_replayed", "database_away", "database_slow")
@@ -219,6 +245,8 @@ class Weather:
     """Whether callers carry out what they ask for."""
     gated: bool = False
     """Whether actions have to pass gates: then they meet on few targets and in few runs."""
+    together: bool = False
+    """Whether actions belong together: they revise or undo each other, or are steps of a plan."""
     before_midnight_ms: int = 0
     """How long before a day of its ceilings ends the history begins."""
     actions: int = 2
@@ -285,6 +313,36 @@ def with_gates(weather: Weather, chance: random.Random) -> Weather:
         actions=chance.choice((2, 3, 3, 4, 5)),
         partitions=chance.choice((1, 2, 2, 3)),
         chaos_ms=max(4_000, weather.chaos_ms),
+    )
+
+
+def with_others(weather: Weather, chance: random.Random) -> Weather:
+    """The same weather, and in some histories actions that belong together."""
+    if chance.random() >= IN_ORDER:
+        return weather
+    stays = {*PROCESSES, *AWAY, *ONCE} - {"poison", "clock_steps", "made_anew"}
+    shares = {fault: share / 2 for fault, share in weather.shares.items() if fault in stays}
+    storms = chance.random() < HALF
+    for fault, most in OTHERS.items():
+        if chance.random() < (STORMY if storms else 2 * COMMON):
+            shares[fault] = chance.random() * most
+    if chance.random() < HALF:
+        shares |= {"drops_after": 0.4, "webhook_lost": 0.8}
+    if chance.random() < SETTLED:
+        shares |= {fault: most * chance.random() for fault, most in DESK.items()}
+        shares["resolves"] = 1.0
+    return replace(
+        weather,
+        shares=shares,
+        table=chance.choice(FIRST_TOGETHER),
+        performs=False,
+        gated=False,
+        together=True,
+        before_midnight_ms=0,
+        operations=TOGETHER,
+        actions=0,
+        partitions=chance.choice((1, 2)),
+        chaos_ms=chance.choice((4_000, 6_000, 9_000)),
     )
 
 

@@ -18,7 +18,14 @@ from ledger.log.simulated import Draws, SimulatedGroup, SimulatedLog, VirtualTim
 from ledger.log.topics import Topic
 from tests.simulation import tables
 from tests.simulation.catalogue import published
-from tests.simulation.weather import Weather, draw, with_desk, with_gates, with_people
+from tests.simulation.weather import (
+    Weather,
+    draw,
+    with_desk,
+    with_gates,
+    with_others,
+    with_people,
+)
 
 BEGINS_AT: Final = 1_800_000_000_000
 GENERATION: Final = "generation-1"
@@ -53,6 +60,7 @@ class World:
             weather = with_people(draw(self.chance), random.Random(f"people {seed}"))
             weather = with_desk(weather, random.Random(f"desk {seed}"))
             weather = with_gates(weather, random.Random(f"gates {seed}"))
+            weather = with_others(weather, random.Random(f"jointly {seed}"))
         self.weather = weather
         self.time = VirtualTime(BEGINS_AT - weather.before_midnight_ms)
         self.partitions = self.weather.partitions
@@ -92,7 +100,8 @@ class World:
     def publish(self, *, without: str | None = None) -> None:
         """An operator publishes the catalogue, whole or with one operation withdrawn."""
         performer = "either" if self.weather.performs else None
-        self.log.append(CONFIG, 0, [_published(without, performer)])
+        together = self.weather.together
+        self.log.append(CONFIG, 0, [_published(without, performer, together=together)])
 
     def hold(self, scope: dict[str, str]) -> None:
         """An operator gives a hold; healing takes it away."""
@@ -187,8 +196,8 @@ class World:
 
 
 @lru_cache
-def _published(without: str | None, performer: str | None) -> Outgoing:
-    return _outgoing(published(without=without, performer=performer))
+def _published(without: str | None, performer: str | None, *, together: bool) -> Outgoing:
+    return _outgoing(published(without=without, performer=performer, together=together))
 
 
 @lru_cache
