@@ -9,15 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import uvicorn
 
-from gateway.http.doors import doors_in
+from gateway.http.doors import Doors, doors_in
+from gateway.http.serve import gateway
 from gateway.local.ports import free_ports
-from gateway.webhook_secrets import SecretsFile
+from gateway.settings import Settings
 from reconciler.declared_signature import DeclaredHmac, signed_pieces
 from reconciler.providers import http
-from reconciler.providers.registry import ProviderSettings, webhook_mappings, webhook_schemes
+from reconciler.providers.registry import ProviderSettings, webhook_mappings
 from reconciler.schemes import STRIPE
 from reconciler.webhooks import WebhookProblem
 from streams.clock import wall_ms
@@ -72,6 +74,8 @@ class Operator:
     """A terminal at an installation whose reconciler works."""
 
     door: Door
+    doors: Doors
+    http: httpx.AsyncClient
     all_: Reconciling
     environment: Mapping[str, str]
 
@@ -102,37 +106,39 @@ async def operator(servers: Addresses, tmp_path: Path) -> AsyncIterator[Operator
         secrets = tmp_path / "webhooks.toml"
         with secrets.open("a", encoding="utf-8") as file:
             file.write(f'[bank.main]\nsecrets = ["{BANK_SECRET}"]\n')
-        doors = doors_in(door.app)
-        doors.webhook_secrets = SecretsFile(secrets)
-        doors.webhook_schemes = webhook_schemes(known)
         (port,) = free_ports(1)
-        server = uvicorn.Server(
-            uvicorn.Config(door.app, "127.0.0.1", port, lifespan="off", log_config=None)
-        )
-        serving = asyncio.create_task(server.serve())
+        environment = {
+            "PATH": os.defpath,
+            "HOME": str(tmp_path),
+            "LC_ALL": "C.UTF-8",
+            "COLUMNS": "200",
+            "ACTIONLEDGER_STATE": str(tmp_path),
+            "ACTIONLEDGER_KAFKA": door.settings.kafka_bootstrap,
+            "ACTIONLEDGER_DATABASE": door.settings.database_url,
+            "ACTIONLEDGER_TOPIC_PREFIX": door.settings.topic_prefix,
+            "ACTIONLEDGER_PARTITIONS": str(door.settings.partitions),
+            "ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(secrets),
+            "ACTIONLEDGER_PROVIDER_FILES": str(bank),
+            "ACTIONLEDGER_PROVIDER_URLS": "simulated=http://127.0.0.1:9",
+            "ACTIONLEDGER_URL": f"http://127.0.0.1:{port}",
+            "ACTIONLEDGER_HTTP_PORT": str(port),
+        }
         mappings = {**SIMULATED, **webhook_mappings(known)}
-        async with reconciling(door.one, door.settings.database_url, mappings) as all_:
+        async with (
+            gateway(Settings.from_environment(environment)) as (app, _),
+            reconciling(door.one, door.settings.database_url, mappings) as all_,
+            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://door") as client,
+        ):
+            server = uvicorn.Server(
+                uvicorn.Config(app, "127.0.0.1", port, lifespan="off", log_config=None)
+            )
+            serving = asyncio.create_task(server.serve())
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while not server.started:
                     await asyncio.sleep(POLL_SECONDS)
-            environment = {
-                "PATH": os.defpath,
-                "HOME": str(tmp_path),
-                "LC_ALL": "C.UTF-8",
-                "COLUMNS": "200",
-                "ACTIONLEDGER_STATE": str(tmp_path),
-                "ACTIONLEDGER_KAFKA": door.settings.kafka_bootstrap,
-                "ACTIONLEDGER_DATABASE": door.settings.database_url,
-                "ACTIONLEDGER_TOPIC_PREFIX": door.settings.topic_prefix,
-                "ACTIONLEDGER_PARTITIONS": str(door.settings.partitions),
-                "ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(secrets),
-                "ACTIONLEDGER_PROVIDER_FILES": str(bank),
-                "ACTIONLEDGER_PROVIDER_URLS": "simulated=http://127.0.0.1:9",
-                "ACTIONLEDGER_URL": f"http://127.0.0.1:{port}",
-            }
-            yield Operator(door, all_, environment)
-        server.should_exit = True
-        await serving
+            yield Operator(door, doors_in(app), client, all_, environment)
+            server.should_exit = True
+            await serving
 
 
 async def test_an_operator_tests_lists_shows_and_replays(
@@ -206,7 +212,7 @@ async def test_a_door_takes_each_provider_by_its_own_scheme(operator: Operator) 
     """What one provider signs is not believed from another; whatever headers come, the answer has a
     name, and what the scheme read is kept beside the body.
     """
-    doors = doors_in(operator.door.app)
+    doors = operator.doors
     bank = doors.webhook_schemes["bank"]
     assert bank == DeclaredHmac(
         header="x-bank-signature",
@@ -218,7 +224,7 @@ async def test_a_door_takes_each_provider_by_its_own_scheme(operator: Operator) 
         id_header="x-bank-id",
     )
     raw = b'{"type":"unknown"}'
-    send = operator.door.http.post
+    send = operator.http.post
     headers = bank.sign(raw, event_id="evt_9", secret=BANK_SECRET, now_ms=wall_ms())
     taken = await send("/v1/webhooks/bank?account=main", content=raw, headers=headers)
     assert (taken.status_code, taken.json()) == (202, {"event_id": "evt_9"})
