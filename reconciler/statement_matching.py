@@ -74,9 +74,9 @@ def match_statement(
     match match:
         case Matched() if action is None:
             return Parked(_nobodys(mapped))
-        case Matched() if (action.provider, action.account) != (provider, mapped.account):
+        case Matched() if action is not None and not _is_at(action, provider, mapped.account):
             return Parked(ParkedReason.ACCOUNT_DIFFERS)
-        case Matched() if _repeats(mapped, action):
+        case Matched() if action is not None and _repeats(mapped, action):
             return replace(match, is_known=True)
         case Parked(reason=ParkedReason.REFERENCE_UNKNOWN):
             return Parked(_nobodys(mapped))
@@ -88,6 +88,10 @@ def _nobodys(mapped: MappedWebhook) -> ParkedReason:
     if mapped.effect in _IS_THERE:
         return ParkedReason.ORPHAN_EFFECT
     return ParkedReason.REFERENCE_UNKNOWN
+
+
+def _is_at(action: NamedAction, provider: str, account: str) -> bool:
+    return (action.provider, action.account) == (provider, account)
 
 
 def _repeats(mapped: MappedWebhook, action: NamedAction) -> bool:

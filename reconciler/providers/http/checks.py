@@ -99,8 +99,8 @@ def contradictions(form: AdapterForm) -> Iterator[Found]:
         yield from _webhook(form)
         yield from signature_contradictions(form.webhook.signature)
     if form.settlement is not None:
-        for at, said in settlement_contradictions(form.settlement):
-            yield ("settlement", *at), said
+        for place, said in settlement_contradictions(form.settlement):
+            yield ("settlement", *place), said
     for index, row in enumerate(form.errors.row):
         yield from _row(("errors", "row", index), row, form)
     yield from _promises(form)
