@@ -1,9 +1,10 @@
 """When two events with different ids are one thing that happened.
 
 Guarantees that the answer follows from what the mapping read and from nothing else: same object,
-type, provider's time, marks and amount are one fact, under however many event ids it was told. Must
-never look at lines of files and lists: their times are days, and equal amounts on one day are
-ordinary. Called by evidence and parking.
+type, meaning, provider's time, marks and amount are one fact, under however many event ids it was
+told. Must never look at lines of files and lists: their times are days, and equal amounts on one
+day are ordinary; nor at what gives back without a name of its own: two equal refunds of one charge
+in one second are two. Called by evidence and parking.
 """
 
 import hashlib
@@ -21,12 +22,18 @@ TIME_MS_MAX: Final = 250_000_000_000_000
 
 def fact_of(mapped: MappedWebhook, source: WebhookSource) -> str | None:
     """The hash of what happened; None where the event says too little to be told from others."""
-    is_named = mapped.names or mapped.action_key or mapped.provider_key
+    is_named = any((mapped.names, mapped.action_key, mapped.provider_key))
+    if mapped.effect == "reversed":
+        is_named = None not in {mapped.reference, mapped.reverses}
+        is_named = is_named and mapped.reference != mapped.reverses
     if source not in _TOLD or not is_named or not 0 < mapped.occurred_at <= TIME_MS_MAX:
         return None
     money = mapped.money
     said = (
         mapped.event_type,
+        # An object can go on within one second, under one type: pending first, then settled.
+        mapped.meaning,
+        mapped.effect,
         mapped.account,
         mapped.reference,
         mapped.reverses,

@@ -156,10 +156,33 @@ def test_c057_one_fact_under_several_event_ids_is_one_source() -> None:
         source(account="other"),
     }
     assert len(others | {first}) == 6
+    # The same object, type and second, and yet it went on: pending first, then settled.
+    moving = dataclasses.replace(SETTLED, meaning="progress", effect="pending")
+    assert webhook_evidence(matched, moving, RECEIPT).source_id != first
     line = dataclasses.replace(RECEIPT, source="settlement")
     assert source(line, event_id="line_1") != source(line, event_id="line_2")
     # What has no time that can be compared is known by its own id too.
     assert source(occurred_at=0) == "webhook:simulated:main:evt_1"
+
+
+@pytest.mark.parametrize(
+    ("reference", "reverses"), [(None, "ch_1"), ("ch_1", "ch_1"), ("ch_1", None)]
+)
+def test_equal_refunds_without_names_of_their_own_are_as_many_as_were_told(
+    reference: str | None, reverses: str | None
+) -> None:
+    """Two of one charge, of one amount, in one second: by their event ids they are two. With names
+    of their own each is one, under however many ids.
+    """
+    refund = dataclasses.replace(
+        SETTLED, event_type="refunded", effect="reversed", reverses=reverses, reference=reference
+    )
+    again = dataclasses.replace(refund, event_id="evt_2")
+    matched = Matched(KEY, MatchedBy.REFERENCE)
+    sources = {webhook_evidence(matched, one, RECEIPT).source_id for one in (refund, again)}
+    assert len(sources) == 2
+    named = [dataclasses.replace(one, reference="re_1", reverses="ch_1") for one in (refund, again)]
+    assert len({webhook_evidence(matched, one, RECEIPT).source_id for one in named}) == 1
 
 
 def test_source_ids_are_short_and_cannot_be_mistaken() -> None:
