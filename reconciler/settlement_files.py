@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
 from typing import Final, Protocol, TypeAlias, assert_never
 
 from pydantic import ValidationError
@@ -190,14 +189,12 @@ def _minor(written: str, amount: AmountForm, digits: int) -> int:
         raise _Bad("negative_amount", said)
     if amount.unit == "minor" and point:
         raise _Bad("not_an_amount", f"{amount.column} has a fraction of a minor unit")
-    try:
-        scaled = Decimal(text).scaleb(digits if amount.unit == "decimal" else 0)
-        minor = int(scaled)
-        is_whole = scaled == minor
-    except (InvalidOperation, OverflowError):
-        raise _Bad("not_an_amount", f"{amount.column} is no amount") from None
-    if not is_whole:
+    decimals = digits if amount.unit == "decimal" else 0
+    fraction = rest.rstrip("0")
+    if len(fraction) > decimals:
         raise _Bad("not_an_amount", f"{amount.column} has more decimals than its currency")
+    # Digits are put beside each other: arithmetic on decimals rounds what is long.
+    minor = int(whole + fraction.ljust(decimals, "0"))
     if minor > INTEGER_MAX:
         raise _Bad("not_an_amount", f"{amount.column} is beyond {INTEGER_MAX} minor units")
     return minor

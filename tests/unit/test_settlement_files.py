@@ -99,6 +99,8 @@ def test_a_type_that_says_nothing_is_counted_apart() -> None:
         ("18.600", "KWD", 18_600),
         ("35", "KWD", 35_000),
         ("500", "JPY", 500),
+        ("500.00", "JPY", 500),
+        ("5." + "0" * 30, "EUR", 500),
         ("5.06", "USD", 506),
         ("0.00", "EUR", 0),
         ("90071992547409.91", "EUR", 2**53 - 1),
@@ -117,6 +119,7 @@ def test_amounts_are_exact(amount: str, currency: str, minor: int) -> None:
     [
         (f"1;p;;49.905;EUR;Sale;{DATE}", "not_an_amount"),
         (f"1;p;;1.5;JPY;Sale;{DATE}", "not_an_amount"),
+        (f"1;p;;5.00{'0' * 30}1;EUR;Sale;{DATE}", "not_an_amount"),
         (f"1;p;;1e3;EUR;Sale;{DATE}", "not_an_amount"),
         (f"1;p;;1,000;EUR;Sale;{DATE}", "not_an_amount"),
         (f"1;p;;.5;EUR;Sale;{DATE}", "not_an_amount"),
