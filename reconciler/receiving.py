@@ -48,6 +48,7 @@ from reconciler.parking import (
     note_orphan,
     record_webhooks,
 )
+from reconciler.providers.events import DescribedMapping
 from reconciler.providers.port import MappedWebhook, Unrecognised, WebhookMapping
 from reconciler.statement_lines import STATEMENTS, changed_event_id, map_statement
 from reconciler.statement_matching import NamedAction, Said, match_statement
@@ -59,14 +60,17 @@ FAULT = "handling_failed"
 """The reason in quarantine of a record on which our own code failed."""
 
 
-def _hash_of(code: ModuleType | type) -> str:
-    source = inspect.getsource(code)
+def _hash_of(code: ModuleType | type, described: str = "") -> str:
+    source = inspect.getsource(code) + described
     return f"sha256:{hashlib.sha256(source.encode()).hexdigest()}"
 
 
 def mapping_hash(mapping: WebhookMapping) -> str:
-    """The hash of the code that gives a provider's webhooks their meaning."""
-    return _hash_of(inspect.getmodule(type(mapping)) or type(mapping))
+    """The hash of what gives a provider's webhooks their meaning: code, and a description where the
+    code reads one.
+    """
+    described = mapping.described if isinstance(mapping, DescribedMapping) else ""
+    return _hash_of(inspect.getmodule(type(mapping)) or type(mapping), described)
 
 
 STATEMENT_MAPPING_HASH: Final = _hash_of(statement_lines)

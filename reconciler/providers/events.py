@@ -85,3 +85,13 @@ class ListsEvents(Protocol):
     def event_source(self) -> EventSource | None:
         """What reads the list; None where the description names none. Raises UnusableProvider."""
         ...
+
+
+@runtime_checkable
+class DescribedMapping(Protocol):
+    """A mapping whose meaning is not in its code alone."""
+
+    @property
+    def described(self) -> str:
+        """All that the meaning of a webhook depends on beside the code, as a text."""
+        ...

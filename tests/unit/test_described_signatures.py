@@ -15,6 +15,7 @@ from reconciler.providers.http.mapping import HttpMapping
 from reconciler.providers.http.parsing import parse_description
 from reconciler.providers.port import MappedWebhook
 from reconciler.providers.registry import ProviderSettings, webhook_schemes
+from reconciler.receiving import mapping_hash
 from reconciler.schemes import STANDARD, STRIPE, Scheme
 from reconciler.webhooks import Verified
 
@@ -113,3 +114,21 @@ def test_c069_an_event_without_an_id_is_named_by_its_bytes(tmp_path: Path) -> No
     mapped = mapping.map(raw)
     assert isinstance(mapped, MappedWebhook)
     assert mapped.event_id == f"sha256:{hashlib.sha256(raw).hexdigest()}"
+
+
+def test_another_meaning_is_another_mapping() -> None:
+    """Rows name what read them: another type, place or meaning has another hash; another signature
+    or another path of the list has the same.
+    """
+
+    def hashed(text: str) -> str:
+        read = parse_description(text)
+        assert isinstance(read, Description), read
+        return mapping_hash(HttpMapping(read.webhook))
+
+    assert hashed(TEXT) == hashed(TEXT)
+    assert hashed(TEXT) == hashed(described('scheme = "stripe"'))
+    assert hashed(TEXT) == hashed(TEXT.replace("interval_seconds = 60", "interval_seconds = 61"))
+    taught = TEXT.replace('"effect.refused" = {', '"effect.declined" = {')
+    moved = TEXT.replace('reference = "data.effect_id"', 'reference = "data.reference"')
+    assert len({hashed(TEXT), hashed(taught), hashed(moved)}) == 3

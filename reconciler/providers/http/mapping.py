@@ -4,6 +4,8 @@ Guarantees that any bytes have an answer. Must never verify or match: the first 
 second is done after. Built by the registry, used by the webhook agent.
 """
 
+import dataclasses
+
 from ledger.core.limits import TEXT_CHARS_MAX, WEBHOOK_BYTES_MAX
 from reconciler.providers.http.answers import (
     UnreadableAnswer,
@@ -14,7 +16,7 @@ from reconciler.providers.http.answers import (
 )
 from reconciler.providers.http.description import Webhook
 from reconciler.providers.port import MappedWebhook, Unrecognised
-from reconciler.schemes import hash_id
+from reconciler.schemes import STANDARD, hash_id
 
 
 class HttpMapping:
@@ -22,6 +24,14 @@ class HttpMapping:
 
     def __init__(self, webhook: Webhook | None) -> None:
         self._webhook = webhook
+
+    @property
+    def described(self) -> str:
+        """What a description says of the meaning of webhooks; how they are signed and listed is
+        none of it.
+        """
+        webhook = self._webhook
+        return repr(webhook and dataclasses.replace(webhook, scheme=STANDARD, pull=None))
 
     def map(self, raw: bytes) -> MappedWebhook | Unrecognised:
         """Say what one webhook body means; see the port."""
