@@ -12,7 +12,7 @@ from ledger.core.inputs import Meaning
 from ledger.log.attention_record import AttentionKind, AttentionRaised, read_attention
 from ledger.log.kafka import KafkaLog
 from ledger.log.topics import Topic
-from reconciler.providers.port import Absent, Found, ListedEffect, Lookup
+from reconciler.providers.port import Absent, Found, Inconclusive, ListedEffect, Lookup
 from reconciler.providers.registry import ProviderSettings, finders, performers
 from reconciler.providers.simulated.api import API_KEY_PREFIX
 from streams.inquirer import Inquirer
@@ -143,12 +143,20 @@ async def test_a_webhook_settles_an_unknown_action_and_its_second_delivery_chang
 
 
 class Scripted:
-    """A finder that answers as it is told, when it is told."""
+    """A finder that answers as it is told, when it is told; `first` the first time."""
 
-    def __init__(self, answer: Lookup | Exception, gate: asyncio.Event | None = None) -> None:
+    def __init__(
+        self,
+        answer: Lookup | Exception,
+        gate: asyncio.Event | None = None,
+        *,
+        first: Lookup | None = None,
+    ) -> None:
         self.answer = answer
         self.gate = gate
+        self.first = first
         self.asked: list[str] = []
+        self.asked_at_s: list[float] = []
 
     async def find(
         self,
@@ -163,6 +171,9 @@ class Scripted:
         assert (account, provider_key, reference) == ("main", action_key, None)
         assert timeout_ms > 0
         self.asked.append(action_key)
+        self.asked_at_s.append(asyncio.get_running_loop().time())
+        if self.first is not None and len(self.asked) == 1:
+            return self.first
         if self.gate is not None:
             await self.gate.wait()
         if isinstance(self.answer, Exception):
@@ -219,6 +230,36 @@ async def test_a_question_at_work_in_a_crash_is_asked_by_the_next(
         assert (done.proof, done.reference) == ("lookup", "ch_1")
         (question,) = await asked_by_ledger(one)
         assert finder.asked == [question.action]
+        await performer.close()
+
+
+async def test_a_provider_that_asks_for_a_pause_is_asked_again_after_it(
+    servers: Addresses, database_url: str, provider: ProviderProcess
+) -> None:
+    """Retry-After: the same question is put once more, not before, and the ledger is told nothing
+    of the first time: no rung of its schedule is used up.
+    """
+    async with migrated(database_url) as pool, installed(servers.kafka_bootstrap, HASTY) as one:
+        performer = performers(of(provider))["simulated"]
+        await one.processor()
+        await one.executor(performer)
+        proposal = charge("renewal-1")
+        finder = Scripted(
+            Found("ch_1", proposal.request.money, {}, proposal.key),
+            first=Inconclusive("rate_limited", retry_after_ms=400),
+        )
+        inquirer = Inquirer(one.log, {"simulated": finder}, pool=pool)
+        await one._start(inquirer.run, inquirer.ready)
+        async with LedgerClient(one.log, PARTITIONS) as client:
+            lose_answer(provider, proposal.key)
+            await client.propose(proposal, timeout_ms=10_000)
+            done = await settled(client, proposal.key, "completed")
+        assert (done.proof, done.reference) == ("lookup", "ch_1")
+        first_s, second_s = finder.asked_at_s
+        assert second_s - first_s >= 0.4
+        (question,) = await asked_by_ledger(one)
+        (found,) = await evidence(one)
+        assert (found.lookup, found.meaning) == (question.lookup, Meaning.EFFECT)
         await performer.close()
 
 
