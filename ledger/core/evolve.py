@@ -163,10 +163,7 @@ def _changes(action: Action, fact: f.AnyFact, now: int) -> dict[str, object]:
         case f.AttemptStarted():
             return _started(action, fact, now)
         case f.AttemptSucceeded():
-            ended = _ended(action, fact.attempt, AttemptStatus.SUCCEEDED, None, now)
-            # Completion is a fact of its own; until it comes the action stays what it was.
-            kept = {"status": action.status, "reference": fact.reference, "result": fact.result}
-            return ended | kept | {"told": told_of_name(action, fact)}
+            return _succeeded(action, fact, now)
         case f.ActionCompleted():
             return _completed(action, fact, now)
         case f.AttemptDeclined():
@@ -279,6 +276,13 @@ def _ended(
     if attempts[-1].status is AttemptStatus.RUNNING:
         return {**changes, "status": Status.ATTEMPTING}
     return {**changes, "status": Status.UNKNOWN if is_open else Status.READY}
+
+
+def _succeeded(action: Action, fact: f.AttemptSucceeded, now: int) -> dict[str, object]:
+    """Completion is a fact of its own; until it comes the action stays what it was."""
+    ended = _ended(action, fact.attempt, AttemptStatus.SUCCEEDED, None, now)
+    kept = {"status": action.status, "reference": fact.reference, "result": fact.result}
+    return ended | kept | {"told": told_of_name(action, fact)}
 
 
 def _completed(action: Action, fact: f.ActionCompleted, now: int) -> dict[str, object]:
