@@ -110,7 +110,7 @@ def show(
     if name is not None:
         out.answer(
             {"operations": chosen, "content_hash": known.content_hash},
-            lambda console: show_whole(console, chosen),
+            lambda console: show_whole(console, chosen, known.timing),
         )
     out.answer(
         {"operations": chosen, "timing": known.timing, "content_hash": known.content_hash},

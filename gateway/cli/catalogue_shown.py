@@ -3,6 +3,8 @@
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ledger.core.decide.questions import bound_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from ledger.core.catalogue_changes import CatalogueChange
     from ledger.core.operation import Operation
     from ledger.core.schema_reading import Lost
+    from ledger.core.timing import Timing
 
 
 def show_operations(console: "Console", catalogue: "Catalogue") -> None:
@@ -36,10 +39,14 @@ def show_operations(console: "Console", catalogue: "Catalogue") -> None:
     console.print(f"[dim]{catalogue.content_hash}[/]", soft_wrap=True)
 
 
-def show_whole(console: "Console", operations: "Sequence[Operation]") -> None:
-    """Operations whole: every field, defaults included."""
+def show_whole(console: "Console", operations: "Sequence[Operation]", timing: "Timing") -> None:
+    """Operations whole: every field, defaults included, and when an unknown outcome of one has
+    come to an end at the latest.
+    """
     for one in operations:
         _show_operation(console, one)
+        told = f"  {'unknown ends within, ms':<28} {bound_of(one, timing)}"
+        console.print(told, markup=False, soft_wrap=True)
 
 
 def _show_operation(console: "Console", operation: "Operation") -> None:
