@@ -16,6 +16,8 @@ from ledger.core.state import Status
 from ledger.core.statement import Move
 from tests import examples as x
 from tests.examples import CHARGE, PAYOUT
+from tests.examples_of_sagas import ITEMS, do
+from tests.travelling import Travelling
 from tests.unit.core.beside import Event, eur
 
 UNDO = PAYOUT
@@ -270,3 +272,12 @@ def test_c089_a_hold_that_has_lapsed_is_a_definite_no(first: str) -> None:
     assert action.case is None
     assert event.goes_on(later=86_400_000) == []
     assert event.count("attempt.started") == 1
+
+
+@pytest.mark.case("C089")
+def test_c089_what_depends_on_a_lapsed_hold_never_begins() -> None:
+    """C089: the goods are not sent for money that is no longer there."""
+    told = Travelling()
+    told.does(do(ITEMS[0]), x.refusal("authorization_expired", i.Retry.NEVER))
+    after = told.action(do(ITEMS[1]))
+    assert (after.status, after.attempts) == (Status.CANCELLED, ())
