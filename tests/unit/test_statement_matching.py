@@ -1,0 +1,129 @@
+"""What becomes of a line: told, not told again, nobody's, or the provider's own contradiction."""
+
+from dataclasses import replace
+from typing import Literal
+
+import pytest
+
+from ledger.core.money import Money
+from reconciler.comparing import line_of_effect
+from reconciler.limits import LINE_ID_CHARS_MAX
+from reconciler.matching import Match, Matched, MatchedBy, Parked, ParkedReason
+from reconciler.providers.port import ListedEffect, MappedWebhook
+from reconciler.statement_lines import map_statement, parse_line
+from reconciler.statement_matching import NamedAction, Said, match_statement, said_by
+
+KEY = "charge:v1:acme:renewal-1"
+EUR = Money(minor=4_990, currency="EUR")
+MATCHED = Matched(KEY, MatchedBy.METADATA)
+UNKNOWN = Parked(ParkedReason.REFERENCE_UNKNOWN)
+COMPLETED = NamedAction("bank", "main", "completed", "ch_1", EUR)
+LINE = MappedWebhook(
+    meaning="final",
+    effect="exists",
+    event_id="settlement/1",
+    event_type="charge",
+    account="main",
+    reference="ch_1",
+    action_key=KEY,
+    provider_key=None,
+    money=EUR,
+    occurred_at=1,
+)
+
+
+def became(
+    match: Match,
+    line: MappedWebhook = LINE,
+    action: NamedAction | None = COMPLETED,
+    before: Said | None = None,
+) -> Match:
+    """Ask about one line of the bank."""
+    return match_statement(match, line, provider="bank", action=action, before=before)
+
+
+def test_a_line_that_repeats_a_completed_action_is_not_told_again() -> None:
+    """The same name, the same money, and a status that never changes."""
+    assert became(MATCHED) == replace(MATCHED, is_known=True)
+
+
+@pytest.mark.case("C081")
+@pytest.mark.parametrize(
+    ("line", "action"),
+    [
+        (replace(LINE, money=Money(minor=4_991, currency="EUR")), COMPLETED),
+        (replace(LINE, money=Money(minor=4_990, currency="USD")), COMPLETED),
+        (replace(LINE, money=None), COMPLETED),
+        (replace(LINE, reference="ch_2"), COMPLETED),
+        (replace(LINE, effect="none"), COMPLETED),
+        (replace(LINE, effect="reversed"), COMPLETED),
+        (replace(LINE, effect="pending", meaning="progress"), COMPLETED),
+        (LINE, replace(COMPLETED, status="unknown")),
+        (LINE, replace(COMPLETED, status="failed")),
+    ],
+)
+def test_whatever_differs_is_told(line: MappedWebhook, action: NamedAction) -> None:
+    """The ledger judges it, and nothing here does."""
+    assert became(MATCHED, line, action) == MATCHED
+
+
+def test_an_effect_without_an_action_is_an_orphan() -> None:
+    """By a key that no action has, and by a name that nobody knows."""
+    assert became(MATCHED, action=None) == Parked(ParkedReason.ORPHAN_EFFECT)
+    assert became(UNKNOWN, action=None) == Parked(ParkedReason.ORPHAN_EFFECT)
+    given_back = replace(LINE, effect="reversed")
+    assert became(UNKNOWN, given_back, None) == Parked(ParkedReason.ORPHAN_EFFECT)
+
+
+@pytest.mark.parametrize("effect", ["none", "pending"])
+def test_what_is_not_there_is_no_orphan(effect: Literal["none", "pending"]) -> None:
+    """Of a refused charge there is nothing that somebody has to look for."""
+    line = replace(LINE, effect=effect)
+    assert became(MATCHED, line, None) == UNKNOWN
+    assert became(UNKNOWN, line, None) == UNKNOWN
+
+
+def test_a_line_about_another_account_is_not_told() -> None:
+    """An action is proven by its own provider and account only."""
+    for other in (replace(COMPLETED, account="other"), replace(COMPLETED, provider="other")):
+        assert became(MATCHED, action=other) == Parked(ParkedReason.ACCOUNT_DIFFERS)
+
+
+def test_a_line_that_says_something_else_than_before_is_a_contradiction() -> None:
+    """Whatever it matches; when it happened is no part of what it says."""
+    before = said_by(LINE)
+    changed = replace(LINE, money=Money(minor=1, currency="EUR"))
+    assert became(MATCHED, changed, before=before) == Parked(ParkedReason.LINE_CHANGED)
+    later = replace(LINE, occurred_at=2)
+    assert became(MATCHED, later, before=before) == replace(MATCHED, is_known=True)
+
+
+@pytest.mark.parametrize("reason", [ParkedReason.MARKS_DISAGREE, ParkedReason.REFERENCE_AMBIGUOUS])
+def test_what_is_in_doubt_stays_in_doubt(reason: ParkedReason) -> None:
+    """A line is no more certain than a webhook would be."""
+    assert became(Parked(reason), action=None) == Parked(reason)
+
+
+# --- listed effects ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["ch_1", "x" * (LINE_ID_CHARS_MAX + 1), "line\nend", "ümlaut"])
+def test_a_listed_effect_is_the_same_line_every_time(name: str) -> None:
+    """Whatever its name, the line can be written, read, and known again."""
+    effect = ListedEffect(
+        reference=name,
+        operation="charge",
+        account="main",
+        money=EUR,
+        provider_key="k" * 2_000,
+        action_key=KEY,
+        request_hash=None,
+        committed_at=-5,
+    )
+    line = line_of_effect(effect)
+    assert line == line_of_effect(effect)
+    assert parse_line(line.body()) == line
+    assert (line.reference, line.provider_key, line.occurred_at) == (name, None, 0)
+    mapped = map_statement(line.body(), source="listing", account="main")
+    assert isinstance(mapped, MappedWebhook)
+    assert (mapped.effect, mapped.action_key, mapped.money) == ("exists", KEY, EUR)
