@@ -54,6 +54,10 @@ def instability(action_id: ActionId, now: int) -> Instability | None:
     return None
 
 
+_OF_NO_RUN: Final = (
+    "which is left where a value was missing: all such runs would share their ceilings; name the "
+    "run once it has a name"
+)
 _WHY: Final = {
     Unstable.LEFT_OVER: "what is left where a value was missing: different things would share the "
     "key; propose once the value is there",
@@ -151,6 +155,17 @@ _ANY: Final = _pattern()
 _DERIVED: Final = re.compile(r"derived-(.+)-[0-9a-f]{16}")
 _OF_A_RUN: Final = frozenset({Unstable.CALL, Unstable.TRACE})
 """What may stand in a derived key: it says of itself that it holds inside its run alone."""
+
+
+def left_over(run: str) -> str | None:
+    """What in the name of a run is left where a value was missing, in a sentence; or None. Anything
+    else that changes from run to run may stand in it.
+    """
+    for match in _ANY.finditer(run):
+        if _KINDS[(match.lastindex or 0) - 1] is Unstable.LEFT_OVER:
+            return f"run holds {match[0]}, {_OF_NO_RUN}"
+    return None
+
 
 _NUMBER: Final = re.compile(r"(?<!\d)\d{10,19}(?!\d)")
 _MESSAGE: Final = re.compile(r"(?<!\d)(?:\d{10}\.\d{6}|p\d{16})(?!\d)")

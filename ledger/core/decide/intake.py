@@ -23,7 +23,7 @@ from ledger.core.rejections import Detail, Refused, Rejection
 from ledger.core.request import ABSENT, differences, recorded, request_hash
 from ledger.core.sagas import is_compensation
 from ledger.core.state import Action, Status
-from ledger.core.unstable_keys import instability
+from ledger.core.unstable_keys import Unstable, instability, left_over
 
 
 def propose(draft: Draft, given: Propose) -> Decided:
@@ -89,6 +89,9 @@ def refusal_of_new(
     if unstable is not None:
         detail = (f"/{unstable.part}", unstable.code, unstable.message)
         return _refuse(Rejection.UNSTABLE_KEY, detail=detail)
+    missing = None if given.run is None else left_over(given.run)
+    if missing is not None:
+        return _refuse(Rejection.UNSTABLE_KEY, detail=("/run", Unstable.LEFT_OVER, missing))
     if operation is None:
         return _refuse(Rejection.UNKNOWN_OPERATION)
     for action in draft.stream.actions:

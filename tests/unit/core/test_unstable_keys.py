@@ -171,3 +171,22 @@ def test_only_a_key_that_is_new_is_refused() -> None:
     known.when(propose(key=key)).then_unchanged("replayed")
     other = Propose(key=key, request=request(text="other"))
     known.when(other).then_rejected(Rejection.CONFLICTED, action=key)
+
+
+@pytest.mark.parametrize("run", ["None", "run-null", "attempt-2-undefined"])
+def test_a_run_without_a_name_is_refused(run: str) -> None:
+    """All runs that nobody named would share one ceiling; what is left over is told, and where."""
+    then = given().when(propose(run=run))
+    then.then_rejected(Rejection.UNSTABLE_KEY)
+    assert then.decided.refused is not None
+    (detail,) = then.decided.refused.details
+    assert (detail.path, detail.code) == ("/run", "left_over")
+    assert run.rpartition("-")[2] in detail.message
+
+
+@pytest.mark.parametrize(
+    "run", ["00f067aa0ba902b7", "attempt-2", "2026-08-28T10-15-00Z", "support-17", "run_none"]
+)
+def test_a_run_may_be_called_after_whatever_began_it(run: str) -> None:
+    """It is no identity of an act: what changes from run to run is what tells them apart."""
+    assert given().when(propose(run=run)).decided.refused is None
