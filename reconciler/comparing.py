@@ -25,6 +25,7 @@ from reconciler.bringing import Bringing, Brought
 from reconciler.limits import (
     CLOCKS_APART_MS,
     COMPARE_BACK_MS,
+    COMPARE_BEHIND_MS,
     COMPARE_EVERY_MS,
     COMPARED_AT_ONCE,
     COMPARED_MAX,
@@ -297,7 +298,8 @@ async def compare_by_itself(
 
 
 async def _compare_one(one: Compared, pool: asyncpg.Pool, now: int) -> None:
-    comparison = Comparison(one.provider, one.account, Period(now - COMPARE_BACK_MS, now))
+    period = Period(now - COMPARE_BACK_MS, now - COMPARE_BEHIND_MS)
+    comparison = Comparison(one.provider, one.account, period)
     await compare(
         one.finder,
         one.bringer,

@@ -69,5 +69,8 @@ COMPARE_EVERY_MS: Final = 3_600_000
 COMPARE_BACK_MS: Final = 24 * 3_600_000
 """How often a running installation compares by itself, and how far back each time."""
 
+COMPARE_BEHIND_MS: Final = 300_000
+"""What is younger is left out then: it may be at work, or not in the tables yet."""
+
 LISTING_PAGE_MS: Final = 30_000
 """For one page of a provider's list."""

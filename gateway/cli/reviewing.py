@@ -40,6 +40,10 @@ def list_cases(
         bool,
         typer.Option("--blocked", help="What waits for another action, and may be let pass it."),
     ] = False,
+    orphans: Annotated[
+        bool,
+        typer.Option("--orphans", help="Effects at providers that no action has made. No login."),
+    ] = False,
     key_file: KeyFile = None,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
@@ -53,6 +57,10 @@ def list_cases(
     from gateway.cli.case_shown import show_cases
 
     out = Output("review list", as_json=as_json)
+    if orphans:
+        from gateway.cli.comparing import list_orphans
+
+        list_orphans(out)
     with own_door(key_file, passphrase_file)[0] as door:
         found = answered(out, door.cases)
     out.answer(found, lambda console: show_cases(console, found, blocked=blocked))

@@ -294,7 +294,7 @@ async def _follow(
     """Ask what became of every line that was not decided, and wait for it."""
     reached = done.already_known + done.unmatched + done.conflicting
     while batch := _spooled(undecided):
-        findings = await _decided(bringer, [one.sought for one in batch], wait=wait)
+        findings = await decided(bringer, [one.sought for one in batch], wait=wait)
         for one, finding in zip(batch, findings, strict=True):
             _enter(done, one, finding)
         reached += len(batch)
@@ -309,7 +309,7 @@ def _spooled(undecided: IO[str]) -> list[_Sent]:
     return batch
 
 
-async def _decided(bringer: Bringing, lines: list[Sought], *, wait: bool) -> list[Finding]:
+async def decided(bringer: Bringing, lines: list[Sought], *, wait: bool) -> list[Finding]:
     """What became of lines, once all of them are decided or nothing has moved for a while."""
     undecided, moved_ms = len(lines) + 1, mono_ms()
     while True:

@@ -96,13 +96,15 @@ class Place:
     settings: Settings
     folder: Path
 
-    async def bring(self, rows: Sequence[Sequence[str]], *, skip_bad: bool = False) -> Imported:
+    async def bring(
+        self, rows: Sequence[Sequence[str]], *, skip_bad: bool = False, wait: bool = True
+    ) -> Imported:
         """Write a file and import it."""
         path = written(self.folder / "payouts.csv", rows)
         account = await account_of(self.settings, "simulated", None)
         meant = FileMeant(path, SIMULATED, "csv", "simulated", account)
         seen: list[Progress] = []
-        done = await import_file(self.settings, meant, seen.append, skip_bad=skip_bad, wait=True)
+        done = await import_file(self.settings, meant, seen.append, skip_bad=skip_bad, wait=wait)
         assert seen
         assert all(step.done <= step.total for step in seen)
         counted = (done.irrelevant, done.bad, done.repeated, done.matched, done.already_known)
