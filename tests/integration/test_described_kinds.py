@@ -21,7 +21,11 @@ from gateway.settings import Settings
 from gateway.wiring import run_setup
 from gateway.wiring.installation import open_log
 from gateway.wiring.life import Life
-from gateway.wiring.publishing import default_catalogue, publish_catalogue
+from gateway.wiring.publishing import (
+    default_catalogue,
+    publish_catalogue,
+    publish_document,
+)
 from reconciler.providers import postgres
 from tests.integration.door import SECRET, database
 from tests.integration.test_described_provider import PROCESSES, WAIT_MS, alive
@@ -61,6 +65,21 @@ main = "shop.dsn"
 [perform.charge]
 sql = "insert into charges (target, amount) values (:target, :amount) returning id"
 values = { target = "{target}", amount = "{money.minor}" }
+"""
+
+
+POLICY = """\
+[[row]]
+name = "sent"
+when.operation = ["email"]
+outcome = "automatic"
+reason = "A test reads it."
+
+[[row]]
+name = "charged"
+when.operation = ["charge"]
+outcome = "automatic"
+reason = "A test pays for it."
 """
 
 
@@ -150,6 +169,7 @@ async def place(
         (providers / "mail.toml").write_text(described, encoding="utf-8")
         own = _settings(servers, url, folder, providers)
         await run_setup.run(own, Life("setup", None))
+        await publish_document(open_log(own, "operator"), "policy", POLICY)
         await publish_catalogue(open_log(own, "operator"), catalogue())
         key = create_key(own.api_keys_file, tenant="acme", principal="agent:a", role=Role.AGENT)
         for process in PROCESSES:
