@@ -54,6 +54,7 @@ CLAIMS = {
     "lookup": {"asked_first", "settled_by_lookup", "one_charge"},
     "window": {"same_key", "only_looked_up", "to_a_person", "one_charge"},
     "nothing": {"never_failed", "not_before", "settled_by_a_person"},
+    "conflict": {"nobody_chooses", "every_piece", "one_charge"},
     "ceilings": {"within", "counted_once", "held_back", "raised", "only_once"},
     "targets": {"waits", "goes_on", "look_alike", "occurrence", "three_refunds"},
     "replan": {
