@@ -182,3 +182,14 @@ def test_the_order_of_evidence_makes_no_difference(
     """Whatever comes first, the action stands the same and the same reasons are open."""
     base, once, again = told_twice
     assert standing(told(BASES[base], once)) == standing(told(BASES[base], again))
+
+
+def test_a_part_that_each_of_two_attempts_tells_is_kept_of_both() -> None:
+    """One case, and the second is not taken for the first told again."""
+    part = i.PartialSuccess(reference=x.REFERENCE, result={"parts": []})
+    gone = x.refusal("declined", i.Retry.NEVER)
+    parts = [Piece(f"part {number}", x.report(part, attempt=number)) for number in (1, 2)]
+    none = Piece("none", x.report(gone, attempt=2))
+    expected = ("in dispute", frozenset({"partly_succeeded", "evidence_conflicts"}))
+    for order in ([*parts, none], [parts[0], none, parts[1]], [none, *reversed(parts)]):
+        assert standing(told(BASES["asked_of_two"], order)) == expected

@@ -141,7 +141,8 @@ def _partly_succeeded(
     stays open until then. Nothing is tried again: that would repeat the part that exists.
     """
     key, number = action.key, attempt.number
-    if PARTLY in {action.review, *(action.case.reasons if action.case else ())}:
+    source = f"report:{number}:{outcome.kind}"
+    if attempt.code == PARTLY or source in action.sources:
         return replayed(action, "already_recorded")
     if attempt.status is AttemptStatus.UNRESOLVED:
         draft.add(
@@ -149,7 +150,7 @@ def _partly_succeeded(
                 action=key,
                 version=draft.version(key),
                 kind=i.EvidenceKind.REPORT,
-                source_id=f"report:{number}:{outcome.kind}",
+                source_id=source,
                 meaning=i.Meaning.EFFECT,
                 attempts_upto=number,
                 reference=outcome.reference,
