@@ -4,6 +4,7 @@ Without a seed it lives many, from one drawn at random, and says from which; it 
 breaks a law, or when they do not come to every state often enough. With a seed it lives that one
 and tells it step by step. A history that breaks a law is shrunk: its faults are left out one by
 one, and the fewest that still break it are printed. Exit code 1 means that a law was broken.
+With `--named` it says of the saboteurs whose named seed no longer shows them which one does.
 """
 
 import argparse
@@ -13,7 +14,17 @@ import time
 
 from tests.simulation.history import Outcome
 from tests.simulation.reached import RARE, REACHED, REACHED_MIN
-from tests.simulation.runs import Tally, live, many, only, read, shrink, told
+from tests.simulation.runs import (
+    Tally,
+    first_that_shows,
+    live,
+    many,
+    only,
+    read,
+    shows,
+    shrink,
+    told,
+)
 from tests.simulation.saboteurs import SABOTEURS
 
 HISTORIES_DEFAULT = 200_000
@@ -24,6 +35,8 @@ SEEDS = 1_000_000_000
 def main() -> int:
     """Run what was asked for."""
     asked = _arguments()
+    if asked.named:
+        return _named()
     if asked.seed is not None and asked.histories is None:
         faults = None if asked.faults is None else only(read(asked.faults))
         return _one(live(asked.seed, saboteur=asked.saboteur, only=faults, tracing=True), asked)
@@ -38,7 +51,16 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=WORKERS_DEFAULT, help="processes at work")
     parser.add_argument("--faults", help='nothing but these, as "executor_crash#1 batch_late#4"')
     parser.add_argument("--saboteur", choices=sorted(SABOTEURS), help="break the product first")
+    parser.add_argument("--named", action="store_true", help="try the seeds named for saboteurs")
     return parser.parse_args()
+
+
+def _named() -> int:
+    """Try the seed that is named for each saboteur, and find another where it shows nothing."""
+    stale = [name for name, saboteur in SABOTEURS.items() if not shows(name, saboteur.seed)]
+    for name in stale:
+        _say(f"{name}: {SABOTEURS[name].seed} -> {first_that_shows(name)}")
+    return 1 if stale else 0
 
 
 def _one(outcome: Outcome, asked: argparse.Namespace) -> int:

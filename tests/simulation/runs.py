@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 
 from ledger.log.simulated import Struck
 from tests.simulation.history import Outcome, run
-from tests.simulation.saboteurs import sabotaged
+from tests.simulation.saboteurs import SABOTEURS, sabotaged
 from tests.simulation.world import Only
 
 PIECE = 500
 SHRINKING_RUNS_MAX = 600
+SABOTAGED_MAX = 5_000
+"""Far below the histories of every run: in so many seeds every saboteur is to be found."""
 
 
 @dataclass(slots=True)
@@ -95,6 +97,20 @@ def many(
                 pool.shutdown(cancel_futures=True)
                 break
     return whole
+
+
+# Saboteurs
+
+
+def shows(saboteur: str, seed: int) -> bool:
+    """Whether a seed breaks a law with a saboteur at work, and none without."""
+    broken = live(seed, saboteur=saboteur).broken
+    return SABOTEURS[saboteur].is_noticed(broken) and live(seed).broken is None
+
+
+def first_that_shows(saboteur: str) -> int | None:
+    """The first seed in which a saboteur is caught, or None."""
+    return next((seed for seed in range(SABOTAGED_MAX) if shows(saboteur, seed)), None)
 
 
 # Shrinking

@@ -266,7 +266,7 @@ GATES: Final[dict[str, Saboteur]] = {
     ),
     "round_ignored": Saboteur(
         "an answer to an earlier question counts for a later one",
-        474,
+        55,
         ((Action, "claim", _any_round), (evolve_claims, "invariant", no_invariants)),
     ),
     "refused_budget_keeps_the_others": Saboteur(
@@ -306,7 +306,7 @@ GATES: Final[dict[str, Saboteur]] = {
     ),
     "resend_never": Saboteur(
         "what no gate has answered is not said again",
-        171,
+        57,
         ((ticking, "send_due", _sends_once),),
     ),
     "gate_never_asks_again": Saboteur(

@@ -178,12 +178,12 @@ PEOPLE: Final[dict[str, Saboteur]] = {
     ),
     "late_yes_counts": Saboteur(
         "a yes counts whenever it comes",
-        322,
+        1413,
         ((approvals, "_untimely", _late_is_in_time),),
     ),
     "grant_survives_revocation": Saboteur(
         "who agreed is not looked at again before a start",
-        303,
+        1508,
         ((schedule, "lapse", _nobody_is_revoked), (timetable, "lapse", _nobody_is_revoked)),
     ),
     "withdrawn_yes_counts_again": Saboteur(
@@ -203,7 +203,7 @@ PEOPLE: Final[dict[str, Saboteur]] = {
     ),
     "any_group_decides": Saboteur(
         "nobody asks in which groups somebody is",
-        18,
+        293,
         ((Person, "is_in_one_of", _any_group),),
     ),
     "any_tenant_decides": Saboteur(
@@ -218,7 +218,7 @@ PEOPLE: Final[dict[str, Saboteur]] = {
     ),
     "one_person_counted_twice": Saboteur(
         "signatures are counted, and not people",
-        158,
+        275,
         (
             (Approval, "is_met", property(_counts_signatures)),
             (approvals, "_said_before", _never_said_before),
@@ -228,7 +228,7 @@ PEOPLE: Final[dict[str, Saboteur]] = {
     ),
     "policy_of_another_time": Saboteur(
         "a table that is adopted later does not hold for what waits",
-        113,
+        55,
         (
             (schedule, "needs_ruling", _ruled_for_good),
             (ticking, "needs_ruling", _ruled_for_good),
@@ -237,7 +237,7 @@ PEOPLE: Final[dict[str, Saboteur]] = {
     ),
     "executor_takes_the_callers_action": Saboteur(
         "what people agreed to starts with any capacity, whoever is to carry it out",
-        94,
+        28,
         ((dispatch, "awaits_offer", _whoever_has_capacity),),
     ),
     "hold_ignored": Saboteur(

@@ -154,7 +154,7 @@ READING: Final[dict[str, Saboteur]] = {
     ),
     "checkpoint_beyond_the_fold": Saboteur(
         "an owner begins behind records that were never projected",
-        195,
+        883,
         ((readmodel.ReadModel, "checkpoint", _checkpoint_at_the_end),),
     ),
     "projection_offset_alone": Saboteur(
@@ -184,7 +184,7 @@ READING: Final[dict[str, Saboteur]] = {
     ),
     "told_at_anybodys_word": Saboteur(
         "a caller is told a success that the ledger refuses",
-        3528,
+        1104,
         ((ActionsSeen, "hear", _hears_anybody),),
     ),
 }
