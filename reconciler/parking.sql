@@ -37,7 +37,7 @@ join lateral (
 ) as w on true;
 
 -- name: named_actions
--- What the projector's table says of actions that lines of a statement name.
+-- What the projector's table says of actions that webhooks and lines of a statement name.
 select
     a.action_key, a.provider, a.account, a.status, a.provider_reference, a.amount_minor, a.currency
 from unnest($1::text[]) as wanted (action_key)
@@ -95,8 +95,9 @@ returning partition, topic_offset;
 
 -- name: lock_matchable
 -- Parked webhooks whose reference has become known, with the actions known under it, and lines of
--- statements that bear the key of an action which the tables have by now. Driven from the few rows
--- that wait. Locked, so that of two sweeps each takes its own rows and none waits.
+-- statements that bear the key of an action, as mark or as provider key, which the tables have by
+-- now. Driven from the few rows that wait. Locked, so that of two sweeps each takes its own rows
+-- and none waits.
 with matchable as (
     (
         select w.partition, w.topic_offset
@@ -122,6 +123,19 @@ with matchable as (
         where w.classification = 'parked'
           and w.reason = 'orphan_effect'
           and w.claimed_key is not null
+          and w.received_at > $2
+        order by w.partition, w.topic_offset
+        limit $3
+    )
+    union
+    (
+        select w.partition, w.topic_offset
+        from actionledger.webhooks as w
+        join actionledger.actions as a
+          on a.action_key = w.provider_key and a.provider = w.provider and a.account = w.account
+        where w.classification = 'parked'
+          and w.reason = 'orphan_effect'
+          and w.provider_key is not null
           and w.received_at > $2
         order by w.partition, w.topic_offset
         limit $3

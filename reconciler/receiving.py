@@ -81,10 +81,12 @@ def is_trouble(failure: BaseException) -> bool:
     """Whether a failure is the surroundings' and may pass, rather than this record's.
 
     What Postgres cannot store is the record's: asyncpg says so with a ValueError beside its own
-    error, Postgres with a data or constraint error.
+    error, Postgres with a data or constraint error, or that it is too long for an index.
     """
     match failure:
         case ValueError() | asyncpg.DataError() | asyncpg.IntegrityConstraintViolationError():
+            return False
+        case asyncpg.ProgramLimitExceededError():
             return False
         case LedgerError() | asyncpg.PostgresError() | asyncpg.InterfaceError() | OSError():
             return True
@@ -210,7 +212,9 @@ class WebhookDesk:
             )
             decided = await decided_events(connection, {one.event for one in understood})
             matches = [self._match(one, known) for one in understood]
-            actions = await named_actions(connection, _named(understood, matches))
+            actions = await named_actions(
+                connection, {one.action_key for one in matches if isinstance(one, Matched)}
+            )
         return self._rows(understood, matches, actions, decided), decided
 
     async def _take(self, understood: Sequence[_Understood]) -> None:
@@ -311,13 +315,15 @@ class WebhookDesk:
         before: Said | None,
     ) -> WebhookRow:
         event_id = one.event.event_id
-        if one.is_statement and isinstance(one.mapped, MappedWebhook):
+        action = actions.get(match.action_key) if isinstance(match, Matched) else None
+        if not one.is_statement:
+            # An action that the tables do not have yet is the ledger's to judge.
+            received = one.received
+            if action and not action.is_on(received.provider, received.account):
+                match = Parked(ParkedReason.ACCOUNT_DIFFERS)
+        elif isinstance(one.mapped, MappedWebhook):
             match = match_statement(
-                match,
-                one.mapped,
-                provider=one.received.provider,
-                action=actions.get(match.action_key) if isinstance(match, Matched) else None,
-                before=before,
+                match, one.mapped, provider=one.received.provider, action=action, before=before
             )
             if match == Parked(ParkedReason.LINE_CHANGED):
                 event_id = changed_event_id(event_id, one.received.sha256)
@@ -356,15 +362,6 @@ class WebhookDesk:
         for outcome in await asyncio.gather(*appends, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
-
-
-def _named(understood: Sequence[_Understood], matches: Sequence[Match]) -> set[str]:
-    """The actions that lines of statements match as webhooks would."""
-    return {
-        match.action_key
-        for one, match in zip(understood, matches, strict=True)
-        if one.is_statement and isinstance(match, Matched)
-    }
 
 
 def _place(record: Record) -> dict[str, object]:

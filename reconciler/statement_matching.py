@@ -20,7 +20,7 @@ _IS_THERE = frozenset({"exists", "reversed"})
 
 @dataclass(frozen=True, slots=True)
 class NamedAction:
-    """What the tables say of an action that a line names. They may be behind, and a final status
+    """What the tables say of an action that is named. They may be behind, and a final status
     never changes.
     """
 
@@ -29,6 +29,10 @@ class NamedAction:
     status: str
     reference: str | None
     money: Money | None
+
+    def is_on(self, provider: str, account: str) -> bool:
+        """Whether this account is the one that it is made on."""
+        return (self.provider, self.account) == (provider, account)
 
 
 class Said(NamedTuple):

@@ -1,0 +1,105 @@
+"""Lines and webhooks of odd kinds, on the real servers: none holds up those behind it, none counts
+on another account, and none waits for ever for an action that is there.
+"""
+
+import random
+
+import pytest
+
+from ledger.core.money import Money
+from ledger.log.webhook_record import WebhookReceived
+from reconciler.limits import LINE_ID_CHARS_MAX
+from reconciler.receiving import FAULT
+from reconciler.statement_lines import StatementLine, statement_received
+from reconciler.sweeping import sweep_parked
+from streams.clock import wall_ms
+from tests import examples as x
+from tests.integration.installation import PARTITIONS, installed
+from tests.integration.reconciling import (
+    classified,
+    evidence,
+    quarantine,
+    receive,
+    reconciling,
+    rows_become,
+    settlement,
+)
+from tests.ledgers import LedgerBuilder
+from tests.projecting import project
+from tests.servers import Addresses
+
+pytestmark = pytest.mark.servers
+
+LONG = "".join(random.Random(7).choices([chr(code) for code in range(0x4E00, 0x9FA5)], k=1_000))
+"""Three bytes each, and nothing that could be made shorter."""
+
+
+def line(line_id: str, **more: object) -> WebhookReceived:
+    """A line of a settlement file about a charge."""
+    said = StatementLine.model_validate(
+        {
+            "line_id": line_id,
+            "reference": "ch_1",
+            "money": Money(minor=4_990, currency="EUR"),
+            "effect": "exists",
+            "occurred_at": x.T0,
+            "raw_sha256": "ab" * 32,
+            **more,
+        }
+    )
+    return statement_received(said, source="settlement", provider="simulated", account="main")
+
+
+@pytest.mark.parametrize("field", ["reference", "action_key"])
+async def test_a_name_too_long_for_an_index_holds_up_nothing(
+    servers: Addresses, database_url: str, field: str
+) -> None:
+    """Postgres refuses it whatever is tried: it is set aside, and those beside it are handled."""
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        good = [line(f"good-{number}", reference=f"ch_{number}") for number in range(8)]
+        await receive(one, *good[:4], line("bad", **{field: LONG}), *good[4:])
+        rows = await rows_become(all_.pool, len(good))
+        assert {row["reason"] for row in rows.values()} == {"orphan_effect"}
+        (aside,) = await quarantine(one)
+        assert aside.reason == FAULT
+
+
+async def test_a_key_of_an_action_on_another_account_is_a_case(
+    servers: Addresses, database_url: str
+) -> None:
+    """Whoever holds the secret of one account can write the key of any action: it stays nobody's,
+    where somebody sees it, and the ledger hears nothing.
+    """
+    builder = LedgerBuilder()
+    builder.take(x.propose())
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        await project(all_.pool, builder)
+        foreign = settlement(
+            "evt_1", action_key=x.CHARGE, account="sandbox", verified_for="sandbox"
+        )
+        own = settlement("evt_2", action_key=x.CHARGE)
+        first, second = await receive(one, foreign, own)
+        rows = await rows_become(all_.pool, 2)
+        assert (rows[first]["classification"], rows[first]["reason"]) == (
+            "parked",
+            "account_differs",
+        )
+        assert rows[second]["classification"] == "matched"
+        (found,) = await evidence(one)
+        assert found.account == "main"
+
+
+async def test_a_line_with_our_key_as_provider_key_is_matched_when_its_action_appears(
+    servers: Addresses, database_url: str
+) -> None:
+    """The tables were behind when it came, and nobody else ever names its reference."""
+    builder = LedgerBuilder()
+    builder.take(x.propose())
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        (place,) = await receive(one, line("l" * LINE_ID_CHARS_MAX, provider_key=x.CHARGE))
+        await classified(all_.pool, place, "parked")
+        await project(all_.pool, builder)
+        swept = await sweep_parked(all_.pool, all_.appender, partitions=PARTITIONS, now_ms=wall_ms)
+        assert swept == 1
+        (found,) = await evidence(one)
+        assert found.key == x.CHARGE
