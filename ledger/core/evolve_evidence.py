@@ -4,12 +4,15 @@ What is remembered is a set: the same pieces in another order lead to the same.
 """
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from ledger.core import facts as f
 from ledger.core.inputs import EvidenceKind, Meaning, Retry
 from ledger.core.limits import NAMES_TOLD_MAX, REVERSALS_KEPT_MAX, SOURCES_KEPT_MAX
 from ledger.core.state import Action, Reversal, Told
+
+_FURTHER: Final = "further"
+"""What more was given back than is kept by name."""
 
 
 def with_evidence(action: Action, fact: f.EvidenceRecorded) -> dict[str, object]:
@@ -91,7 +94,7 @@ def _effect_told(action: Action, told: Told, name: str) -> Told:
 
 def _given_back(known: tuple[Reversal, ...], said: Reversal) -> tuple[Reversal, ...]:
     """What was given back with one more piece. Two pieces about the same count once, by the larger
-    amount: which of them is wrong is for a person.
+    amount: which of them is wrong is for a person. Of more than can be told apart the sum is kept.
     """
     for place, one in enumerate(known):
         if one.name == said.name:
@@ -99,7 +102,11 @@ def _given_back(known: tuple[Reversal, ...], said: Reversal) -> tuple[Reversal, 
                 return known
             more = replace(one, minor=said.minor, raised=False)
             return (*known[:place], more, *known[place + 1 :])
-    return (*known, said)[:REVERSALS_KEPT_MAX]
+    if len(known) < REVERSALS_KEPT_MAX:
+        return (*known, said)
+    amounts = [said.minor, *(one.minor for one in known[REVERSALS_KEPT_MAX:])]
+    minor = None if None in amounts else sum(one or 0 for one in amounts)
+    return (*known[:REVERSALS_KEPT_MAX], Reversal(_FURTHER, minor, reverses=said.reverses))
 
 
 def reversal_of(action: Action, fact: f.EvidenceRecorded) -> Reversal:

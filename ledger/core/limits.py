@@ -127,8 +127,8 @@ have started.
 """
 
 REVERSALS_KEPT_MAX = 64
-"""What was given back of one effect, each with its amount; what comes then is kept as evidence and
-counted no more.
+"""What was given back of one effect, each with its amount; of what comes then the sum is kept, and
+each piece as evidence.
 """
 
 DECLINES_MAX = 8

@@ -9,7 +9,9 @@ import pytest
 from ledger.core import inputs as i
 from ledger.core.facts import ReviewOpened
 from ledger.core.inputs import EvidenceKind, Meaning
+from ledger.core.limits import REVERSALS_KEPT_MAX
 from ledger.core.money import Money
+from ledger.core.proof import reversals_told
 from ledger.core.rejections import Rejection
 from ledger.core.reversals import reversed_minor
 from ledger.core.state import Status
@@ -228,6 +230,21 @@ def test_more_than_was_taken_may_come_back_in_parts() -> None:
     event.take(given_back(3_000, "dp_2"))
     assert reasons(event) == {"reversed_elsewhere", "returned_too_much"}
     assert names(event, "returned_too_much") == "60.00 EUR of 49.90 EUR: dp_1, dp_2"
+
+
+def test_more_refunds_than_are_kept_by_name_are_still_counted() -> None:
+    """Seventy small ones: the last are no less money, and one that comes after a person has signed
+    is a case again.
+    """
+    event = charged()
+    for number in range(REVERSALS_KEPT_MAX + 5):
+        event.take(given_back(72, f"re_{number}"))
+    assert reversed_minor(event.action()) == 69 * 72
+    assert reasons(event) == {"reversed_elsewhere"}
+    event.settles(CHARGE, Move.ACKNOWLEDGE)
+    event.take(given_back(72, "re_last"))
+    assert reasons(event) == {"reversed_elsewhere", "returned_too_much"}
+    assert len(reversals_told(event.action())) == REVERSALS_KEPT_MAX + 1
 
 
 def test_an_amount_that_is_told_in_two_ways_is_a_persons_too() -> None:
