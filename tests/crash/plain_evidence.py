@@ -8,6 +8,7 @@ from typing import Any
 
 Json = dict[str, Any]
 NAMES_MAX, REVERSALS_MAX = 16, 64
+SOURCES_KEPT = 256
 WEIGHTS = (
     "second_effect",
     "returned_too_much",
@@ -37,6 +38,30 @@ def tell(state: Json, fact: Json) -> None:
             _name(told["effects"], before)
     if told != _nothing():
         state["told"] = told
+
+
+def ask(state: Json, fact: Json, now: int) -> None:
+    """A question to the provider: the action waits for its answer."""
+    state.pop("timer", None)
+    state["lookups_asked"] = fact["lookup"]
+    asked: Json = {
+        "number": fact["lookup"],
+        "attempts_upto": fact["attempts_upto"],
+        "asked_at": now,
+        "answer_by": fact["answer_by"],
+    }
+    state["lookup"], state["question"] = asked, dict(asked)
+
+
+def keep(state: Json, fact: Json, _now: int) -> None:
+    """A piece of evidence, by its source; it may be the answer that was waited for."""
+    state["sources"] = [*state["sources"], fact["source_id"]][-SOURCES_KEPT:]
+    tell(state, fact)
+    if "question" in state and fact.get("lookup") == state["question"]["number"]:
+        del state["question"]
+    if "lookup" in state and fact.get("lookup") == state["lookup"]["number"]:
+        del state["lookup"]
+        state["lookups_answered"] += fact["meaning"] != "inconclusive"
 
 
 def open_case(state: Json, fact: Json, now: int) -> None:

@@ -16,7 +16,6 @@ GENESIS = "actionledger.genesis.recorded.v1"
 EPOCH = "actionledger.epoch.opened.v1"
 DECISION = "actionledger.decision.recorded.v1"
 OPEN = frozenset({"running", "unresolved"})
-SOURCES_KEPT = 256
 _START = "attempt.started"
 
 
@@ -382,28 +381,6 @@ def _timer(state: Json, fact: Json, _now: int) -> None:
     state["timer"] = {"purpose": fact["purpose"], "due_at": fact["due_at"]}
 
 
-def _asked(state: Json, fact: Json, now: int) -> None:
-    state.pop("timer", None)
-    state["lookups_asked"] = fact["lookup"]
-    asked: Json = {
-        "number": fact["lookup"],
-        "attempts_upto": fact["attempts_upto"],
-        "asked_at": now,
-        "answer_by": fact["answer_by"],
-    }
-    state["lookup"], state["question"] = asked, dict(asked)
-
-
-def _evidence(state: Json, fact: Json, _now: int) -> None:
-    state["sources"] = [*state["sources"], fact["source_id"]][-SOURCES_KEPT:]
-    plain_evidence.tell(state, fact)
-    if "question" in state and fact.get("lookup") == state["question"]["number"]:
-        del state["question"]
-    if "lookup" in state and fact.get("lookup") == state["lookup"]["number"]:
-        del state["lookup"]
-        state["lookups_answered"] += fact["meaning"] != "inconclusive"
-
-
 def _completed(state: Json, fact: Json, now: int) -> None:
     plain_evidence.tell(state, fact)
     _final(state, "completed")
@@ -492,8 +469,8 @@ _CHANGES = {
     "attempt.unresolved": _ended,
     "attempt.absent": _ended,
     "timer.set": _timer,
-    "lookup.started": _asked,
-    "evidence.recorded": _evidence,
+    "lookup.started": plain_evidence.ask,
+    "evidence.recorded": plain_evidence.keep,
     "action.completed": _completed,
     "action.failed": lambda state, fact, _: _final(state, "failed", fact["code"]),
     "action.denied": lambda state, fact, _: _final(state, "denied", fact["by"]),
