@@ -85,15 +85,16 @@ def match_webhook(
     """Say whose webhook it is.
 
     `account` is the one whose secret verified the webhook: a webhook that speaks for another proves
-    nothing there. `known` holds the action keys recorded under the webhook's reference on that
-    account. On an account in `shared_accounts`, which others write metadata on too, a key in the
-    metadata counts only together with a known reference.
+    nothing there, and one that does not say for which speaks for this one. `known` holds the action
+    keys recorded under the webhook's reference on that account. On an account in `shared_accounts`,
+    which others write metadata on too, a key in the metadata counts only together with a known
+    reference.
     """
     if isinstance(mapped, Unrecognised):
         return mapped
     if mapped.meaning == "irrelevant":
         return Irrelevant()
-    if mapped.account != account:
+    if mapped.account not in {None, account}:
         return Parked(ParkedReason.ACCOUNT_DIFFERS)
     claimed = _claims(mapped)
     distinct = set(claimed.values())

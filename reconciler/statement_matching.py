@@ -30,7 +30,7 @@ class NamedAction:
     reference: str | None
     money: Money | None
 
-    def is_on(self, provider: str, account: str) -> bool:
+    def is_on(self, provider: str, account: str | None) -> bool:
         """Whether this account is the one that it is made on."""
         return (self.provider, self.account) == (provider, account)
 
@@ -78,7 +78,7 @@ def match_statement(
     match match:
         case Matched() if action is None:
             return Parked(_nobodys(mapped))
-        case Matched() if action is not None and not _is_at(action, provider, mapped.account):
+        case Matched() if action is not None and not action.is_on(provider, mapped.account):
             return Parked(ParkedReason.ACCOUNT_DIFFERS)
         case Matched() if action is not None and _repeats(mapped, action):
             return replace(match, is_known=True)
@@ -92,10 +92,6 @@ def _nobodys(mapped: MappedWebhook) -> ParkedReason:
     if mapped.effect in _IS_THERE:
         return ParkedReason.ORPHAN_EFFECT
     return ParkedReason.REFERENCE_UNKNOWN
-
-
-def _is_at(action: NamedAction, provider: str, account: str) -> bool:
-    return (action.provider, action.account) == (provider, account)
 
 
 def _repeats(mapped: MappedWebhook, action: NamedAction) -> bool:

@@ -273,9 +273,10 @@ class Installation:
         mapped = SimulatedMapping().map(raw)
         if not isinstance(mapped, MappedWebhook):
             return
-        matched = match_webhook(mapped, account=mapped.account, known=())
+        account = mapped.account or ""
+        matched = match_webhook(mapped, account=account, known=())
         if isinstance(matched, Matched):
-            receipt = Receipt(_PROVIDER, mapped.account, PARTITION, 0, sha256(raw).hexdigest())
+            receipt = Receipt(_PROVIDER, account, PARTITION, 0, sha256(raw).hexdigest())
             placed = webhook_record(webhook_evidence(matched, mapped, receipt), receipt, PARTITIONS)
             self._log.append(Topic.EVIDENCE.value, placed.partition, [placed.record])
 

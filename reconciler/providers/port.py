@@ -386,7 +386,8 @@ class MappedWebhook:
     `meaning` final: the effect is settled one way; progress: it is still moving; irrelevant: a
     known type that says nothing about an action (`effect` is then `pending`). `event_id` is the
     provider's id, stable over redeliveries. `account` is the provider account that the event speaks
-    for: evidence counts only for attempts made on it. Reversed: what was there was given back, in
+    for, None where it does not say: then it is the one whose secret verified it. Evidence counts
+    only for attempts made on it. Reversed: what was there was given back, in
     whole or in part (refund, dispute, reversal); `money` is what was given back, `reference` the
     provider's name for the giving back, and `reverses` its name for the effect, where it says it.
     """
@@ -395,7 +396,7 @@ class MappedWebhook:
     effect: Literal["exists", "none", "pending", "reversed"]
     event_id: str
     event_type: str
-    account: str
+    account: str | None
     reference: str | None
     action_key: str | None
     provider_key: str | None

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.core.money import Money
+from reconciler.matching import Matched, MatchedBy, Parked, ParkedReason, match_webhook
 from reconciler.providers.port import MappedWebhook, Unrecognised
 from reconciler.providers.stripe.mapping import SUBSCRIBED, StripeMapping
 
@@ -181,12 +182,21 @@ def test_c093_a_dispute_that_closed_first_is_no_less_a_reversal() -> None:
 
 
 def test_an_event_speaks_for_the_account_of_its_mark_or_of_its_description() -> None:
-    """Where neither says so, nobody guesses."""
+    """Where neither says so, as of a dispute or of a refund that somebody else made, it is the one
+    whose secret verified it.
+    """
     marked = event("payment_intent.succeeded", PAYMENT)
     assert meaning(marked, SEVERAL).account == "main"
     strange = event("charge.dispute.created", DISPUTE)
     assert meaning(strange).account == "main"
-    assert SEVERAL.map(strange) == Unrecognised("account_not_told", "charge.dispute.created")
+    dispute = meaning(strange, SEVERAL)
+    assert dispute.account is None
+    assert match_webhook(dispute, account="other", known=["charge:v1:acme:1"]) == Matched(
+        "charge:v1:acme:1", MatchedBy.REFERENCE
+    )
+    assert match_webhook(meaning(marked, SEVERAL), account="other", known=()) == Parked(
+        ParkedReason.ACCOUNT_DIFFERS
+    )
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,9 @@ class StripeMapping:
     """Reads Stripe's events."""
 
     def __init__(self, accounts: frozenset[str]) -> None:
-        """`accounts` of the description: where there is one, an event without our mark is its."""
+        """`accounts` of the description: where there is one, an event without our mark is its;
+        where there are several, that of the secret that verified it.
+        """
         self._only = next(iter(accounts)) if len(accounts) == 1 else None
 
     def map(self, raw: bytes) -> MappedWebhook | Unrecognised:
@@ -117,8 +119,6 @@ class StripeMapping:
         about = value_at(event, ("data", "object"))
         marks = metadata_in(about)
         account = marks.get(ACCOUNT) or self._only
-        if account is None:
-            return Unrecognised("account_not_told", event_type)
         meaning, effect = _said(about, event_type, marks)
         payment = text_or_none(about, "payment_intent")
         # A charge is its payment: what is known of the effect is known by the payment's name.
