@@ -308,18 +308,17 @@ async def _compare_one(one: Compared, pool: asyncpg.Pool, now: int) -> None:
         shown_until=now - one.search_lag_ms,
         silent=one.silent,
     )
-    is_usual = not comparison.told and not comparison.not_listed and not comparison.ended_early
-    logger.log(
-        logging.INFO if is_usual else logging.WARNING,
-        "provider_compared",
-        extra={
-            "provider": one.provider,
-            "account": one.account,
-            "listed": comparison.listed,
-            "in_order": comparison.in_order,
-            "told": comparison.told,
-            "not_listed": comparison.not_listed,
-            "missing": [each.action_key for each in comparison.missing[:10]],
-            "ended_early": comparison.ended_early,
-        },
-    )
+    told = {
+        "provider": one.provider,
+        "account": one.account,
+        "listed": comparison.listed,
+        "in_order": comparison.in_order,
+        "told": comparison.told,
+        "not_listed": comparison.not_listed,
+        "missing": [each.action_key for each in comparison.missing[:10]],
+        "ended_early": comparison.ended_early,
+    }
+    if comparison.told or comparison.not_listed or comparison.ended_early:
+        logger.warning("provider_compared", extra=told)
+    else:
+        logger.info("provider_compared", extra=told)

@@ -56,8 +56,7 @@ COMPARED_AT_ONCE: Final = 500
 """Effects of a provider's list that are asked about in one statement."""
 
 COMPARED_MAX: Final = 1_000_000
-"""Effects that one comparison remembers, by a short hash each; a longer period is compared in parts.
-"""
+"""Effects that one comparison remembers, by a short hash each; more are compared in parts."""
 
 DIFFERENCES_MAX: Final = 1_000
 """Differences that a comparison names one by one; all of them are counted and brought."""

@@ -393,9 +393,11 @@ def _log_lines(rows: Sequence[WebhookRow], duplicates: Collection[Position]) -> 
         for row in rows
         if row.receipt.source in STATEMENTS
     )
-    if counts:
-        is_usual = counts.keys() <= {"repeated", "matched", "confirms"}
-        logger.log(logging.INFO if is_usual else logging.WARNING, "statement_lines", extra=counts)
+    if counts.keys() <= {"repeated", "matched", CONFIRMS}:
+        if counts:
+            logger.info("statement_lines", extra=counts)
+    else:
+        logger.warning("statement_lines", extra=counts)
 
 
 def _kind(match: Match) -> str:

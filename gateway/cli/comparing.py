@@ -61,7 +61,7 @@ def compare(
     """
     from gateway.cli.place import settings
     from gateway.wiring.compare_desk import compare_provider
-    from gateway.wiring.import_desk import account_of
+    from gateway.wiring.import_desk import STILL_MS_MAX, account_of
     from reconciler.comparing import Period
 
     out = Output("provider compare", as_json=as_json)
@@ -73,7 +73,10 @@ def compare(
         period = Period(_moment(since, now), now if until is None else _moment(until, now))
         if period.since >= period.until:
             raise UsageError("The time ends before it begins.", hint="See --since and --until.")
-        return asyncio.run(compare_provider(known, provider, chosen, period, wait=not no_wait))
+        patience_ms = 0 if no_wait else STILL_MS_MAX
+        return asyncio.run(
+            compare_provider(known, provider, chosen, period, patience_ms=patience_ms)
+        )
 
     while every is not None:
         report = once()

@@ -72,7 +72,7 @@ def import_lines(
     Example: actionledger evidence import payouts.csv --provider bank
     """
     from gateway.cli.place import settings
-    from gateway.wiring.import_desk import FileMeant, account_of, import_file
+    from gateway.wiring.import_desk import STILL_MS_MAX, FileMeant, account_of, import_file
 
     out = Output("evidence import", as_json=as_json)
     known = settings()
@@ -80,11 +80,11 @@ def import_lines(
     fitting = _format(file, file_format, columns)
 
     async def bring() -> "Imported":
-        meant = FileMeant(
-            file, columns, fitting, provider, await account_of(known, provider, account)
-        )
+        chosen = await account_of(known, provider, account)
+        meant = FileMeant(file, columns, fitting, provider, chosen, skips_bad=skip_bad)
+        patience_ms = 0 if no_wait else STILL_MS_MAX
         with progress() as report:
-            return await import_file(known, meant, report, skip_bad=skip_bad, wait=not no_wait)
+            return await import_file(known, meant, report, patience_ms=patience_ms)
 
     done = asyncio.run(bring())
     out.answer(done, lambda console: _show(console, done), _code(done, waited=not no_wait))

@@ -72,10 +72,11 @@ class Report:
 
 
 async def compare_provider(
-    settings: Settings, provider: str, account: str, period: Period, *, wait: bool
+    settings: Settings, provider: str, account: str, period: Period, *, patience_ms: int
 ) -> Report:
-    """Compare one account. Raises CannotCompareError, UnusableProvider, and what log and tables
-    raise.
+    """Compare one account, and follow what was brought as an import does.
+
+    Raises CannotCompareError, UnusableProvider, and what log and tables raise.
     """
     catalogue = await published_catalogue(open_log(settings, "cli"))
     known = [one for one in providers(settings, catalogue) if one.name == provider]
@@ -93,7 +94,9 @@ async def compare_provider(
                     shown_until=wall_ms() - _lag_ms(known[0]),
                     silent=_silent(catalogue, provider),
                 )
-            findings = await decided(bringer, [one.sought for one in comparison.brought], wait=wait)
+            findings = await decided(
+                bringer, [one.sought for one in comparison.brought], patience_ms=patience_ms
+            )
     finally:
         await finder.close()
     return _report(comparison, findings)

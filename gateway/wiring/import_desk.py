@@ -101,13 +101,16 @@ class _Sent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileMeant:
-    """A file, how it is read, and whose statement it is."""
+    """A file, how it is read, and whose statement it is; `skips_bad` where a bad line does not keep
+    the others from being sent.
+    """
 
     path: Path
     columns: Columns
     file_format: FileFormat
     provider: str
     account: str
+    skips_bad: bool = False
 
 
 async def account_of(settings: Settings, provider: str, account: str | None) -> str:
@@ -135,10 +138,12 @@ async def account_of(settings: Settings, provider: str, account: str | None) -> 
 
 
 async def import_file(
-    settings: Settings, meant: FileMeant, report: Report, *, skip_bad: bool, wait: bool
+    settings: Settings, meant: FileMeant, report: Report, *, patience_ms: int = STILL_MS_MAX
 ) -> Imported:
-    """Bring a file. Raises OSError, TooManyLinesError, AppendUnknownError, and what Postgres
-    raises; after any of them the same call again goes on where it ended.
+    """Bring a file, and follow it until nothing has moved for `patience_ms`.
+
+    Raises OSError, TooManyLinesError, AppendUnknownError, and what Postgres raises; after any of
+    them the same call again goes on where it ended.
     """
     done = Imported(str(meant.path), meant.provider, meant.account)
     with (
@@ -146,14 +151,14 @@ async def import_file(
         tempfile.TemporaryFile("w+", encoding="utf-8") as undecided,
     ):
         total = look_at(meant, done, good, report)
-        if done.bad and not skip_bad:
+        if done.bad and not meant.skips_bad:
             done.is_refused = True
             return done
         good.seek(0)
         async with bringing(settings, "settlement", meant.provider, meant.account) as bringer:
             await _send(bringer, good, undecided, done, report, total=total)
             undecided.seek(0)
-            await _follow(bringer, undecided, done, report, total=total, wait=wait)
+            await _follow(bringer, undecided, done, report, total=total, patience_ms=patience_ms)
     done.differences.sort(key=lambda one: one.line)
     return done
 
@@ -289,12 +294,13 @@ async def _follow(
     report: Report,
     *,
     total: int,
-    wait: bool,
+    patience_ms: int,
 ) -> None:
     """Ask what became of every line that was not decided, and wait for it."""
     reached = done.already_known + done.unmatched + done.conflicting
     while batch := _spooled(undecided):
-        findings = await decided(bringer, [one.sought for one in batch], wait=wait)
+        sought = [one.sought for one in batch]
+        findings = await decided(bringer, sought, patience_ms=patience_ms)
         for one, finding in zip(batch, findings, strict=True):
             _enter(done, one, finding)
         reached += len(batch)
@@ -309,8 +315,8 @@ def _spooled(undecided: IO[str]) -> list[_Sent]:
     return batch
 
 
-async def decided(bringer: Bringing, lines: list[Sought], *, wait: bool) -> list[Finding]:
-    """What became of lines, once all of them are decided or nothing has moved for a while."""
+async def decided(bringer: Bringing, lines: list[Sought], *, patience_ms: int) -> list[Finding]:
+    """What became of lines, once all of them are decided or nothing has moved for so long."""
     undecided, moved_ms = len(lines) + 1, mono_ms()
     while True:
         findings = [
@@ -320,7 +326,7 @@ async def decided(bringer: Bringing, lines: list[Sought], *, wait: bool) -> list
         left = sum(one.standing is Standing.WAITING for one in findings)
         if left < undecided:
             undecided, moved_ms = left, mono_ms()
-        if not left or not wait or mono_ms() - moved_ms > STILL_MS_MAX:
+        if not left or mono_ms() - moved_ms >= patience_ms:
             return findings
         await asyncio.sleep(LOOK_MS / 1_000)
 

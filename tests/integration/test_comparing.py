@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.wiring.import_desk import bringing, decided
+from gateway.wiring.import_desk import STILL_MS_MAX, bringing, decided
 from gateway.wiring.orphan_desk import NoSuchOrphanError, list_orphans, note_orphan
 from ledger.core.money import Money
 from ledger.log.port import Record
@@ -84,7 +84,7 @@ async def held_against(
     async with bringing(place.settings, "listing", "simulated", "main") as bringer:
         await compare(finder, bringer, place.all_.pool, comparison, shown_until=now)
         sought = [one.sought for one in comparison.brought]
-        return comparison, await decided(bringer, sought, wait=True)
+        return comparison, await decided(bringer, sought, patience_ms=STILL_MS_MAX)
 
 
 async def test_a_list_settles_raises_and_misses(
@@ -176,7 +176,7 @@ async def test_what_the_stream_loses_is_found_by_the_list(
     monkeypatch.setattr(WebhookDesk, "handle", lossy)
     async with charged(servers, database_url, tmp_path, LOST) as place:
         # Their rows would never come: it is not waited for them.
-        done = await place.bring([row_of(number) for number in range(LOST)], wait=False)
+        done = await place.bring([row_of(number) for number in range(LOST)], patience_ms=0)
         assert done.sent == LOST
         async with asyncio.timeout(30):
             while len(lost) + await rows_count(place) < LOST:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.settings import Settings
-from gateway.wiring.import_desk import FileMeant, Imported, account_of, import_file
+from gateway.wiring.import_desk import STILL_MS_MAX, FileMeant, Imported, account_of, import_file
 from ledger.core.ids import stream_key_of
 from ledger.core.inputs import Propose
 from ledger.log.envelope import outgoing
@@ -97,14 +97,18 @@ class Place:
     folder: Path
 
     async def bring(
-        self, rows: Sequence[Sequence[str]], *, skip_bad: bool = False, wait: bool = True
+        self,
+        rows: Sequence[Sequence[str]],
+        *,
+        skip_bad: bool = False,
+        patience_ms: int = STILL_MS_MAX,
     ) -> Imported:
         """Write a file and import it."""
         path = written(self.folder / "payouts.csv", rows)
         account = await account_of(self.settings, "simulated", None)
-        meant = FileMeant(path, SIMULATED, "csv", "simulated", account)
+        meant = FileMeant(path, SIMULATED, "csv", "simulated", account, skips_bad=skip_bad)
         seen: list[Progress] = []
-        done = await import_file(self.settings, meant, seen.append, skip_bad=skip_bad, wait=wait)
+        done = await import_file(self.settings, meant, seen.append, patience_ms=patience_ms)
         assert seen
         assert all(step.done <= step.total for step in seen)
         counted = (done.irrelevant, done.bad, done.repeated, done.matched, done.already_known)
