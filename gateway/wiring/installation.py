@@ -77,10 +77,17 @@ def open_log(settings: Settings, process: str) -> KafkaLog:
     )
 
 
-async def open_pool(settings: Settings) -> asyncpg.Pool:
-    """A pool that connects when it is used: the database may be away. Close it."""
+async def open_pool(
+    settings: Settings, *, session: Mapping[str, str] | None = None
+) -> asyncpg.Pool:
+    """A pool that connects when it is used: the database may be away. Close it. `session` are
+    Postgres's own settings, by their names, for each of its connections.
+    """
     return await asyncpg.create_pool(
-        settings.database_url, min_size=0, max_size=POOL_CONNECTIONS_MAX
+        settings.database_url,
+        min_size=0,
+        max_size=POOL_CONNECTIONS_MAX,
+        server_settings=dict(session or {}),
     )
 
 

@@ -29,6 +29,10 @@ from streams.clock import wall_ms
 from streams.showing import Showing
 
 GROUP = "reconciler"
+PLANNED_ANEW = {"plan_cache_mode": "force_custom_plan"}
+"""A plan made while the tables were empty reads them whole, and is kept until they are analysed:
+in the first minute of an installation that took more of Postgres than all else.
+"""
 
 
 async def run(settings: Settings, life: Life) -> None:
@@ -42,7 +46,7 @@ async def run(settings: Settings, life: Life) -> None:
         session_timeout_ms=log.group_session_ms,
         heartbeat_ms=log.group_heartbeat_ms,
     )
-    async with await open_pool(settings) as pool:
+    async with await open_pool(settings, session=PLANNED_ANEW) as pool:
         try:
             notifier = _notifier(settings, log, pool)
             app, showing = await _app(settings, app_settings, log, pool, appender, notifier)
