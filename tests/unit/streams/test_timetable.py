@@ -189,8 +189,8 @@ def test_what_another_action_blocks_is_not_due_because_its_operation_is_gone() -
 
 
 def test_what_has_lost_its_turn_waits_for_no_capacity() -> None:
-    """An undo is ready, and the one before it comes into doubt: no tick is written for capacity
-    that it may not take.
+    """An undo is ready, and the one before it comes into doubt: it gives its turn back, and no tick
+    is written for capacity that it may not take.
     """
     builder = LedgerBuilder(config=TRAVELS)
     builder.take(plan())
@@ -207,6 +207,6 @@ def test_what_has_lost_its_turn_waits_for_no_capacity() -> None:
     assert list(timetable.awaiting) == [STREAM]
     builder.take(found_out(Meaning.NO_EFFECT, key=undo("hotel"), lookup=None, reference=REFERENCE))
     stream = builder.streams[STREAM]
-    assert [one.status for one in stream.actions if one.key == undo("flight")] == [Status.READY]
+    assert [one.status for one in stream.actions if one.key == undo("flight")] == [Status.BLOCKED]
     timetable.schedule(stream, T0, TRAVELS)
     assert list(timetable.awaiting) == []
