@@ -38,6 +38,8 @@ from ledger.log.topics import Topic, partition_of
 from ledger.log.trouble import LogRefusedError, LogUnreachableError
 from ledger.log.webhook_record import WebhookReceived, webhook_key, webhook_outgoing
 from reconciler.providers.simulated.api import Event, EventData, Metadata
+from reconciler.windows import read_live
+from streams.clock import wall_ms
 from tests.crash.machine import PATIENCE_SECONDS, Machine, machine
 
 BATCH = 200
@@ -47,6 +49,7 @@ AHEAD = 4_000
 GARBAGE_EVERY = 500
 LOOK_SECONDS = 0.1
 SETTLE_SECONDS = 180.0
+TOLD_SECONDS = 15.0
 BEGAN_MS = 1_800_000_000_000
 AMOUNT = Money(minor=4_990, currency="EUR")
 
@@ -78,6 +81,7 @@ class Counted:
     worker_kills: int = 0
     broker_kills: int = 0
     seconds: float = 0.0
+    members: int = 0
     rss_mb: dict[str, float] = field(default_factory=dict)
     endings: dict[str, list[int]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
@@ -227,6 +231,7 @@ async def count_equality(
                 tasks.create_task(strike(on, servers, pool, count, counted))
             sent = feeding.result()
             await settle(on, pool, sent.garbage)
+            await look(pool, workers, counted)
             counted.seconds = round(time.monotonic() - began_s, 1)
             counted.endings = on.endings()
             counted.rss_mb = {
@@ -243,6 +248,23 @@ async def settle(on: Machine, pool: asyncpg.Pool, garbage: int) -> None:
     while await _handled(pool) < expected:
         if time.monotonic() > deadline_s:
             return  # counting says what is missing
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def look(pool: asyncpg.Pool, workers: int, counted: Counted) -> None:
+    """What metrics and pages are told: by every worker, those that were killed lately included. It
+    is as old as a worker's last word.
+    """
+    deadline_s = time.monotonic() + TOLD_SECONDS
+    while True:
+        live = await read_live(pool, now_ms=wall_ms())
+        counted.members = live.members
+        if live.members >= workers and live.webhooks_per_s:
+            return
+        if time.monotonic() > deadline_s:
+            told = list(live.webhooks_per_s)
+            counted.wrong.append(f"{live.members} of {workers} workers tell, of webhooks of {told}")
+            return
         await asyncio.sleep(LOOK_SECONDS)
 
 
