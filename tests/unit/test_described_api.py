@@ -24,7 +24,6 @@ from reconciler.providers.port import (
     ListedEffect,
     ListingFailed,
     Lookup,
-    MappedWebhook,
     NotSent,
     Outcome,
     Performer,
@@ -32,14 +31,12 @@ from reconciler.providers.port import (
     Refused,
     Retry,
     Succeeded,
-    Unrecognised,
     Unresolved,
 )
 from reconciler.providers.registry import (
     ProviderSettings,
     finders,
     performers,
-    webhook_mappings,
 )
 
 DESCRIPTION = """
@@ -459,29 +456,6 @@ async def test_a_list_that_is_not_whole_breaks_off(
     assert failed.value.code == code
 
 
-@pytest.mark.parametrize(
-    ("raw", "code"),
-    [
-        (b"", "not_json"),
-        (b"\xff", "not_json"),
-        (b"[" * 100_000, "not_json"),
-        (b'{"kind": "charge.paid", "kind": "charge.opened"}', "not_json"),
-        (b" " * 1_048_577, "too_large"),
-        (b"[]", "no_event_type"),
-        (b'{"kind": {}}', "no_event_type"),
-        (b'{"kind": "charge.lost"}', "unknown_event_type"),
-        (b'{"kind": "charge.paid"}', "malformed_event"),
-        (b'{"kind": "charge.paid", "id": "e", "at": "now"}', "malformed_event"),
-        (b'{"kind": "charge.paid", "id": true, "at": 1}', "malformed_event"),
-    ],
-)
-def test_a_webhook_without_a_meaning_is_unrecognised(tmp_path: Path, raw: bytes, code: str) -> None:
-    """Any bytes have an answer, and a guess is none."""
-    mapped = webhook_mappings([settings(tmp_path, "http://127.0.0.1:1")])["shop"].map(raw)
-    assert isinstance(mapped, Unrecognised)
-    assert mapped.code == code
-
-
 def test_what_no_search_shows_is_a_mistake() -> None:
     """A refund that can be made and not be found would be called absent, and made again."""
     head, _, tail = DESCRIPTION.partition('[[find]]\nby = "key"\npath = "/refunds"')
@@ -489,19 +463,3 @@ def test_what_no_search_shows_is_a_mistake() -> None:
     mistakes = parse_description(head + listing + rest)
     assert isinstance(mistakes, tuple)
     assert [one.path for one in mistakes] == ["perform.refund.shape"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "meaning", "effect"),
-    [("charge.paid", "final", "exists"), ("charge.opened", "irrelevant", "pending")],
-)
-def test_a_webhook_means_what_its_type_says(
-    tmp_path: Path, kind: str, meaning: str, effect: str
-) -> None:
-    """References inside are taken along, and the account may be the description's word."""
-    raw = orjson.dumps({"kind": kind, "id": 5, "at": 1_700_000_000, "charge": {"ref": "C-1"}})
-    mapped = webhook_mappings([settings(tmp_path, "http://127.0.0.1:1")])["shop"].map(raw)
-    assert isinstance(mapped, MappedWebhook)
-    assert (mapped.meaning, mapped.effect, mapped.event_id) == (meaning, effect, "5")
-    assert (mapped.account, mapped.reference, mapped.action_key) == ("main", "C-1", None)
-    assert mapped.occurred_at == 1_700_000_000_000

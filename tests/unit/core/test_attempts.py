@@ -27,7 +27,6 @@ from tests.examples import (
     failed,
     found_out,
     kept,
-    kept_report,
     lookup_due,
     no_answer,
     not_sent,
@@ -43,6 +42,7 @@ from tests.examples import (
     unresolved,
     unsent,
 )
+from tests.examples_of_evidence import kept_report
 from tests.unit.core.language import Given, after, given
 
 NEVER = i.Retry.NEVER

@@ -24,7 +24,6 @@ from tests.examples import (
     completed,
     found_out,
     kept,
-    kept_report,
     offer,
     recorded,
     refusal,
@@ -34,6 +33,7 @@ from tests.examples import (
     success,
     unresolved,
 )
+from tests.examples_of_evidence import kept_report
 from tests.examples_of_people import (
     ADA,
     FREE,

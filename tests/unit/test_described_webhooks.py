@@ -1,0 +1,54 @@
+"""Webhooks of an API that is described: what their bytes mean; any bytes have an answer."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from reconciler.providers.port import MappedWebhook, Unrecognised
+from reconciler.providers.registry import webhook_mappings
+from tests.unit.test_described_api import settings
+
+
+def read(folder: Path, raw: bytes) -> MappedWebhook | Unrecognised:
+    """What the description of the shop makes of the bytes."""
+    return webhook_mappings([settings(folder, "http://127.0.0.1:1")])["shop"].map(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "code"),
+    [
+        (b"", "not_json"),
+        (b"\xff", "not_json"),
+        (b"[" * 100_000, "not_json"),
+        (b'{"kind": "charge.paid", "kind": "charge.opened"}', "not_json"),
+        (b" " * 1_048_577, "too_large"),
+        (b"[]", "no_event_type"),
+        (b'{"kind": {}}', "no_event_type"),
+        (b'{"kind": "charge.lost"}', "unknown_event_type"),
+        (b'{"kind": "charge.paid"}', "malformed_event"),
+        (b'{"kind": "charge.paid", "id": "e", "at": "now"}', "malformed_event"),
+        (b'{"kind": "charge.paid", "id": true, "at": 1}', "malformed_event"),
+    ],
+)
+def test_a_webhook_without_a_meaning_is_unrecognised(tmp_path: Path, raw: bytes, code: str) -> None:
+    """Any bytes have an answer, and a guess is none."""
+    mapped = read(tmp_path, raw)
+    assert isinstance(mapped, Unrecognised)
+    assert mapped.code == code
+
+
+@pytest.mark.parametrize(
+    ("kind", "meaning", "effect"),
+    [("charge.paid", "final", "exists"), ("charge.opened", "irrelevant", "pending")],
+)
+def test_a_webhook_means_what_its_type_says(
+    tmp_path: Path, kind: str, meaning: str, effect: str
+) -> None:
+    """References inside are taken along, and the account may be the description's word."""
+    raw = orjson.dumps({"kind": kind, "id": 5, "at": 1_700_000_000, "charge": {"ref": "C-1"}})
+    mapped = read(tmp_path, raw)
+    assert isinstance(mapped, MappedWebhook)
+    assert (mapped.meaning, mapped.effect, mapped.event_id) == (meaning, effect, "5")
+    assert (mapped.account, mapped.reference, mapped.action_key) == ("main", "C-1", None)
+    assert mapped.occurred_at == 1_700_000_000_000
