@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from gateway.cli.quarantine import visible
+from gateway.cli.reading import money_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,7 +76,9 @@ def show_one(
     if view is None:
         console.print("The reconciler has not come to it yet.")
     else:
-        money = None if view.amount_minor is None else f"{view.amount_minor} {view.currency}"
+        money = None
+        if view.amount_minor is not None:
+            money = money_of({"minor": view.amount_minor, "currency": view.currency})
         pairs: tuple[tuple[str, object], ...] = (
             ("state", view.state.value if view.reason is None else f"{view.state}: {view.reason}"),
             ("from", f"{view.provider}/{view.account}, {view.source}"),

@@ -4,10 +4,12 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from standardwebhooks import Webhook
 
 from ledger.core.limits import WEBHOOK_BYTES_MAX
 from reconciler.declared_signature import BadSigned, DeclaredHmac, Slot, signed_pieces
@@ -255,6 +257,24 @@ def test_what_is_signed_is_refused_with_the_reason(text: str, said: str) -> None
     """A template whose borders could be moved, or that leaves the body out, is none."""
     with pytest.raises(BadSigned, match=said.replace("{", r"\{").replace("}", r"\}")):
         signed_pieces(text)
+
+
+@pytest.mark.parametrize("scheme", ALL.values(), ids=ALL)
+def test_bytes_that_are_no_text_are_signed_and_told_by_the_door(scheme: Scheme) -> None:
+    """A test event of any bytes reaches the door; Standard Webhooks, which sign text, have a name
+    for what is none.
+    """
+    raw = b"\xff\xfe\x00"
+    said = WebhookProblem.NOT_UTF8 if scheme is STANDARD else None
+    assert problem(scheme, signed(scheme, raw), raw) is said
+
+
+def test_standard_webhooks_are_signed_as_their_package_does() -> None:
+    """Byte for byte, with a text that is not ASCII."""
+    made = Webhook(STANDARD_SECRET).sign(
+        "evt_1", datetime.fromtimestamp(NOW / 1000, UTC), RAW.decode()
+    )
+    assert signed(STANDARD)["webhook-signature"] == made
 
 
 def test_signing_with_what_is_no_secret_is_refused() -> None:
