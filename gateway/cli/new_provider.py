@@ -47,6 +47,9 @@ def new(
         )
     for path, text in files.items():
         (into / path).parent.mkdir(parents=True, exist_ok=True)
+        if path.endswith(".key"):
+            # A credential: for nobody else to read, from its first byte on.
+            (into / path).touch(mode=0o600)
         (into / path).write_text(text, encoding="utf-8")
     written = [str(into / path) for path in files]
     described = into / (f"{name}/{name}.toml" if python else f"{name}.toml")

@@ -87,7 +87,7 @@ def read_adapter(settings: ProviderSettings) -> Adapter | tuple[Mistake, ...]:
         if path is None:
             raise UnusableProvider(settings.name, unknown.problem, unknown.hint) from None
         said = unknown.problem.replace("has the", "names the", 1)
-        return (Mistake(_line_of_kind(path), "kind", said),)
+        return (Mistake(_line_of_kind(path), "kind", f"{said}. {unknown.hint}"),)
     try:
         return read(settings)
     except OSError as error:

@@ -67,7 +67,9 @@ def test_an_unknown_kind_is_told_with_the_known_ones(
             assert kind in str(raised.value)
     path = tmp_path / "dhl.toml"
     assert run(["provider", "check", str(path)]) == 4
-    assert f"{path}:2: kind names the unknown kind carier" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert f"{path}:2: kind names the unknown kind carier" in told
+    assert "actionledger.adapters" in told
 
 
 def test_settings_without_a_description_may_be_of_an_unknown_kind_too() -> None:

@@ -1,6 +1,7 @@
 """`provider new`: what it writes has no mistake and passes the first half of the suite."""
 
 import json
+import stat
 import subprocess
 import sys
 from contextlib import AbstractContextManager
@@ -29,6 +30,8 @@ def test_a_description_passes_the_first_half(
     begin = ("provider", "new", "acme", "--kind", kind, "--into", str(tmp_path))
     code, document = answer(capsys, *begin)
     assert code == 0, document
+    keys = list(tmp_path.glob("*.key"))
+    assert [stat.S_IMODE(one.stat().st_mode) for one in keys] == [0o600] * len(keys)
     code, document = answer(capsys, "provider", "check", str(tmp_path / "acme.toml"), "--suite")
     assert code == 0, document
     result = document["result"]
