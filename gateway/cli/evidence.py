@@ -153,6 +153,12 @@ def _show(console: "Console", done: "Imported") -> None:
         console.print("  [dim]… and more; --json names up to 1000 of each.[/]")
     if done.unmatched:
         console.print("Effects without an action: actionledger review list --orphans")
+    if done.conflicting:
+        console.print(
+            "Conflicts: actionledger review show KEY has the case of an action; actionledger "
+            "webhook list --state parked has the lines without one.",
+            soft_wrap=True,
+        )
     if done.waiting:
         console.print("Some lines are not decided: import the same file again to see them.")
 

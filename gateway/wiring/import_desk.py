@@ -102,7 +102,7 @@ class _Sent(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class FileMeant:
     """A file, how it is read, and whose statement it is; `skips_bad` where a bad line does not keep
-    the others from being sent.
+    the others from being sent. A file without a good line is refused either way.
     """
 
     path: Path
@@ -151,7 +151,7 @@ async def import_file(
         tempfile.TemporaryFile("w+", encoding="utf-8") as undecided,
     ):
         total = look_at(meant, done, good, report)
-        if done.bad and not meant.skips_bad:
+        if done.bad and (not meant.skips_bad or done.bad == done.lines):
             done.is_refused = True
             return done
         good.seek(0)

@@ -288,6 +288,42 @@ async def test_a_file_with_a_bad_line_is_not_begun(
         done = await place.bring([row_of(0), bad], skip_bad=True)
         assert (done.bad, done.matched) == (1, 1)
 
+        done = await place.bring([bad], skip_bad=True)
+        assert (done.is_refused, done.bad, done.lines) == (True, 1, 1)
+
+
+async def test_the_command_says_what_differs_and_where_to_look(
+    servers: Addresses, database_url: str, tmp_path: Path
+) -> None:
+    """Another amount ends with 3 and the case's command; a file without a good line ends with 4,
+    whatever is skipped.
+    """
+    async with charged(servers, database_url, tmp_path, 1) as place:
+        other = row_of(0)
+        other[7] = "0.01"
+        told, code = await command(place, written(tmp_path / "other.csv", [other]))
+        assert code == 3, told
+        assert "line 2: conflicting: amount_differs" in told
+        assert "actionledger review show KEY" in told
+
+        other[7] = "4,99"
+        bad = written(tmp_path / "bad.csv", [other])
+        told, code = await command(place, bad, "--skip-bad")
+        assert code == 4, told
+        assert "Nothing was sent: 1 of 1 lines are bad." in told
+
+
+async def command(place: Place, path: Path, *options: str) -> tuple[str, int | None]:
+    """What the command says of a file, and how it ends."""
+    ran = await asyncio.create_subprocess_exec(
+        Path(sys.executable).with_name("actionledger"),
+        *("evidence", "import", str(path), "--provider", "simulated", *options),
+        env=environment(place),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    said, _ = await ran.communicate()
+    return said.decode(), ran.returncode
+
 
 @pytest.mark.parametrize("point", ["lines_sent", "lines_acked"])
 async def test_an_import_that_is_killed_goes_on_where_it_ended(
