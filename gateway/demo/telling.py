@@ -108,8 +108,8 @@ def lines_of(document: Mapping[str, Any]) -> list[str]:
             told = outcome.get("reference") or outcome.get("code")
             return [f"attempt {data['attempt']} {outcome['kind']}: {told}"]
         case "evidence.report":
-            money = money_of(data.get("money"))
-            return [f"{data['kind']}: {data['meaning']} {data.get('reference')} {money}"]
+            parts = (data["meaning"], data.get("reference"), money_of(data.get("money")))
+            return [f"{data['kind']}: {' '.join(part for part in parts if part)}"]
         case "webhook.received":
             body = document.get("body") or {}
             kind, effect = body.get("type"), (body.get("data") or {}).get("effect_id")
