@@ -3,6 +3,7 @@
 Called by `main`.
 """
 
+import logging
 import sys
 from collections.abc import Sequence
 
@@ -95,6 +96,10 @@ for group in (
 ):
     group.add_to(app)
 version.add_to(app)
+
+
+# What the client of Kafka says in passing is no part of an answer. A process, which logs, hears it.
+logging.getLogger("aiokafka").addHandler(logging.NullHandler())
 
 
 def run(arguments: Sequence[str]) -> int:

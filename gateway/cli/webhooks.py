@@ -102,15 +102,21 @@ def send_or_try(
     *,
     file: Annotated[
         Path | None,
-        typer.Option(help="Send this body; else an event that means nothing.", exists=True),
+        typer.Option(
+            help="Send this body; else an event that means nothing.", exists=True, dir_okay=False
+        ),
     ] = None,
     dry_run: Annotated[
         Path | None,
-        typer.Option(help="Send nothing: say what would happen to this body.", exists=True),
+        typer.Option(
+            help="Send nothing: say what would happen to this body.", exists=True, dir_okay=False
+        ),
     ] = None,
     headers: Annotated[
         Path | None,
-        typer.Option(help="With --dry-run: its headers, `Name: value` a line.", exists=True),
+        typer.Option(
+            help="With --dry-run: its headers, `Name: value` a line.", exists=True, dir_okay=False
+        ),
     ] = None,
     wait: Annotated[
         float, typer.Option(min=0, max=300, help="Seconds to wait for what becomes of it.")
@@ -268,7 +274,8 @@ def _body(file: Path) -> bytes:
 
 
 def _headers(file: Path) -> dict[str, str]:
-    pairs = [line.partition(":") for line in file.read_text(encoding="utf-8").splitlines() if line]
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    pairs = [line.partition(":") for line in lines if line]
     if any(not colon for _, colon, _ in pairs):
         raise UsageError(f"{file} holds no headers.", hint="Write `Name: value` on each line.")
     return {name.strip(): value.strip() for name, _, value in pairs}

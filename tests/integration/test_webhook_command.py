@@ -191,8 +191,12 @@ async def test_an_operator_tests_lists_shows_and_replays(
         assert looked.result["changed"] == []
 
 
-async def test_what_a_command_is_asked_wrongly_is_a_usage(operator: Operator) -> None:
+async def test_what_a_command_is_asked_wrongly_is_a_usage(
+    operator: Operator, tmp_path: Path
+) -> None:
     """Each with its name and a hint, and nothing is sent."""
+    no_text = tmp_path / "no_text"
+    no_text.write_bytes(b"\xff\xfe\x00")
     for words in (
         ("list", "--state", "lost"),
         ("show", "webhooks/3"),
@@ -201,6 +205,8 @@ async def test_what_a_command_is_asked_wrongly_is_a_usage(operator: Operator) ->
         ("replay", "webhooks/3/9-1"),
         ("replay", "webhooks/3/1", "--parked"),
         ("test", "simulated", "main", "--headers", __file__),
+        ("test", "simulated", "main", "--dry-run", __file__, "--headers", str(no_text)),
+        ("test", "simulated", "main", "--file", str(tmp_path)),
     ):
         said = await operator.run("webhook", *words, "--json")
         assert said.code == 2, words

@@ -1,6 +1,8 @@
 """The command line without a server: arguments, exit codes, the shape of its JSON, its help."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -184,6 +186,20 @@ def test_a_key_is_made_for_what_is_configured(
     assert key not in (nowhere / "state" / "api_keys.toml").read_text()
     code, told = answer(capsys, "keys", "create", "--tenant", "a/b", "--principal", "agent:x")
     assert code == 2
+
+
+def test_a_broker_that_does_not_answer_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command's own two lines and nothing of the client under it. In a process of its own:
+    pytest listens to all logging itself.
+    """
+    monkeypatch.setenv("ACTIONLEDGER_KAFKA", "127.0.0.1:1")
+    monkeypatch.setenv("ACTIONLEDGER_DATABASE", "postgresql://nobody@127.0.0.1:1/nothing")
+    command = [str(Path(sys.executable).with_name("actionledger")), "replay"]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert ran.returncode == 1
+    said, hint = ran.stderr.splitlines()
+    assert said.startswith("No Kafka broker answers at 127.0.0.1:1")
+    assert "ACTIONLEDGER_KAFKA" in hint
 
 
 def test_values_become_json() -> None:
