@@ -31,6 +31,9 @@ from reconciler.repeats import fact_of
 from reconciler.statement_matching import NamedAction, Said, said_by
 from reconciler.statements import statements
 
+TEST_EVENT: Final = "actionledger.test"
+"""The type of an event that was sent on purpose, to see that webhooks arrive."""
+
 Connection: TypeAlias = (
     "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 )
@@ -212,8 +215,8 @@ async def settle_waiting(
 
 
 async def parked_counts(connection: Connection, *, now_ms: int) -> dict[str, int]:
-    """How many webhooks are parked as of a moment, by reason."""
-    rows = await connection.fetch(_sql("parked_counts"), _time(now_ms))
+    """How many webhooks are parked as of a moment, by reason, without what a person has seen."""
+    rows = await connection.fetch(_sql("parked_counts"), _time(now_ms), TEST_EVENT)
     return {f"{classification}:{reason}": count for classification, reason, count in rows}
 
 

@@ -179,7 +179,9 @@ set reason = $3
 where partition = $1 and topic_offset = $2 and classification = 'parked';
 
 -- name: parked_counts
--- What is parked as of a moment, by reason.
+-- What is parked as of a moment, by reason, without what a person has seen and tests sent on purpose.
 select p.classification, p.reason, count(*) as webhooks
 from actionledger.parked_webhooks($1) as p
+where p.seen_at is null
+  and p.event_type is distinct from $2
 group by p.classification, p.reason;

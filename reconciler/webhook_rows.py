@@ -14,11 +14,8 @@ from typing import Final, TypeAlias
 import asyncpg
 
 from reconciler.limits import ACQUIRE_SECONDS, PARKED_MS, SUGGESTIONS_MAX
-from reconciler.parking import Position
+from reconciler.parking import TEST_EVENT, Position
 from reconciler.statements import statements
-
-TEST_EVENT: Final = "actionledger.test"
-"""The type of an event that was sent on purpose, to see that webhooks arrive."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _OPEN: Final = ("parked", "unrecognised")

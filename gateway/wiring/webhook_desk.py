@@ -31,7 +31,7 @@ from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived, read_webhook, webhook_outgoing
 from reconciler.matching import Matched, Parked
-from reconciler.parking import Position
+from reconciler.parking import TEST_EVENT, Position
 from reconciler.providers.http.description import Description
 from reconciler.providers.http.parsing import read_description
 from reconciler.providers.port import Unrecognised
@@ -39,7 +39,7 @@ from reconciler.providers.registry import ProviderSettings, webhook_mappings, we
 from reconciler.receiving import WebhookDesk
 from reconciler.replaying import Replayed, replay
 from reconciler.schemes import Scheme, scheme_of
-from reconciler.webhook_rows import TEST_EVENT, WebhookView, find_body
+from reconciler.webhook_rows import WebhookView, find_body
 from reconciler.webhooks import Verified
 from streams.clock import wall_ms
 

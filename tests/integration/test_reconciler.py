@@ -11,8 +11,8 @@ from ledger.core.inputs import EvidenceKind, Meaning
 from ledger.log.port import Outgoing
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic, partition_of
-from ledger.log.webhook_record import webhook_key
-from reconciler.parking import parked_counts
+from ledger.log.webhook_record import WebhookReceived, webhook_key
+from reconciler.parking import TEST_EVENT, parked_counts
 from reconciler.providers.port import MappedWebhook, Unrecognised
 from reconciler.providers.simulated.mapping import SimulatedMapping
 from reconciler.receiving import FAULT
@@ -292,12 +292,20 @@ async def test_a_reference_of_two_actions_is_a_case_and_not_a_match(
 
 async def test_parked_is_a_question_of_time(servers: Addresses, database_url: str) -> None:
     """After thirty days a webhook is no longer parked and no reference matches it any more; what no
-    mapping understands is counted beside.
+    mapping understands is counted beside, but for a test that an operator has sent.
     """
     async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
         strange = settlement("evt_2").model_copy(update={"provider": "unheard-of"})
-        await receive(one, settlement("evt_1"), strange)
-        await rows_become(all_.pool, 2)
+        tested = WebhookReceived.of(
+            settlement("evt_3").raw().replace(b"effect.settled", TEST_EVENT.encode()),
+            provider="simulated",
+            account="main",
+            event_id="evt_3",
+            sent_at=wall_ms(),
+            headers={},
+        )
+        await receive(one, settlement("evt_1"), strange, tested)
+        await rows_become(all_.pool, 3)
         counts = {"parked:reference_unknown": 1, "unrecognised:provider_unknown": 1}
         async with all_.pool.acquire() as connection:
             assert await parked_counts(connection, now_ms=wall_ms()) == counts
