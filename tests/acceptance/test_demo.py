@@ -34,6 +34,6 @@ def test_the_chapters_are_listed_by_name(tmp_path: Path) -> None:
     said = start(tmp_path, "demo", "--list", "--json")
     assert [one["name"] for one in said.result] == list(CHAPTERS) == list(CLAIMS)
     assert all(one["line"] for one in said.result)
-    unknown = start(tmp_path, "demo", "nothing", "--json")
+    unknown = start(tmp_path, "demo", "no-such-chapter", "--json")
     assert unknown.code == 2
     assert "adversary" in unknown.out + unknown.err
