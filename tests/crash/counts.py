@@ -49,7 +49,6 @@ AHEAD = 4_000
 GARBAGE_EVERY = 500
 LOOK_SECONDS = 0.1
 SETTLE_SECONDS = 180.0
-TOLD_SECONDS = 15.0
 BEGAN_MS = 1_800_000_000_000
 AMOUNT = Money(minor=4_990, currency="EUR")
 
@@ -255,7 +254,7 @@ async def look(pool: asyncpg.Pool, workers: int, counted: Counted) -> None:
     """What metrics and pages are told: by every worker, those that were killed lately included. It
     is as old as a worker's last word.
     """
-    deadline_s = time.monotonic() + TOLD_SECONDS
+    deadline_s = time.monotonic() + PATIENCE_SECONDS
     while True:
         live = await read_live(pool, now_ms=wall_ms())
         counted.members = live.members

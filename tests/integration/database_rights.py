@@ -170,6 +170,8 @@ def _value(column: str, kind: str, tenant: str, number: int) -> str:
         "role_name": f"'{Role.ANALYST.value if tenant == OWN else 'another_analyst'}'",
         "status": "'blocked'" if number == _BLOCKED else "'unknown'",
         "saga_role": "'step'",
+        "reason": "'second_effect'",
+        "reliability": "'keyed'",
         "classification": "'irrelevant'",
         "ordinal": "0",
         "kind": "'alarm'",
