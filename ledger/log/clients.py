@@ -28,6 +28,10 @@ CLOSE_DEADLINE_SECONDS = 5.0
 _NO_RIGHTS: Final = (ClusterAuthorizationFailedError, TopicAuthorizationFailedError)
 _CUT_TRIES_MAX = 8
 _CUT_SECONDS = 0.1
+_GIVEN_UP_SECONDS = 3.0
+"""How long the start of a client that is given up may take to come to its end, on a busy machine
+too; with what ends it afterwards it fits what a process has to end in.
+"""
 _TASKS_OF_CONSUMERS: Final = (
     "_coordination_task",
     "_heartbeat_task",
@@ -65,7 +69,7 @@ async def to_its_end(start: Coroutine[Any, Any, None]) -> None:
     try:
         await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await asyncio.wait({starting}, timeout=_CUT_TRIES_MAX * _CUT_SECONDS)
+        await asyncio.wait({starting}, timeout=_GIVEN_UP_SECONDS)
         starting.cancel()
         await asyncio.wait({starting}, timeout=_CUT_SECONDS)
         if starting.done() and not starting.cancelled():

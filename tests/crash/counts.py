@@ -140,8 +140,12 @@ def _webhook(
     )
 
 
-async def feed(on: Machine, pool: asyncpg.Pool, count: int, mix: Mix) -> Sent:
-    """Append them all, again what was not acknowledged, and never far ahead of the workers."""
+async def feed(
+    on: Machine, pool: asyncpg.Pool, count: int, mix: Mix, struck: asyncio.Event
+) -> Sent:
+    """Append them all, again what was not acknowledged, and never far ahead of the workers. The
+    last batch comes once nobody is struck any more: a worker that begins anew has seen nothing.
+    """
     appender = SteadyAppender(on.log.appender)
     by_fate: dict[str, set[str]] = {"matched": set(), "parked": set(), "unrecognised": set()}
     garbage = done = 0
@@ -156,6 +160,8 @@ async def feed(on: Machine, pool: asyncpg.Pool, count: int, mix: Mix) -> Sent:
                 garbage += 1
                 waiting[number % on.partitions].append(Outgoing(b"garbage", b"no webhook"))
             if number % BATCH == BATCH - 1 or number == count - 1:
+                if number == count - 1:
+                    await struck.wait()
                 await _append_all(appender, waiting)
                 done = number
                 while done - await _handled(pool) > AHEAD:
@@ -187,7 +193,12 @@ async def _handled(pool: asyncpg.Pool) -> int:
 
 
 async def strike(
-    on: Machine, servers: local.Servers, pool: asyncpg.Pool, count: int, counted: Counted
+    on: Machine,
+    servers: local.Servers,
+    pool: asyncpg.Pool,
+    count: int,
+    counted: Counted,
+    struck: asyncio.Event,
 ) -> None:
     """Kill a worker at every tenth of the way, and the broker at the third and the seventh."""
     workers = [name for name in on.supervised if name.startswith("reconciler")]
@@ -202,6 +213,7 @@ async def strike(
             await servers.kafka.restart()
             counted.broker_kills += 1
         await on.ready(name)
+    struck.set()
 
 
 async def count_equality(
@@ -224,10 +236,10 @@ async def count_equality(
         if mix is Mix.PARKED:
             await on.start("inquirer")
         async with asyncpg.create_pool(on.database_url, min_size=1, max_size=4) as pool:
-            began_s = time.monotonic()
+            began_s, struck = time.monotonic(), asyncio.Event()
             async with asyncio.TaskGroup() as tasks:
-                feeding = tasks.create_task(feed(on, pool, count, mix))
-                tasks.create_task(strike(on, servers, pool, count, counted))
+                feeding = tasks.create_task(feed(on, pool, count, mix, struck))
+                tasks.create_task(strike(on, servers, pool, count, counted, struck))
             sent = feeding.result()
             await settle(on, pool, sent.garbage)
             await look(pool, workers, counted)

@@ -16,6 +16,7 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -74,8 +75,8 @@ class Handed:
 
 @dataclass(slots=True)
 class Conversation:
-    """One connection. `open` and `hand_in` block, each closes what it leaves broken; the others do
-    not. Nothing runs twice.
+    """One connection. `open` and `hand_in` block, each closes what it leaves broken or cut; the
+    others do not. Nothing runs twice.
     """
 
     server: Server
@@ -85,12 +86,14 @@ class Conversation:
     _smtp: smtplib.SMTP | None = None
     _is_cut: bool = False
     _is_past: bool = False
+    _is_at_work: bool = False
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def open(self, seconds: float) -> None:
         """Connect, go over to TLS, log in: nothing of the request. Raises Broke."""
         try:
-            self._open(time.monotonic() + seconds, seconds)
+            with self._working():
+                self._open(time.monotonic() + seconds, seconds)
         except Broke:
             self.close()
             raise
@@ -114,10 +117,11 @@ class Conversation:
     def hand_in(self, letter: Letter, seconds: float) -> Handed:
         """Hand one letter in, once. Raises Broke; `is_past_the_end` then says what that proves."""
         try:
-            handed = self._hand_in(letter, time.monotonic() + seconds)
-            # The answer is there: whether the server hears the goodbye changes nothing.
-            with contextlib.suppress(OSError):
-                self._next(time.monotonic() + seconds).putcmd("quit")
+            with self._working():
+                handed = self._hand_in(letter, time.monotonic() + seconds)
+                # The answer is there: whether the server hears the goodbye changes nothing.
+                with contextlib.suppress(OSError):
+                    self._next(time.monotonic() + seconds).putcmd("quit")
             return handed
         except TimeoutError:
             raise Broke(Trouble.ANSWER_TIMED_OUT.value) from None
@@ -127,13 +131,18 @@ class Conversation:
             self.close()
 
     def cut(self) -> None:
-        """Drop the connection, whatever its thread is doing. After this the dot does not leave."""
+        """Drop the connection, whatever its thread is doing. After this the dot does not leave; a
+        thread that is at work closes what it has.
+        """
         with self._turn:
             self._is_cut = True
             sock = None if self._smtp is None else self._smtp.sock
+            is_at_work = self._is_at_work
         if sock is not None:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
+        if not is_at_work:
+            self.close()
 
     @property
     def is_past_the_end(self) -> bool:
@@ -145,6 +154,20 @@ class Conversation:
         """Close at once; idempotent. Never while another thread is at work here."""
         if self._smtp is not None:
             self._smtp.close()
+
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[None]:
+        """A thread is at work inside. What was cut meanwhile it closes, since nobody else may."""
+        with self._turn:
+            self._is_at_work = True
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._is_at_work = False
+                is_cut = self._is_cut
+            if is_cut:
+                self.close()
 
     def _open(self, deadline: float, seconds: float) -> None:
         server = self.server
