@@ -144,6 +144,14 @@ async def quarantine(one: Installation) -> list[QuarantinedRecord]:
     ]
 
 
+async def quarantine_becomes(one: Installation, count: int) -> list[QuarantinedRecord]:
+    """Wait until so much is in quarantine: partitions are not in step with one another."""
+    async with asyncio.timeout(30):
+        while len(found := await quarantine(one)) < count:
+            await asyncio.sleep(POLL_SECONDS)
+    return found
+
+
 def _data_of(value: bytes) -> bytes:
     return value[value.index(b'"data":') + len(b'"data":') : -1]
 

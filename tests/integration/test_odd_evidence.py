@@ -18,7 +18,7 @@ from tests.integration.installation import PARTITIONS, installed
 from tests.integration.reconciling import (
     classified,
     evidence,
-    quarantine,
+    quarantine_becomes,
     receive,
     reconciling,
     rows_become,
@@ -60,7 +60,7 @@ async def test_a_name_too_long_for_an_index_holds_up_nothing(
         await receive(one, *good[:4], line("bad", **{field: LONG}), *good[4:])
         rows = await rows_become(all_.pool, len(good))
         assert {row["reason"] for row in rows.values()} == {"orphan_effect"}
-        (aside,) = await quarantine(one)
+        (aside,) = await quarantine_becomes(one, 1)
         assert aside.reason == FAULT
 
 

@@ -28,7 +28,7 @@ from tests.integration.reconciling import (
     evidence,
     know_reference,
     migrated,
-    quarantine,
+    quarantine_becomes,
     receive,
     reconciling,
     rows_become,
@@ -229,7 +229,7 @@ async def test_c149_poison_is_set_aside_and_those_behind_it_go_on(
         assert {found.source_id for found in await evidence(one)} == {
             source_of(webhook) for webhook in in_line
         }
-        (aside,) = await quarantine(one)
+        (aside,) = await quarantine_becomes(one, 1)
         assert (aside.topic, aside.partition, aside.offset) == ("webhooks", 0, at)
         assert aside.reason == "not_json"
         assert aside.sha256 == hashlib.sha256(poison).hexdigest()
@@ -257,7 +257,7 @@ async def test_a_fault_of_ours_sets_one_record_aside(servers: Addresses, databas
         await receive(one, *(settlement(name, action_key=KEY) for name in names))
         found = await rows_become(all_.pool, 3)
         assert {row["classification"] for row in found.values()} == {"matched"}
-        (aside,) = await quarantine(one)
+        (aside,) = await quarantine_becomes(one, 1)
         assert aside.reason == FAULT
         assert "ZeroDivisionError" in aside.detail
 
