@@ -119,23 +119,10 @@ with matchable as (
         select w.partition, w.topic_offset
         from actionledger.webhooks as w
         join actionledger.actions as a
-          on a.action_key = w.claimed_key and a.provider = w.provider and a.account = w.account
+          on a.action_key = any (array[w.claimed_key, w.provider_key])
+         and a.provider = w.provider and a.account = w.account
         where w.classification = 'parked'
           and w.reason = 'orphan_effect'
-          and w.claimed_key is not null
-          and w.received_at > $2
-        order by w.partition, w.topic_offset
-        limit $3
-    )
-    union
-    (
-        select w.partition, w.topic_offset
-        from actionledger.webhooks as w
-        join actionledger.actions as a
-          on a.action_key = w.provider_key and a.provider = w.provider and a.account = w.account
-        where w.classification = 'parked'
-          and w.reason = 'orphan_effect'
-          and w.provider_key is not null
           and w.received_at > $2
         order by w.partition, w.topic_offset
         limit $3

@@ -23,6 +23,7 @@ from ledger.core.state import (
     Reversal,
     Status,
 )
+from ledger.core.table import COLUMNS
 
 PERSON: Final = "person"
 """What a person has signed at the review desk: evidence too, though no input of its kind."""
@@ -51,22 +52,6 @@ class May(StrEnum):
     NEVER = "."
     """A kind that cannot say this, or not of this status."""
 
-
-_COLUMNS: Final = (
-    Status.PROPOSED,
-    Status.AWAITING_APPROVAL,
-    Status.BLOCKED,
-    Status.READY,
-    Status.ATTEMPTING,
-    Status.UNKNOWN,
-    Status.NEEDS_REVIEW,
-    Status.COMPLETED,
-    Status.FAILED,
-    Status.DENIED,
-    Status.EXPIRED,
-    Status.CANCELLED,
-    Status.SUPERSEDED,
-)
 
 _ROWS: Final = """
                             pr aa bl re at un nr  co fa de ex ca su
@@ -112,7 +97,7 @@ def _read(rows: str) -> dict[tuple[str, str, Status], May]:
     }
     for line in rows.strip().splitlines()[1:]:
         meaning, kind, *marks = line.split()
-        for status, mark in zip(_COLUMNS, marks, strict=True):
+        for status, mark in zip(COLUMNS, marks, strict=True):
             cells[kind, meaning, status] = May(mark)
     return cells
 

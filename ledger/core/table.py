@@ -5,13 +5,13 @@ invariant and never a silent change. A test walks every cell. The marks: A accep
 broken.
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 from ledger.core.state import Status
 
 Cell = Literal["accept", "broken"]
 
-_COLUMNS = (
+COLUMNS: Final = (
     Status.PROPOSED,
     Status.AWAITING_APPROVAL,
     Status.BLOCKED,
@@ -26,6 +26,7 @@ _COLUMNS = (
     Status.CANCELLED,
     Status.SUPERSEDED,
 )
+"""The statuses in the order in which tables of rules have them: those that end come last."""
 
 _ROWS = """
                      pr aa bl re  at un nr  co fa de ex ca su
@@ -70,9 +71,9 @@ def _read(rows: str) -> dict[tuple[Status, str], Cell]:
     cells: dict[tuple[Status, str], Cell] = {}
     for line in rows.strip().splitlines()[1:]:
         fact_type, *marks = line.split()
-        for status, mark in zip(_COLUMNS, marks, strict=True):
+        for status, mark in zip(COLUMNS, marks, strict=True):
             cells[status, fact_type] = "accept" if mark == "A" else "broken"
-    for status in _COLUMNS:
+    for status in COLUMNS:
         cells[status, "intent.recorded"] = "broken"
     return cells
 

@@ -4,13 +4,40 @@ Guarantees that what is wrong with an address is told with the provider's name. 
 """
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from reconciler.providers.adapter import ProviderSettings, UnusableProvider
+from reconciler.providers.credentials import credentials_of
 from reconciler.providers.events import EventSource
 from reconciler.providers.port import Finder, Performer, Previewer
 
 _Client = TypeVar("_Client", Performer, Finder, Previewer, EventSource)
+
+
+class Addressed(Protocol):
+    """A description that names an address and, by account, the file of a credential."""
+
+    @property
+    def base_url(self) -> str | None:
+        """Where the API is, unless the settings say otherwise."""
+        ...
+
+    @property
+    def credentials(self) -> Mapping[str, str]:
+        """The files, by account."""
+        ...
+
+
+def described_client(
+    settings: ProviderSettings,
+    described: Addressed,
+    build: Callable[[str, Mapping[str, str]], _Client],
+) -> _Client:
+    """A client of a described API, with the credentials that the description names; raises
+    UnusableProvider.
+    """
+    keys = credentials_of(settings, described.credentials)
+    return client_at(settings, described.base_url, keys, build)
 
 
 def client_at(

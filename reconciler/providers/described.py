@@ -13,8 +13,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from ledger.core.mistakes import Document, Found, Mistake, read_toml
-from reconciler.providers.adapter import ProviderSettings, UnusableProvider
+from reconciler.providers.adapter import Adapter, ProviderSettings, UnusableProvider
 from reconciler.providers.limits import DESCRIPTION_BYTES_MAX
+from reconciler.providers.port import Previewer
 
 _SENTENCES: Final = {
     "missing": "is missing",
@@ -42,6 +43,21 @@ class Form(BaseModel):
     """One table of a description: closed, strict, never changed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class ForeseesNothing:
+    """What is said of a provider that cannot tell what a request would do."""
+
+    __slots__ = ()
+
+    @property
+    def foreseen(self) -> frozenset[str]:
+        """No operation."""
+        return frozenset()
+
+    def previewer(self) -> Previewer | None:
+        """None: there is nothing to ask."""
+        return None
 
 
 _Form = TypeVar("_Form", bound=Form)
@@ -74,15 +90,32 @@ def parse_form(
     return document.mistakes(dict.fromkeys(found))
 
 
+def read_described(
+    settings: ProviderSettings,
+    file: Path,
+    parse: Callable[[str], _Built | tuple[Mistake, ...]],
+    adapter: Callable[[ProviderSettings, _Built], Adapter],
+) -> Adapter | tuple[Mistake, ...]:
+    """The adapter of what `parse` makes of a file, or its mistakes; raises OSError."""
+    text = text_of(file)
+    described = parse(text) if isinstance(text, str) else text
+    return described if isinstance(described, tuple) else adapter(settings, described)
+
+
+def file_of(settings: ProviderSettings) -> Path:
+    """The description of a provider; raises UnusableProvider where there is none."""
+    if settings.adapter_file is None:
+        raise UnusableProvider(
+            settings.name, "has no adapter file", "Set the path of the file that describes it."
+        )
+    return settings.adapter_file
+
+
 def described_file(settings: ProviderSettings) -> Path:
     """The description of a provider that acts nowhere but where it says; raises UnusableProvider
     where there is none, or where the settings put another address in its place.
     """
-    path = settings.adapter_file
-    if path is None:
-        raise UnusableProvider(
-            settings.name, "has no adapter file", "Set the path of the file that describes it."
-        )
+    path = file_of(settings)
     if settings.base_url is not None:
         raise UnusableProvider(
             settings.name,

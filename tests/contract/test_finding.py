@@ -5,9 +5,19 @@ import asyncio
 import pytest
 
 from ledger.core.money import Money
-from reconciler.providers.port import Absent, Found, Inconclusive, ListingFailed, Succeeded
+from reconciler.providers.port import (
+    Absent,
+    Deadlines,
+    Found,
+    Inconclusive,
+    ListingFailed,
+    Succeeded,
+)
 from tests.contract.calls import Call, eventually, finding, now_ms, performing
 from tests.contract.stage import Behaviour, Stage
+
+PATIENT = Deadlines(connect_ms=60_000, response_ms=60_000)
+"""For many calls at once that only make what a list is to show."""
 
 
 async def test_a_finder_cannot_perform(stage: Stage) -> None:
@@ -166,7 +176,7 @@ async def test_the_list_shows_every_effect_once_and_in_order(stage: Stage) -> No
     async with performing(stage) as performer, finding(stage) as finder:
         async with asyncio.TaskGroup() as group:
             for call in calls:
-                group.create_task(call.perform(performer))
+                group.create_task(call.perform(performer, deadlines=PATIENT))
         listing = finder.list_effects(account=calls[0].account, since_at=0, timeout_ms=3_000)
         listed = [effect async for effect in listing]
         middle = listed[110].committed_at

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.providers.contract import alone, staged
-from reconciler.providers.contract.checking import Came, verdict
 from reconciler.providers.contract.stage import Stage
 from tests.contract import suite_stages
+from tests.contract.suite_asked import LISTED, NO_REPLAY, NO_SEARCH, SEARCHED, ask_alone, ask_staged
 
 STAGES: dict[str, Callable[[Path], AbstractContextManager[Stage]]] = {
     "http": suite_stages.described,
@@ -20,10 +20,6 @@ STAGES: dict[str, Callable[[Path], AbstractContextManager[Stage]]] = {
     "smtp": suite_stages.smtp,
     "stripe": suite_stages.stripe,
 }
-NO_SEARCH = "it cannot be searched"
-NO_REPLAY = "the same key again is not declared to show the first effect"
-SEARCHED = {"a_lookup_that_is_not_offered_proves_nothing": "it can be searched"}
-LISTED = {"a_list_that_is_not_there_fails": "it lists effects"}
 NOT_ASKED: dict[str, dict[str, str]] = {
     "http": {
         **SEARCHED,
@@ -63,22 +59,11 @@ def stage(
 async def test_the_first_half_holds(stage: tuple[str, Stage], check: alone.Check) -> None:
     """What an adapter promises by itself, without a provider."""
     name, provider = stage
-    provider.account()
-    came = await verdict(check, provider.settings())
-    _holds(name, came.name, came.came, came.why)
+    await ask_alone(check, provider, NOT_ASKED[name])
 
 
 @pytest.mark.parametrize("check", staged.CHECKS, ids=lambda check: check.__name__)
 async def test_the_second_half_holds(stage: tuple[str, Stage], check: staged.Check) -> None:
     """What an adapter promises in front of a provider that does wrong on purpose."""
     name, provider = stage
-    came = await verdict(check, provider)
-    _holds(name, came.name, came.came, came.why)
-
-
-def _holds(adapter: str, check: str, came: Came, why: str) -> None:
-    reason = NOT_ASKED[adapter].get(check)
-    if reason is None:
-        assert (came, why) == (Came.KEPT, "")
-    else:
-        assert (came, why) == (Came.DOES_NOT_APPLY, reason)
+    await ask_staged(check, provider, NOT_ASKED[name])

@@ -9,11 +9,10 @@ import asyncpg
 import pytest
 
 from reconciler.providers.contract import alone, staged
-from reconciler.providers.contract.checking import Came, verdict
 from reconciler.providers.contract.stage import Stage
 from tests.contract.outbox_stages import NEVER_FOR_NOW, KafkaStage, OutboxStage
 from tests.contract.server_stages import Loop, PostgresStage, loop_in_thread
-from tests.contract.test_suite import LISTED, NO_REPLAY, NO_SEARCH, SEARCHED
+from tests.contract.suite_asked import LISTED, NO_REPLAY, NO_SEARCH, SEARCHED, ask_alone, ask_staged
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -87,22 +86,11 @@ def stage(
 async def test_the_first_half_holds(stage: tuple[str, Stage], check: alone.Check) -> None:
     """What an adapter promises by itself, without a provider."""
     name, provider = stage
-    provider.account()
-    came = await verdict(check, provider.settings())
-    _holds(name, came.name, came.came, came.why)
+    await ask_alone(check, provider, NOT_ASKED[name])
 
 
 @pytest.mark.parametrize("check", staged.CHECKS, ids=lambda check: check.__name__)
 async def test_the_second_half_holds(stage: tuple[str, Stage], check: staged.Check) -> None:
     """What an adapter promises in front of a provider that does wrong on purpose."""
     name, provider = stage
-    came = await verdict(check, provider)
-    _holds(name, came.name, came.came, came.why)
-
-
-def _holds(adapter: str, check: str, came: Came, why: str) -> None:
-    reason = NOT_ASKED[adapter].get(check)
-    if reason is None:
-        assert (came, why) == (Came.KEPT, "")
-    else:
-        assert (came, why) == (Came.DOES_NOT_APPLY, reason)
+    await ask_staged(check, provider, NOT_ASKED[name])

@@ -6,17 +6,19 @@ Guarantees that the address is the operator's: from the settings, or from the de
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from ledger.core.mistakes import Found, Mistake
-from reconciler.providers.adapter import Adapter, ProviderSettings, UnusableProvider
-from reconciler.providers.clients import client_at
-from reconciler.providers.credentials import credentials_of, unreadable_credentials
+from reconciler.providers.adapter import Adapter, ProviderSettings
+from reconciler.providers.clients import described_client
+from reconciler.providers.credentials import unreadable_credentials
+from reconciler.providers.described import file_of, read_described
 from reconciler.providers.events import EventSource
 from reconciler.providers.http.description import Description
 from reconciler.providers.http.event_source import HttpEventSource
 from reconciler.providers.http.finder import HttpFinder
 from reconciler.providers.http.mapping import HttpMapping
-from reconciler.providers.http.parsing import read_description
+from reconciler.providers.http.parsing import parse_description
 from reconciler.providers.http.performer import HttpPerformer
 from reconciler.providers.http.previewer import HttpPreviewer
 from reconciler.providers.port import (
@@ -31,13 +33,7 @@ from reconciler.schemes import STANDARD, Scheme
 
 def read(settings: ProviderSettings) -> Adapter | tuple[Mistake, ...]:
     """The described provider, or the mistakes; raises UnusableProvider, OSError."""
-    path = settings.adapter_file
-    if path is None:
-        raise UnusableProvider(
-            settings.name, "has no adapter file", "Set the path of the file that describes its API."
-        )
-    described = read_description(path)
-    return _Http(settings, described) if isinstance(described, Description) else described
+    return read_described(settings, file_of(settings), parse_description, _Http)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,32 +66,17 @@ class _Http:
 
     def performer(self) -> Performer:
         described = self.description
-        return client_at(
-            self.settings,
-            described.base_url,
-            credentials_of(self.settings, described.credentials),
-            lambda url, keys: HttpPerformer(described, url, keys),
-        )
+        return described_client(self.settings, described, partial(HttpPerformer, self.description))
 
     def finder(self) -> Finder:
         described = self.description
-        return client_at(
-            self.settings,
-            described.base_url,
-            credentials_of(self.settings, described.credentials),
-            lambda url, keys: HttpFinder(described, url, keys),
-        )
+        return described_client(self.settings, described, partial(HttpFinder, self.description))
 
     def previewer(self) -> Previewer | None:
         described = self.description
         if not described.previews:
             return None
-        return client_at(
-            self.settings,
-            described.base_url,
-            credentials_of(self.settings, described.credentials),
-            lambda url, keys: HttpPreviewer(described, url, keys),
-        )
+        return described_client(self.settings, described, partial(HttpPreviewer, self.description))
 
     def mapping(self) -> WebhookMapping:
         return HttpMapping(self.description.webhook)
@@ -112,9 +93,4 @@ class _Http:
         pull = None if described.webhook is None else described.webhook.pull
         if pull is None:
             return None
-        return client_at(
-            self.settings,
-            described.base_url,
-            credentials_of(self.settings, described.credentials),
-            lambda url, keys: HttpEventSource(described, pull, url, keys),
-        )
+        return described_client(self.settings, described, partial(HttpEventSource, described, pull))

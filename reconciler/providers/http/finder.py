@@ -5,7 +5,6 @@ a list with a hole never passes for one without. Has no way to make an effect. B
 registry, held by inquirer and reconciler.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,6 +30,7 @@ from reconciler.providers.limits import (
     LIST_PAGES_MAX,
     LOOKUP_EFFECTS_MAX,
 )
+from reconciler.providers.looking import Unanswered, looked_up
 from reconciler.providers.port import (
     Absent,
     Deadlines,
@@ -45,15 +45,6 @@ _EMPTY: Final = 204
 _LATEST_SECONDS: Final = 253_402_300_799
 """The end of the year 9999, the last that a date can be written for."""
 _OK: Final = range(200, 300)
-
-
-class _Unanswered(Exception):
-    """A lookup got no answer that can be read; never seen outside."""
-
-    def __init__(self, code: str, retry_after_ms: int | None = None) -> None:
-        super().__init__(code)
-        self.code = code
-        self.retry_after_ms = retry_after_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +98,7 @@ class HttpFinder:
     ) -> Lookup:
         """Ask every search that the description knows, in its order; see the port."""
         wanted = _Wanted(account, provider_key, action_key, reference, timeout_ms)
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                shown = [await self._search(find, wanted) for find in self._asked(reference)]
-        except _Unanswered as unanswered:
-            return Inconclusive(unanswered.code, unanswered.retry_after_ms)
-        except TimeoutError:
-            return Inconclusive("lookup_timed_out")
-        return _judged([one for one in shown if one is not None], wanted)
+        return await looked_up(self._find(wanted), timeout_ms=timeout_ms)
 
     async def list_effects(
         self, *, account: str, since_at: int, timeout_ms: int
@@ -131,7 +115,7 @@ class HttpFinder:
                 answer = _read(answered, self._description.errors)
                 effects = _effects(answer, listing.call)
                 following = None if listing.next is None else text_at(answer, listing.next)
-            except _Unanswered as unanswered:
+            except Unanswered as unanswered:
                 raise ListingFailed(unanswered.code) from None
             except UnreadableAnswer:
                 raise ListingFailed(Trouble.ANSWER_INVALID.value) from None
@@ -154,12 +138,16 @@ class HttpFinder:
         """Close all connections; idempotent."""
         await self._http.close()
 
+    async def _find(self, wanted: _Wanted) -> Lookup:
+        shown = [await self._search(find, wanted) for find in self._asked(wanted.reference)]
+        return _judged([one for one in shown if one is not None], wanted)
+
     def _asked(self, reference: str | None) -> list[Find]:
         finds = self._description.finds
         return [find for find in finds if find.by != "reference" or reference is not None]
 
     async def _search(self, find: Find, wanted: _Wanted) -> _Shown | None:
-        """What one search shows; None if this account has no such search. Raises _Unanswered."""
+        """What one search shows; None if this account has no such search. Raises Unanswered."""
         errors = self._description.errors
         answered = await self._ask(wanted.account, find.call, wanted.names, wanted.timeout_ms)
         if _is_not_offered(find, answered, errors):
@@ -171,25 +159,25 @@ class HttpFinder:
         until = find.searched_until
         try:
             if find.more is not None and _says_more(value_at(answer, find.more)):
-                raise _Unanswered("search_not_whole")
+                raise Unanswered("search_not_whole")
             return _Shown(
                 [(effect, find.call.shape) for effect in _found(answer, find)],
                 is_search,
                 None if until is None else time_at(answer, until.path, until.unit),
             )
         except UnreadableAnswer:
-            raise _Unanswered(Trouble.ANSWER_INVALID.value) from None
+            raise Unanswered(Trouble.ANSWER_INVALID.value) from None
 
     async def _ask(self, account: str, call: Call, names: Names, timeout_ms: int) -> Answered:
-        """One GET; raises _Unanswered when there is no answer at all."""
+        """One GET; raises Unanswered when there is no answer at all."""
         credential = self._api_keys.get(account)
         if credential is None:
-            raise _Unanswered("account_not_configured")
+            raise Unanswered("account_not_configured")
         try:
             target = call.target.target(names)
             headers = call.written_headers({**names, "credential": credential})
         except Unsendable:
-            raise _Unanswered(Trouble.UNSENDABLE.value) from None
+            raise Unanswered(Trouble.UNSENDABLE.value) from None
         exchanged = await self._http.exchange(
             Message("GET", target, headers, credential=credential),
             deadlines=Deadlines(connect_ms=timeout_ms, response_ms=timeout_ms),
@@ -198,7 +186,7 @@ class HttpFinder:
             case Answered():
                 return exchanged
             case Broken(trouble):
-                raise _Unanswered(trouble.value)
+                raise Unanswered(trouble.value)
             case _:
                 assert_never(exchanged)
 
@@ -218,14 +206,14 @@ def _is_absent(find: Find, answered: Answered, errors: Errors) -> bool:
 
 
 def _read(answered: Answered, errors: Errors) -> object:
-    """The answer's value; raises _Unanswered with the provider's code, or its status."""
+    """The answer's value; raises Unanswered with the provider's code, or its status."""
     if answered.status not in _OK:
         code = recorded(_code(answered, errors)) or f"http_{answered.status}"
-        raise _Unanswered(code, retry_after_ms(answered))
+        raise Unanswered(code, retry_after_ms(answered))
     try:
         return read_json(answered.body)
     except UnreadableAnswer:
-        raise _Unanswered(Trouble.ANSWER_INVALID.value) from None
+        raise Unanswered(Trouble.ANSWER_INVALID.value) from None
 
 
 def _code(answered: Answered, errors: Errors) -> str | None:

@@ -11,7 +11,7 @@ from ledger.core.mistakes import Found, Mistake
 from ledger.log.access import KafkaAccess, Mechanism, Protocol
 from reconciler.providers.adapter import Adapter, ProviderSettings
 from reconciler.providers.credentials import credentials_of, unreadable_credentials
-from reconciler.providers.described import described_file, text_of
+from reconciler.providers.described import ForeseesNothing, described_file, read_described
 from reconciler.providers.kafka.description import ConsumerForm, KafkaDescription, parse_kafka
 from reconciler.providers.kafka.mapping import KafkaMapping
 from reconciler.providers.kafka.performer import KafkaPerformer
@@ -23,7 +23,6 @@ from reconciler.providers.port import (
     Capabilities,
     Finder,
     Performer,
-    Previewer,
     Reliability,
     WebhookMapping,
 )
@@ -33,9 +32,7 @@ from reconciler.providers.postgres.finder import PostgresFinder
 
 def read(settings: ProviderSettings) -> Adapter | tuple[Mistake, ...]:
     """The described outbox, or the mistakes; raises UnusableProvider, OSError."""
-    text = text_of(described_file(settings))
-    described = parse_kafka(text) if isinstance(text, str) else text
-    return _Kafka(settings, described) if isinstance(described, KafkaDescription) else described
+    return read_described(settings, described_file(settings), parse_kafka, _Kafka)
 
 
 def promised_by(consumer: ConsumerForm | None) -> Capabilities:
@@ -64,7 +61,7 @@ def promised_by(consumer: ConsumerForm | None) -> Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kafka:
+class _Kafka(ForeseesNothing):
     settings: ProviderSettings
     description: KafkaDescription
 
@@ -80,10 +77,6 @@ class _Kafka:
     @property
     def operations(self) -> frozenset[str]:
         return frozenset(self.description.records)
-
-    @property
-    def foreseen(self) -> frozenset[str]:
-        return frozenset()
 
     @property
     def accounts(self) -> frozenset[str]:
@@ -121,9 +114,6 @@ class _Kafka:
             return NullFinder()
         addresses = credentials_of(self.settings, consumer.lookups)
         return PostgresFinder(Databases(addresses, consumer.effects_table))
-
-    def previewer(self) -> Previewer | None:
-        return None
 
     def mapping(self) -> WebhookMapping:
         consumer = self.description.form.consumer

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ledger.core.mistakes import Found, Mistake
 from reconciler.providers.adapter import Adapter, ProviderSettings
 from reconciler.providers.credentials import credentials_of, unreadable_credentials
-from reconciler.providers.described import described_file, text_of
+from reconciler.providers.described import ForeseesNothing, described_file, read_described
 from reconciler.providers.null import NullMapping
 from reconciler.providers.port import (
     IMPOSSIBLE,
@@ -14,7 +14,6 @@ from reconciler.providers.port import (
     Capabilities,
     Finder,
     Performer,
-    Previewer,
     Reliability,
     Remembered,
     WebhookMapping,
@@ -30,15 +29,11 @@ KEY_CHARS_MAX = 1_024
 
 def read(settings: ProviderSettings) -> Adapter | tuple[Mistake, ...]:
     """The described database, or the mistakes; raises UnusableProvider, OSError."""
-    text = text_of(described_file(settings))
-    described = parse_postgres(text) if isinstance(text, str) else text
-    if isinstance(described, PostgresDescription):
-        return _Postgres(settings, described)
-    return described
+    return read_described(settings, described_file(settings), parse_postgres, _Postgres)
 
 
 @dataclass(frozen=True, slots=True)
-class _Postgres:
+class _Postgres(ForeseesNothing):
     settings: ProviderSettings
     description: PostgresDescription
 
@@ -70,10 +65,6 @@ class _Postgres:
         return frozenset(self.description.changes)
 
     @property
-    def foreseen(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
     def accounts(self) -> frozenset[str]:
         return frozenset(self.description.credentials)
 
@@ -92,9 +83,6 @@ class _Postgres:
         files = {**described.credentials, **described.lookups}
         addresses = credentials_of(self.settings, files)
         return PostgresFinder(Databases(addresses, described.effects_table))
-
-    def previewer(self) -> Previewer | None:
-        return None
 
     def mapping(self) -> WebhookMapping:
         return NullMapping()

@@ -5,7 +5,6 @@ our amount; a lookup says absent only if every search it made was answered. Must
 with the server beyond the forms on the wire. Built by the registry.
 """
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final, TypeVar, assert_never
@@ -31,6 +30,7 @@ from reconciler.providers.limits import (
     FURTHER_REFERENCES_MAX,
     LIST_PAGES_MAX,
 )
+from reconciler.providers.looking import Unanswered, looked_up
 from reconciler.providers.port import (
     Absent,
     Deadlines,
@@ -123,13 +123,8 @@ class SimulatedFinder:
         timeout_ms: int,
     ) -> Lookup:
         """Ask for the reference, then search by key and by action key; see the port."""
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                return await self._find(account, provider_key, action_key, reference, timeout_ms)
-        except Unanswered as unanswered:
-            return Inconclusive(unanswered.code, unanswered.retry_after_ms)
-        except TimeoutError:
-            return Inconclusive("lookup_timed_out")
+        looking = self._find(account, provider_key, action_key, reference, timeout_ms)
+        return await looked_up(looking, timeout_ms=timeout_ms)
 
     async def list_effects(
         self, *, account: str, since_at: int, timeout_ms: int
@@ -196,15 +191,6 @@ class SimulatedFinder:
                 raise Unanswered(trouble.value)
             case _:
                 assert_never(exchanged)
-
-
-class Unanswered(Exception):
-    """A question got no answer that can be read; never seen outside of the adapter."""
-
-    def __init__(self, code: str, retry_after_ms: int | None = None) -> None:
-        super().__init__(code)
-        self.code = code
-        self.retry_after_ms = retry_after_ms
 
 
 def _message(request: ProviderRequest, provider_key: str, api_key: str) -> Message:

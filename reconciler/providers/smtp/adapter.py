@@ -3,59 +3,37 @@
 import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from ledger.core.mistakes import Found, Mistake
 from reconciler.providers.adapter import Adapter, ProviderSettings, UnusableProvider
 from reconciler.providers.credentials import credentials_of, unreadable_credentials
-from reconciler.providers.described import described_file, text_of
+from reconciler.providers.described import ForeseesNothing, described_file, read_described
+from reconciler.providers.null import CAPABILITIES as NOTHING
 from reconciler.providers.null import NullFinder, NullMapping
 from reconciler.providers.port import (
-    IMPOSSIBLE,
     Capabilities,
     Finder,
     Performer,
-    Previewer,
-    Reliability,
     WebhookMapping,
 )
 from reconciler.providers.smtp.description import SmtpDescription, parse_smtp
 from reconciler.providers.smtp.performer import SmtpPerformer
 
-CAPABILITIES: Final = Capabilities(
-    reliability=Reliability.NONE,
-    finds_by_key=IMPOSSIBLE,
-    finds_by_reference=IMPOSSIBLE,
-    finds_by_marker=IMPOSSIBLE,
-    lists_effects=IMPOSSIBLE,
-    previews=IMPOSSIBLE,
-    key_window_ms=IMPOSSIBLE,
-    key_chars_max=IMPOSSIBLE,
-    settle_horizon_ms=IMPOSSIBLE,
-    search_lag_ms=IMPOSSIBLE,
-    replay_proven=IMPOSSIBLE,
-    remembers=frozenset(),
-    sends_webhooks=IMPOSSIBLE,
-    retries_webhooks=IMPOSSIBLE,
-)
-"""Of every mail server: some drop a second message with the same Message-ID, none has to."""
-
 
 def read(settings: ProviderSettings) -> Adapter | tuple[Mistake, ...]:
     """The described server, or the mistakes; raises UnusableProvider, OSError."""
-    text = text_of(described_file(settings))
-    described = parse_smtp(text) if isinstance(text, str) else text
-    return _Smtp(settings, described) if isinstance(described, SmtpDescription) else described
+    return read_described(settings, described_file(settings), parse_smtp, _Smtp)
 
 
 @dataclass(frozen=True, slots=True)
-class _Smtp:
+class _Smtp(ForeseesNothing):
     settings: ProviderSettings
     description: SmtpDescription
 
     @property
     def capabilities(self) -> Capabilities:
-        return CAPABILITIES
+        # Some servers drop a second message with the same Message-ID; none has to.
+        return NOTHING
 
     @property
     def place(self) -> str | None:
@@ -65,10 +43,6 @@ class _Smtp:
     @property
     def operations(self) -> frozenset[str]:
         return frozenset(self.description.mails)
-
-    @property
-    def foreseen(self) -> frozenset[str]:
-        return frozenset()
 
     @property
     def accounts(self) -> frozenset[str]:
@@ -89,9 +63,6 @@ class _Smtp:
 
     def finder(self) -> Finder:
         return NullFinder()
-
-    def previewer(self) -> Previewer | None:
-        return None
 
     def mapping(self) -> WebhookMapping:
         return NullMapping()

@@ -6,13 +6,14 @@ where Stripe publishes nothing, the description has to answer. Called by `kinds`
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from ledger.core.mistakes import Found, Mistake
-from reconciler.providers.adapter import Adapter, ProviderSettings, UnusableProvider
-from reconciler.providers.clients import client_at
-from reconciler.providers.credentials import credentials_of, unreadable_credentials
-from reconciler.providers.described import text_of
+from reconciler.providers.adapter import Adapter, ProviderSettings
+from reconciler.providers.clients import described_client
+from reconciler.providers.credentials import unreadable_credentials
+from reconciler.providers.described import file_of, read_described
 from reconciler.providers.events import EventSource
 from reconciler.providers.port import (
     POSSIBLE,
@@ -64,14 +65,7 @@ def capabilities_of(settle_horizon_ms: Duration, replay_proven: Answer) -> Capab
 
 def read(settings: ProviderSettings) -> Adapter | tuple[Mistake, ...]:
     """The described accounts, or the mistakes; raises UnusableProvider, OSError."""
-    path = settings.adapter_file
-    if path is None:
-        problem = "has no adapter file"
-        hint = "Set the path of the file that says what is performed at Stripe."
-        raise UnusableProvider(settings.name, problem, hint)
-    text = text_of(path)
-    described = parse_stripe(text) if isinstance(text, str) else text
-    return _Stripe(settings, described) if isinstance(described, StripeDescription) else described
+    return read_described(settings, file_of(settings), parse_stripe, _Stripe)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,30 +100,19 @@ class _Stripe:
 
     def performer(self) -> Performer:
         described = self.description
-        return client_at(
-            self.settings,
-            described.base_url,
-            credentials_of(self.settings, described.credentials),
-            lambda url, keys: StripePerformer(described, url, keys),
+        return described_client(
+            self.settings, described, partial(StripePerformer, self.description)
         )
 
     def finder(self) -> Finder:
-        return client_at(
-            self.settings,
-            self.description.base_url,
-            credentials_of(self.settings, self.description.credentials),
-            StripeFinder,
-        )
+        return described_client(self.settings, self.description, StripeFinder)
 
     def previewer(self) -> Previewer | None:
         described = self.description
         if not self.foreseen:
             return None
-        return client_at(
-            self.settings,
-            described.base_url,
-            credentials_of(self.settings, described.credentials),
-            lambda url, keys: StripePreviewer(described, url, keys),
+        return described_client(
+            self.settings, described, partial(StripePreviewer, self.description)
         )
 
     def mapping(self) -> WebhookMapping:
@@ -142,9 +125,4 @@ class _Stripe:
 
     def event_source(self) -> EventSource | None:
         """What reads its list of events; raises UnusableProvider."""
-        return client_at(
-            self.settings,
-            self.description.base_url,
-            credentials_of(self.settings, self.description.credentials),
-            StripeEvents,
-        )
+        return described_client(self.settings, self.description, StripeEvents)

@@ -15,6 +15,7 @@ from reconciler.providers.error_table import retry_after_ms
 from reconciler.providers.http.answers import UnreadableAnswer, list_at, read_json, value_at
 from reconciler.providers.http_exchange import Answered, Broken, Exchanges, Message, Trouble
 from reconciler.providers.limits import LIST_PAGES_MAX
+from reconciler.providers.looking import Unanswered
 from reconciler.providers.port import Deadlines
 from reconciler.providers.stripe.effects import text_in
 from reconciler.providers.stripe.forms import encode
@@ -29,15 +30,6 @@ _STRETCH_PAGES_MAX: Final = 20
 _FEW_PAGES: Final = 5
 AHEAD_SECONDS: Final = 60
 """How far Stripe's clock may be ahead of ours."""
-
-
-class Unanswered(Exception):
-    """A question got no answer that can be read; never seen outside of the adapter."""
-
-    def __init__(self, code: str, retry_after: int | None = None) -> None:
-        super().__init__(code)
-        self.code = code
-        self.retry_after_ms = retry_after
 
 
 class Asking:

@@ -13,7 +13,8 @@ import orjson
 from reconciler.providers.events import EventsFailed, ListedEvent
 from reconciler.providers.http.answers import UnreadableAnswer
 from reconciler.providers.http_exchange import Exchanges, HttpClient, Trouble
-from reconciler.providers.stripe.asking import Asking, Unanswered
+from reconciler.providers.looking import Unanswered
+from reconciler.providers.stripe.asking import Asking
 from reconciler.providers.stripe.effects import text_in
 from reconciler.providers.stripe.mapping import SUBSCRIBED
 from reconciler.providers.stripe.names import EVENTS

@@ -10,13 +10,13 @@ read. What a bank has not answered yet is neither found nor absent.
 Must never make an effect: it has no call but GET. Held by the inquirer.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 from reconciler.providers.http.answers import UnreadableAnswer
 from reconciler.providers.http_exchange import Exchanges, HttpClient, Trouble
 from reconciler.providers.limits import FURTHER_REFERENCES_MAX
+from reconciler.providers.looking import Unanswered, looked_up
 from reconciler.providers.port import (
     Absent,
     Found,
@@ -25,7 +25,7 @@ from reconciler.providers.port import (
     ListingFailed,
     Lookup,
 )
-from reconciler.providers.stripe.asking import Asking, Unanswered
+from reconciler.providers.stripe.asking import Asking
 from reconciler.providers.stripe.effects import Effect, effect_of, text_or_none
 from reconciler.providers.stripe.names import (
     ACTION_KEY,
@@ -75,13 +75,8 @@ class StripeFinder:
         timeout_ms: int,
     ) -> Lookup:
         """Ask for the reference, search, list, and read what they show; see the port."""
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                return await self._find(account, provider_key, action_key, reference, timeout_ms)
-        except Unanswered as unanswered:
-            return Inconclusive(unanswered.code, unanswered.retry_after_ms)
-        except TimeoutError:
-            return Inconclusive("lookup_timed_out")
+        looking = self._find(account, provider_key, action_key, reference, timeout_ms)
+        return await looked_up(looking, timeout_ms=timeout_ms)
 
     async def list_effects(
         self, *, account: str, since_at: int, timeout_ms: int
