@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from gateway.cli.output import Exit, Json, Output, UsageError
-from gateway.cli.progress import progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,6 +71,7 @@ def import_lines(
     Example: actionledger evidence import payouts.csv --provider bank
     """
     from gateway.cli.place import settings
+    from gateway.cli.progress import progress
     from gateway.wiring.import_desk import STILL_MS_MAX, FileMeant, account_of, import_file
 
     out = Output("evidence import", as_json=as_json)

@@ -1,7 +1,6 @@
 """`version`: which release this is, and what it runs on."""
 
 import platform
-from importlib.metadata import version
 
 import typer
 
@@ -20,6 +19,8 @@ def show_version(as_json: Json = False) -> None:
 
     Example: actionledger version --json
     """
+    from importlib.metadata import version
+
     out = Output("version", as_json=as_json)
     found = {
         "version": version("actionledger-server"),

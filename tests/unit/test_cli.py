@@ -202,6 +202,14 @@ def test_a_broker_that_does_not_answer_is_told_once(monkeypatch: pytest.MonkeyPa
     assert "ACTIONLEDGER_KAFKA" in hint
 
 
+def test_nothing_heavy_is_loaded_before_a_command_is_called() -> None:
+    """Half of the time until `--help` answered went once into a client that it does not need."""
+    heavy = ("aiokafka", "asyncpg", "pydantic", "psutil", "importlib.metadata")
+    program = f"import sys, gateway.cli.app; sys.exit(str(set(sys.modules) & set({heavy})))"
+    ran = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
+    assert ran.stderr.decode().strip() == "set()"
+
+
 def test_values_become_json() -> None:
     """Models, views, tuples and maps have a JSON form; what is absent is left out of models."""
     assert plain({"a": (Money(minor=1, currency="EUR"), None)}) == {
