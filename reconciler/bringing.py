@@ -46,6 +46,7 @@ class Standing(StrEnum):
 _NOBODYS = frozenset(
     {
         ParkedReason.ORPHAN_EFFECT,
+        ParkedReason.ACTION_UNKNOWN,
         ParkedReason.REFERENCE_UNKNOWN,
         ParkedReason.REFERENCE_MISSING,
         ParkedReason.ACCOUNT_SHARED,

@@ -28,14 +28,16 @@ class MatchedBy(StrEnum):
 class ParkedReason(StrEnum):
     """Why a webhook that says something about an effect is nobody's yet.
 
-    The first three can be resolved by a reference that becomes known; the others are for a person.
-    An orphan is for both: the provider states an effect that no action has made. A changed line is
-    the provider's contradiction of itself.
+    The first four can be resolved by a reference or an action that becomes known; the others are
+    for a person. An orphan is for both: the provider states an effect that no action has made. What
+    bears the key of no action and states no effect is `action_unknown`. A changed line is the
+    provider's contradiction of itself.
     """
 
     REFERENCE_UNKNOWN = "reference_unknown"
     ACCOUNT_SHARED = "account_shared"
     ORPHAN_EFFECT = "orphan_effect"
+    ACTION_UNKNOWN = "action_unknown"
     REFERENCE_MISSING = "reference_missing"
     REFERENCE_AMBIGUOUS = "reference_ambiguous"
     MARKS_DISAGREE = "marks_disagree"
@@ -43,9 +45,15 @@ class ParkedReason(StrEnum):
     LINE_CHANGED = "line_changed"
 
 
-AWAITS_REFERENCE: frozenset[ParkedReason] = frozenset(
-    {ParkedReason.REFERENCE_UNKNOWN, ParkedReason.ACCOUNT_SHARED, ParkedReason.ORPHAN_EFFECT}
+AWAITS_ACTION: frozenset[ParkedReason] = frozenset(
+    {ParkedReason.ORPHAN_EFFECT, ParkedReason.ACTION_UNKNOWN}
 )
+"""The reasons that an action which appears under a claimed key can end."""
+
+AWAITS_REFERENCE: frozenset[ParkedReason] = AWAITS_ACTION | {
+    ParkedReason.REFERENCE_UNKNOWN,
+    ParkedReason.ACCOUNT_SHARED,
+}
 """The reasons that a known reference can end."""
 
 
@@ -62,9 +70,12 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """The webhook is kept, and looked at again when more is known."""
+    """The webhook is kept, and looked at again when more is known. `told` is the action that it
+    names and the tables do not have: they may be behind, so the ledger is told all the same.
+    """
 
     reason: ParkedReason
+    told: Matched | None = None
 
 
 @dataclass(frozen=True, slots=True)

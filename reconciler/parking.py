@@ -19,6 +19,7 @@ from ledger.core.money import Money
 from reconciler.evidence import Receipt
 from reconciler.limits import PARKED_MS
 from reconciler.matching import (
+    AWAITS_ACTION,
     AWAITS_REFERENCE,
     Irrelevant,
     Match,
@@ -109,11 +110,19 @@ class WebhookRow:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A parked webhook whose reference became known, with the actions known under it."""
+    """A parked webhook whose reference or action became known, with the actions known under its
+    reference, and why it was parked.
+    """
 
     receipt: Receipt
     mapped: MappedWebhook
     known: tuple[str, ...]
+    reason: str
+
+    @property
+    def position(self) -> Position:
+        """Where it stands."""
+        return Position(self.receipt.partition, self.receipt.offset)
 
 
 async def known_references(
@@ -187,15 +196,23 @@ async def record_webhooks(connection: Connection, rows: Sequence[WebhookRow]) ->
     return {Position(partition, offset) for partition, offset in repeats}
 
 
-async def lock_matchable(connection: Connection, *, now_ms: int, rows_max: int) -> list[Waiting]:
-    """Parked webhooks that can be matched again, locked until the caller's transaction ends."""
+async def lock_matchable(
+    connection: Connection, *, after: Position, now_ms: int, rows_max: int
+) -> list[Waiting]:
+    """Parked webhooks behind a place that can be matched again, in the order of their places;
+    locked until the caller's transaction ends.
+    """
     rows = await connection.fetch(
         _sql("lock_matchable"),
         sorted(AWAITS_REFERENCE),
+        sorted(AWAITS_ACTION),
         _time(now_ms - PARKED_MS),
+        *after,
         rows_max,
     )
-    return [Waiting(_receipt(row), _mapped(row), tuple(row["known"])) for row in rows]
+    return [
+        Waiting(_receipt(row), _mapped(row), tuple(row["known"]), row["reason"]) for row in rows
+    ]
 
 
 async def settle_waiting(

@@ -94,17 +94,18 @@ on conflict (partition, topic_offset) do nothing
 returning partition, topic_offset;
 
 -- name: lock_matchable
--- Parked webhooks whose reference has become known, with the actions known under it, and lines of
--- statements that bear the key of an action, as mark or as provider key, which the tables have by
--- now. Driven from the few rows that wait. Locked, so that of two sweeps each takes its own rows
--- and none waits.
+-- Parked webhooks whose reference has become known, with the actions known under it, and those that
+-- bear the key of an action, as mark or as provider key, which the tables have by now. Driven from
+-- the few rows that wait, in the order of their places: some may wait on, and are not looked at
+-- twice by one sweep. Locked, so that of two sweeps each takes its own rows and none waits.
 with matchable as (
     (
         select w.partition, w.topic_offset
         from actionledger.webhooks as w
         where w.classification = 'parked'
           and w.reason = any ($1::text[])
-          and w.received_at > $2
+          and w.received_at > $3
+          and (w.partition, w.topic_offset) > ($4, $5)
           and exists (
               select from actionledger.provider_references as r
               where r.account = w.account
@@ -112,20 +113,22 @@ with matchable as (
                 and r.provider = w.provider
           )
         order by w.partition, w.topic_offset
-        limit $3
+        limit $6
     )
     union
     (
         select w.partition, w.topic_offset
         from actionledger.webhooks as w
-        join actionledger.actions as a
-          on a.action_key = any (array[w.claimed_key, w.provider_key])
-         and a.provider = w.provider and a.account = w.account
         where w.classification = 'parked'
-          and w.reason = 'orphan_effect'
-          and w.received_at > $2
+          and w.reason = any ($2::text[])
+          and w.received_at > $3
+          and (w.partition, w.topic_offset) > ($4, $5)
+          and exists (
+              select from actionledger.actions as a
+              where a.action_key = any (array[w.claimed_key, w.provider_key])
+          )
         order by w.partition, w.topic_offset
-        limit $3
+        limit $6
     )
 )
 select
@@ -142,7 +145,7 @@ from matchable as m
 join actionledger.webhooks as w on w.partition = m.partition and w.topic_offset = m.topic_offset
 where w.classification = 'parked'
 order by w.partition, w.topic_offset
-limit $3
+limit $6
 for update of w skip locked;
 
 -- name: settle_matched

@@ -51,7 +51,7 @@ from reconciler.parking import (
 from reconciler.providers.events import DescribedMapping
 from reconciler.providers.port import MappedWebhook, Unrecognised, WebhookMapping
 from reconciler.statement_lines import STATEMENTS, changed_event_id, map_statement
-from reconciler.statement_matching import NamedAction, Said, match_statement
+from reconciler.statement_matching import NamedAction, Said, match_named, match_statement
 from reconciler.windows import WebhookWindow
 
 logger = logging.getLogger("actionledger")
@@ -316,14 +316,16 @@ class WebhookDesk:
     ) -> WebhookRow:
         event_id = one.event.event_id
         action = actions.get(match.action_key) if isinstance(match, Matched) else None
-        if not one.is_statement:
-            # An action that the tables do not have yet is the ledger's to judge.
-            received = one.received
-            if action and not action.is_on(received.provider, received.account):
-                match = Parked(ParkedReason.ACCOUNT_DIFFERS)
-        elif isinstance(one.mapped, MappedWebhook):
+        provider, account = one.received.provider, one.received.account
+        if not isinstance(one.mapped, MappedWebhook):
+            pass
+        elif not one.is_statement:
+            match = match_named(
+                match, one.mapped, provider=provider, account=account, action=action
+            )
+        else:
             match = match_statement(
-                match, one.mapped, provider=one.received.provider, action=action, before=before
+                match, one.mapped, provider=provider, action=action, before=before
             )
             if match == Parked(ParkedReason.LINE_CHANGED):
                 event_id = changed_event_id(event_id, one.received.sha256)
@@ -343,15 +345,16 @@ class WebhookDesk:
         understood: Sequence[_Understood],
         decided: Mapping[EventName, Decided],
     ) -> None:
-        """Append the evidence of what matched and was not told before, all partitions at once."""
+        """Append the evidence of what was not told before, all partitions at once."""
         by_partition: defaultdict[int, list[Outgoing]] = defaultdict(list)
         told = set(decided)
         for row, one in zip(rows, understood, strict=True):
-            if one.event in told or not isinstance(row.match, Matched) or row.match.is_known:
+            named = _told(row.match)
+            if one.event in told or named is None:
                 continue
             if isinstance(row.mapped, MappedWebhook):
                 told.add(one.event)
-                evidence = webhook_evidence(row.match, row.mapped, row.receipt)
+                evidence = webhook_evidence(named, row.mapped, row.receipt)
                 placed = webhook_record(evidence, row.receipt, self._partitions)
                 by_partition[placed.partition].append(placed.record)
         appends = [
@@ -362,6 +365,17 @@ class WebhookDesk:
         for outcome in await asyncio.gather(*appends, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
+
+
+def _told(match: Match) -> Matched | None:
+    """The action that the ledger is told of, where it does not hold all of it already."""
+    match match:
+        case Matched(is_known=False):
+            return match
+        case Parked(told=told):
+            return told
+        case _:
+            return None
 
 
 def _place(record: Record) -> dict[str, object]:

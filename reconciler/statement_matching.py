@@ -1,17 +1,20 @@
-"""What a line of a settlement file or of a listing means once the tables are asked: evidence, a
-repetition of what the ledger holds, an effect that is nobody's, or a line that was changed.
+"""What a webhook, or a line of a settlement file or of a listing, means once the tables are asked:
+evidence, a repetition of what the ledger holds, an effect that is nobody's, or a line that was
+changed.
 
-Pure. Guarantees that a line which names no action is never told to the ledger, where it could only
-be refused, and that a line which repeats a completed action to the last unit is not told again:
-most lines of a settlement file are of that kind. Must never soften a difference: whatever is not
-equal is evidence, and the ledger judges it. Called by the webhook agent.
+Pure. Guarantees that what bears the key of no action is nobody's until the action appears, and that
+a line which repeats a completed action to the last unit is not told again: most lines of a
+settlement file are of that kind. A line that names no action is never told to the ledger, which
+could only refuse it; a webhook comes so early that the tables may be behind, and is. Must never
+soften a difference: whatever is not equal is evidence, and the ledger judges it. Called by the
+webhook agent and the inquirer's sweep.
 """
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ledger.core.money import Money
-from reconciler.matching import Match, Matched, Parked, ParkedReason
+from reconciler.matching import Match, Matched, MatchedBy, Parked, ParkedReason
 from reconciler.providers.port import MappedWebhook
 
 _IS_THERE = frozenset({"exists", "reversed"})
@@ -61,6 +64,23 @@ def said_by(mapped: MappedWebhook) -> Said:
     )
 
 
+def match_named(
+    match: Match, mapped: MappedWebhook, *, provider: str, account: str, action: NamedAction | None
+) -> Match:
+    """Say what becomes of a webhook, given what it matches by its marks and references alone.
+    `action` is the one that it matches, None where the tables have none.
+    """
+    match match:
+        case Matched(by=MatchedBy.REFERENCE):
+            return match
+        case Matched() if action is None:
+            return Parked(_without_action(mapped), told=match)
+        case Matched() if action is not None and not action.is_on(provider, account):
+            return Parked(ParkedReason.ACCOUNT_DIFFERS)
+        case _:
+            return match
+
+
 def match_statement(
     match: Match,
     mapped: MappedWebhook,
@@ -77,7 +97,7 @@ def match_statement(
         return Parked(ParkedReason.LINE_CHANGED)
     match match:
         case Matched() if action is None:
-            return Parked(_nobodys(mapped))
+            return Parked(_without_action(mapped))
         case Matched() if action is not None and not action.is_on(provider, mapped.account):
             return Parked(ParkedReason.ACCOUNT_DIFFERS)
         case Matched() if action is not None and _repeats(mapped, action):
@@ -92,6 +112,12 @@ def _nobodys(mapped: MappedWebhook) -> ParkedReason:
     if mapped.effect in _IS_THERE:
         return ParkedReason.ORPHAN_EFFECT
     return ParkedReason.REFERENCE_UNKNOWN
+
+
+def _without_action(mapped: MappedWebhook) -> ParkedReason:
+    if mapped.effect in _IS_THERE:
+        return ParkedReason.ORPHAN_EFFECT
+    return ParkedReason.ACTION_UNKNOWN
 
 
 def _repeats(mapped: MappedWebhook, action: NamedAction) -> bool:

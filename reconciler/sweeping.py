@@ -1,13 +1,14 @@
-"""The sweep: parked webhooks are matched again once the reference they name is known.
+"""The sweep: parked webhooks are matched again once the reference or the action they name is known.
 
-Guarantees the other order, webhook first and reference later, whatever the agent missed. Evidence
+Guarantees the other order, webhook first and its action later, whatever the agent missed. Evidence
 is durable before the row says so, so that a crash between the two repeats what counts once. Any
 number of sweeps may run at a time: each takes rows that no other has. Called by the inquirer.
 """
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import asyncpg
 
@@ -17,11 +18,21 @@ from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from reconciler.evidence import webhook_evidence, webhook_record
 from reconciler.limits import ACQUIRE_SECONDS, SWEEP_ROWS_MAX, UNMATCHED_ALARM_MS
-from reconciler.matching import Matched, Parked, match_webhook
-from reconciler.parking import Waiting, lock_matchable, settle_waiting
+from reconciler.matching import Match, Matched, Parked, match_webhook
+from reconciler.parking import (
+    Connection,
+    Position,
+    Waiting,
+    lock_matchable,
+    named_actions,
+    settle_waiting,
+)
+from reconciler.statement_matching import match_named
 from reconciler.webhook_rows import unmatched
 
 logger = logging.getLogger("actionledger")
+
+_BEFORE_ALL: Final = Position(-1, -1)
 
 
 async def sweep_parked(
@@ -33,12 +44,14 @@ async def sweep_parked(
     shared_accounts: frozenset[str] = frozenset(),
 ) -> int:
     """Match what can be matched now; how many were. Raises trouble of Kafka or Postgres."""
-    matched_count = 0
+    matched_count, after = 0, _BEFORE_ALL
     while True:
         async with pool.acquire(timeout=ACQUIRE_SECONDS) as connection, connection.transaction():
-            found = await lock_matchable(connection, now_ms=now_ms(), rows_max=SWEEP_ROWS_MAX)
-            matches = [(waiting, _match(waiting, shared_accounts)) for waiting in found]
-            for partition, records in _evidence(matches, partitions).items():
+            found = await lock_matchable(
+                connection, after=after, now_ms=now_ms(), rows_max=SWEEP_ROWS_MAX
+            )
+            matches = await _matches(connection, found, shared_accounts)
+            for partition, records in evidence_of(matches, partitions).items():
                 await appender.append(Topic.EVIDENCE, partition, records)
                 crash_point("sweep_evidence_acked")
             for waiting, match in matches:
@@ -48,22 +61,44 @@ async def sweep_parked(
             _log(waiting, match)
         if len(found) < SWEEP_ROWS_MAX:
             return matched_count
+        after = found[-1].position
 
 
-def _match(waiting: Waiting, shared_accounts: frozenset[str]) -> Matched | Parked:
-    match = match_webhook(
+async def _matches(
+    connection: Connection, found: list[Waiting], shared_accounts: frozenset[str]
+) -> list[tuple[Waiting, Matched | Parked]]:
+    """What each is now; what waits on for the same reason is left out."""
+    by_marks = [_match(waiting, shared_accounts) for waiting in found]
+    actions = await named_actions(
+        connection, {match.action_key for match in by_marks if isinstance(match, Matched)}
+    )
+    matches = []
+    for waiting, by_mark in zip(found, by_marks, strict=True):
+        match = match_named(
+            by_mark,
+            waiting.mapped,
+            provider=waiting.receipt.provider,
+            account=waiting.receipt.account,
+            action=actions.get(by_mark.action_key) if isinstance(by_mark, Matched) else None,
+        )
+        if not isinstance(match, Matched | Parked):
+            raise TypeError("a parked webhook says something about an effect")
+        if isinstance(match, Matched) or match.reason != waiting.reason:
+            matches.append((waiting, match))
+    return matches
+
+
+def _match(waiting: Waiting, shared_accounts: frozenset[str]) -> Match:
+    return match_webhook(
         waiting.mapped,
         account=waiting.receipt.account,
         known=waiting.known,
         shared_accounts=shared_accounts,
     )
-    if not isinstance(match, Matched | Parked):
-        raise TypeError("a parked webhook says something about an effect")
-    return match
 
 
-def _evidence(
-    matches: list[tuple[Waiting, Matched | Parked]], partitions: int
+def evidence_of(
+    matches: Sequence[tuple[Waiting, Matched | Parked]], partitions: int
 ) -> dict[int, list[Outgoing]]:
     """The evidence of what matched, by the partition of its stream."""
     by_partition: defaultdict[int, list[Outgoing]] = defaultdict(list)

@@ -70,7 +70,8 @@ class Tested:
 @dataclass(frozen=True, slots=True)
 class Tried:
     """What would happen to a body. `verification` is `verified`, the reason why not, or None where
-    no headers were given; `match` is the row's classification, `matched_to` the action.
+    no headers were given; `match` is the row's classification, `matched_to` the action, of what is
+    parked the one that it names.
     """
 
     verification: str | None
@@ -190,12 +191,13 @@ async def try_body(
         raise NoSuchWebhookError("The body cannot be recorded.", hint="It has to be text.")
     reason = row.match.code if isinstance(row.match, Unrecognised) else None
     reason = row.match.reason.value if isinstance(row.match, Parked) else reason
+    named = row.match.told if isinstance(row.match, Parked) else row.match
     return Tried(
         verification,
         asdict(row.mapped),
         type(row.match).__name__.lower(),
         reason,
-        row.match.action_key if isinstance(row.match, Matched) else None,
+        named.action_key if isinstance(named, Matched) else None,
     )
 
 

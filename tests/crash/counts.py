@@ -23,6 +23,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import Final
 
 import asyncpg
 
@@ -91,6 +92,23 @@ class Mix(Enum):
 
     ALL = "all"
     PARKED = "parked"
+
+
+ACTIONS: Final = """
+insert into actionledger.actions (
+    tenant_id, action_id, operation, operation_version, action_key, stream_key, request_hash,
+    amount_minor, currency, principal, environment, provider, account, reliability, status, version,
+    attempts, step_deadline_at, intent_offset, epoch, ledger_partition, ledger_offset, created_at,
+    updated_at
+)
+select
+    'acme', 'count-' || n, 'charge', 1, 'charge:v1:acme:count-' || n, 'acme/count-' || n,
+    'sha256:00', $2, $3, 'p', 'test', 'simulated', 'main', 'keyed', 'unknown', 1, 1, now(), 0, 1, 0,
+    0, now(), now()
+from generate_series(0, $1::int - 1) as n
+where n % 10 < 6
+"""
+"""The actions that webhooks name, as the projector writes them: without a row they are nobody's."""
 
 
 def webhooks(count: int, mix: Mix) -> Iterator[tuple[str, WebhookReceived]]:
@@ -236,6 +254,8 @@ async def count_equality(
         if mix is Mix.PARKED:
             await on.start("inquirer")
         async with asyncpg.create_pool(on.database_url, min_size=1, max_size=4) as pool:
+            if mix is Mix.ALL:
+                await pool.execute(ACTIONS, count, AMOUNT.minor, AMOUNT.currency)
             began_s, struck = time.monotonic(), asyncio.Event()
             async with asyncio.TaskGroup() as tasks:
                 feeding = tasks.create_task(feed(on, pool, count, mix, struck))

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import asyncpg
 from standardwebhooks import Webhook
 
+from ledger.core.ids import ActionKey
 from ledger.core.inputs import Evidence
 from ledger.core.money import Money
 from ledger.log.envelope import read_input
@@ -191,6 +192,36 @@ async def know_reference(pool: asyncpg.Pool, reference: str, *action_keys: str) 
                 action_key,
             )
         await connection.execute("select pg_notify('actionledger_changed', '0:8')")
+
+
+async def know_action(
+    pool: asyncpg.Pool,
+    *action_keys: str,
+    status: str = "unknown",
+    money: Money = MONEY,
+    account: str = "main",
+) -> None:
+    """Let the read model know actions, as the projector does, with its notice."""
+    for text in action_keys:
+        key = ActionKey.parse(text)
+        await pool.execute(
+            "insert into actionledger.actions (tenant_id, action_id, operation, operation_version,"
+            " action_key, stream_key, request_hash, amount_minor, currency, principal, environment,"
+            " provider, account, reliability, status, version, attempts, step_deadline_at,"
+            " intent_offset, epoch, ledger_partition, ledger_offset, created_at, updated_at)"
+            " values ($1, $2, $3, 1, $4, $5, 'sha256:00', $6, $7, 'p', 'test', 'simulated', $8,"
+            " 'keyed', $9, 1, 1, now(), 0, 1, 0, 0, now(), now())",
+            key.tenant,
+            str(key.action_id),
+            key.operation,
+            text,
+            key.stream_key,
+            money.minor,
+            money.currency,
+            account,
+            status,
+        )
+    await pool.execute("select pg_notify('actionledger_changed', '0:8')")
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import dataclasses
 import hashlib
 from collections import Counter
 
@@ -12,10 +13,12 @@ from ledger.log.port import Outgoing
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic, partition_of
 from ledger.log.webhook_record import WebhookReceived, webhook_key
+from reconciler import sweeping
 from reconciler.parking import TEST_EVENT, parked_counts
 from reconciler.providers.port import MappedWebhook, Unrecognised
 from reconciler.providers.simulated.mapping import SimulatedMapping
 from reconciler.receiving import FAULT
+from reconciler.statements import statements
 from reconciler.sweeping import sweep_parked
 from streams.clock import wall_ms
 from tests.integration.installation import PARTITIONS, installed
@@ -26,6 +29,7 @@ from tests.integration.reconciling import (
     classified,
     desk,
     evidence,
+    know_action,
     know_reference,
     migrated,
     quarantine_becomes,
@@ -39,6 +43,7 @@ from tests.servers import Addresses
 
 DAY_MS = 24 * 3_600_000
 OTHER = "charge:v1:acme:renewal-2"
+UNDO = "refund:v1:acme:renewal-1"
 
 
 async def test_our_key_in_the_metadata_makes_evidence(
@@ -46,6 +51,7 @@ async def test_our_key_in_the_metadata_makes_evidence(
 ) -> None:
     """A signed webhook that carries our key is evidence about its action, and a matched row."""
     async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        await know_action(all_.pool, KEY)
         webhook = settlement("evt_1", action_key=KEY)
         (place,) = await receive(one, webhook)
         row = (await rows_become(all_.pool, 1))[place]
@@ -93,6 +99,81 @@ async def test_a_webhook_before_its_reference_is_parked_and_then_matched(
         assert len(await evidence(one)) == 1
 
 
+async def test_a_webhook_with_the_key_of_no_action_is_an_orphan_until_the_action_appears(
+    servers: Addresses, database_url: str
+) -> None:
+    """The tables may be behind, so the ledger is told at once; a person sees it as long as there is
+    no action, and the sweep matches it when there is one. What states no effect waits as well.
+    """
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        charged = settlement("evt_1", action_key=KEY)
+        refused = settlement("evt_2", action_key=OTHER, event_type="effect.refused")
+        first, second = await receive(one, charged, refused)
+        found = await rows_become(all_.pool, 2)
+        assert (found[first]["classification"], found[first]["reason"]) == (
+            "parked",
+            "orphan_effect",
+        )
+        assert found[second]["reason"] == "action_unknown"
+        told = {given.key: given.source_id for given in await evidence(one)}
+        assert told == {KEY: source_of(charged), OTHER: source_of(refused)}
+        rows = await all_.pool.fetch(statements("reconciler", "comparing.sql")["orphans"], 10)
+        assert [(row["event_id"], row["source"]) for row in rows] == [("evt_1", "webhook")]
+
+        await know_action(all_.pool, OTHER)
+        await all_.inquirer()
+        await classified(all_.pool, second, "matched")
+        assert (await rows_become(all_.pool, 2))[first]["classification"] == "parked"
+        await know_action(all_.pool, KEY)
+        await classified(all_.pool, first, "matched")
+        again = {(given.key, given.source_id) for given in await evidence(one)}
+        assert again == set(told.items()), "told again under the same source, which counts once"
+
+
+async def test_an_action_that_appears_on_another_account_is_a_case(
+    servers: Addresses, database_url: str
+) -> None:
+    """In both orders a key proves nothing on an account that did not sign it."""
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        (place,) = await receive(one, settlement("evt_1", action_key=KEY))
+        await classified(all_.pool, place, "parked")
+        await know_action(all_.pool, KEY, account="second")
+        for _ in range(2):
+            swept = await sweep_parked(
+                all_.pool, all_.appender, partitions=PARTITIONS, now_ms=wall_ms
+            )
+            assert swept == 0
+        row = (await rows_become(all_.pool, 1))[place]
+        assert (row["classification"], row["reason"]) == ("parked", "account_differs")
+
+
+async def test_what_waits_on_keeps_nothing_behind_it_waiting(
+    servers: Addresses, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reversal that bears the key of a compensation which does not exist waits on, though the
+    name of its effect is known; one sweep comes past it, and ends.
+    """
+    monkeypatch.setattr(sweeping, "SWEEP_ROWS_MAX", 1)
+    async with migrated(database_url) as pool, installed(servers.kafka_bootstrap) as one:
+        appender = SteadyAppender(one.log.appender)
+        at_desk = desk(one, pool, appender, {"simulated": Undoing()})
+        await receive(
+            one,
+            *(settlement(f"evt_{number}", action_key=UNDO) for number in range(3)),
+            settlement("evt_last", reference="ch_2", action_key=None),
+        )
+        await at_desk.handle(await all_records(one, Topic.WEBHOOKS))
+        await know_reference(pool, "ch_1", KEY)
+        await know_reference(pool, "ch_2", OTHER)
+        swept = await sweep_parked(pool, appender, partitions=PARTITIONS, now_ms=wall_ms)
+        kinds = Counter(row["classification"] for row in (await rows_become(pool, 4)).values())
+        assert (swept, kinds) == (1, {"parked": 3, "matched": 1})
+        await know_action(pool, UNDO)
+        swept = await sweep_parked(pool, appender, partitions=PARTITIONS, now_ms=wall_ms)
+        assert swept == 3
+        await appender.close()
+
+
 async def test_c055_two_deliveries_on_two_nodes_count_once(
     servers: Addresses, database_url: str
 ) -> None:
@@ -100,6 +181,7 @@ async def test_c055_two_deliveries_on_two_nodes_count_once(
     decides, and whatever evidence was written names one source.
     """
     async with migrated(database_url) as pool, installed(servers.kafka_bootstrap) as one:
+        await know_action(pool, KEY)
         webhook = settlement("evt_1", action_key=KEY)
         places = [*await receive(one, webhook), *await receive(one, webhook)]
         records = await all_records(one, Topic.WEBHOOKS)
@@ -125,6 +207,7 @@ async def test_c057_one_fact_under_eleven_event_ids_counts_once(
     is told.
     """
     async with migrated(database_url) as pool, installed(servers.kafka_bootstrap) as one:
+        await know_action(pool, KEY)
         at = wall_ms()
         burst = [
             settlement(f"evt_{number}", action_key=KEY, occurred_at=at) for number in range(11)
@@ -167,6 +250,8 @@ async def test_c061_one_event_at_two_endpoints_is_applied_for_both(
     not speak for it is nobody's.
     """
     async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        await know_action(all_.pool, KEY)
+        await know_action(all_.pool, OTHER, account="second")
         at = wall_ms()
         first = settlement("evt_1", action_key=KEY, occurred_at=at)
         second = settlement(
@@ -187,6 +272,7 @@ async def test_a_redelivery_is_a_row_and_no_more_evidence(
 ) -> None:
     """An event that was told before is recorded as repeated and told no second time."""
     async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        await know_action(all_.pool, KEY)
         webhook = settlement("evt_1", action_key=KEY)
         (first,) = await receive(one, webhook)
         await classified(all_.pool, first, "matched")
@@ -198,6 +284,7 @@ async def test_a_redelivery_is_a_row_and_no_more_evidence(
 async def test_a_batch_read_again_changes_nothing(servers: Addresses, database_url: str) -> None:
     """After a crash the same records are handled again: same rows, no further evidence."""
     async with migrated(database_url) as pool, installed(servers.kafka_bootstrap) as one:
+        await know_action(pool, KEY)
         webhook = settlement("evt_1", action_key=KEY)
         await receive(one, webhook, settlement("evt_2", reference="ch_2"), webhook)
         records = await all_records(one, Topic.WEBHOOKS)
@@ -236,6 +323,20 @@ async def test_c149_poison_is_set_aside_and_those_behind_it_go_on(
         assert base64.b64decode(aside.value_base64) == poison
 
 
+class Undoing(SimulatedMapping):
+    """Takes what bears a key for money that was given back of the charge it names."""
+
+    def map(self, raw: bytes) -> MappedWebhook | Unrecognised:
+        """Read a reversal, or what there is."""
+        mapped = super().map(raw)
+        assert isinstance(mapped, MappedWebhook)
+        if mapped.action_key is None:
+            return mapped
+        return dataclasses.replace(
+            mapped, effect="reversed", reference=f"re_{mapped.event_id}", reverses=mapped.reference
+        )
+
+
 class Stumbling(SimulatedMapping):
     """A mapping with a fault of ours in it."""
 
@@ -253,6 +354,7 @@ async def test_a_fault_of_ours_sets_one_record_aside(servers: Addresses, databas
         installed(servers.kafka_bootstrap) as one,
         reconciling(one, database_url, mappings) as all_,
     ):
+        await know_action(all_.pool, KEY)
         names = ["evt_1", "evt_bad", "evt_2", "evt_3"]
         await receive(one, *(settlement(name, action_key=KEY) for name in names))
         found = await rows_become(all_.pool, 3)

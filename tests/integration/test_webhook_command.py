@@ -174,7 +174,8 @@ async def test_an_operator_tests_lists_shows_and_replays(
     body = tmp_path / "body.json"
     body.write_bytes(settlement("evt_2", action_key=KEY).raw())
     tried = await operator.run("webhook", "test", "bank", "main", "--dry-run", str(body), "--json")
-    assert (tried.code, tried.result["match"], tried.result["matched_to"]) == (0, "matched", KEY)
+    said = tuple(tried.result[name] for name in ("match", "reason", "matched_to"))
+    assert (tried.code, *said) == (0, "parked", "orphan_effect", KEY)
     headers = tmp_path / "headers"
     headers.write_text("X-Bank-Signature: sha256=00\nX-Bank-Time: 1\nX-Bank-Id: a\n")
     forged = await operator.run(

@@ -37,6 +37,7 @@ from tests.integration.reconciling import (
     all_records,
     desk,
     evidence,
+    know_action,
     know_reference,
     migrated,
     receive,
@@ -141,6 +142,7 @@ async def test_c059_evaluation_that_fails_twice_is_done_again_from_the_store(
     a third time from the topic; the operator's redelivery beside it is a row and nothing else.
     """
     async with again(servers, database_url) as all_:
+        await know_action(all_.pool, KEY)
         webhook = settlement("evt_1", action_key=KEY)
         await receive(all_.one, webhook, webhook)
         troubled = Troubled(2)
@@ -202,6 +204,7 @@ async def test_a_mapping_that_is_taught_settles_what_was_not_recognised(
     comes once, and looking again at what is matched changes nothing.
     """
     async with again(servers, database_url) as all_:
+        await know_action(all_.pool, KEY)
         webhook = settlement("evt_1", action_key=KEY)
         await receive(all_.one, webhook)
         await all_.desk(Untaught()).handle(await all_.records())
@@ -225,6 +228,7 @@ async def test_a_look_at_a_repeated_event_makes_it_point_to_the_one_that_decides
 ) -> None:
     """Two deliveries that nobody understood: taught, one decides, the other repeats it."""
     async with again(servers, database_url) as all_:
+        await know_action(all_.pool, KEY)
         webhook = settlement("evt_1", action_key=KEY)
         first, second = await receive(all_.one, webhook, webhook)
         await all_.desk(Untaught()).handle(await all_.records())
@@ -240,6 +244,7 @@ async def test_a_record_without_a_row_is_taken_as_it_arrives(
 ) -> None:
     """What the reconciler has not come to is handled by the look, and counts once after it."""
     async with again(servers, database_url) as all_:
+        await know_action(all_.pool, KEY)
         await receive(all_.one, settlement("evt_1", action_key=KEY))
         (look,) = await all_.replay()
         assert (look.before, look.after) == (None, "matched")
@@ -260,35 +265,14 @@ async def test_a_person_is_given_a_hint_and_nothing_is_matched_by_it(
         view = await all_.view(place)
         assert (view.amount_minor, view.currency) == (4_990, "EUR")
         assert await suggestions(all_.pool, view) == []
-        await _action(all_.pool, "renewal-1", "unknown", Money(minor=4_990, currency="EUR"))
-        await _action(all_.pool, "renewal-2", "unknown", Money(minor=5_000, currency="EUR"))
-        await _action(all_.pool, "renewal-3", "completed", Money(minor=4_990, currency="EUR"))
-        await _action(
-            all_.pool, "renewal-4", "unknown", Money(minor=4_990, currency="EUR"), "other"
-        )
+        dearer = Money(minor=5_000, currency="EUR")
+        await know_action(all_.pool, KEY)
+        await know_action(all_.pool, "charge:v1:acme:renewal-2", money=dearer)
+        await know_action(all_.pool, "charge:v1:acme:renewal-3", status="completed")
+        await know_action(all_.pool, "charge:v1:acme:renewal-4", account="other")
         hints = await suggestions(all_.pool, view)
         assert [(one.action_key, one.status) for one in hints] == [(KEY, "unknown")]
         assert (await all_.view(place)).state is State.PARKED
-
-
-async def _action(
-    pool: asyncpg.Pool, event: str, status: str, money: Money, account: str = "main"
-) -> None:
-    """A row of an action as the projector writes it, as far as a hint needs it."""
-    await pool.execute(
-        "insert into actionledger.actions (tenant_id, action_id, operation, operation_version,"
-        " action_key, stream_key, request_hash, amount_minor, currency, principal, environment,"
-        " provider, account, reliability, status, version, attempts, step_deadline_at,"
-        " intent_offset, epoch, ledger_partition, ledger_offset, created_at, updated_at)"
-        " values ('acme', $1, 'charge', 1, $2, 'acme/' || $1, 'sha256:00', $3, $4, 'p', 'test',"
-        " 'simulated', $5, 'keyed', $6, 1, 1, now(), 0, 1, 0, 0, now(), now())",
-        event,
-        f"charge:v1:acme:{event}",
-        money.minor,
-        money.currency,
-        account,
-        status,
-    )
 
 
 def test_every_state_can_be_asked_for() -> None:

@@ -11,7 +11,13 @@ from reconciler.limits import LINE_ID_CHARS_MAX
 from reconciler.matching import Match, Matched, MatchedBy, Parked, ParkedReason
 from reconciler.providers.port import ListedEffect, MappedWebhook
 from reconciler.statement_lines import map_statement, parse_line
-from reconciler.statement_matching import NamedAction, Said, match_statement, said_by
+from reconciler.statement_matching import (
+    NamedAction,
+    Said,
+    match_named,
+    match_statement,
+    said_by,
+)
 
 KEY = "charge:v1:acme:renewal-1"
 EUR = Money(minor=4_990, currency="EUR")
@@ -79,8 +85,45 @@ def test_an_effect_without_an_action_is_an_orphan() -> None:
 def test_what_is_not_there_is_no_orphan(effect: Literal["none", "pending"]) -> None:
     """Of a refused charge there is nothing that somebody has to look for."""
     line = replace(LINE, effect=effect)
-    assert became(MATCHED, line, None) == UNKNOWN
+    assert became(MATCHED, line, None) == Parked(ParkedReason.ACTION_UNKNOWN)
     assert became(UNKNOWN, line, None) == UNKNOWN
+
+
+def named(match: Match, webhook: MappedWebhook = LINE, action: NamedAction | None = None) -> Match:
+    """Ask about one webhook of the bank."""
+    return match_named(match, webhook, provider="bank", account="main", action=action)
+
+
+@pytest.mark.parametrize(
+    ("effect", "reason"),
+    [
+        ("exists", ParkedReason.ORPHAN_EFFECT),
+        ("reversed", ParkedReason.ORPHAN_EFFECT),
+        ("none", ParkedReason.ACTION_UNKNOWN),
+        ("pending", ParkedReason.ACTION_UNKNOWN),
+    ],
+)
+def test_a_webhook_with_the_key_of_no_action_is_nobodys_and_told(
+    effect: Literal["exists", "reversed", "none", "pending"], reason: ParkedReason
+) -> None:
+    """A person sees it until its action appears; the ledger alone knows whether it is there."""
+    assert named(MATCHED, replace(LINE, effect=effect)) == Parked(reason, told=MATCHED)
+
+
+def test_a_webhook_is_matched_to_an_action_on_its_own_account_only() -> None:
+    """Whatever the action's status: the ledger judges it."""
+    unknown = replace(COMPLETED, status="unknown")
+    assert named(MATCHED, action=COMPLETED) == MATCHED
+    assert named(MATCHED, action=unknown) == MATCHED
+    for other in (replace(COMPLETED, account="other"), replace(COMPLETED, provider="other")):
+        assert named(MATCHED, action=other) == Parked(ParkedReason.ACCOUNT_DIFFERS)
+
+
+def test_a_reference_that_is_known_is_that_of_an_action_that_is_there() -> None:
+    """Both come to the tables at once; what is parked already stays as it is."""
+    by_reference = Matched(KEY, MatchedBy.REFERENCE)
+    assert named(by_reference) == by_reference
+    assert named(UNKNOWN) == UNKNOWN
 
 
 def test_a_line_about_another_account_is_not_told() -> None:
