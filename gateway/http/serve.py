@@ -20,6 +20,7 @@ from gateway.console.opening import open_console
 from gateway.http.app import create_app
 from gateway.http.doors import Instance, doors_in
 from gateway.http.limits import CONNECTIONS_MAX, STOP_S_MAX
+from gateway.http.protocol import BoundedProtocol
 from gateway.keys import KeyFile
 from gateway.settings import Settings
 from gateway.wiring.installation import open_log, providers
@@ -48,7 +49,6 @@ KEEP_ALIVE_S: Final = 65
 BEAT_S: Final = 0.1
 """Often enough that whoever started the process learns soon that it serves."""
 BACKLOG: Final = 2_048
-HEAD_BYTES_MAX: Final = 32 * 1_024
 
 
 class CannotServeError(LedgerError):
@@ -177,6 +177,8 @@ async def _serve(
 ) -> None:
     config = uvicorn.Config(
         app,
+        http=BoundedProtocol,
+        ws="none",
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -184,7 +186,6 @@ async def _serve(
         limit_concurrency=CONNECTIONS_MAX,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_S_MAX,
-        h11_max_incomplete_event_size=HEAD_BYTES_MAX,
     )
     server = _Server(config)
     doors = doors_in(app)
