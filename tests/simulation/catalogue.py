@@ -23,6 +23,8 @@ KEY_MARGIN_MS: Final = 4_000
 SETTLE_MS: Final = 1_000
 LAG_MS: Final = 400
 LOOKUPS: Final = (300, 1_000, 3_000)
+UNANSWERED: Final = 2
+"""Questions without an answer before a person is asked, where a provider stays away for good."""
 LOOK_ALIKE_MS: Final = 2_500
 """How long the same once more is suspected to be a duplicate, where a target is guarded."""
 
@@ -33,7 +35,9 @@ PEOPLE_MS: Final = 9_000
 """How long an action may wait for people."""
 
 SETTLED_BY_MS: Final = 45_000
-"""V1 in this world: after the last fault is healed everything has an end or a person by then."""
+"""V1 of what is in no doubt: after the last fault is healed it has an end or a person by then. What
+is in doubt has until its own bound.
+"""
 
 
 def _operation(

@@ -1,36 +1,28 @@
-"""Finding out: the inquirer, which asks what the ledger wants asked; the door, which keeps what the
-provider tells; and the matcher, which turns it into evidence. All may say a thing twice, and none
-can make an effect.
+"""Finding out: the inquirer, which asks what the ledger wants asked and sweeps up what was parked;
+and the door, which keeps what the provider tells. Both may say a thing twice, and neither can make
+an effect.
 """
 
-import json
 from collections.abc import Callable
 from functools import partial
 
 from ledger.core.facts import PreviewStarted
 from ledger.core.ids import stream_key_of
 from ledger.core.inputs import PreviewRead
-from ledger.core.money import Money
 from ledger.core.preview import Foreseen
 from ledger.log.envelope import outgoing
-from ledger.log.port import Appended, Outgoing, Record
+from ledger.log.port import Appended, Outgoing
 from ledger.log.topics import Topic, partition_of
-from reconciler.evidence import (
-    Placed,
-    Receipt,
-    lookup_evidence,
-    lookup_record,
-    webhook_evidence,
-    webhook_record,
-)
-from reconciler.matching import Matched, MatchedBy
-from reconciler.providers.port import Absent, Found, Inconclusive, Lookup, MappedWebhook
+from reconciler.evidence import Placed, lookup_evidence, lookup_record
+from reconciler.providers.port import Absent, Found, Inconclusive, Lookup
 from streams.inquiring import BEGINNING, Asked, Inquiring, Position
+from tests.simulation.matchers import WebhookRow, WebhookRows
 from tests.simulation.processes import Process
 from tests.simulation.provider import Event, Provider
 from tests.simulation.world import World
 
 LOOKUPS_AT_ONCE = 4
+SWEEP_MS = 1_000
 LEDGER, EVIDENCE, WEBHOOKS = Topic.LEDGER.value, Topic.EVIDENCE.value, Topic.WEBHOOKS.value
 
 
@@ -40,10 +32,16 @@ class Inquirer(Process):
     """
 
     def __init__(
-        self, world: World, number: int, provider: Provider, shown: dict[int, Position]
+        self,
+        world: World,
+        number: int,
+        provider: Provider,
+        shown: dict[int, Position],
+        webhooks: WebhookRows | None = None,
     ) -> None:
         super().__init__(world, "inquirer", number)
         self.provider = provider
+        self.webhooks = webhooks
         self._shown = shown
         self._partitions = [
             Inquiring(part, shown.get(part, BEGINNING)) for part in range(world.partitions)
@@ -53,6 +51,8 @@ class Inquirer(Process):
         self.listen(LEDGER, self._heard)
         for partition in range(world.partitions):
             self._heard(partition)
+        if webhooks is not None:
+            self.after(SWEEP_MS, self._sweep)
 
     def _heard(self, partition: int) -> None:
         if partition not in self._reads:
@@ -133,6 +133,23 @@ class Inquirer(Process):
             tell = partial(self._tell, place, lambda: inquiring.answered(asked))
             self.after(world.soon(50), tell)
 
+    def _sweep(self) -> None:
+        """Look again at what is parked under a name that became known meanwhile."""
+        assert self.webhooks is not None
+        for row in self.webhooks.matchable():
+            placed = row.evidence(self.world.partitions)
+            if placed is not None:
+                self._tell(placed, partial(self._swept, row))
+            if self.may_break("with its sweep begun"):
+                return
+        self.after(SWEEP_MS, self._sweep)
+
+    def _swept(self, row: WebhookRow) -> None:
+        assert self.webhooks is not None
+        self.world.reach("parked webhook swept up")
+        self.trace(f"sweeps up {row.mapped.event_id}")
+        self.webhooks.record(row)
+
     def _tell(self, placed: Placed, then: Callable[[], None]) -> None:
         self.send(EVIDENCE, placed.partition, [placed.record], lambda _appended: then())
 
@@ -167,43 +184,3 @@ def deliver(doors: list[Process]) -> Callable[[Event, Callable[[], None]], None]
             door.receive(event, received)
 
     return tell
-
-
-class Matcher(Process):
-    """Turns webhooks into evidence. One that ends begins again with everything that was kept."""
-
-    def __init__(self, world: World, number: int) -> None:
-        super().__init__(world, "matcher", number)
-        self._matched = 0
-        self.listen(WEBHOOKS, self._heard)
-        self._heard(0)
-
-    def _heard(self, _partition: int) -> None:
-        self.after(self.world.soon(), self._read)
-
-    def _read(self) -> None:
-        for record in self.world.log.read(WEBHOOKS, 0, self._matched):
-            self._matched = record.offset + 1
-            self.after(self.world.soon(), partial(self._match, record))
-
-    def _match(self, record: Record) -> None:
-        event, world = json.loads(record.value), self.world
-        account, money = event["account"], event["money"]
-        receipt = Receipt("simulated", account, 0, record.offset, sha256="00" * 32)
-        mapped = MappedWebhook(
-            meaning="final",
-            effect="exists" if event["exists"] else "none",
-            event_id=event["id"],
-            event_type="effect.settled" if event["exists"] else "effect.failed",
-            account=account,
-            reference=event["reference"],
-            action_key=event["action"],
-            provider_key=event["action"],
-            money=None if money is None else Money(**money),
-            occurred_at=record.timestamp,
-        )
-        matched = Matched(event["action"], MatchedBy.METADATA)
-        evidence = webhook_evidence(matched, mapped, receipt)
-        placed = webhook_record(evidence, receipt, world.partitions)
-        self.trace(f"webhook {event['id']} for {event['action']}")
-        self.send(EVIDENCE, placed.partition, [placed.record], lambda _appended: None)

@@ -18,7 +18,7 @@ from ledger.log.topics import Topic
 from streams.inquiring import Position
 from tests.simulation import laws
 from tests.simulation.agents import Agents
-from tests.simulation.bounds import bounded
+from tests.simulation.bounds import bounded, bounds_ms
 from tests.simulation.broken import BrokenLawError, law
 from tests.simulation.callers import Callers
 from tests.simulation.careless import Careless
@@ -27,10 +27,12 @@ from tests.simulation.codec import read_once
 from tests.simulation.deciders import Deciders
 from tests.simulation.desk import Desk
 from tests.simulation.executors import Executor
-from tests.simulation.finders import Door, Inquirer, Matcher, deliver
+from tests.simulation.finders import Door, Inquirer, deliver
+from tests.simulation.matchers import Matcher, WebhookRows
 from tests.simulation.observer import Observer
-from tests.simulation.operators import Operators
+from tests.simulation.operators import FAR_MS, Operators
 from tests.simulation.oracle import Judge
+from tests.simulation.oracle_bounds import Doubts
 from tests.simulation.performers import Performers
 from tests.simulation.processes import Supervisor
 from tests.simulation.processors import Processor
@@ -85,18 +87,20 @@ class History:
         self.callers = Callers(world)
         self.observer = Observer(world)
         world.known_end = self.observer.known_end
-        self.model = None if drawn.held_max is None else ReadModel(world)
-        Supervisor(world, lambda number: Processor(world, number, self.model), drawn.processors)
+        cold = None if drawn.held_max is None else ReadModel(world)
+        self.model = ReadModel(world) if cold is None and drawn.missed else cold
+        self.webhooks = WebhookRows(self.model) if self.model and drawn.missed else None
+        Supervisor(world, lambda number: Processor(world, number, cold), drawn.processors)
         Supervisor(world, lambda number: Executor(world, number, self.provider), drawn.executors)
         shown = dict[int, Position]()
         Supervisor(
             world,
-            lambda number: Inquirer(world, number, self.provider, shown),
+            lambda number: Inquirer(world, number, self.provider, shown, self.webhooks),
             drawn.inquirers,
         )
         doors = Supervisor(world, lambda number: Door(world, number), 1)
         self.provider.tell = deliver(doors.alive)
-        Supervisor(world, lambda number: Matcher(world, number), 1)
+        Supervisor(world, lambda number: Matcher(world, number, self.webhooks), 1)
         if self.model is not None:
             model = self.model
             Supervisor(world, lambda number: Projector(world, number, model), drawn.projectors)
@@ -115,13 +119,14 @@ class History:
             agents.begin()
             Careless(agents, self.deciders).begin()
         world.wants_capacity = self._wants_capacity
+        self.healthy_at = 0
 
     def run(self) -> Outcome:
         """Live it, and judge it. Never raises for a broken law."""
         broken = None
         try:
-            bounds = bounded() if self.world.weather.together else nullcontext()
-            with bounds, nullcontext() if self.really else _in_short():
+            drawn = self.world.weather
+            with bounded(drawn), nullcontext() if self.really else _in_short():
                 self._live()
                 self._judge()
         except BrokenLawError as found:
@@ -143,10 +148,13 @@ class History:
         self.callers.begin()
         world.time.run(until=begin + world.weather.chaos_ms)
         world.heal()
-        healed = world.time.now
-        self._settle(healed + SETTLED_BY_MS)
+        # Nobody decides what comes from the future before it has come.
+        away_ms = max(world.weather.pause_ms, FAR_MS if world.is_stepped else 0)
+        self.healthy_at = world.time.now + away_ms
+        longest = max(bounds_ms(world.weather).values()) if world.weather.outlasts else 0
+        self._settle(world.time.now + SETTLED_BY_MS + longest)
         world.time.run(until=world.time.now + DRAIN_MS)
-        self._settle(world.time.now + DRAIN_MS)
+        self._settle(world.time.now + DRAIN_MS + longest)
 
     def _settle(self, bound: int) -> None:
         """Go on until everything has its end or a person, and the read model knows. Past the bound
@@ -176,12 +184,15 @@ class History:
 
     def _judge(self) -> None:
         most = RESERVATIONS if self.world.weather.together else RESERVATIONS_MAX
-        judge = Judge(self.world.log, self.provider.book, most)
+        doubts = Doubts(bounds_ms(self.world.weather), self.healthy_at)
+        judge = Judge(self.world.log, self.provider.book, most, doubts)
         judge.judge()
         self._accepted_means_kept()
         self._the_fold_agrees(judge)
         self._projections_agree()
         laws.timers_wait(self.world.log, judge)
+        if self.webhooks is not None:
+            laws.parked_webhooks_are_swept_up(self.world.log, judge, self.webhooks)
         if not self.world.seed % STATES_EVERY:
             laws.callers_are_told_the_truth(self.world.log, judge)
             laws.states_are_the_plain_ones(self.world.log, self.observer.streams)
@@ -257,6 +268,8 @@ class History:
             reach(f"ended: {action.status}")
             if action.review:
                 reach(f"review: {action.review}")
+            if action.review == "lookups_exhausted" and self.world.weather.outlasts:
+                reach("a provider stayed away beyond the bound")
             if action.completed:
                 reach(f"proof: {action.completed['proof']}")
             if len(action.counted) > 1:

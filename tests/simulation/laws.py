@@ -17,9 +17,11 @@ from ledger.log.port import Outgoing, Record
 from ledger.log.simulated import SimulatedLog
 from ledger.log.topics import Topic
 from projections.fold import Folding, read_batch
+from reconciler.matching import Matched
 from tests.crash import plain_fold
 from tests.crash.evidence import Raw, Run
 from tests.simulation.broken import law
+from tests.simulation.matchers import WebhookRows
 from tests.simulation.oracle import FINAL, Judge
 from tests.simulation.readmodel import Tables
 from tests.simulation.world import GENERATION
@@ -104,6 +106,28 @@ def states_are_the_plain_ones(log: SimulatedLog, streams: dict[str, Stream]) -> 
         law(ours["actions"] == actions, "S22", (ours, actions))
         gate = plain.gates.get(key)
         law(ours.get("gate") == (gate and gate.state), "S22", (ours, gate))
+
+
+def parked_webhooks_are_swept_up(log: SimulatedLog, judge: Judge, webhooks: WebhookRows) -> None:
+    """A webhook waits for a name only as long as the ledger does not know it, whatever else of the
+    stream was lost; and a row says that it is matched only when its evidence was durable.
+    """
+    told = {
+        orjson.loads(record.value)["id"]
+        for part in range(log.partitions)
+        for record in log.read(Topic.EVIDENCE.value, part, 1)
+        if record.value.startswith(b"{")
+    }
+    names = {
+        (action.intent["account"], reference)
+        for action in judge.actions.values()
+        for reference in (*action.references, (action.completed or {}).get("reference"))
+    }
+    for offset, row in webhooks.rows.items():
+        name = (row.receipt.account, row.mapped.names)
+        law(not row.awaits_reference or name not in names, "parked", f"{name} is known: {row}")
+        is_told = f"{Topic.WEBHOOKS}/0/{offset}" in told
+        law(is_told or not isinstance(row.match, Matched), "parked", f"never told: {row}")
 
 
 def nothing_unfoldable_is_passed(log: SimulatedLog, judge: Judge) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 
-from ledger.core.limits import RESERVATIONS_MAX
 from ledger.log.simulated import SimulatedLog
 from tests.simulation.broken import law
 from tests.simulation.catalogue import (
@@ -26,6 +25,7 @@ from tests.simulation.catalogue import (
     STRAY,
 )
 from tests.simulation.oracle_actions import PlainAction, PlainAttempt
+from tests.simulation.oracle_bounds import Doubts
 from tests.simulation.oracle_claims import BEFORE, CLAIMS
 from tests.simulation.oracle_desk import Settling
 from tests.simulation.oracle_gates import Crossing
@@ -62,7 +62,8 @@ class Judge:
 
     log: SimulatedLog
     book: list[Entry]
-    reservations_max: int = RESERVATIONS_MAX
+    reservations_max: int
+    doubts: Doubts
     actions: dict[str, PlainAction] = field(default_factory=dict)
     answers: Counter[str] = field(default_factory=Counter)
     decisions: dict[int, list[Json]] = field(default_factory=dict)
@@ -87,6 +88,7 @@ class Judge:
                     orders.comes(fact, record)
                     self.fold(fact, record, landed_at, in_force)
                     self.closed(fact, record)
+                    self.doubts.takes(self.actions[fact["action"]], fact, record)
                 orders.rests(record)
             orders.ends()
         self.effects()

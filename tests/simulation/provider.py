@@ -47,7 +47,8 @@ class Event:
     """What the provider tells of an effect, or that there is none."""
 
     id: str
-    action: str
+    action: str | None
+    """None in a webhook that bears no mark of ours, only the provider's own name."""
     account: str
     exists: bool
     reference: str
@@ -230,9 +231,8 @@ class Provider:
 
     def _event(self, entry: Entry, reference: str, *, exists: bool) -> Event:
         self._events += 1
-        return Event(
-            f"evt_{self._events}", entry.action, entry.account, exists, reference, entry.money
-        )
+        action = None if self.world.happens("webhook_unmarked") else entry.action
+        return Event(f"evt_{self._events}", action, entry.account, exists, reference, entry.money)
 
     def _deliver(self, event: Event, delay_ms: int) -> None:
         """Deliver, and again until it is received."""

@@ -38,6 +38,11 @@ _PROCESSES: Final = (
     "inquirer crashed with its answer found",
     "inquirer paused",
     "matcher crashed",
+    "matcher crashed with its evidence told",
+    "webhook skipped",
+    "webhooks committed before anything came of them",
+    "webhook parked",
+    "parked webhook swept up",
     "door crashed with a webhook read",
     "door crashed with a webhook kept",
     "rebalanced",
@@ -103,6 +108,7 @@ _PROVIDER: Final = (
     "webhook of other money",
     "webhook of another account",
     "search was silent",
+    "a provider stayed away beyond the bound",
     *_each("lookup", "found absent inconclusive"),
 )
 _PEOPLE: Final = (

@@ -82,7 +82,7 @@ class ReadModel:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.makes_rows = not world.seed % ROWS_EVERY
+        self.makes_rows = world.weather.missed or not world.seed % ROWS_EVERY
         self.live = Tables.empty(world.partitions)
         self.beside: Tables | None = None
         self.has_stopped = False

@@ -8,7 +8,7 @@ from ledger.core import evolve_evidence
 from ledger.core import inputs as i
 from ledger.core.catalogue import Operation
 from ledger.core.config import Config
-from ledger.core.decide import attempts, dispatch, evidence, intake, schedule
+from ledger.core.decide import attempts, dispatch, evidence, intake, questions, schedule
 from ledger.core.decide import time as ticking
 from ledger.core.decide.draft import Decided, Draft, replayed
 from ledger.core.decide.judging import Effect
@@ -58,6 +58,26 @@ _original_after_no_effect = schedule.after_no_effect
 
 
 # --- finding out -------------------------------------------------------------------------------
+
+
+_original_wait_ms = questions.wait_ms
+
+
+def _waits_five_times_as_long(operation: Operation, asked: int) -> int:
+    return 5 * _original_wait_ms(operation, asked)
+
+
+def _asks_for_ever(action: Action, operation: Operation) -> bool:
+    return action.lookups_answered < len(operation.lookups)
+
+
+_original_ask_later = schedule.ask_later_or_review
+
+
+def _leaves_it_to_the_stream(draft: Draft, key: str, operation: Operation) -> None:
+    """Nobody goes through what is unknown: a webhook will tell."""
+    if not operation.lookups:
+        _original_ask_later(draft, key, operation)
 
 
 _original_denies = evidence._denies
@@ -283,6 +303,27 @@ DECIDING: Final[dict[str, Saboteur]] = {
         "the answer to an earlier question is taken for that to the open one",
         453,
         ((dispatch, "weigh", _an_old_answer_settles_the_newest),),
+    ),
+    "ladder_stretched": Saboteur(
+        "questions are put off for longer than the operation declares",
+        742,
+        (
+            (questions, "wait_ms", _waits_five_times_as_long),
+            (schedule, "wait_ms", _waits_five_times_as_long),
+        ),
+    ),
+    "asked_for_ever": Saboteur(
+        "a provider that never answers is asked for ever",
+        742,
+        (
+            (schedule, "has_lookups_left", _asks_for_ever),
+            (ticking, "has_lookups_left", _asks_for_ever),
+        ),
+    ),
+    "unknown_left_to_the_stream": Saboteur(
+        "what is unknown waits for a webhook, and nobody sweeps over it",
+        157,
+        ((schedule, "ask_later_or_review", _leaves_it_to_the_stream),),
     ),
     "timeout_is_failure": Saboteur(
         "a lost answer is taken for a failure",

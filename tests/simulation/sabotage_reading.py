@@ -119,6 +119,10 @@ def _answers_before_it_keeps(
     _original_keep(self, event, lambda: None)
 
 
+def _sweeps_nothing(self: finders.Inquirer) -> None:
+    """What was parked stays parked, whatever becomes known."""
+
+
 def _hears_anybody(self: ActionsSeen, record: Record) -> str | None:
     """A success is told at the word of whoever reports it."""
     given = read_input(record)
@@ -181,6 +185,11 @@ READING: Final[dict[str, Saboteur]] = {
         "a webhook is acknowledged before it is kept",
         245,
         ((finders.Door, "_keep", _answers_before_it_keeps),),
+    ),
+    "parked_never_swept": Saboteur(
+        "what is parked is matched only if its name was known when it came",
+        47,
+        ((finders.Inquirer, "_sweep", _sweeps_nothing),),
     ),
     "told_at_anybodys_word": Saboteur(
         "a caller is told a success that the ledger refuses",

@@ -109,6 +109,22 @@ GATES: Final[Mapping[str, float]] = {
     "search_silent": 0.9,
 }
 """What befalls messages to and from gates and what callers do that meet there: at most so often."""
+SILENCED: Final = 0.01
+"""The part of histories in which the provider goes silent and stays so, beyond every bound: what is
+in doubt then comes to a person in time.
+"""
+SILENT: Final[Mapping[str, float]] = {"search_silent": 1.0, "webhook_lost": 1.0}
+MISSED: Final = 0.015
+"""The part of histories in which events of the stream of webhooks get lost behind the door."""
+MISSING: Final[Mapping[str, float]] = {
+    "webhook_skipped": 0.6,
+    "committed_early": 0.1,
+    "matcher_crash": 0.1,
+    "webhook_unmarked": 1.0,
+    "taken_back": 0.7,
+    "drops_after": 0.5,
+}
+"""What befalls such events, and what makes them matter, at most so often."""
 IN_ORDER: Final = 0.07
 """The part of histories in which actions revise each other, undo each other, and are steps."""
 OTHERS: Final[Mapping[str, float]] = {
@@ -247,6 +263,10 @@ class Weather:
     """Whether actions have to pass gates: then they meet on few targets and in few runs."""
     together: bool = False
     """Whether actions belong together: they revise or undo each other, or are steps of a plan."""
+    outlasts: Mapping[str, float] = field(default_factory=dict)
+    """Faults that no healing ends, where the provider stays away."""
+    missed: bool = False
+    """Whether events of the stream of webhooks may get lost, and be swept up."""
     before_midnight_ms: int = 0
     """How long before a day of its ceilings ends the history begins."""
     actions: int = 2
@@ -255,7 +275,8 @@ class Weather:
 
     def calm(self) -> "Weather":
         """No new fault: what is on its way still arrives."""
-        return replace(self, shares={}, log=LogFaults(delay_ms=4), caches_errors=False)
+        shares, log = dict(self.outlasts), LogFaults(delay_ms=4)
+        return replace(self, shares=shares, log=log, caches_errors=False)
 
 
 def with_people(weather: Weather, chance: random.Random) -> Weather:
@@ -312,6 +333,30 @@ def with_gates(weather: Weather, chance: random.Random) -> Weather:
         operations=tuple(chance.sample(OPERATIONS, k=chance.randint(1, 3))),
         actions=chance.choice((2, 3, 3, 4, 5)),
         partitions=chance.choice((1, 2, 2, 3)),
+        chaos_ms=max(4_000, weather.chaos_ms),
+    )
+
+
+def with_silence(weather: Weather, chance: random.Random) -> Weather:
+    """The same weather, and in some histories a provider that never says anything again."""
+    if chance.random() >= SILENCED or weather.gated or weather.together:
+        return weather
+    outlasts = {**SILENT, "drops_after": chance.random(), "drops_before": HALF * chance.random()}
+    return replace(weather, shares={**weather.shares, **outlasts}, outlasts=outlasts)
+
+
+def with_misses(weather: Weather, chance: random.Random) -> Weather:
+    """The same weather, and in some histories a stream of webhooks that loses some."""
+    if chance.random() >= MISSED or weather.gated or weather.together or weather.outlasts:
+        return weather
+    drawn = {fault: most * chance.random() for fault, most in MISSING.items()}
+    shares = {**weather.shares, **drawn, "webhook_lost": 0.0}
+    return replace(
+        weather,
+        shares=shares,
+        missed=True,
+        webhook_late_ms=chance.choice((50, 1_000)),
+        actions=max(2, weather.actions),
         chaos_ms=max(4_000, weather.chaos_ms),
     )
 

@@ -23,8 +23,10 @@ from tests.simulation.weather import (
     draw,
     with_desk,
     with_gates,
+    with_misses,
     with_others,
     with_people,
+    with_silence,
 )
 
 BEGINS_AT: Final = 1_800_000_000_000
@@ -61,6 +63,8 @@ class World:
             weather = with_desk(weather, random.Random(f"desk {seed}"))
             weather = with_gates(weather, random.Random(f"gates {seed}"))
             weather = with_others(weather, random.Random(f"jointly {seed}"))
+            weather = with_silence(weather, random.Random(f"silence {seed}"))
+            weather = with_misses(weather, random.Random(f"misses {seed}"))
         self.weather = weather
         self.time = VirtualTime(BEGINS_AT - weather.before_midnight_ms)
         self.partitions = self.weather.partitions
