@@ -77,6 +77,20 @@ async def to_its_end(start: Coroutine[Any, Any, None]) -> None:
         raise
 
 
+async def meet(client: AIOKafkaClient, *, answer_seconds: float) -> None:
+    """Have a bare client learn of its cluster from the first address that answers; each step at an
+    address has so long. It ends by itself, and is not to be cut: the connection would stay open.
+
+    Raises KafkaError, OSError.
+    """
+    kept = client._request_timeout_ms  # noqa: SLF001 - one for everything, and calls have their own
+    client._request_timeout_ms = round(answer_seconds * 1000)  # noqa: SLF001 - as above
+    try:
+        await client.bootstrap()
+    finally:
+        client._request_timeout_ms = kept  # noqa: SLF001 - as above
+
+
 async def not_started(failure: BaseException, given: Mapping[str, Any]) -> LedgerError:
     """What to tell of a start that failed: the client itself never says why."""
     options = dict(given)

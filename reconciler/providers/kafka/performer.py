@@ -19,6 +19,7 @@ from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import TopicPartition
 
+from ledger.log import clients
 from ledger.log.access import CertificateError, KafkaAccess
 from reconciler.providers.http.performer import names_of
 from reconciler.providers.http.templates import Names, Unsendable
@@ -41,6 +42,8 @@ from reconciler.providers.port import (
 _ALL: Final = -1
 _CLIENT_TIMEOUT_MS: Final = 600_000
 """Of the library; the port's own deadlines are shorter."""
+_ANSWER_SECONDS: Final = 10.0
+"""What one address has for each step of the first contact, however short a call's own deadline."""
 _MAGIC: Final = 2
 
 _LATER: Final = {
@@ -73,7 +76,7 @@ class KafkaPerformer:
         self._described = described
         self._access = dict(access)
         self._clients: dict[str, AIOKafkaClient] = {}
-        self._opening = asyncio.Lock()
+        self._opening: dict[str, asyncio.Task[AIOKafkaClient]] = {}
         self._partitioner = DefaultPartitioner()
 
     async def perform(
@@ -122,7 +125,15 @@ class KafkaPerformer:
         return outcome_of(topic, partition, error, offset)
 
     async def close(self) -> None:
-        """Close all connections; idempotent."""
+        """Close all connections; idempotent. What is being opened comes to its end first, unless it
+        takes too long.
+        """
+        opening = list(self._opening.values())
+        if opening:
+            _, late = await asyncio.wait(opening, timeout=_ANSWER_SECONDS)
+            for one in late:
+                one.cancel()
+            await asyncio.wait(opening)
         while self._clients:
             _, client = self._clients.popitem()
             await client.close()
@@ -148,22 +159,41 @@ class KafkaPerformer:
         return client, partition, leader
 
     async def _client(self, account: str) -> AIOKafkaClient:
-        async with self._opening:
-            client = self._clients.get(account)
-            if client is None:
-                client = AIOKafkaClient(
-                    bootstrap_servers=self._described.form.brokers.split(","),
-                    client_id="actionledger-outbox",
-                    request_timeout_ms=_CLIENT_TIMEOUT_MS,
-                    **self._access[account].options(),
-                )
-                try:
-                    await client.bootstrap()
-                except BaseException:
-                    await client.close()
-                    raise
-                self._clients[account] = client
+        """The account's client; a call that gives up leaves its opening to the next one. Raises
+        KafkaError, OSError, CertificateError.
+        """
+        client = self._clients.get(account)
+        if client is not None:
             return client
+        opening = self._opening.get(account)
+        if opening is None:
+            opening = self._opening[account] = asyncio.ensure_future(self._opened(account))
+            opening.add_done_callback(_heard)
+        return await asyncio.shield(opening)
+
+    async def _opened(self, account: str) -> AIOKafkaClient:
+        try:
+            client = AIOKafkaClient(
+                bootstrap_servers=self._described.form.brokers.split(","),
+                client_id="actionledger-outbox",
+                request_timeout_ms=_CLIENT_TIMEOUT_MS,
+                **self._access[account].options(),
+            )
+            try:
+                await clients.meet(client, answer_seconds=_ANSWER_SECONDS)
+            except BaseException:
+                await client.close()
+                raise
+            self._clients[account] = client
+            return client
+        finally:
+            del self._opening[account]
+
+
+def _heard(opening: asyncio.Task[AIOKafkaClient]) -> None:
+    """Of an opening that fails when every call has given up nobody else hears."""
+    if not opening.cancelled():
+        opening.exception()
 
 
 def outcome_of(topic: str, partition: int, error: int, offset: int) -> Outcome:
