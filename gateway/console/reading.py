@@ -32,11 +32,12 @@ from gateway.http.run_views import (
     run_view,
 )
 from gateway.http.windows import gates_of_windows
+from gateway.orphans import OrphansPort
 from gateway.passkeys import PasskeyLinks
 from ledger.client.client import Answer, UndecidedError
 from ledger.core.config import MAY_BE_HELD, hold_on
 from ledger.core.errors import LedgerError
-from ledger.core.ids import ActionKey, MalformedId, stream_key
+from ledger.core.ids import ActionKey, MalformedId, check_component, stream_key
 from ledger.core.inputs import AskAgain, Judge
 from ledger.core.operation import Risk
 from ledger.core.people import People, PersonKey
@@ -45,6 +46,9 @@ from ledger.core.statement import Signed
 from ledger.log.published import Published
 from projections.queries import Queries
 from projections.views import ReviewView, UnknownAge, UnknownView, WaitingView
+from reconciler.orphan_notes import OrphanNote
+from reconciler.orphans import Orphan
+from reconciler.parking import Position
 from reconciler.windows import Live
 
 logger = logging.getLogger("actionledger.console")
@@ -76,9 +80,13 @@ class ConsoleReading:
         *,
         generation: str,
         live: Callable[[int], Awaitable[Live]],
+        orphans: OrphansPort,
     ) -> None:
-        """`live` asks what the reconciler saw lately, as of a wall clock."""
+        """`live` asks what the reconciler saw lately, as of a wall clock; `orphans` is the desk of
+        what providers state and no action explains.
+        """
         self._live = live
+        self._orphans = orphans
         self._queries = queries
         self._ledger = ledger
         self._links = links
@@ -153,10 +161,28 @@ class ConsoleReading:
             found = await self._queries.runs(tenants, limit=limit)
         return run_list(found, self._published().policy, now_ms)
 
+    async def orphans(self, tenants: Sequence[str], *, limit: int) -> tuple[Sequence[Orphan], int]:
+        """What providers state and no action explains, oldest first, and how much that is."""
+        async with _asking():
+            return await self._orphans.orphans(tenants, limit=limit)
+
+    async def orphan(self, tenants: Sequence[str], place: Position) -> Orphan | None:
+        """One of them by the place of its row, or None."""
+        async with _asking():
+            return await self._orphans.orphan(tenants, place)
+
+    async def note_orphan(self, orphan: Orphan, said: OrphanNote) -> None:
+        """Write down what a person says of it."""
+        try:
+            await self._orphans.note(orphan, said)
+        except (LedgerError, TimeoutError) as trouble:
+            logger.warning("note_not_kept", extra={"place": orphan.place, "reason": repr(trouble)})
+            raise NotAnsweringError from trouble
+
     async def run(self, tenant: str, run: str, *, now_ms: int) -> RunView | None:
         """A run with its ceilings and its actions, or None."""
         try:
-            key = gate_of_run(tenant, run)
+            key = gate_of_run(tenant, check_component(run, "run"))
         except MalformedId:
             return None
         async with _asking():
@@ -181,11 +207,11 @@ class ConsoleReading:
     async def saga(self, tenant: str, event: str, saga: str) -> Saga | None:
         """A saga of a business event, or None."""
         try:
-            key = stream_key(tenant, event)
+            key, name = stream_key(tenant, event), check_component(saga, "saga")
         except MalformedId:
             return None
         async with _asking():
-            return await self._queries.saga(key, saga)
+            return await self._queries.saga(key, name)
 
     async def case(self, tenant: str, key: str, person: str, *, now_ms: int) -> KnownCase | None:
         """Everything about the case of an action, or None."""

@@ -12,13 +12,15 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gateway.console.app import Console, add_console
-from gateway.http import actions, approvals, health, reviews, runs, sagas, webhooks
+from gateway.http import actions, approvals, health, orphans, reviews, runs, sagas, webhooks
 from gateway.http.approvals import DecisionBody
 from gateway.http.bodies import CancelBody, OutcomeBody, ProposeBody, StepBody
 from gateway.http.codes import Code
 from gateway.http.doors import Doors, Instance, KeyPort, LedgerPort, QueriesPort
 from gateway.http.openapi import describe
+from gateway.http.orphans import NoteBody
 from gateway.http.outermost import Outermost
+from gateway.http.paths import names_in_the_way
 from gateway.http.persons import LoginTokens
 from gateway.http.problems import No
 from gateway.http.saga_bodies import SagaBody
@@ -34,6 +36,18 @@ _DESCRIPTION: Final = (
     "answer to a proposal means that it is durable. Every refusal is an RFC 9457 problem with a "
     "stable code and a hint."
 )
+ROUTERS: Final = (
+    actions.router,
+    runs.router,
+    sagas.router,
+    approvals.router,
+    reviews.router,
+    orphans.router,
+    webhooks.router,
+    health.router,
+)
+"""Every route of the door that machines speak to."""
+
 _BY_STATUS: Final = {404: Code.NOT_FOUND, 405: Code.METHOD_NOT_ALLOWED}
 
 
@@ -48,18 +62,14 @@ def bare_app() -> FastAPI:
         redirect_slashes=False,
         exception_handlers={HTTPException: _refused},
     )
-    app.include_router(actions.router)
-    app.include_router(runs.router)
-    app.include_router(sagas.router)
-    app.include_router(approvals.router)
-    app.include_router(reviews.router)
-    app.include_router(webhooks.router)
-    app.include_router(health.router)
+    for router in ROUTERS:
+        app.include_router(router)
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             app.openapi_schema = describe(
-                app, (ProposeBody, CancelBody, OutcomeBody, StepBody, SagaBody, DecisionBody)
+                app,
+                (ProposeBody, CancelBody, OutcomeBody, StepBody, SagaBody, DecisionBody, NoteBody),
             )
         return app.openapi_schema
 
@@ -101,6 +111,7 @@ def create_app(
         waiting_quota=WaitingQuota(settings.approvals_open_max),
         checks=instance.checks,
         live=instance.live,
+        orphans=instance.orphans,
     )
     app.state.doors = doors
     if console is not None:
@@ -109,9 +120,12 @@ def create_app(
     return app
 
 
-async def _refused(_http: HttpRequest, refusal: Exception) -> Response:
+async def _refused(http: HttpRequest, refusal: Exception) -> Response:
     """What the framework refuses: no such path, no such method."""
     code = Code.INTERNAL
     if isinstance(refusal, HTTPException):
         code = _BY_STATUS.get(refusal.status_code, Code.INTERNAL)
-    return No(code).response()
+    if code is not Code.NOT_FOUND:
+        return No(code).response()
+    routes = [route for router in ROUTERS for route in router.routes]
+    return No(code, problems=names_in_the_way(http, routes)).response()

@@ -321,6 +321,16 @@ def _wrong(field: str, code: str, message: str) -> No:
     return No(Code.INVALID_BODY, problems=(Trouble(path=f"/{field}", code=code, message=message),))
 
 
+def wrong_name(field: str, name: str, code: Code) -> No | None:
+    """What is wrong with a name that has to stand in a key, or None; `code` says where it was."""
+    try:
+        check_component(name, field)
+    except MalformedId as malformed:
+        trouble = Trouble(path=f"/{field}", code="malformed_identifier", message=str(malformed))
+        return No(code, problems=(trouble,))
+    return None
+
+
 def report(key: str, body: OutcomeBody, caller: Caller) -> CallerReport:
     """The caller's word for its own principal."""
     said = body.outcome
@@ -349,11 +359,9 @@ def report(key: str, body: OutcomeBody, caller: Caller) -> CallerReport:
 
 
 def run_gate(run: str, caller: Caller) -> str | No:
-    """The gate of a run of the caller's own tenant."""
-    try:
-        return gate_key(caller.tenant, GateKind.RUN, check_component(run, "run"))
-    except MalformedId as malformed:
-        return _wrong("run", "malformed_identifier", str(malformed))
+    """The gate of a run of the caller's own tenant, as a path names it."""
+    wrong = wrong_name("run", run, Code.INVALID_PATH)
+    return gate_key(caller.tenant, GateKind.RUN, run) if wrong is None else wrong
 
 
 def step_report(run: str, body: StepBody, caller: Caller) -> ReportStep | No:
@@ -361,10 +369,9 @@ def step_report(run: str, body: StepBody, caller: Caller) -> ReportStep | No:
     gate = run_gate(run, caller)
     if isinstance(gate, No):
         return gate
-    try:
-        check_component(body.reporter, "reporter")
-    except MalformedId as malformed:
-        return _wrong("reporter", "malformed_identifier", str(malformed))
+    wrong = wrong_name("reporter", body.reporter, Code.INVALID_BODY)
+    if wrong is not None:
+        return wrong
     said = ((TOOL_CALLS, body.tool_calls), (TOKENS, body.tokens))
     return ReportStep(
         gate=gate,

@@ -31,6 +31,7 @@ class Code(StrEnum):
     MALFORMED_JSON = "malformed_json"
     INVALID_BODY = "invalid_body"
     INVALID_QUERY = "invalid_query"
+    INVALID_PATH = "invalid_path"
     TOO_LARGE = "too_large"
     TOO_SLOW = "too_slow"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
@@ -38,6 +39,8 @@ class Code(StrEnum):
     OTHER_IDEMPOTENCY_KEY = "other_idempotency_key"
     NOT_FOUND = "not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
+    UNKNOWN_ORPHAN = "unknown_orphan"
+    ORPHAN_NOTED = "orphan_noted"
     NOT_DURABLE = "not_durable"
     QUARANTINED = "quarantined"
     READ_MODEL_UNAVAILABLE = "read_model_unavailable"
@@ -144,6 +147,11 @@ KINDS: Final[Mapping[Code, Kind]] = {
         "The query has wrong or unknown parameters.",
         "Correct the parameters named under problems; the schema is at /openapi.json.",
     ),
+    Code.INVALID_PATH: Kind(
+        400,
+        "A name in the path is none that anything can have.",
+        "Correct the names given under problems, and write them as they were proposed.",
+    ),
     Code.TOO_LARGE: Kind(
         413,
         "The body is larger than allowed.",
@@ -172,6 +180,17 @@ KINDS: Final[Mapping[Code, Kind]] = {
     Code.NOT_FOUND: Kind(404, "There is nothing here.", "The paths are at /openapi.json."),
     Code.METHOD_NOT_ALLOWED: Kind(
         405, "This method is not allowed here.", "The methods are at /openapi.json."
+    ),
+    Code.UNKNOWN_ORPHAN: Kind(
+        404,
+        "Nothing at this place is an effect without an action, or not for you to see.",
+        "GET /v1/orphans has the places; what bears no key of a tenant is shown to who decides for "
+        "all of them.",
+    ),
+    Code.ORPHAN_NOTED: Kind(
+        409,
+        "Somebody has looked at it already.",
+        "Read their word at the same address; the first one counts.",
     ),
     Code.NOT_DURABLE: Kind(
         503,

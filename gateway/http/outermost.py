@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.http.codes import Code
 from gateway.http.limits import REQUESTS_IN_FLIGHT_MAX
 from gateway.http.metrics import Metrics
+from gateway.http.paths import path_with_whole_names
 from gateway.http.problems import No
 from gateway.http.webhooks import deliver, is_delivery
 
@@ -47,6 +48,7 @@ class Outermost:
             return
         started_s = time.perf_counter()
         status = _NO_ANSWER
+        scope["path"] = path_with_whole_names(scope)
 
         async def answer(message: Message) -> None:
             nonlocal status

@@ -143,9 +143,16 @@ class CeilingList(BaseModel):
     ceilings: tuple[CeilingState, ...]
 
 
+def name_in_path(name: str) -> str:
+    """A name as it is written into a path: also one of dots alone, which a client would take for
+    the folder above.
+    """
+    return name.replace(".", "%2E") if name in {".", ".."} else quote(name, safe="")
+
+
 def run_href(run: str) -> str:
     """Where the run is found at this door."""
-    return f"/v1/runs/{quote(run, safe='')}"
+    return f"/v1/runs/{name_in_path(run)}"
 
 
 def run_view(

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field, JsonValue, ValidationError
 
+from gateway.http.bodies import wrong_name
 from gateway.http.codes import Code
 from gateway.http.problems import No, Trouble, invalid
 from gateway.keys import Caller
@@ -97,7 +98,7 @@ def plan(body: SagaBody, caller: Caller) -> OpenSaga | No:
     """The plan of a body for the caller's own tenant and principal."""
     names = (("saga", body.saga), ("business_event", body.business_event), ("run", body.run))
     for field, name in names:
-        wrong = None if name is None else wrong_name(field, name)
+        wrong = None if name is None else wrong_name(field, name, Code.INVALID_BODY)
         if wrong is not None:
             return wrong
     steps: list[PlannedStep] = []
@@ -156,24 +157,14 @@ def _planned(one: PlannedBody, body: SagaBody, caller: Caller, path: str) -> Pla
     return Planned(key=str(key), request=request, occurrence=one.occurrence)
 
 
-def wrong_name(field: str, name: str) -> No | None:
-    """What is wrong with a name that has to stand in a key, or None."""
-    try:
-        check_component(name, field)
-    except MalformedId as malformed:
-        trouble = Trouble(path=f"/{field}", code="malformed_identifier", message=str(malformed))
-        return _no(trouble)
-    return None
-
-
 def _no(trouble: Trouble) -> No:
     return No(Code.INVALID_BODY, problems=(trouble,))
 
 
 def cancellation(event: str, saga: str, reason: str | None, caller: Caller) -> CancelSaga | No:
     """The caller's word that a saga of its own tenant is not wanted any more."""
-    for field, name in (("business_event", event), ("saga", saga)):
-        wrong = wrong_name(field, name)
+    for field, name in (("event", event), ("saga", saga)):
+        wrong = wrong_name(field, name, Code.INVALID_PATH)
         if wrong is not None:
             return wrong
     return CancelSaga(

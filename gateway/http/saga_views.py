@@ -7,13 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Collection
 from typing import Annotated, Final, Literal
-from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.http import views
 from gateway.http.problems import LedgerPlace
-from gateway.http.run_views import RunAction, run_action
+from gateway.http.run_views import RunAction, name_in_path, run_action
 from gateway.http.views import ActionView
 from ledger.core.ids import ActionKey
 from ledger.core.order import has_something_to_undo
@@ -123,7 +122,7 @@ class BatchView(BaseModel):
 
 def saga_href(business_event: str, saga: str) -> str:
     """Where the saga is found at this door."""
-    return f"/v1/sagas/{quote(business_event, safe='')}/{quote(saga, safe='')}"
+    return f"/v1/sagas/{name_in_path(business_event)}/{name_in_path(saga)}"
 
 
 def saga_page(tenant: str, business_event: str, saga: str) -> str:
@@ -133,7 +132,7 @@ def saga_page(tenant: str, business_event: str, saga: str) -> str:
 
 def batch_href(batch: str) -> str:
     """Where the batch is found at this door."""
-    return f"/v1/batches/{quote(batch, safe='')}"
+    return f"/v1/batches/{name_in_path(batch)}"
 
 
 def undecided(tenant: str, business_event: str, saga: str) -> SagaView:

@@ -15,7 +15,15 @@ from starlette.responses import Response
 
 from gateway.http import following
 from gateway.http.actions import may_ask
-from gateway.http.bodies import CancelBody, Poll, Wait, read_json, read_model, read_query
+from gateway.http.bodies import (
+    CancelBody,
+    Poll,
+    Wait,
+    read_json,
+    read_model,
+    read_query,
+    wrong_name,
+)
 from gateway.http.codes import Code
 from gateway.http.doors import Doors, caller_of, doors_of, proposer_of
 from gateway.http.limits import (
@@ -29,7 +37,7 @@ from gateway.http.limits import (
 )
 from gateway.http.openapi import answer, json_body, optional_json_body, problems, query
 from gateway.http.problems import LedgerPlace, No, Original, refused
-from gateway.http.saga_bodies import SagaBody, cancellation, plan, wrong_name
+from gateway.http.saga_bodies import SagaBody, cancellation, plan
 from gateway.http.saga_views import (
     BatchView,
     SagaList,
@@ -279,8 +287,8 @@ async def get_saga(http: HttpRequest, event: str, saga: str) -> Response:
 
 async def _own(doors: Doors, caller: Caller, event: str, saga: str) -> Saga | No:
     """A saga of the caller's tenant, and for an agent one of operations that it may ask for."""
-    for field, name in (("business_event", event), ("saga", saga)):
-        wrong = wrong_name(field, name)
+    for field, name in (("event", event), ("saga", saga)):
+        wrong = wrong_name(field, name, Code.INVALID_PATH)
         if wrong is not None:
             return wrong
     found = await current(doors, stream_key(caller.tenant, event), saga)
@@ -388,7 +396,7 @@ async def get_batch(http: HttpRequest, batch: str) -> Response:
 
 
 async def _batch(doors: Doors, caller: Caller, batch: str) -> BatchView | No:
-    wrong = wrong_name("batch", batch)
+    wrong = wrong_name("batch", batch, Code.INVALID_PATH)
     if wrong is not None:
         return wrong
     rows = await following.read(

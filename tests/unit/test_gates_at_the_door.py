@@ -170,10 +170,16 @@ async def test_what_a_step_has_reached_is_told_without_the_read_model(
 
 async def test_what_cannot_be_a_step_is_refused_by_name(world: testing.World) -> None:
     """Each with its field."""
-    for run, step, reporter in (("r 1", 1, "agent"), ("r1", 0, "agent"), ("r1", 1, "two words")):
+    for run, step, reporter, code in (
+        ("r 1", 1, "agent", "invalid_path"),
+        ("r/1", 1, "agent", "invalid_path"),
+        ("", 1, "agent", "not_found"),
+        ("r1", 0, "agent", "invalid_body"),
+        ("r1", 1, "two words", "invalid_body"),
+    ):
         with pytest.raises(CallerMistake) as refused:
             await world.ledger.report_step(run, step, reporter=reporter)
-        assert refused.value.code == "invalid_body"
+        assert refused.value.code == code
         assert len(refused.value.problems) == 1
 
 

@@ -257,11 +257,16 @@ def _path(key: str) -> str:
 
 
 def _saga_path(business_event: str, saga: str) -> str:
-    return f"/v1/sagas/{quote(business_event, safe='')}/{quote(saga, safe='')}"
+    return f"/v1/sagas/{_part(business_event)}/{_part(saga)}"
 
 
 def _run_path(run: str) -> str:
-    return f"/v1/runs/{quote(run, safe='')}"
+    return f"/v1/runs/{_part(run)}"
+
+
+def _part(name: str) -> str:
+    """A name as one part of a path: dots alone would be taken for the folder above."""
+    return name.replace(".", "%2E") if name in {".", ".."} else quote(name, safe="")
 
 
 def _named_as(
