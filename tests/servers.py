@@ -37,12 +37,14 @@ class Addresses:
 
 
 @contextmanager
-def running(loop: asyncio.AbstractEventLoop) -> Iterator[local.Servers]:
+def running(
+    loop: asyncio.AbstractEventLoop, *, writes_through: bool = True
+) -> Iterator[local.Servers]:
     """Run both servers for a fixture that is no coroutine.
 
     In the caller's thread (they end with it), on a loop that no test sees.
     """
-    context = local.servers()
+    context = local.servers(writes_through=writes_through)
     started = loop.run_until_complete(context.__aenter__())
     try:
         yield started
@@ -62,7 +64,8 @@ def servers() -> Iterator[Addresses]:
     loop = asyncio.new_event_loop()
     # Once per machine; every restart gains by it.
     loop.run_until_complete(local.prepare())
-    with running(loop) as started:
+    # Every database that is dropped is a checkpoint, and nobody kills these servers.
+    with running(loop, writes_through=False) as started:
         yield Addresses(started.kafka_bootstrap, started.admin_url, started.kafka_guarded)
     loop.close()
 

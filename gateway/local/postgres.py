@@ -1,8 +1,8 @@
 """One Postgres 18 on loopback: made once, started, killed, started again.
 
 Guarantees: listens on 127.0.0.1 only (and on a socket beside its data), asks everybody for a
-password, writes through to the disk (fsync, data checksums), never runs as root. Called by
-`servers` (children of a test) and `supervisor` (behind `up`).
+password, writes through to the disk (fsync, data checksums) unless told not to, never runs as root.
+Called by `servers` (children of a test) and `supervisor` (behind `up`).
 """
 
 import asyncio
@@ -46,7 +46,6 @@ SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "max_connections": str(limits.POSTGRES_CONNECTIONS_MAX),
     "password_encryption": "scram-sha-256",
-    "fsync": "on",
     "shared_buffers": "64MB",
     "max_wal_size": "512MB",
     "timezone": "UTC",
@@ -67,10 +66,15 @@ class PostgresServer(Program):
     stop_signal = signal.SIGINT  # "fast": connections are cut, nothing is lost
     stop_ms_max = limits.POSTGRES_STOP_MS_MAX
 
-    def __init__(self, state: StateFolder, *, death_signal: int = 0) -> None:
-        """Describe it; `start` runs it. With `death_signal` it ends when we do."""
+    def __init__(
+        self, state: StateFolder, *, death_signal: int = 0, writes_through: bool = True
+    ) -> None:
+        """Describe it; `start` runs it. With `death_signal` it ends when we do. Where it does not
+        write through, a killed server has lost nothing, but a machine without power has.
+        """
         super().__init__(NAME, state)
         self._death_signal = death_signal
+        self._writes_through = writes_through
         self._account = unprivileged_account()
 
     @property
@@ -101,6 +105,7 @@ class PostgresServer(Program):
             **SETTINGS,
             "port": str(self.port),
             "unix_socket_directories": _socket_folder(folder),
+            "fsync": "on" if self._writes_through else "off",
         }
         options = [part for item in settings.items() for part in ("-c", "=".join(item))]
         self._launch(self._command(str(programs / "postgres"), "-D", str(data), *options))

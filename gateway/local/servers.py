@@ -81,9 +81,16 @@ async def prepare(cache: Path | None = None, report: Report = silent) -> Java:
 
 @asynccontextmanager
 async def servers(
-    folder: Path | None = None, *, cache: Path | None = None, report: Report = silent
+    folder: Path | None = None,
+    *,
+    cache: Path | None = None,
+    report: Report = silent,
+    writes_through: bool = True,
 ) -> AsyncIterator[Servers]:
     """Run both servers, on the data of `folder` or, without one, on data that is gone afterwards.
+
+    With `writes_through` off Postgres commits without waiting for the disk: for data that nobody
+    needs when the machine goes down.
 
     Raises:
         LocalError: they could not be started; nothing runs then.
@@ -93,11 +100,11 @@ async def servers(
     jars = await asyncio.to_thread(ensure_jars, used_cache, report)
     java = find_java(used_cache, jars)
     if folder is not None:
-        async with _running(folder, java) as local:
+        async with _running(folder, java, writes_through=writes_through) as local:
             yield local
         return
     with temporary_folder() as temporary:
-        async with _running(temporary, java) as local:
+        async with _running(temporary, java, writes_through=writes_through) as local:
             yield local
             # Its data go, so nobody needs a clean end.
             await asyncio.gather(local.kafka.kill(), local.postgres.kill())
@@ -120,12 +127,12 @@ def temporary_folder() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def _running(folder: Path, java: Java) -> AsyncIterator[Servers]:
+async def _running(folder: Path, java: Java, *, writes_through: bool) -> AsyncIterator[Servers]:
     state = StateFolder.hold(folder)
     try:
         await end_leftovers(state)
         kafka = KafkaServer(state, java, admission=Admission.EVERYBODY, death_signal=signal.SIGKILL)
-        postgres = PostgresServer(state, death_signal=signal.SIGQUIT)
+        postgres = PostgresServer(state, death_signal=signal.SIGQUIT, writes_through=writes_through)
         try:
             await start_together(kafka, postgres)
             agreed = state.state
