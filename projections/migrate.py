@@ -22,7 +22,9 @@ from projections.limits import MIGRATION_LOCK_MS_MAX
 from projections.statements import LIVE_SCHEMA, Connection, check_schema, render
 
 FOLDER: Final = Path(__file__).parent / "schema"
-NOT_PROJECTED: Final = frozenset({"0010", "0013", "0014", "0017", "0018", "0019", "0020"})
+NOT_PROJECTED: Final = frozenset(
+    {"0010", "0013", "0014", "0017", "0018", "0019", "0020", "0022", "0023"}
+)
 """Migrations whose tables no rebuild makes anew: they are other parts' own."""
 
 _FILE: Final = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")

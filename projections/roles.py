@@ -167,9 +167,11 @@ TABLES: Final[Mapping[str, Guarded]] = MappingProxyType(
             rights={**_READERS, Role.PROJECTOR: _APPEND, Role.PROCESSOR: _READ},
         ),
         "gate_reservations": Guarded(has_tenant=True, rights={**_READERS, Role.PROJECTOR: _CHANGE}),
-        # Webhooks belong to an account at a provider; whose they are is found out later.
+        # Webhooks belong to an account at a provider; whose they are is found out later. The
+        # gateway shows its people what is nobody's.
         "webhooks": Guarded(
-            has_tenant=False, rights={Role.RECONCILER: _CHANGE, Role.OPERATOR: _READ}
+            has_tenant=False,
+            rights={Role.RECONCILER: _CHANGE, Role.GATEWAY: _READ, Role.OPERATOR: _READ},
         ),
         "notices": Guarded(
             has_tenant=True,

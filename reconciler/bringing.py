@@ -57,11 +57,14 @@ _NOBODYS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What became of one line, why, and the action that it is about."""
+    """What became of one line, why, and the action that it is about; whether a person has looked
+    at it.
+    """
 
     standing: Standing
     why: str | None = None
     action_key: str | None = None
+    is_noted: bool = False
 
 
 class Sought(NamedTuple):
@@ -202,7 +205,7 @@ def _standing(said: Said, row: asyncpg.Record) -> Finding:
     reason, action_key = row["reason"], row["action_key"]
     if row["classification"] == "parked":
         standing = Standing.UNMATCHED if reason in _NOBODYS else Standing.CONFLICTING
-        return Finding(standing, reason, action_key)
+        return Finding(standing, reason, action_key, is_noted=row["seen_at"] is not None)
     if reason != CONFIRMS and not row["is_recorded"]:
         return Finding(Standing.WAITING, "evidence_undecided", action_key)
     why = row["case_reason"] or (None if reason == CONFIRMS else _difference(said, row))

@@ -7,7 +7,7 @@
 -- confirms there is none), and the case that the same decision opened.
 select
     w.event_id, w.effect, w.reference, w.reverses, w.claimed_key, w.provider_key, w.amount_minor,
-    w.currency, w.classification, w.reason, w.action_key,
+    w.currency, w.classification, w.reason, w.action_key, w.seen_at,
     a.status, a.provider_reference,
     a.amount_minor as action_minor, a.currency as action_currency,
     e.ledger_offset is not null as is_recorded,

@@ -35,7 +35,7 @@ from reconciler.limits import (
 )
 from reconciler.providers.port import Finder, ListedEffect, ListingFailed
 from reconciler.receiving import is_trouble
-from reconciler.statement_lines import StatementLine
+from reconciler.statement_lines import NOT_LISTED, StatementLine
 from reconciler.statements import statements
 
 logger = logging.getLogger("actionledger")
@@ -68,7 +68,8 @@ class NotListed:
 @dataclass(slots=True)
 class Comparison:
     """What a list said. `ended_early` is why it was not read to its end; then nothing is said to be
-    missing from it. `brought` are the first of the lines that were brought.
+    missing from it. `brought` are the first of the lines that were brought, `unlisted` those that
+    say of `missing` what the list lacks; `told_missing` of these had not been told before.
     """
 
     provider: str
@@ -80,7 +81,9 @@ class Comparison:
     ended_early: str | None = None
     not_listed: int = 0
     missing: list[NotListed] = field(default_factory=list)
+    told_missing: int = 0
     brought: list[Brought] = field(default_factory=list)
+    unlisted: list[Brought] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -130,7 +133,7 @@ async def compare(
         comparison.ended_early = failed.code
         return
     whole = Period(period.since, min(period.until, shown_until))
-    await _miss(marks, pool, comparison, whole, silent)
+    await _miss(marks, bringer, pool, comparison, whole, silent)
 
 
 async def _pages(finder: Finder, comparison: Comparison) -> AsyncIterator[list[ListedEffect]]:
@@ -185,12 +188,15 @@ async def _bring(
 
 async def _miss(
     marks: _Marks,
+    bringer: Bringing,
     pool: asyncpg.Pool,
     comparison: Comparison,
     whole: Period,
     silent: Collection[str],
 ) -> None:
-    """Find completed actions of the time whose effect no line of the list names."""
+    """Find completed actions of the time whose effect no line of the list names, and bring a line
+    about each: a person has to look, and nothing else follows.
+    """
     since = _EPOCH + timedelta(milliseconds=whole.since + CLOCKS_APART_MS)
     until = _EPOCH + timedelta(milliseconds=whole.until - CLOCKS_APART_MS)
     after = ""
@@ -205,12 +211,21 @@ async def _miss(
             after,
             COMPARED_AT_ONCE,
         )
-        for row in rows:
-            if marks.has(row["provider_reference"], row["action_key"]):
-                continue
-            comparison.not_listed += 1
-            if len(comparison.missing) < DIFFERENCES_MAX:
-                comparison.missing.append(NotListed(*row))
+        missing = [
+            NotListed(*row)
+            for row in rows
+            if not marks.has(row["provider_reference"], row["action_key"])
+        ]
+        lines = [bringer.brought_line(line_of_missing(one, whole.since)) for one in missing]
+        known = await bringer.rows_of([line.sought for line in lines]) if lines else []
+        unknown = [line for line, is_known in zip(lines, known, strict=True) if not is_known]
+        if unknown:
+            await bringer.send(unknown)
+        comparison.not_listed += len(missing)
+        comparison.told_missing += len(unknown)
+        room = DIFFERENCES_MAX - len(comparison.missing)
+        comparison.missing += missing[:room]
+        comparison.unlisted += lines[:room]
         if len(rows) < COMPARED_AT_ONCE:
             return
         after = rows[-1]["action_key"]
@@ -239,6 +254,20 @@ def line_of_effect(effect: ListedEffect) -> StatementLine:
         money=effect.money,
         effect="exists",
         occurred_at=min(max(effect.committed_at, 0), INTEGER_MAX),
+        raw_sha256=hashlib.sha256(canonicalize(said)).hexdigest(),
+    )
+
+
+def line_of_missing(one: NotListed, since: int) -> StatementLine:
+    """What a whole list lacks as a line. The same action gives the same line, whatever the time."""
+    said = [one.action_key, one.reference]
+    return StatementLine(
+        line_id=f"{NOT_LISTED}/{hashlib.sha256(one.action_key.encode()).hexdigest()}",
+        reference=one.reference or one.action_key,
+        action_key=one.action_key,
+        operation=NOT_LISTED,
+        effect="unlisted",
+        occurred_at=min(max(since, 0), INTEGER_MAX),
         raw_sha256=hashlib.sha256(canonicalize(said)).hexdigest(),
     )
 
@@ -315,10 +344,11 @@ async def _compare_one(one: Compared, pool: asyncpg.Pool, now: int) -> None:
         "in_order": comparison.in_order,
         "told": comparison.told,
         "not_listed": comparison.not_listed,
+        "told_missing": comparison.told_missing,
         "missing": [each.action_key for each in comparison.missing[:10]],
         "ended_early": comparison.ended_early,
     }
-    if comparison.told or comparison.not_listed or comparison.ended_early:
+    if comparison.told or comparison.told_missing or comparison.ended_early:
         logger.warning("provider_compared", extra=told)
     else:
         logger.info("provider_compared", extra=told)

@@ -43,22 +43,42 @@ order by a.action_key
 limit $7;
 
 -- name: orphans
--- Effects at providers without an action that nobody has looked at, the oldest first.
+-- What people have to look at and nobody has, the oldest first: of every tenant, or only what bears
+-- the key of an action of these. The conditions are those of the index on orphans.
 select
-    w.partition, w.topic_offset, w.provider, w.account, w.event_id, w.source, w.reference,
-    w.reverses, w.claimed_key, w.provider_key, w.event_type, w.effect, w.amount_minor, w.currency,
-    w.occurred_at, w.received_at,
+    w.partition, w.topic_offset, w.reason, w.provider, w.account, w.event_id, w.source,
+    w.reference, w.reverses, w.claimed_key, w.event_type, w.amount_minor, w.currency,
+    w.occurred_at, w.received_at, w.seen_by, w.seen_at, w.seen_note,
     count(*) over () as orphans
 from actionledger.webhooks as w
-where w.classification = 'parked' and w.reason = 'orphan_effect' and w.seen_at is null
+where w.classification = 'parked'
+  and w.reason in ('orphan_effect', 'line_changed', 'effect_not_listed')
+  and w.seen_at is null
+  and (
+      $1::text[] is null
+      or (
+          w.claimed_key ~ '^[^:]+:v[0-9]+:[^:]+:'
+          and split_part(w.claimed_key, ':', 3) = any ($1::text[])
+      )
+  )
 order by w.received_at, w.partition, w.topic_offset
-limit $1;
+limit $2;
 
 -- name: orphan
--- One of them by the place of its line, looked at or not.
-select w.provider, w.account, w.event_id, w.seen_by, w.seen_at, w.seen_note
+-- One of them by the place of its row, looked at or not.
+select
+    w.partition, w.topic_offset, w.reason, w.provider, w.account, w.event_id, w.source,
+    w.reference, w.reverses, w.claimed_key, w.event_type, w.amount_minor, w.currency,
+    w.occurred_at, w.received_at, w.seen_by, w.seen_at, w.seen_note
 from actionledger.webhooks as w
-where w.partition = $1
-  and w.topic_offset = $2
+where w.partition = $2
+  and w.topic_offset = $3
   and w.classification = 'parked'
-  and w.reason = 'orphan_effect';
+  and w.reason in ('orphan_effect', 'line_changed', 'effect_not_listed')
+  and (
+      $1::text[] is null
+      or (
+          w.claimed_key ~ '^[^:]+:v[0-9]+:[^:]+:'
+          and split_part(w.claimed_key, ':', 3) = any ($1::text[])
+      )
+  );

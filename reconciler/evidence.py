@@ -85,7 +85,7 @@ def meaning_of(mapped: MappedWebhook) -> Meaning:
             return Meaning.NO_EFFECT
         case "reversed":
             return Meaning.REVERSED
-        case "pending":
+        case "pending" | "unlisted":
             return Meaning.PENDING
         case _:
             assert_never(mapped.effect)

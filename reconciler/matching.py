@@ -1,5 +1,5 @@
 """Which action a verified webhook speaks of: by our key in its metadata, else by the provider's
-reference, else nobody's yet.
+reference, else, some time later, by what its description declares to name one; else nobody's yet.
 
 Pure: the same webhook and the same known references give the same answer, so it can be asked again
 at any time. Guarantees that nothing is dropped: what matches no action is parked under a named
@@ -8,7 +8,7 @@ attempts: the ledger does. Called by the webhook agent when a webhook arrives, a
 sweep when a reference became known.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -23,6 +23,7 @@ class MatchedBy(StrEnum):
     METADATA = "metadata"
     PROVIDER_KEY = "provider_key"
     REFERENCE = "reference"
+    COMPOSITE = "composite"
 
 
 class ParkedReason(StrEnum):
@@ -30,8 +31,9 @@ class ParkedReason(StrEnum):
 
     The first four can be resolved by a reference or an action that becomes known; the others are
     for a person. An orphan is for both: the provider states an effect that no action has made. What
-    bears the key of no action and states no effect is `action_unknown`. A changed line is the
-    provider's contradiction of itself.
+    bears the key of no action and states no effect is `action_unknown`. Where several actions have
+    what a composite names, a reference can still tell. A changed line is the provider's
+    contradiction of itself, and an effect that its whole list lacks is one of the ledger.
     """
 
     REFERENCE_UNKNOWN = "reference_unknown"
@@ -40,9 +42,11 @@ class ParkedReason(StrEnum):
     ACTION_UNKNOWN = "action_unknown"
     REFERENCE_MISSING = "reference_missing"
     REFERENCE_AMBIGUOUS = "reference_ambiguous"
+    COMPOSITE_AMBIGUOUS = "composite_ambiguous"
     MARKS_DISAGREE = "marks_disagree"
     ACCOUNT_DIFFERS = "account_differs"
     LINE_CHANGED = "line_changed"
+    EFFECT_NOT_LISTED = "effect_not_listed"
 
 
 AWAITS_ACTION: frozenset[ParkedReason] = frozenset(
@@ -53,8 +57,17 @@ AWAITS_ACTION: frozenset[ParkedReason] = frozenset(
 AWAITS_REFERENCE: frozenset[ParkedReason] = AWAITS_ACTION | {
     ParkedReason.REFERENCE_UNKNOWN,
     ParkedReason.ACCOUNT_SHARED,
+    ParkedReason.COMPOSITE_AMBIGUOUS,
 }
 """The reasons that a known reference can end."""
+
+WITHOUT_MARK: frozenset[ParkedReason] = frozenset(
+    {ParkedReason.REFERENCE_UNKNOWN, ParkedReason.REFERENCE_MISSING}
+)
+"""The reasons of what bears no mark and no known reference: a declared composite may end them."""
+
+OUTCOME_OPEN = frozenset({"attempting", "unknown", "needs_review"})
+"""The statuses in which an action that was begun waits for word of its effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +137,22 @@ def match_webhook(
     if mapped.names is None:
         return Parked(ParkedReason.REFERENCE_MISSING)
     return Parked(ParkedReason.REFERENCE_UNKNOWN)
+
+
+def match_composite(fitting: Mapping[str, str], reason: ParkedReason) -> Matched | Parked:
+    """Say whose a webhook is that bears no mark of ours and is parked for `reason`.
+
+    `fitting` has every action that may have made its effect, by key, with its status: of the same
+    provider, account, operation, target, amount and currency, and of about that time. Just one that
+    still waits for word is its action. One that does not wait is no match, for it may well be the
+    effect of nobody; of several nobody but a person can tell.
+    """
+    if len(fitting) > 1:
+        return Parked(ParkedReason.COMPOSITE_AMBIGUOUS)
+    for action_key, status in fitting.items():
+        if status in OUTCOME_OPEN:
+            return Matched(action_key, MatchedBy.COMPOSITE)
+    return Parked(reason)
 
 
 def _claims(mapped: MappedWebhook) -> dict[MatchedBy, str]:

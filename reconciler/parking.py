@@ -17,17 +17,23 @@ import asyncpg
 
 from ledger.core.money import Money
 from reconciler.evidence import Receipt
-from reconciler.limits import PARKED_MS
+from reconciler.limits import (
+    CLOCKS_APART_MS,
+    COMPOSITE_AFTER_MS,
+    COMPOSITE_BACK_MS,
+    PARKED_MS,
+)
 from reconciler.matching import (
     AWAITS_ACTION,
     AWAITS_REFERENCE,
+    WITHOUT_MARK,
     Irrelevant,
     Match,
     Matched,
     Parked,
 )
 from reconciler.orphan_notes import OrphanNote
-from reconciler.providers.port import MappedWebhook, Unrecognised
+from reconciler.providers.port import About, MappedWebhook, Unrecognised
 from reconciler.repeats import fact_of
 from reconciler.statement_matching import NamedAction, Said, said_by
 from reconciler.statements import statements
@@ -47,9 +53,14 @@ _TIME_MS_MAX: Final = 250_000_000_000_000
 _UNSEEN: Final = (None, None, None)
 """Who has looked at a row, when, and what they say: nobody, when it is written."""
 
+_ABOUT_NOTHING: Final = (None, None)
+
 _NO_REPEAT: Final = (None, None)
 """Where the row stands that a duplicate repeats: known when it is found to be one."""
 
+
+_NEVER_BEGUN: Final = frozenset({"denied", "expired", "cancelled", "superseded"})
+"""The statuses of actions that ended before any of their bytes left."""
 
 CONFIRMS: Final = "confirms"
 """The reason of a matched row of which the ledger held everything: it has no evidence."""
@@ -215,6 +226,33 @@ async def lock_matchable(
     ]
 
 
+async def lock_composites(
+    connection: Connection, *, after: Position, now_ms: int, rows_max: int
+) -> list[tuple[Waiting, dict[str, str]]]:
+    """Parked webhooks behind a place that a declared composite may match, each with the actions
+    that have what it names, by key with their status: two at most, and none that ended before it
+    was begun. Locked as `lock_matchable` does.
+    """
+    rows = await connection.fetch(
+        _sql("lock_composites"),
+        sorted(WITHOUT_MARK),
+        _time(now_ms - PARKED_MS),
+        _time(now_ms - COMPOSITE_AFTER_MS),
+        *after,
+        rows_max,
+        sorted(_NEVER_BEGUN),
+        timedelta(milliseconds=COMPOSITE_BACK_MS),
+        timedelta(milliseconds=CLOCKS_APART_MS),
+    )
+    return [
+        (
+            Waiting(_receipt(row), _mapped(row), (), row["reason"]),
+            dict(zip(row["fitting"], row["statuses"], strict=True)),
+        )
+        for row in rows
+    ]
+
+
 async def settle_waiting(
     connection: Connection, waiting: Waiting, match: Matched | Parked, *, now_ms: int
 ) -> None:
@@ -278,7 +316,14 @@ def row_values(row: WebhookRow) -> tuple[object, ...]:
         *_UNSEEN,
         None if isinstance(mapped, Unrecognised) else fact_of(mapped, receipt.source),
         *_NO_REPEAT,
+        *_about(mapped),
     )
+
+
+def _about(mapped: MappedWebhook | Unrecognised) -> tuple[str | None, str | None]:
+    if isinstance(mapped, Unrecognised) or mapped.about is None:
+        return _ABOUT_NOTHING
+    return mapped.about.operation, mapped.about.target
 
 
 def _said(mapped: MappedWebhook | Unrecognised) -> tuple[object, ...]:
@@ -331,11 +376,12 @@ _MEANINGS: Final[dict[str, Literal["final", "progress", "irrelevant"]]] = {
     "progress": "progress",
     "irrelevant": "irrelevant",
 }
-_EFFECTS: Final[dict[str, Literal["exists", "none", "pending", "reversed"]]] = {
+_EFFECTS: Final[dict[str, Literal["exists", "none", "pending", "reversed", "unlisted"]]] = {
     "exists": "exists",
     "none": "none",
     "pending": "pending",
     "reversed": "reversed",
+    "unlisted": "unlisted",
 }
 
 
@@ -357,4 +403,7 @@ def _mapped(row: asyncpg.Record) -> MappedWebhook:
         if occurred_at is None
         else (occurred_at - _EPOCH) // timedelta(milliseconds=1),
         reverses=row["reverses"],
+        about=None
+        if row["about_target"] is None
+        else About(row["about_operation"], row["about_target"]),
     )

@@ -148,6 +148,52 @@ order by w.partition, w.topic_offset
 limit $6
 for update of w skip locked;
 
+-- name: lock_composites
+-- Parked webhooks without a mark that state an effect and what it is about, each with the first two
+-- actions that have all of it. An action is in the log before its effect is made, hence before the
+-- webhook, by the same clock; by the provider's own clock it may be a little later.
+with due as (
+    select w.partition, w.topic_offset
+    from actionledger.webhooks as w
+    where w.classification = 'parked'
+      and w.about_target is not null
+      and w.reason = any ($1::text[])
+      and w.meaning = 'final'
+      and w.effect = 'exists'
+      and w.currency is not null
+      and w.received_at > $2
+      and w.received_at <= $3
+      and (w.partition, w.topic_offset) > ($4, $5)
+    order by w.partition, w.topic_offset
+    limit $6
+)
+select w.*, f.fitting, f.statuses
+from due as d
+join actionledger.webhooks as w on w.partition = d.partition and w.topic_offset = d.topic_offset
+cross join lateral (
+    select
+        coalesce(array_agg(two.action_key order by two.action_key), '{}') as fitting,
+        coalesce(array_agg(two.status order by two.action_key), '{}') as statuses
+    from (
+        select a.action_key, a.status
+        from actionledger.actions as a
+        where a.target = w.about_target
+          and a.account = w.account
+          and a.amount_minor = w.amount_minor
+          and a.currency = w.currency
+          and a.provider = w.provider
+          and a.operation = w.about_operation
+          and a.status <> all ($7::text[])
+          and a.created_at <= w.received_at
+          and a.created_at between coalesce(w.occurred_at, w.received_at) - $8::interval
+                               and coalesce(w.occurred_at, w.received_at) + $9::interval
+        limit 2
+    ) as two
+) as f
+where w.classification = 'parked'
+order by w.partition, w.topic_offset
+for update of w skip locked;
+
 -- name: settle_matched
 -- A parked webhook is evidence now; `and classification` keeps a row that was settled meanwhile.
 update actionledger.webhooks

@@ -23,7 +23,8 @@ set event_id = g.event_id, occurred_at = g.occurred_at, mapping_hash = g.mapping
     reference = g.reference, claimed_key = g.claimed_key, provider_key = g.provider_key,
     amount_minor = g.amount_minor, currency = g.currency, classification = g.classification,
     reason = g.reason, action_key = g.action_key, matched_by = g.matched_by,
-    matched_at = g.matched_at, reverses = g.reverses, fact = g.fact
+    matched_at = g.matched_at, reverses = g.reverses, fact = g.fact,
+    about_operation = g.about_operation, about_target = g.about_target
 from unnest($1::actionledger.webhooks[]) as g
 where w.partition = g.partition and w.topic_offset = g.topic_offset;
 

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final, Protocol, TypeAlias, assert_never
 
 from pydantic import ValidationError
@@ -84,6 +85,21 @@ def read_file(file: LinesOfBytes, columns: Columns, file_format: FileFormat) -> 
     rows = _csv_rows(file, columns) if file_format == "csv" else _json_rows(file)
     for row in rows:
         yield row if isinstance(row, BadLine) else parse_row(row, columns)
+
+
+def begins_as(path: Path, columns: Columns) -> bool:
+    """Whether the first line of a file has all columns that are needed, as a CSV header or as the
+    members of a JSON object. Raises OSError.
+    """
+    with path.open("rb") as file:
+        first = file.readline(FILE_LINE_BYTES_MAX).removeprefix(_BYTE_ORDER_MARK)
+    try:
+        value = parse(first.strip())
+        names = set(value) if isinstance(value, dict) else set()
+    except MalformedJson:
+        text = first.decode(errors="replace").strip()
+        names = set(next(csv.reader([text], delimiter=columns.delimiter), []))
+    return columns.needed <= names
 
 
 def parse_row(row: Row, columns: Columns) -> Read:

@@ -26,7 +26,10 @@ from reconciler.statement_matching import Said
 STATEMENTS: Final[frozenset[WebhookSource]] = frozenset({"settlement", "listing"})
 """The ways in which a line comes, rather than the provider's own words."""
 
-Effect: TypeAlias = Literal["exists", "none", "reversed", "pending"]
+Effect: TypeAlias = Literal["exists", "none", "reversed", "pending", "unlisted"]
+"""The last is our own word: a whole list of the provider does not have it."""
+
+NOT_LISTED: Final = "effect_not_listed"
 
 _Name = Annotated[str, Field(min_length=1, max_length=1_024)]
 
@@ -138,7 +141,7 @@ def map_statement(
     if isinstance(line, MalformedLine):
         return Unrecognised(line.code)
     return MappedWebhook(
-        meaning="progress" if line.effect == "pending" else "final",
+        meaning="progress" if line.effect in {"pending", "unlisted"} else "final",
         effect=line.effect,
         event_id=statement_event_id(source, line.line_id),
         event_type=line.operation or f"{source}.{line.effect}",

@@ -95,6 +95,8 @@ def match_statement(
     """
     if before is not None and before != said_by(mapped):
         return Parked(ParkedReason.LINE_CHANGED)
+    if mapped.effect == "unlisted":
+        return Parked(ParkedReason.EFFECT_NOT_LISTED)
     match match:
         case Matched() if action is None:
             return Parked(_without_action(mapped))

@@ -7,8 +7,8 @@ number of sweeps may run at a time: each takes rows that no other has. Called by
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeAlias
 
 import asyncpg
 
@@ -18,11 +18,19 @@ from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from reconciler.evidence import webhook_evidence, webhook_record
 from reconciler.limits import ACQUIRE_SECONDS, SWEEP_ROWS_MAX, UNMATCHED_ALARM_MS
-from reconciler.matching import Match, Matched, Parked, match_webhook
+from reconciler.matching import (
+    Match,
+    Matched,
+    Parked,
+    ParkedReason,
+    match_composite,
+    match_webhook,
+)
 from reconciler.parking import (
     Connection,
     Position,
     Waiting,
+    lock_composites,
     lock_matchable,
     named_actions,
     settle_waiting,
@@ -34,6 +42,9 @@ logger = logging.getLogger("actionledger")
 
 _BEFORE_ALL: Final = Position(-1, -1)
 
+_Looked: TypeAlias = tuple[list[Waiting], list[tuple[Waiting, Matched | Parked]]]
+"""The rows that were looked at, and those of them that are something else now."""
+
 
 async def sweep_parked(
     pool: asyncpg.Pool,
@@ -44,13 +55,37 @@ async def sweep_parked(
     shared_accounts: frozenset[str] = frozenset(),
 ) -> int:
     """Match what can be matched now; how many were. Raises trouble of Kafka or Postgres."""
+
+    async def by_mark(connection: Connection, after: Position) -> _Looked:
+        found = await lock_matchable(
+            connection, after=after, now_ms=now_ms(), rows_max=SWEEP_ROWS_MAX
+        )
+        return found, await _matches(connection, found, shared_accounts)
+
+    async def by_composite(connection: Connection, after: Position) -> _Looked:
+        found = await lock_composites(
+            connection, after=after, now_ms=now_ms(), rows_max=SWEEP_ROWS_MAX
+        )
+        return [waiting for waiting, _ in found], _composites(found, shared_accounts)
+
+    matched_count = 0
+    for look in (by_mark, by_composite):
+        matched_count += await _sweep(pool, appender, look, partitions, now_ms)
+    return matched_count
+
+
+async def _sweep(
+    pool: asyncpg.Pool,
+    appender: SteadyAppender,
+    look: Callable[[Connection, Position], Awaitable[_Looked]],
+    partitions: int,
+    now_ms: Callable[[], int],
+) -> int:
+    """Settle what one kind of look finds, some rows at a time; how many were matched."""
     matched_count, after = 0, _BEFORE_ALL
     while True:
         async with pool.acquire(timeout=ACQUIRE_SECONDS) as connection, connection.transaction():
-            found = await lock_matchable(
-                connection, after=after, now_ms=now_ms(), rows_max=SWEEP_ROWS_MAX
-            )
-            matches = await _matches(connection, found, shared_accounts)
+            found, matches = await look(connection, after)
             for partition, records in evidence_of(matches, partitions).items():
                 await appender.append(Topic.EVIDENCE, partition, records)
                 crash_point("sweep_evidence_acked")
@@ -84,6 +119,21 @@ async def _matches(
         if not isinstance(match, Matched | Parked):
             raise TypeError("a parked webhook says something about an effect")
         if isinstance(match, Matched) or match.reason != waiting.reason:
+            matches.append((waiting, match))
+    return matches
+
+
+def _composites(
+    found: Sequence[tuple[Waiting, dict[str, str]]], shared_accounts: frozenset[str]
+) -> list[tuple[Waiting, Matched | Parked]]:
+    """What each is now by its composite; what waits on for the same reason is left out. On an
+    account that others write to it names nobody.
+    """
+    matches = []
+    for waiting, fitting in found:
+        match = match_composite(fitting, ParkedReason(waiting.reason))
+        is_shared = waiting.receipt.account in shared_accounts
+        if not is_shared and match != Parked(ParkedReason(waiting.reason)):
             matches.append((waiting, match))
     return matches
 

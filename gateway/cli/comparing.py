@@ -2,19 +2,23 @@
 
 import asyncio
 import re
+import sys
+import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
 from gateway.cli import providers, reviewing
-from gateway.cli.output import Exit, Json, Output, UsageError, plain, write_json
+from gateway.cli.output import Exit, Json, Output, UsageError, count_of, plain, write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.console import Console
 
     from gateway.wiring.compare_desk import Report
-    from gateway.wiring.orphan_desk import Orphan
+    from reconciler.orphans import Orphan
 
 SHOWN_LINES: Final = 20
 _AGO: Final = re.compile(r"([0-9]{1,6})([smhd])")
@@ -78,15 +82,46 @@ def compare(
             compare_provider(known, provider, chosen, period, patience_ms=patience_ms)
         )
 
-    while every is not None:
-        report = once()
+    def tell(report: "Report") -> None:
         if as_json:
             write_json(plain(report))
         else:
             _show_report(out.console, report)
-        asyncio.run(asyncio.sleep(every))
+
+    if every is not None:
+        again_and_again(once, tell, every_s=every)
     report = once()
-    out.answer(report, lambda console: _show_report(console, report), _code(report))
+    out.answer(report, lambda console: _show_report(console, report), code_of(report))
+
+
+def again_and_again(
+    once: "Callable[[], Report]",
+    tell: "Callable[[Report], None]",
+    *,
+    every_s: int,
+    sleep: "Callable[[float], None]" = time.sleep,
+) -> NoReturn:
+    """Compare until somebody ends it. Where log or tables do not answer that is said in a line, and
+    tried again at the next time; any other trouble is raised.
+    """
+    from gateway.cli.trouble import as_trouble
+    from gateway.database_trouble import DatabaseTroubleError
+    from ledger.log.port import AppendUnknownError
+    from ledger.log.trouble import LogUnreachableError
+
+    while True:
+        try:
+            tell(once())
+        except Exception as failure:
+            away = as_trouble(failure)
+            if not isinstance(
+                away, LogUnreachableError | AppendUnknownError | DatabaseTroubleError
+            ):
+                raise
+            at = datetime.now(UTC).strftime("%H:%M:%S")
+            sys.stderr.write(f"{at} compare_failed: {away.message} Again in {every_s} s.\n")
+            sys.stderr.flush()
+        sleep(every_s)
 
 
 def note(
@@ -113,16 +148,18 @@ def note(
     from gateway.wiring.orphan_desk import note_orphan
     from reconciler.limits import NOTE_CHARS_MAX
     from reconciler.orphan_notes import OrphanNote
+    from reconciler.orphans import place_of
 
     out = Output("review note", as_json=as_json)
     partition, _, offset = place.partition("/")
-    if not (partition.isdigit() and offset.isdigit()):
+    at = place_of(partition, offset)
+    if at is None:
         raise UsageError(f"{place!r} is no place.", hint="Write it as the list does: 3/17.")
     who = user() if by is None else by
     if not (0 < len(text) <= NOTE_CHARS_MAX and 0 < len(who) <= NOTE_CHARS_MAX):
         raise UsageError(f"A note has 1 to {NOTE_CHARS_MAX} characters.", hint="Say it shorter.")
     said = OrphanNote(by=who, note=text)
-    asyncio.run(note_orphan(settings(), int(partition), int(offset), said))
+    asyncio.run(note_orphan(settings(), at, said))
     out.answer(
         {"place": place, "by": who},
         lambda console: console.print(f"[green]✓[/] {place} is off the list, by {who}."),
@@ -158,7 +195,8 @@ def _moment(text: str, now: int) -> int:
     )
 
 
-def _code(report: "Report") -> Exit:
+def code_of(report: "Report") -> Exit:
+    """How the command ends: what somebody has looked at is no difference any more."""
     if report.orphans or report.conflicting or report.not_listed:
         return Exit.DIFFERENCES
     return Exit.TROUBLE if report.ended_early or report.waiting else Exit.OK
@@ -167,20 +205,23 @@ def _code(report: "Report") -> Exit:
 def _show_report(console: "Console", report: "Report") -> None:
     differs = report.orphans + report.conflicting + report.not_listed
     mark = "[yellow]![/]" if differs or report.ended_early else "[green]✓[/]"
-    console.print(f"{mark} {report.listed} effects of {report.provider}, account {report.account}")
+    of = count_of(report.listed, "effect")
+    console.print(f"{mark} {of} of {report.provider}, account {report.account}")
     counts = (
         ("in order", report.in_order),
         ("agree with an action that was uncertain", report.settled),
         ("without an action", report.orphans),
         ("conflicting", report.conflicting),
+        ("differ, and somebody has looked", report.noted),
         ("not decided yet", report.waiting),
         ("differ as well, and were brought", report.not_followed),
         ("completed, and not in the list", report.not_listed),
+        ("not in the list, and somebody has looked", report.not_listed_noted),
     )
     for name, count in counts:
         if count:
             console.print(f"  {count:>9}  {name}", markup=False)
-    for one in report.differences[:SHOWN_LINES]:
+    for one in [one for one in report.differences if not one.is_noted][:SHOWN_LINES]:
         about = f", {one.action_key}" if one.action_key else ""
         said = f"{one.reference}: {one.standing}: {one.why}{about}"
         console.print(f"  {said}", markup=False, soft_wrap=True)
@@ -198,20 +239,22 @@ def _show_orphans(console: "Console", found: "list[Orphan]", count: int) -> None
     from rich.markup import escape
     from rich.table import Table
 
+    from gateway.cli.quarantine import visible
     from ledger.core.money import format_money
 
     if not count:
         console.print("[green]✓[/] No effect is without an action.")
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("place", "provider", "effect", "money", "came as", "received"):
+    for name in ("place", "provider", "effect", "money", "why", "received"):
         table.add_column(name, overflow="fold")
     for one in found:
         money = "" if one.money is None else format_money(one.money)
-        at = one.received_at.strftime("%Y-%m-%d %H:%M:%S")
+        at = datetime.fromtimestamp(one.received_at / 1_000, UTC).strftime("%Y-%m-%d %H:%M")
         provider = f"{one.provider}/{one.account}"
-        row = (one.place, provider, one.reference, money, one.source, at)
-        table.add_row(*(escape(text) for text in row))
+        named = one.reference or one.claimed_key or ""
+        row = (one.place, provider, named, money, one.why, at)
+        table.add_row(*(escape(visible(text)) for text in row))
     console.print(table)
     if len(found) < count:
         console.print(f"[dim]The oldest {len(found)} of {count}.[/]")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from gateway.cli.output import Exit, Json, Output, UsageError
+from gateway.cli.output import Exit, Json, Output, UsageError, count_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,7 +76,7 @@ def import_lines(
 
     out = Output("evidence import", as_json=as_json)
     known = settings()
-    columns = _columns(known, provider, out)
+    columns = _columns(known, provider, file, out)
     fitting = _format(file, file_format, columns)
 
     async def bring() -> "Imported":
@@ -90,10 +90,13 @@ def import_lines(
     out.answer(done, lambda console: _show(console, done), _code(done, waited=not no_wait))
 
 
-def _columns(known: "Settings", provider: str, out: Output) -> "Columns":
-    """Where the columns of this provider's reports stand; ends the command at a mistake."""
+def _columns(known: "Settings", provider: str, file: Path, out: Output) -> "Columns":
+    """Where the columns of this provider's reports stand; ends the command at a mistake. The
+    simulated provider has a report of its own, and takes a file with our columns as well.
+    """
     from gateway.wiring.installation import SIMULATED
     from reconciler.providers import settlement
+    from reconciler.settlement_files import begins_as
 
     path = known.provider_files.get(provider)
     declared = None if path is None else settlement.read_settlement(path)
@@ -107,7 +110,8 @@ def _columns(known: "Settings", provider: str, out: Output) -> "Columns":
         out.answer({"mistakes": mistakes}, show, Exit.REFUSED)
     if declared is not None:
         return declared
-    return settlement.SIMULATED if provider == SIMULATED else settlement.OWN_FORM
+    is_report = provider == SIMULATED and not begins_as(file, settlement.OWN_FORM)
+    return settlement.SIMULATED if is_report else settlement.OWN_FORM
 
 
 def _format(file: Path, asked: str | None, columns: "Columns") -> "FileFormat":
@@ -135,10 +139,13 @@ def _code(done: "Imported", *, waited: bool) -> Exit:
 
 def _show(console: "Console", done: "Imported") -> None:
     if done.is_refused:
-        console.print(f"[red]✗[/] Nothing was sent: {done.bad} of {done.lines} lines are bad.")
+        of = count_of(done.lines, "line")
+        are = "is" if done.bad == 1 else "are"
+        console.print(f"[red]✗[/] Nothing was sent: {done.bad} of {of} {are} bad.")
     else:
         mark = "[yellow]![/]" if done.unmatched + done.conflicting + done.waiting else "[green]✓[/]"
-        console.print(f"{mark} {done.lines} lines of {done.provider}, account {done.account}")
+        of = count_of(done.lines, "line")
+        console.print(f"{mark} {of} of {done.provider}, account {done.account}")
         for name, count in _counts(done):
             if count or name == "matched":
                 console.print(f"  {count:>9}  {name}", markup=False)

@@ -286,11 +286,19 @@ def _duration(ms: int) -> str:
     return f"{minutes}m" if minutes < 100 else f"{minutes // 60}h"  # noqa: PLR2004
 
 
+def kept_in(folder: Path) -> list[str]:
+    """What a folder still has, a folder with a slash behind its name."""
+    there = folder.iterdir() if folder.is_dir() else ()
+    return sorted(f"{one.name}/" if one.is_dir() else one.name for one in there)
+
+
 def reset(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
     """End everything and delete all data of the local installation: log, tables, keys, book.
+
+    What you have put into its folder yourself stays, as descriptions of providers: it says what.
 
     Example: actionledger reset --yes
     """
@@ -305,5 +313,11 @@ def reset(
     done = asyncio.run(erase(folder, confirm))
     if done:
         forget_folder(folder)
+    kept = kept_in(folder) if done else []
     said = "Everything is deleted." if done else "Nothing was deleted."
-    out.answer({"deleted": done}, lambda console: console.print(said))
+    if kept:
+        said = f"All data is deleted. {folder} still has {', '.join(kept)}."
+    out.answer(
+        {"deleted": done, "kept": kept},
+        lambda console: console.print(said, markup=False, soft_wrap=True),
+    )

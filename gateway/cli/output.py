@@ -87,6 +87,11 @@ def plain(value: object) -> object:
     return value
 
 
+def count_of(count: int, one: str) -> str:
+    """So many of something: `1 line`, `2 lines`."""
+    return f"{count} {one}" if count == 1 else f"{count} {one}s"
+
+
 def write_json(document: object) -> None:
     """One JSON document on one line of stdout."""
     import json

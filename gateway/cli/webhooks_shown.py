@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from reconciler.webhook_rows import Suggestion, Unmatched, WebhookView
 
 SHOWN_CHARS: Final = 4_096
+WIDE_COLUMNS: Final = 120
+"""Of characters; with fewer the columns of a list would break their words."""
+
 CHANGES_SHOWN: Final = 20
 _AGES: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000))
 
@@ -36,24 +39,18 @@ def show_list(
     *,
     now_ms: int,
 ) -> None:
-    """The rows, and below them what is nobody's."""
-    from rich.table import Table
-
-    if rows:
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        for name in ("place", "age", "account", "type", "state", "action"):
-            table.add_column(name, overflow="fold")
+    """The rows, and below them what is nobody's. On a terminal too narrow for six columns each row
+    takes two lines.
+    """
+    if rows and console.width < WIDE_COLUMNS:
         for one in rows:
-            state = one.state.value if one.reason is None else f"{one.state.value}: {one.reason}"
-            table.add_row(
-                one.place,
-                age(now_ms - one.received_at),
-                _plain(f"{one.provider}/{one.account}"),
-                _plain(one.event_type or ""),
-                state,
-                _plain(one.action_key or one.repeats or ""),
-            )
-        console.print(table)
+            about = (f"{one.provider}/{one.account}", one.event_type, one.action_key or one.repeats)
+            told = f"{one.place}  {age(now_ms - one.received_at)}  {_state(one)}"
+            console.print(told, markup=False, soft_wrap=True)
+            said = "  ".join(part for part in about if part)
+            console.print(f"  {visible(said)}", markup=False, soft_wrap=True)
+    elif rows:
+        _show_table(console, rows, now_ms)
     else:
         console.print("No webhook is in this state.")
     for found in open_ones:
@@ -63,6 +60,28 @@ def show_list(
         )
         said = f"{found.waiting} waiting{since}; {found.expired} expired"
         console.print(f"[yellow]●[/] {_plain(what)}: {said}", soft_wrap=True)
+
+
+def _show_table(console: "Console", rows: "Sequence[WebhookView]", now_ms: int) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("place", "age", "account", "type", "state", "action"):
+        table.add_column(name, overflow="fold")
+    for one in rows:
+        table.add_row(
+            one.place,
+            age(now_ms - one.received_at),
+            _plain(f"{one.provider}/{one.account}"),
+            _plain(one.event_type or ""),
+            _state(one),
+            _plain(one.action_key or one.repeats or ""),
+        )
+    console.print(table)
+
+
+def _state(one: "WebhookView") -> str:
+    return one.state.value if one.reason is None else f"{one.state.value}: {one.reason}"
 
 
 def show_one(
@@ -80,7 +99,7 @@ def show_one(
         if view.amount_minor is not None:
             money = money_of({"minor": view.amount_minor, "currency": view.currency})
         pairs: tuple[tuple[str, object], ...] = (
-            ("state", view.state.value if view.reason is None else f"{view.state}: {view.reason}"),
+            ("state", _state(view)),
             ("from", f"{view.provider}/{view.account}, {view.source}"),
             ("event", f"{view.event_id} {view.event_type or ''}"),
             ("received", _moment(view.received_at)),
@@ -109,8 +128,7 @@ def show_tested(console: "Console", tested: "Tested", wait: float) -> None:
     console.print(f"{tested.url} answered {tested.status}", markup=False, soft_wrap=True)
     if tested.became is not None:
         one = tested.became
-        said = one.state.value if one.reason is None else f"{one.state.value}: {one.reason}"
-        console.print(f"[green]✓[/] It stands at {one.place}, {_plain(said)}.")
+        console.print(f"[green]✓[/] It stands at {one.place}, {_plain(_state(one))}.")
     elif isinstance(tested.answer, dict) and "code" in tested.answer:
         told = f"{tested.answer.get('code')}: {tested.answer.get('detail') or ''}"
         console.print(f"[red]✗[/] {_plain(told)}", soft_wrap=True)

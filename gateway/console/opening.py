@@ -12,6 +12,7 @@ import asyncpg
 from gateway.console.asking import Console
 from gateway.console.keeping import read_site
 from gateway.console.reading import ConsoleReading, JudgePort
+from gateway.orphans import OrphansPort
 from gateway.passkeys import PasskeyLinks
 from gateway.settings import Settings
 from ledger.log.published import Published
@@ -28,6 +29,7 @@ def open_console(
     published: Callable[[], Published],
     *,
     ledger_id: str,
+    orphans: OrphansPort,
 ) -> Console:
     """The pages under the origin of the settings. Raises ConsoleFileError."""
     reading = ConsoleReading(
@@ -37,6 +39,7 @@ def open_console(
         published,
         generation=ledger_id,
         live=lambda now_ms: read_live(pool, now_ms=now_ms),
+        orphans=orphans,
     )
     in_use = {
         key.origin

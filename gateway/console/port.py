@@ -20,6 +20,9 @@ from ledger.core.sagas import Saga
 from ledger.core.state import Action
 from ledger.core.statement import Signed
 from projections.views import EventView, UnknownAge, UnknownView
+from reconciler.orphan_notes import OrphanNote
+from reconciler.orphans import Orphan
+from reconciler.parking import Position
 from reconciler.windows import Live
 
 
@@ -130,6 +133,20 @@ class ConsolePort(Protocol):
 
     async def live(self, *, now_ms: int) -> Live:
         """What the reconciler saw lately, of all tenants."""
+        ...
+
+    async def orphans(self, tenants: Sequence[str], *, limit: int) -> tuple[Sequence[Orphan], int]:
+        """What providers state and no action explains, oldest first, and how much that is: what
+        bears a key of these tenants only; `*` is everything.
+        """
+        ...
+
+    async def orphan(self, tenants: Sequence[str], place: Position) -> Orphan | None:
+        """One of them by the place of its row, looked at or not, or None."""
+        ...
+
+    async def note_orphan(self, orphan: Orphan, said: OrphanNote) -> None:
+        """Write down what a person says of it, durable when this returns."""
         ...
 
     async def runs(self, tenants: Sequence[str], *, limit: int, now_ms: int) -> RunList:

@@ -28,6 +28,7 @@ class PageNo(StrEnum):
     SHEET_CHANGED = "sheet_changed"
     MOVE_MISSING = "move_missing"
     WORDS_MISSING = "words_missing"
+    NOTE_MISSING = "note_missing"
     LINK_OVER = "link_over"
     LINK_USED = "link_used"
     NOT_ANSWERING = "not_answering"
@@ -94,6 +95,11 @@ _PAGES: Final[Mapping[PageNo | NotLoggedIn | NotRegistered, tuple[int, str, str]
         400,
         "A reason is missing, or the reference of the effect. Nothing was signed.",
         "Say how you know; whoever says that the effect exists names its reference.",
+    ),
+    PageNo.NOTE_MISSING: (
+        400,
+        "A word on what came of it is missing. Nothing was kept.",
+        "Say what you found at the provider.",
     ),
     PageNo.LINK_OVER: (404, "This link is over, or never was one.", _ASK_FOR_LINK),
     PageNo.LINK_USED: (409, "A passkey was made with this link already.", _ASK_FOR_LINK),

@@ -79,9 +79,11 @@ async def _cases(seen: Seen) -> Answer:
     tenants = seen.visitor.person.tenants
     found = await seen.console.port.cases(tenants, limit=WAITING_ROWS_MAX + 1)
     blocked = await seen.console.port.blocked(tenants, limit=WAITING_ROWS_MAX)
+    _, orphans = await seen.console.port.orphans(tenants, limit=1)
     context = {
         "cases": found[:WAITING_ROWS_MAX],
         "blocked": blocked,
+        "orphans": orphans,
         "is_cut": len(found) > WAITING_ROWS_MAX,
         "tenants_shown": "all tenants" if "*" in tenants else ", ".join(tenants),
     }

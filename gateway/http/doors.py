@@ -25,6 +25,7 @@ from gateway.http.now_and_then import NowAndThen
 from gateway.http.pace import Pace
 from gateway.http.problems import No
 from gateway.keys import Caller, KeyRefusal, Role
+from gateway.orphans import NoOrphans, OrphansPort
 from ledger.client.client import Answer, Progress
 from ledger.core.facts import AttemptStarted
 from ledger.core.inputs import (
@@ -217,8 +218,9 @@ async def nothing_seen(_now_ms: int) -> Live:
 class Instance:
     """Of which installation a door is: `ledger_id` is the generation of its log, `published` tells
     its configuration as it is known here, `checks` are what readiness asks, by the name of the
-    part, `schemes` says by provider how webhooks are signed, where not by Standard Webhooks, and
-    `live` what the reconciler saw lately, as of a wall clock.
+    part, `schemes` says by provider how webhooks are signed, where not by Standard Webhooks,
+    `live` what the reconciler saw lately, as of a wall clock, and `orphans` what providers state
+    and no action explains.
     """
 
     ledger_id: str
@@ -226,6 +228,7 @@ class Instance:
     checks: Mapping[str, Check] = field(default_factory=dict)
     schemes: Mapping[str, Scheme] = field(default_factory=dict)
     live: Callable[[int], Awaitable[Live]] = nothing_seen
+    orphans: OrphansPort = field(default_factory=NoOrphans)
 
 
 @dataclass(slots=True)
@@ -245,6 +248,7 @@ class Doors:
     waiting_quota: "WaitingQuota | None" = None
     checks: Mapping[str, Check] = field(default_factory=dict)
     live: Callable[[int], Awaitable[Live]] = nothing_seen
+    orphans: OrphansPort = field(default_factory=NoOrphans)
     looked_s: float | None = None
     metrics: Metrics = field(default_factory=Metrics)
     monotonic_s: Callable[[], float] = time.monotonic

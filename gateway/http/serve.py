@@ -22,6 +22,7 @@ from gateway.http.doors import Instance, doors_in
 from gateway.http.limits import CONNECTIONS_MAX, STOP_S_MAX
 from gateway.http.protocol import BoundedProtocol
 from gateway.keys import KeyFile
+from gateway.orphans import OrphanDesk
 from gateway.settings import Settings
 from gateway.wiring.installation import open_log, providers
 from ledger.client.client import LedgerClient
@@ -40,6 +41,7 @@ from projections.statements import LIVE_SCHEMA
 from reconciler.providers.registry import webhook_schemes
 from reconciler.schemes import scheme_of
 from reconciler.windows import read_live
+from streams.clock import wall_ms
 
 logger = logging.getLogger("actionledger.http")
 
@@ -129,9 +131,15 @@ async def gateway(
                 checks,
                 schemes,
                 live=lambda now_ms: read_live(pool, now_ms=now_ms),
+                orphans=OrphanDesk(pool, appender, partitions=genesis.partitions, now_ms=wall_ms),
             )
             console = open_console(
-                settings, pool, client, published.now, ledger_id=genesis.generation
+                settings,
+                pool,
+                client,
+                published.now,
+                ledger_id=genesis.generation,
+                orphans=instance.orphans,
             )
             app = create_app(client, queries, appender, keys, settings, instance, console=console)
             yield app, client

@@ -39,19 +39,23 @@ class CannotCompareError(LedgerError):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A listed effect that is not simply in order, and what the ledger made of it."""
+    """A listed effect that is not simply in order, and what the ledger made of it; whether a person
+    has looked at it.
+    """
 
     reference: str
     standing: Standing
     why: str | None
     action_key: str | None
+    is_noted: bool = False
 
 
 @dataclass(slots=True)
 class Report:
     """What a comparison found. `settled` are lines that agreed with an action which had not been
-    completed; `listed` is the sum of `in_order` and what follows it up to `waiting`, where at most
-    1,000 differ.
+    completed; `listed` is the sum of `in_order` and what follows it up to `noted`, where at most
+    1,000 differ. `noted` are differences that a person has looked at, of `not_listed` those are
+    `not_listed_noted`.
     """
 
     provider: str
@@ -64,6 +68,8 @@ class Report:
     orphans: int = 0
     conflicting: int = 0
     waiting: int = 0
+    noted: int = 0
+    not_listed_noted: int = 0
     not_followed: int = 0
     not_listed: int = 0
     ended_early: str | None = None
@@ -95,11 +101,13 @@ async def compare_provider(
                     silent=_silent(catalogue, provider),
                 )
             findings = await decided(
-                bringer, [one.sought for one in comparison.brought], patience_ms=patience_ms
+                bringer,
+                [one.sought for one in (*comparison.brought, *comparison.unlisted)],
+                patience_ms=patience_ms,
             )
     finally:
         await finder.close()
-    return _report(comparison, findings)
+    return report_of(comparison, findings)
 
 
 def receivers_appender(settings: Settings) -> SteadyAppender | None:
@@ -172,7 +180,13 @@ def _silent(catalogue: Catalogue | None, provider: str) -> frozenset[str]:
     )
 
 
-def _report(comparison: Comparison, findings: Sequence[Finding]) -> Report:
+def report_of(comparison: Comparison, findings: Sequence[Finding]) -> Report:
+    """What a comparison found, given what became of what it brought: of the effects that differ,
+    then of those that the list lacks.
+    """
+    differing = findings[: len(comparison.brought)]
+    unlisted = findings[len(comparison.brought) :]
+    noted = sum(one.is_noted for one in unlisted)
     report = Report(
         comparison.provider,
         comparison.account,
@@ -180,13 +194,20 @@ def _report(comparison: Comparison, findings: Sequence[Finding]) -> Report:
         comparison.period.until,
         listed=comparison.listed,
         in_order=comparison.in_order,
-        not_followed=comparison.listed - comparison.in_order - len(findings),
-        not_listed=comparison.not_listed,
+        not_followed=comparison.listed - comparison.in_order - len(differing),
+        not_listed=comparison.not_listed - noted,
+        not_listed_noted=noted,
         ended_early=comparison.ended_early,
-        missing=comparison.missing,
+        missing=[
+            one
+            for one, found in zip(comparison.missing, unlisted, strict=True)
+            if not found.is_noted
+        ],
     )
-    for brought, found in zip(comparison.brought, findings, strict=True):
+    for brought, found in zip(comparison.brought, differing, strict=True):
         match found.standing:
+            case _ if found.is_noted:
+                report.noted += 1
             case Standing.MATCHED:
                 report.settled += 1
             case Standing.UNMATCHED:
@@ -196,5 +217,7 @@ def _report(comparison: Comparison, findings: Sequence[Finding]) -> Report:
             case Standing.WAITING:
                 report.waiting += 1
         reference = brought.said.reference or ""
-        report.differences.append(Told(reference, found.standing, found.why, found.action_key))
+        report.differences.append(
+            Told(reference, found.standing, found.why, found.action_key, found.is_noted)
+        )
     return report

@@ -177,9 +177,9 @@ def look_at(meant: FileMeant, done: Imported, good: IO[str], report: Report) -> 
                     f"{meant.path} has more than {LINES_MAX} lines.", hint="Bring it in parts."
                 )
             if done.lines % LINES_AT_ONCE == 0:
-                report(Progress(CHECKING, min(file.tell(), size), size))
+                report(Progress(CHECKING, min(file.tell(), size), size, "bytes"))
             _sort(read if not isinstance(read, Stated) else _again(read, seen), done, good)
-    report(Progress(CHECKING, size, size))
+    report(Progress(CHECKING, size, size, "bytes"))
     return len(seen)
 
 
@@ -265,7 +265,7 @@ async def _send(
                 else:
                     _enter(done, _Sent(number, was_known=True, sought=one), found)
             reached += len(batch)
-            report(Progress(SENDING, reached, total))
+            report(Progress(SENDING, reached, total, "lines"))
         finally:
             slots.release()
 
@@ -304,7 +304,7 @@ async def _follow(
         for one, finding in zip(batch, findings, strict=True):
             _enter(done, one, finding)
         reached += len(batch)
-        report(Progress(DECIDING, reached, total))
+        report(Progress(DECIDING, reached, total, "lines"))
 
 
 def _spooled(undecided: IO[str]) -> list[_Sent]:

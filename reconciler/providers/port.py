@@ -380,6 +380,16 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
+class About:
+    """What an event is about, by what its provider's description declares to name an action
+    together with account, amount and currency: the operation and what it acts on.
+    """
+
+    operation: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
 class MappedWebhook:
     """A verified webhook in our words.
 
@@ -390,10 +400,12 @@ class MappedWebhook:
     only for attempts made on it. Reversed: what was there was given back, in
     whole or in part (refund, dispute, reversal); `money` is what was given back, `reference` the
     provider's name for the giving back, and `reverses` its name for the effect, where it says it.
+    `about` is for what bears none of these marks. Unlisted: a whole list does not have it, of which
+    nothing follows.
     """
 
     meaning: Literal["final", "progress", "irrelevant"]
-    effect: Literal["exists", "none", "pending", "reversed"]
+    effect: Literal["exists", "none", "pending", "reversed", "unlisted"]
     event_id: str
     event_type: str
     account: str | None
@@ -404,6 +416,7 @@ class MappedWebhook:
     occurred_at: int
     attempt_hint: int | None = None
     reverses: str | None = None
+    about: About | None = None
 
     @property
     def names(self) -> str | None:

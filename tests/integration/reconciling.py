@@ -200,6 +200,7 @@ async def know_action(
     status: str = "unknown",
     money: Money = MONEY,
     account: str = "main",
+    target: str | None = None,
 ) -> None:
     """Let the read model know actions, as the projector does, with its notice."""
     for text in action_keys:
@@ -208,9 +209,9 @@ async def know_action(
             "insert into actionledger.actions (tenant_id, action_id, operation, operation_version,"
             " action_key, stream_key, request_hash, amount_minor, currency, principal, environment,"
             " provider, account, reliability, status, version, attempts, step_deadline_at,"
-            " intent_offset, epoch, ledger_partition, ledger_offset, created_at, updated_at)"
-            " values ($1, $2, $3, 1, $4, $5, 'sha256:00', $6, $7, 'p', 'test', 'simulated', $8,"
-            " 'keyed', $9, 1, 1, now(), 0, 1, 0, 0, now(), now())",
+            " intent_offset, epoch, ledger_partition, ledger_offset, created_at, updated_at,"
+            " target) values ($1, $2, $3, 1, $4, $5, 'sha256:00', $6, $7, 'p', 'test', 'simulated',"
+            " $8, 'keyed', $9, 1, 1, now(), 0, 1, 0, 0, now(), now(), $10)",
             key.tenant,
             str(key.action_id),
             key.operation,
@@ -220,6 +221,7 @@ async def know_action(
             money.currency,
             account,
             status,
+            target,
         )
     await pool.execute("select pg_notify('actionledger_changed', '0:8')")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.wiring.compare_desk import report_of
 from gateway.wiring.import_desk import STILL_MS_MAX, bringing, decided
 from gateway.wiring.orphan_desk import NoSuchOrphanError, list_orphans, note_orphan
 from ledger.core.money import Money
@@ -13,6 +14,8 @@ from ledger.log.port import Record
 from reconciler.bringing import Finding, Standing
 from reconciler.comparing import Comparison, Period, compare
 from reconciler.orphan_notes import OrphanNote
+from reconciler.orphans import place_of
+from reconciler.parking import Position
 from reconciler.providers.port import Inconclusive, ListedEffect, ListingFailed, Lookup
 from reconciler.receiving import WebhookDesk
 from streams.clock import wall_ms
@@ -78,12 +81,12 @@ def listed(number: int, *, minor: int | None = None, marked: bool = True) -> Lis
 async def held_against(
     place: Place, finder: Listing, *, until: int | None = None
 ) -> tuple[Comparison, list[Finding]]:
-    """Compare the last hour; what the ledger made of what was brought."""
+    """Compare the last hour; what the ledger made of what was brought, and of what is missing."""
     now = wall_ms() + HOUR_MS if until is None else until
     comparison = Comparison("simulated", "main", Period(now - 3 * HOUR_MS, now))
     async with bringing(place.settings, "listing", "simulated", "main") as bringer:
         await compare(finder, bringer, place.all_.pool, comparison, shown_until=now)
-        sought = [one.sought for one in comparison.brought]
+        sought = [one.sought for one in (*comparison.brought, *comparison.unlisted)]
         return comparison, await decided(bringer, sought, patience_ms=STILL_MS_MAX)
 
 
@@ -109,7 +112,8 @@ async def test_a_list_settles_raises_and_misses(
         standings = [one.standing for one in findings]
         assert standings.count(Standing.UNMATCHED) == 1
         assert [one.why for one in findings if one.standing is Standing.CONFLICTING] == [
-            "amount_differs"
+            "amount_differs",
+            "effect_not_listed",
         ]
         assert await statuses(place.all_) == {"completed": count}
         assert [one.action_key for one in comparison.missing] == [
@@ -121,7 +125,21 @@ async def test_a_list_settles_raises_and_misses(
         assert proofs == LOST
 
         again, _ = await held_against(place, Listing(effects))
-        assert again.told == 0
+        assert (again.told, again.told_missing, again.not_listed) == (0, 0, 1)
+
+        found, _ = await list_orphans(place.settings, 10)
+        assert {one.why for one in found} == {"orphan_effect", "effect_not_listed"}
+        (missed,) = [one for one in found if one.why == "effect_not_listed"]
+        assert missed.claimed_key == comparison.missing[0].action_key
+        for one in found:
+            at = place_of(*one.place.split("/"))
+            assert at is not None
+            await note_orphan(place.settings, at, OrphanNote(by="ops", note="Seen."))
+        assert await list_orphans(place.settings, 10) == ([], 0)
+        report = report_of(*await held_against(place, Listing(effects)))
+        assert (report.orphans, report.noted) == (0, 1)
+        assert (report.not_listed, report.not_listed_noted, report.missing) == (0, 1, [])
+        assert await statuses(place.all_) == {"completed": count}
 
 
 async def test_an_orphan_is_listed_until_somebody_says_what_came_of_it(
@@ -134,16 +152,17 @@ async def test_an_orphan_is_listed_until_somebody_says_what_came_of_it(
         assert count == 2
         assert {one.reference for one in found} == {"ch_70001", "ch_70002"}
         partition, offset = map(int, found[0].place.split("/"))
+        at = Position(partition, offset)
         note = OrphanNote(by="ops", note="A manual charge.")
 
-        await note_orphan(place.settings, partition, offset, note)
+        await note_orphan(place.settings, at, note)
 
         left, count = await list_orphans(place.settings, 10)
         assert (count, [one.place for one in left]) == (1, [found[1].place])
         with pytest.raises(NoSuchOrphanError, match="ops has looked at it already"):
-            await note_orphan(place.settings, partition, offset, note)
+            await note_orphan(place.settings, at, note)
         with pytest.raises(NoSuchOrphanError, match="is an effect without an action"):
-            await note_orphan(place.settings, 0, 999_999, note)
+            await note_orphan(place.settings, Position(0, 999_999), note)
         row = await place.all_.pool.fetchrow(
             "select classification, seen_note from actionledger.webhooks"
             " where partition = $1 and topic_offset = $2",

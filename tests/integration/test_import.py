@@ -15,6 +15,7 @@ import pytest
 
 from gateway.settings import Settings
 from gateway.wiring.import_desk import STILL_MS_MAX, FileMeant, Imported, account_of, import_file
+from gateway.wiring.orphan_desk import list_orphans, note_orphan
 from ledger.core.ids import stream_key_of
 from ledger.core.inputs import Propose
 from ledger.log.envelope import outgoing
@@ -22,6 +23,8 @@ from ledger.log.topics import Topic, partition_of
 from projections.projector import Projector
 from reconciler.bringing import Standing
 from reconciler.matching import ParkedReason
+from reconciler.orphan_notes import OrphanNote
+from reconciler.orphans import place_of
 from reconciler.providers.port import (
     Deadlines,
     Outcome,
@@ -254,6 +257,13 @@ async def test_a_changed_line_is_a_conflict(
             assert (found.standing, found.why) == (Standing.CONFLICTING, "line_changed")
         assert (await place.bring([first])).already_known == 1
         assert await evidence(place.one) == []
+
+        (orphan,), _ = await list_orphans(place.settings, 10)
+        at = place_of(*orphan.place.split("/"))
+        assert at is not None
+        assert (orphan.why, orphan.reference) == ("line_changed", "ch_another")
+        await note_orphan(place.settings, at, OrphanNote(by="ops", note="Their mistake."))
+        assert await list_orphans(place.settings, 10) == ([], 0)
 
 
 async def test_an_orphan_is_matched_when_its_action_appears(

@@ -14,11 +14,11 @@ from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic, partition_of
 from ledger.log.webhook_record import WebhookReceived, webhook_key
 from reconciler import sweeping
-from reconciler.parking import TEST_EVENT, parked_counts
+from reconciler.orphans import find_orphan, list_orphans
+from reconciler.parking import TEST_EVENT, Position, parked_counts
 from reconciler.providers.port import MappedWebhook, Unrecognised
 from reconciler.providers.simulated.mapping import SimulatedMapping
 from reconciler.receiving import FAULT
-from reconciler.statements import statements
 from reconciler.sweeping import sweep_parked
 from streams.clock import wall_ms
 from tests.integration.installation import PARTITIONS, installed
@@ -117,8 +117,14 @@ async def test_a_webhook_with_the_key_of_no_action_is_an_orphan_until_the_action
         assert found[second]["reason"] == "action_unknown"
         told = {given.key: given.source_id for given in await evidence(one)}
         assert told == {KEY: source_of(charged), OTHER: source_of(refused)}
-        rows = await all_.pool.fetch(statements("reconciler", "comparing.sql")["orphans"], 10)
-        assert [(row["event_id"], row["source"]) for row in rows] == [("evt_1", "webhook")]
+        for tenants, count in ((("*",), 1), (("globex", "acme"), 1), (("globex",), 0), ((), 0)):
+            listed, total = await list_orphans(all_.pool, tenants, limit=10)
+            assert (len(listed), total) == (count, count)
+            shown = await find_orphan(all_.pool, tenants, Position(*first))
+            assert (shown is not None) == bool(count)
+        (orphan,), _ = await list_orphans(all_.pool, ("acme",), limit=10)
+        assert (orphan.event_id, orphan.source, orphan.why) == ("evt_1", "webhook", "orphan_effect")
+        assert await find_orphan(all_.pool, ("*",), Position(*second)) is None
 
         await know_action(all_.pool, OTHER)
         await all_.inquirer()

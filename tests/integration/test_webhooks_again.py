@@ -13,9 +13,9 @@ from ledger.log.port import Record
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived
-from reconciler.limits import PARKED_MS, UNMATCHED_ALARM_MS
+from reconciler.limits import COMPOSITE_AFTER_MS, PARKED_MS, UNMATCHED_ALARM_MS
 from reconciler.parking import Position
-from reconciler.providers.port import MappedWebhook, Unrecognised, WebhookMapping
+from reconciler.providers.port import About, MappedWebhook, Unrecognised, WebhookMapping
 from reconciler.providers.simulated.mapping import SimulatedMapping
 from reconciler.receiving import WebhookDesk
 from reconciler.replaying import Replayed, replay
@@ -48,6 +48,7 @@ from tests.integration.reconciling import (
 from tests.servers import Addresses
 
 HOUR_MS = 3_600_000
+ORDER = "order:A-1842"
 
 
 class Troubled(SimulatedMapping):
@@ -118,6 +119,16 @@ class Again:
         found = await find_webhook(self.pool, Position(*place), now_ms=at)
         assert found is not None
         return found
+
+    async def sweep(self, *, shared: frozenset[str] = frozenset(), later_ms: int = 0) -> int:
+        """Sweep so much later; how many were matched."""
+        return await sweep_parked(
+            self.pool,
+            self.appender,
+            partitions=PARTITIONS,
+            now_ms=lambda: wall_ms() + later_ms,
+            shared_accounts=shared,
+        )
 
     async def standing(self) -> dict[str, str]:
         """What became of each event."""
@@ -273,6 +284,80 @@ async def test_a_person_is_given_a_hint_and_nothing_is_matched_by_it(
         hints = await suggestions(all_.pool, view)
         assert [(one.action_key, one.status) for one in hints] == [(KEY, "unknown")]
         assert (await all_.view(place)).state is State.PARKED
+
+
+class Told(SimulatedMapping):
+    """Reads what its description declares to name an action."""
+
+    def map(self, raw: bytes) -> MappedWebhook | Unrecognised:
+        """Read, and say what it is about."""
+        mapped = super().map(raw)
+        assert isinstance(mapped, MappedWebhook)
+        return dataclasses.replace(mapped, about=About("charge", ORDER))
+
+
+async def test_a_declared_composite_matches_the_one_action_that_fits(
+    servers: Addresses, database_url: str
+) -> None:
+    """Neither mark nor known reference: a minute later, when the tables have whatever was begun
+    before it came, it is the one action's; another target, sum, account, operation or time fits
+    none, and one that is settled is no match.
+    """
+    async with again(servers, database_url) as all_:
+        dearer = Money(minor=5_000, currency="EUR")
+        await know_action(all_.pool, KEY, target=ORDER)
+        await know_action(all_.pool, "charge:v1:acme:renewal-2", target=ORDER, money=dearer)
+        await know_action(all_.pool, "charge:v1:acme:renewal-3", target="order:A-1")
+        await know_action(all_.pool, "charge:v1:acme:renewal-4", target=ORDER, account="other")
+        await know_action(all_.pool, "refund:v1:acme:renewal-5", target=ORDER)
+        await know_action(all_.pool, "charge:v1:acme:renewal-6", target=ORDER, status="denied")
+        webhook = settlement("evt_1", reference=None, occurred_at=wall_ms())
+        (place,) = await receive(all_.one, webhook)
+        await all_.desk(Told()).handle(await all_.records())
+        assert (await all_.view(place)).reason == "reference_missing"
+        assert await all_.sweep() == 0, "it waits for its reference first"
+        assert await all_.sweep(shared=frozenset({"main"}), later_ms=COMPOSITE_AFTER_MS) == 0
+        # One that appears later is none that was begun before it.
+        await know_action(all_.pool, "charge:v1:acme:renewal-7", target=ORDER)
+        assert await all_.sweep(later_ms=COMPOSITE_AFTER_MS) == 1
+        view = await all_.view(place)
+        assert (view.state, view.action_key, view.matched_by) == (State.MATCHED, KEY, "composite")
+        (told,) = await evidence(all_.one)
+        assert (told.key, told.source_id) == (KEY, source_of(webhook))
+        assert await all_.sweep(later_ms=COMPOSITE_AFTER_MS) == 0
+        assert len(await evidence(all_.one)) == 1
+
+
+async def test_of_several_actions_that_fit_a_person_chooses_until_a_reference_tells(
+    servers: Addresses, database_url: str
+) -> None:
+    """Though one of them is completed. It is named as a case, with what it may be about, and is
+    matched the day its reference is known; one that fits a settled action only waits on.
+    """
+    async with again(servers, database_url) as all_:
+        await know_action(all_.pool, KEY, target=ORDER)
+        settled = "charge:v1:acme:renewal-2"
+        await know_action(all_.pool, settled, target=ORDER, status="completed")
+        (place,) = await receive(
+            all_.one, settlement("evt_1", reference="ch_9", occurred_at=wall_ms())
+        )
+        await all_.desk(Told()).handle(await all_.records())
+        assert await all_.sweep(later_ms=COMPOSITE_AFTER_MS) == 0
+        view = await all_.view(place)
+        assert (view.state, view.reason) == (State.PARKED, "composite_ambiguous")
+        assert [one.action_key for one in await suggestions(all_.pool, view)] == [KEY]
+        assert await evidence(all_.one) == []
+        await know_reference(all_.pool, "ch_9", KEY)
+        assert await all_.sweep() == 1
+        assert (await all_.view(place)).matched_by == "reference"
+
+        await all_.pool.execute("delete from actionledger.actions where action_key = $1", KEY)
+        (place,) = await receive(
+            all_.one, settlement("evt_2", reference="ch_10", occurred_at=wall_ms())
+        )
+        await all_.desk(Told()).handle(await all_.records())
+        assert await all_.sweep(later_ms=COMPOSITE_AFTER_MS) == 0
+        assert (await all_.view(place)).reason == "reference_unknown"
 
 
 def test_every_state_can_be_asked_for() -> None:

@@ -155,7 +155,7 @@ def test_nothing_runs_and_nothing_is_there(capsys: pytest.CaptureFixture[str]) -
     """Looking, ending and deleting do no harm where there is nothing."""
     assert answer(capsys, "status")[1]["result"]["phase"] == "stopped"
     assert answer(capsys, "down")[1]["result"] == {"was_running": False}
-    assert answer(capsys, "reset", "--yes")[1]["result"] == {"deleted": False}
+    assert answer(capsys, "reset", "--yes")[1]["result"] == {"deleted": False, "kept": []}
 
 
 def test_a_catalogue_is_checked_line_by_line(

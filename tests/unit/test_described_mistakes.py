@@ -167,6 +167,16 @@ def test_what_is_promised_has_to_be_described(heading: str, paths: list[str]) ->
     assert [one.path for one in mistakes] == [f"capabilities.{path}" for path in paths]
 
 
+def test_a_composite_needs_the_amount() -> None:
+    """Without it a target and an operation would name an action of another sum."""
+    head, table, rest = TEXT.partition("[webhook]")
+    lines = [line for line in rest.splitlines() if not line.startswith("money =")]
+    mistakes = parse_description(head + table + "\n".join(lines))
+    assert isinstance(mistakes, tuple)
+    assert [one.path for one in mistakes] == ["webhook.composite"]
+    assert "needs money" in mistakes[0].message
+
+
 def test_what_is_described_has_to_be_promised() -> None:
     """A preview that nobody is told of is a mistake at the answer that denies it."""
     mistakes = parse_description(TEXT.replace('previews = "possible"', 'previews = "impossible"'))

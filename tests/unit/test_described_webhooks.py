@@ -5,9 +5,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from reconciler.providers.port import MappedWebhook, Unrecognised
+from reconciler.providers.port import About, MappedWebhook, Unrecognised
 from reconciler.providers.registry import webhook_mappings
-from tests.unit.test_described_api import settings
+from tests.unit.test_described_api import DESCRIPTION, settings
 
 
 def read(folder: Path, raw: bytes) -> MappedWebhook | Unrecognised:
@@ -52,3 +52,35 @@ def test_a_webhook_means_what_its_type_says(
     assert (mapped.meaning, mapped.effect, mapped.event_id) == (meaning, effect, "5")
     assert (mapped.account, mapped.reference, mapped.action_key) == ("main", "C-1", None)
     assert mapped.occurred_at == 1_700_000_000_000
+
+
+COMPOSITE = """
+money = { minor = "total", currency = "=EUR" }
+composite = { operation = "=charge", target = "charge.order", target_prefix = "order:" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("charge", "about"),
+    [
+        ({"ref": "C-1", "order": "A-1842"}, About("charge", "order:A-1842")),
+        ({"ref": "C-1", "order": 1842}, About("charge", "order:1842")),
+        ({"ref": "C-1"}, None),
+        ({"ref": "C-1", "order": None}, None),
+    ],
+)
+def test_a_declared_composite_says_what_a_webhook_is_about(
+    tmp_path: Path, charge: dict[str, object], about: About | None
+) -> None:
+    """All of it or nothing: a part names no action."""
+    shop = settings(tmp_path, "http://127.0.0.1:1")
+    assert shop.adapter_file is not None
+    text = DESCRIPTION.replace('reference = "charge.ref"\n', COMPOSITE)
+    shop.adapter_file.write_text(text, encoding="utf-8")
+    mapping = webhook_mappings([shop])["shop"]
+    raw = orjson.dumps(
+        {"kind": "charge.paid", "id": 5, "at": 1_700_000_000, "charge": charge, "total": 4_990}
+    )
+    mapped = mapping.map(raw)
+    assert isinstance(mapped, MappedWebhook)
+    assert (mapped.about, mapped.reference) == (about, None)

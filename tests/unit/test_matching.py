@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from ledger.core.money import Money
 from reconciler.matching import (
     AWAITS_REFERENCE,
+    WITHOUT_MARK,
     Irrelevant,
     Matched,
     MatchedBy,
     Parked,
     ParkedReason,
+    match_composite,
     match_webhook,
 )
 from reconciler.providers.port import MappedWebhook, Unrecognised
@@ -123,6 +125,28 @@ def test_what_the_mapping_does_not_understand_stays_as_it_is() -> None:
     """Bytes without a meaning keep the mapping's reason."""
     unrecognised = Unrecognised("unknown_event_type", "effect.sang")
     assert match_webhook(unrecognised, account="main", known=()) == unrecognised
+
+
+@pytest.mark.parametrize("status", ["attempting", "unknown", "needs_review"])
+def test_the_one_action_that_fits_and_waits_for_word_is_meant(status: str) -> None:
+    """A declared composite names it, and says so in the row."""
+    found = match_composite({KEY: status}, ParkedReason.REFERENCE_UNKNOWN)
+    assert found == Matched(KEY, MatchedBy.COMPOSITE)
+
+
+@pytest.mark.parametrize("reason", sorted(WITHOUT_MARK))
+@pytest.mark.parametrize("status", ["proposed", "ready", "completed", "failed"])
+def test_an_action_that_waits_for_no_word_is_no_match(status: str, reason: ParkedReason) -> None:
+    """What fits only an action that is settled, or was not begun, may be the effect of nobody."""
+    assert match_composite({KEY: status}, reason) == Parked(reason)
+    assert match_composite({}, reason) == Parked(reason)
+
+
+@pytest.mark.parametrize("other", ["unknown", "completed", "ready"])
+def test_of_several_that_fit_nobody_but_a_person_can_tell(other: str) -> None:
+    """Even where only one of them waits for word."""
+    found = match_composite({KEY: "unknown", OTHER: other}, ParkedReason.REFERENCE_MISSING)
+    assert found == Parked(ParkedReason.COMPOSITE_AMBIGUOUS)
 
 
 _keys = st.sampled_from([KEY, OTHER, "charge:v1:globex:renewal-2026-08-28-01"])

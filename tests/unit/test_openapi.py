@@ -40,6 +40,9 @@ def test_every_operation_is_named_and_summed_up(document: dict[str, Any]) -> Non
         "askAgain",
         "listReviews",
         "getReview",
+        "listOrphans",
+        "getOrphan",
+        "noteOrphan",
         "reportOutcome",
         "reportStep",
         "getRun",
@@ -100,5 +103,6 @@ def test_who_may_ask_is_said_of_every_operation(document: dict[str, Any]) -> Non
             security = operation.get("security", document["security"])
             for_agents = ("/v1/actions", "/v1/runs", "/v1/ceilings", "/v1/sagas", "/v1/batches")
             assert ({"apiKey": []} in security) is path.startswith(for_agents)
-            for_people = path.startswith(("/v1/approvals", "/v1/reviews")) or path.endswith("/ask")
+            own = ("/v1/approvals", "/v1/reviews", "/v1/orphans")
+            for_people = path.startswith(own) or path.endswith("/ask")
             assert ({"login": []} in security) is for_people

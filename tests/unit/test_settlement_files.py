@@ -28,6 +28,7 @@ from reconciler.settlement_files import (
     Read,
     Row,
     Stated,
+    begins_as,
     parse_row,
     read_file,
 )
@@ -360,3 +361,24 @@ def test_a_mistake_in_the_table_has_its_line(
     found = declared(tmp_path, **given)
     assert isinstance(found, tuple)
     assert any(one.path == path and said in one.message and one.line > 1 for one in found)
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "settlement" / "payouts.csv"
+
+
+def test_the_example_is_read_to_its_last_line_and_known_by_its_header(tmp_path: Path) -> None:
+    """It has our own columns, so that it can be brought for any provider, the simulated one too."""
+    assert begins_as(EXAMPLE, OWN_FORM)
+    assert not begins_as(EXAMPLE, SIMULATED)
+    with EXAMPLE.open("rb") as file:
+        found = list(read_file(file, OWN_FORM, "csv"))
+    assert [type(one) for one in found] == [Stated] * 3
+    report = tmp_path / "report.csv"
+    for first, is_own in (
+        (",".join(sorted(SIMULATED.needed)), False),
+        ('{"line_id":"1","reference":"r","effect":"exists","occurred_at":1}', True),
+        ("{bad", False),
+        ("", False),
+    ):
+        report.write_text(first + "\n", encoding="utf-8")
+        assert begins_as(report, OWN_FORM) is is_own, first

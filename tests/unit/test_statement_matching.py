@@ -126,6 +126,13 @@ def test_a_reference_that_is_known_is_that_of_an_action_that_is_there() -> None:
     assert named(UNKNOWN) == UNKNOWN
 
 
+def test_what_a_whole_list_lacks_proves_nothing_and_is_for_a_person() -> None:
+    """Whatever the action is by now: the ledger is not told."""
+    missed = replace(LINE, effect="unlisted", meaning="progress", money=None)
+    for action in (COMPLETED, replace(COMPLETED, status="unknown"), None):
+        assert became(MATCHED, missed, action) == Parked(ParkedReason.EFFECT_NOT_LISTED)
+
+
 def test_a_line_about_another_account_is_not_told() -> None:
     """An action is proven by its own provider and account only."""
     for other in (replace(COMPLETED, account="other"), replace(COMPLETED, provider="other")):

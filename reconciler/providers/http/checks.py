@@ -304,8 +304,13 @@ def _webhook(form: AdapterForm) -> Iterator[Found]:
     yield from _money(("webhook", "money"), webhook.money)
     if webhook.pull is not None:
         yield from _pull(("webhook", "pull"), webhook.pull)
-    if webhook.action_key is None and webhook.provider_key is None and webhook.reference is None:
-        yield ("webhook",), "names nothing to match by: action_key, provider_key or reference"
+    marks = (webhook.action_key, webhook.provider_key, webhook.reference, webhook.composite)
+    if all(one is None for one in marks):
+        said = "names nothing to match by: action_key, provider_key, reference or composite"
+        yield ("webhook",), said
+    if webhook.composite is not None and webhook.money is None:
+        said = "needs money: an equal amount and currency are part of what names the action"
+        yield ("webhook", "composite"), said
     for name, event in webhook.type.items():
         if (event.meaning == "final") == (event.effect == "pending"):
             said = "must have the effect exists or none if it is final, and pending if it is not"

@@ -23,6 +23,7 @@ from reconciler.providers.http.forms import (
     AdapterForm,
     CallForm,
     CapabilitiesForm,
+    CompositeForm,
     ErrorsForm,
     FindForm,
     ListingForm,
@@ -191,6 +192,15 @@ class Pull:
 
 
 @dataclass(frozen=True, slots=True)
+class Composite:
+    """Where the operation and the target of what a webhook is about stand."""
+
+    operation: Source
+    target: AnswerPath
+    target_prefix: str
+
+
+@dataclass(frozen=True, slots=True)
 class Webhook:
     """Where in a webhook everything stands, and what its types mean."""
 
@@ -203,6 +213,7 @@ class Webhook:
     reference: AnswerPath | None
     action_key: AnswerPath | None
     provider_key: AnswerPath | None
+    composite: Composite | None
     money: MoneyAt | None
     meanings: Mapping[
         str,
@@ -338,9 +349,14 @@ def _webhook(form: WebhookForm, headers: _Headers) -> Webhook:
         reference=_path(form.reference),
         action_key=_path(form.action_key),
         provider_key=_path(form.provider_key),
+        composite=None if form.composite is None else _composite(form.composite),
         money=_money(form.money),
         meanings={name: (event.meaning, event.effect) for name, event in form.type.items()},
     )
+
+
+def _composite(form: CompositeForm) -> Composite:
+    return Composite(origin(form.operation), path_of(form.target), form.target_prefix)
 
 
 def _pull(form: PullForm, headers: _Headers) -> Pull:

@@ -263,6 +263,16 @@ class PullForm(Form):
     overlap_seconds: Annotated[int, Field(ge=0, le=86_400)] = 300
 
 
+class CompositeForm(Form):
+    """Where in a webhook stands what, together with account, amount and currency, names an action:
+    its operation, and its target without the prefix.
+    """
+
+    operation: Origin
+    target: Steps
+    target_prefix: Annotated[str, StringConstraints(max_length=64)] = ""
+
+
 class WebhookForm(Form):
     """Where in a webhook the things stand that the ledger looks at. Without `event_id` an event is
     named by the hash of its body.
@@ -277,6 +287,7 @@ class WebhookForm(Form):
     reference: Steps | None = None
     action_key: Steps | None = None
     provider_key: Steps | None = None
+    composite: CompositeForm | None = None
     money: MoneyForm | None = None
     type: Annotated[dict[str, EventForm], Field(min_length=1, max_length=DESCRIPTION_ENTRIES_MAX)]
 

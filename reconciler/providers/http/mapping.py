@@ -14,8 +14,8 @@ from reconciler.providers.http.answers import (
     text_at,
     time_at,
 )
-from reconciler.providers.http.description import Webhook
-from reconciler.providers.port import MappedWebhook, Unrecognised
+from reconciler.providers.http.description import Composite, Webhook
+from reconciler.providers.port import About, MappedWebhook, Unrecognised
 from reconciler.schemes import STANDARD, hash_id
 
 
@@ -77,4 +77,14 @@ def _mapped(raw: bytes, event: object, event_type: str, webhook: Webhook) -> Map
         provider_key=key_at(event, webhook.provider_key, TEXT_CHARS_MAX),
         money=None if webhook.money is None else webhook.money.read(event),
         occurred_at=time_at(event, webhook.occurred_at.path, webhook.occurred_at.unit),
+        about=None if webhook.composite is None else _about(event, webhook.composite),
     )
+
+
+def _about(event: object, composite: Composite) -> About | None:
+    """What a webhook says that it is about; None where it does not say all of it."""
+    operation = text_at(event, composite.operation)
+    target = key_at(event, composite.target, TEXT_CHARS_MAX)
+    if operation is None or target is None:
+        return None
+    return About(operation, composite.target_prefix + target)

@@ -13,6 +13,7 @@ from gateway.console.entering import challenge_of
 from gateway.console.keeping import Site
 from gateway.console.reading import ConsoleReading
 from gateway.local.ports import free_ports
+from gateway.orphans import NoOrphans
 from gateway.passkeys import PasskeyLinks
 from ledger.client.client import Answer, ClientFailedError
 from ledger.core.inputs import AskAgain, Judge
@@ -66,6 +67,7 @@ async def pages() -> AsyncIterator[Pages]:
             lambda: published,
             generation="g",
             live=lambda now_ms: read_live(pool, now_ms=now_ms),
+            orphans=NoOrphans(),
         )
         console = Console(reading, SITE)
         app = FastAPI()
