@@ -12,6 +12,10 @@ SECONDS ?= 600
 FUZZ_SECONDS ?= 60
 WORKERS ?= 3
 
+# Compiled modules are kept, also where the environment says otherwise: every worker of the tests and
+# every process that they start would compile all of them again.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z.][a-z.-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
