@@ -35,6 +35,8 @@ class Doubts:
         """V1: one fact more. Doubt begins with a start, and anew when a person has settled a case;
         it ends with an end or a person, or once nothing is open any more.
         """
+        if not action.attempts:
+            return
         now = record["decided_at"]
         is_over = action.is_final or action.status == "needs_review" or not action.is_open
         if is_over or fact["type"] == "review.resolved":
