@@ -174,8 +174,8 @@ async def test_an_operator_tests_lists_shows_and_replays(
     body = tmp_path / "body.json"
     body.write_bytes(settlement("evt_2", action_key=KEY).raw())
     tried = await operator.run("webhook", "test", "bank", "main", "--dry-run", str(body), "--json")
-    said = tuple(tried.result[name] for name in ("match", "reason", "matched_to"))
-    assert (tried.code, *said) == (0, "parked", "orphan_effect", KEY)
+    would = tuple(tried.result[name] for name in ("match", "reason", "matched_to"))
+    assert (tried.code, *would) == (0, "parked", "orphan_effect", KEY)
     headers = tmp_path / "headers"
     headers.write_text("X-Bank-Signature: sha256=00\nX-Bank-Time: 1\nX-Bank-Id: a\n")
     forged = await operator.run(
