@@ -274,6 +274,7 @@ _STATUSES: Final[Mapping[Rejection, int]] = {
     Rejection.NEEDS_EXECUTOR: 403,
     Rejection.NEEDS_CALLER: 403,
     Rejection.INVALID_REQUEST: 400,
+    Rejection.OTHER_TARGET: 422,
     Rejection.COMPENSATION_EXCEEDS: 422,
     Rejection.STREAM_FULL: 409,
     Rejection.TOO_MANY_REPORTERS: 409,
@@ -352,6 +353,8 @@ _NEXT: Final[Mapping[Rejection, str]] = {
     "`caller` in the body.",
     Rejection.INVALID_REQUEST: "Correct what is named under problems. Nothing was recorded under "
     "this key, so use the same key again.",
+    Rejection.OTHER_TARGET: "Name the target of what is to be undone, under the same key. Where it "
+    "may rightly be another, an operator says so in the catalogue: compensation_target.",
     Rejection.COMPENSATION_EXCEEDS: "Undo no more than is left: see problems. Where the effect of "
     "an earlier compensation came to nothing, revise that one; a person decides.",
     Rejection.TOO_MANY_REPORTERS: "Report under a name that you report under already.",

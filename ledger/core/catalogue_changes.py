@@ -75,6 +75,7 @@ def _between(was: Operation, now: Operation) -> Iterator[CatalogueChange]:
     yield from _target(called, was.target, now.target)
     yield from _parameters(called, was, now)
     yield from _performer(called, was, now)
+    yield from _compensation_target(called, was, now)
     for names, is_breaking, says in (
         (_MOVES_THE_EFFECT, True, "the effect would come about another way"),
         (_RULES, False, "the policy may rule otherwise, and people are shown something else"),
@@ -154,6 +155,16 @@ def _performer(called: str, was: Operation, now: Operation) -> Iterator[Catalogu
         )
     else:
         yield _broken(called, "performer", was.performer, now.performer, "somebody else acts")
+
+
+def _compensation_target(called: str, was: Operation, now: Operation) -> Iterator[CatalogueChange]:
+    before, after = was.compensation_target, now.compensation_target
+    if (before, after) == ("any", "same"):
+        says = "what undoes it on another target is refused"
+        yield _broken(called, "compensation_target", before, after, says)
+    elif before != after:
+        says = "what undoes it may act on any target"
+        yield _change(called, "compensation_target", before, after, says=says)
 
 
 def _parameters(called: str, was: Operation, now: Operation) -> Iterator[CatalogueChange]:

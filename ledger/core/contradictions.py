@@ -179,6 +179,8 @@ def _in_names(operation: Operation) -> Iterator[Contradiction]:
         yield ("amount_multiple_of",), "means nothing for an operation that takes no money"
     if operation.compensation == operation.name:
         yield ("compensation",), "cannot be the operation itself"
+    if operation.compensation is None and operation.compensation_target != "same":
+        yield ("compensation_target",), "means nothing where no compensation is declared"
 
 
 def _in_targets(operation: Operation) -> Iterator[Contradiction]:

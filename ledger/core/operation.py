@@ -48,6 +48,9 @@ Kind = Literal["read", "message", "money", "delete", "permission", "deploy", "ot
 operation does not say.
 """
 
+UndoneTarget = Literal["same", "any"]
+"""What may undo an operation acts on: the target of what it undoes, or whatever it names."""
+
 PreviewSource = Literal["request", "provider"]
 """Where a dry run comes from: drawn from the request alone, or completed by what the provider
 foresees.
@@ -154,6 +157,7 @@ class Operation(Wire):
     suspected to be a duplicate; 0 is off. `performer`: who may carry it out.
     `amount_multiple_of`: by currency, of how many minor units every amount has to be a multiple.
     `caller_attests_no_effect`: whether a caller's own word that nothing happened is proof of it.
+    `compensation`: the operation that may undo it; `compensation_target`: on what that may act.
     """
 
     name: OperationName
@@ -194,6 +198,7 @@ class Operation(Wire):
     second_attempt_after_absence: bool = False
     look_alike_window_ms: Duration = 0
     compensation: OperationName | None = None
+    compensation_target: UndoneTarget = "same"
     provider_key: ProviderKeyRule = ProviderKeyRule()
     performer: Performer = "executor"
     caller_attests_no_effect: bool = False

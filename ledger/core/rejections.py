@@ -42,6 +42,7 @@ class Rejection(StrEnum):
     NEEDS_EXECUTOR = "needs_executor"
     NEEDS_CALLER = "needs_caller"
     INVALID_REQUEST = "invalid_request"
+    OTHER_TARGET = "other_target"
     COMPENSATION_EXCEEDS = "compensation_exceeds"
     STREAM_FULL = "stream_full"
     TOO_MANY_REPORTERS = "too_many_reporters"
@@ -153,6 +154,10 @@ MEANINGS: dict[Rejection, Meaning] = {
     ),
     Rejection.NOTHING_TO_UNDO: Meaning(
         "The action that this would undo has ended without an effect.", retry_can_help=False
+    ),
+    Rejection.OTHER_TARGET: Meaning(
+        "The target is another than that of the action that this would undo.",
+        retry_can_help=False,
     ),
     Rejection.COMPENSATION_EXCEEDS: Meaning(
         "More would be undone than was done, together with what undoes it already.",

@@ -115,7 +115,9 @@ class Careless:
         agents.says(Propose.model_validate(changes | agents.chance.choice(words)), event)
 
     def _undoes_amiss(self, event: str) -> None:
-        """An undo of what never was, by what does not undo it, of more than there was."""
+        """An undo of what never was, by what does not undo it, of more than there was, at another
+        target.
+        """
         agents, chance = self.agents, self.agents.chance
         known = agents.known(event)
         item = agents.item()
@@ -127,9 +129,11 @@ class Careless:
         whole = original.request.money or Money(minor=1, currency="EUR")
         more = whole.model_copy(update={"minor": whole.minor + 1})
         request = agents.request(operation, whole if operation == "refund" else None)
+        request = request.model_copy(update={"target": original.request.target})
         words: Words = (
             {},
             {"request": request.model_copy(update={"money": more})},
+            {"request": request.model_copy(update={"target": f"{original.request.target}-else"})},
             {"compensates": f"charge:v1:acme:{event}#nothing"},
             {"compensates": f"ticket:v1:acme:{event}#nothing"},
             {"request": request.model_copy(update={"environment": "test"})},
@@ -150,6 +154,7 @@ class Careless:
         step = first.model_copy(update={"key": note, "request": agents.request("note")})
         charge = agents.request("charge")
         part = agents.request("refund", Money(minor=1, currency="EUR"))
+        part = part.model_copy(update={"target": charge.target})
         mail = Planned(key=f"email:v1:acme:{event}#{item}", request=agents.request("email"))
         words: Words = (
             {

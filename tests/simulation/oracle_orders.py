@@ -91,6 +91,10 @@ class Orders:
         if fact.get("compensates") and fact.get("saga") is None:
             original = self.actions[fact["compensates"]]
             law(not original.is_without_effect, "undo", f"{fact['action']} undoes nothing")
+        if fact.get("compensates"):
+            intents = (fact, self.actions[fact["compensates"]].intent)
+            targets = [one["request"].get("target") for one in intents]
+            law(len(set(targets)) == 1, "undo", f"{fact['action']} undoes at {targets}")
         known.append(fact["action"])
 
     # Starting

@@ -238,6 +238,13 @@ def test_principals_are_matched_by_pattern() -> None:
         ),
         ("lookups =", 'compensation = "undo"\nlookups =', 12, "compensation", "does not declare"),
         ("lookups =", 'compensation = "charge"\nlookups =', 12, "compensation", "itself"),
+        (
+            "lookups =",
+            'compensation_target = "any"\nlookups =',
+            12,
+            "compensation_target",
+            "no compensation is declared",
+        ),
         ("length_max = 10", "minimum = 1", 20, "parameters.note.minimum", "the type string"),
         (
             "length_max = 10",

@@ -163,5 +163,17 @@ def test_every_field_of_an_operation_is_compared() -> None:
         "personal",
         "principals",
         "performer",
+        "compensation_target",
     }
     assert {name for table in tables for name in table} | own == set(Operation.model_fields)
+
+
+def test_where_an_undo_may_act_is_told_by_who_is_refused() -> None:
+    """To let it act anywhere refuses nobody; to bind it to the target again does."""
+    anywhere = 'compensation_target = "any"\n'
+    begin = SMALL.replace("lookups =", f'{anywhere}compensation = "undo"\nlookups =')
+    begin += SMALL.replace('name = "charge"', 'name = "undo"')
+    (narrower,) = changes((anywhere, ""), begin=begin)
+    assert (narrower.path, narrower.is_breaking) == ("compensation_target", True)
+    (wider,) = catalogue_changes(catalogue(begin.replace(anywhere, "")), catalogue(begin))
+    assert (wider.path, wider.is_breaking) == ("compensation_target", False)

@@ -60,6 +60,24 @@ def refusal_of_compensation(draft: Draft, given: Propose, operation: Operation) 
     return None
 
 
+def refusal_of_target(draft: Draft, given: Propose, operation: Operation) -> Decided | None:
+    """Why a proposal may not undo its original on the target that it names, or None: it is that of
+    the original, unless the original's operation declares that it may be any. Decision 30.
+    """
+    original = None if given.compensates is None else draft.stream.action(given.compensates)
+    declared = None if original is None else draft.operation(original)
+    if original is None or declared is None or declared.compensation_target == "any":
+        return None
+    was, now = original.request.target, given.request.target
+    if operation.target is None or was == now:
+        return None
+    detail = Detail(
+        path="/target", code="differs", message=f"{was or 'nothing'} -> {now or 'nothing'}"
+    )
+    refused = Refused(code=Rejection.OTHER_TARGET, action=original.key, details=(detail,))
+    return Decided(refused=refused)
+
+
 def refusal_of_amount(stream: Stream, given: Propose) -> Decided | None:
     """Why a proposal may not undo as much of its original as it says, or None: never more is undone
     than was done. What names no amount undoes all of it.

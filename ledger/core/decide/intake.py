@@ -5,7 +5,11 @@ else is looked at, so that a repeated proposal gets the same answer under every 
 """
 
 from ledger.core.catalogue import Operation
-from ledger.core.decide.compensations import refusal_of_amount, refusal_of_compensation
+from ledger.core.decide.compensations import (
+    refusal_of_amount,
+    refusal_of_compensation,
+    refusal_of_target,
+)
 from ledger.core.decide.draft import Decided, Draft, replayed
 from ledger.core.decide.replans import give_way, refusal_of_revision
 from ledger.core.decide.ruling import lacks_run, rule
@@ -116,7 +120,7 @@ def refusal_of_new(
             for problem in problems[:DIFFERENCES_MAX]
         )
         return Decided(refused=Refused(code=Rejection.INVALID_REQUEST, details=details))
-    refused = refusal_of_amount(draft.stream, given)
+    refused = refusal_of_target(draft, given, operation) or refusal_of_amount(draft.stream, given)
     if refused is not None:
         return refused
     is_ordinary = given.revises is None and given.compensates is None

@@ -118,6 +118,7 @@ def test_another_plan_under_the_same_name_is_a_conflict_with_its_differences(
 
 
 STRANGER = x.request(do(CAR)).model_copy(update={"principal": "agent:other"})
+ELSEWHERE = x.request(undo(CAR)).model_copy(update={"target": "order:A-9999"})
 POOR = x.request(do(CAR)).model_copy(update={"money": None})
 
 
@@ -132,6 +133,11 @@ POOR = x.request(do(CAR)).model_copy(update={"money": None})
         (step(CAR, key="charge:v1:acme:renewal-2#car"), Rejection.SAGA_UNFIT, "/steps/2"),
         (step(CAR, request=STRANGER), Rejection.SAGA_UNFIT, "/steps/2"),
         (step(CAR, request=POOR), Rejection.INVALID_REQUEST, "/steps/2/money"),
+        (
+            step(CAR, compensation=i.Planned(key=undo(CAR), request=ELSEWHERE)),
+            Rejection.OTHER_TARGET,
+            "/steps/2/compensation/target",
+        ),
         (
             step(CAR, compensation=planned(undo(CAR), money=Money(minor=1, currency="EUR"))),
             Rejection.SAGA_UNFIT,

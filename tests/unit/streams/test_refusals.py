@@ -202,6 +202,14 @@ REFUSALS: dict[Rejection, Case] = {
     Rejection.NOTHING_TO_UNDO: Case(
         record(_UNDOES), seat(READY.and_then(expired()), config=TRAVELS)
     ),
+    Rejection.OTHER_TARGET: Case(
+        record(
+            _UNDOES.model_copy(
+                update={"request": _UNDOES.request.model_copy(update={"target": "order:A-1"})}
+            )
+        ),
+        seat(READY, config=TRAVELS),
+    ),
     Rejection.COMPENSATION_EXCEEDS: Case(
         record(_UNDOES.model_copy(update={"key": f"{PAYOUT}#again"})),
         seat(Story(TRAVELS).after(propose(), _UNDOES), config=TRAVELS),
