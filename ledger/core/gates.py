@@ -65,7 +65,8 @@ RefusalReason = Literal["ceiling_reached", "suspected_duplicate", "gate_full"]
 
 class Identity(Wire):
     """What is asked for, so that the same again is known: at a target within `look_alike_ms`, or
-    within the same run. `occurrence` tells an intended second one from the first.
+    within the same run. `occurrence` tells an intended second one from the first; what stands in
+    one `plan` stands there beside the others because it is meant.
     """
 
     operation: Text
@@ -73,6 +74,7 @@ class Identity(Wire):
     run: Text | None = None
     occurrence: Text | None = None
     look_alike_ms: Milliseconds = 0
+    plan: Text | None = None
 
 
 # --- what an action holds ------------------------------------------------------------------------

@@ -132,6 +132,8 @@ class Agents:
         whole = earlier.request.money
         if earlier.compensates is not None and whole is not None and request.money is None:
             request = request.model_copy(update={"money": whole})
+        if earlier.compensates is not None:
+            request = request.model_copy(update={"target": earlier.request.target})
         return Propose(
             key=f"{base}~{number}",
             request=request,
@@ -151,6 +153,7 @@ class Agents:
         operation = UNDOES[original.request.operation]
         key = f"{operation}:v1:acme:{event}#{self.item()}"
         request = self.request(operation, self._part(original.request.money))
+        request = request.model_copy(update={"target": original.request.target})
         self.says(Propose(key=key, request=request, compensates=original.key, run=RUN), event)
 
     def _part(self, whole: Money | None) -> Money | None:
@@ -221,9 +224,11 @@ class Agents:
         if operation in UNDOES and self.chance.random() < 7 / 8:
             back = UNDOES[operation]
             asked = self.request(back, request.money)
+            asked = asked.model_copy(update={"target": request.target})
             undo = Planned(key=f"{back}:v1:acme:{event}#{item}", request=asked)
         key = f"{operation}:v1:acme:{event}#{item}"
-        return PlannedStep(key=key, request=request, occurrence=item, compensation=undo)
+        occurrence = item if self._numbers % 2 else None
+        return PlannedStep(key=key, request=request, occurrence=occurrence, compensation=undo)
 
     def _calls_off(self, event: str) -> None:
         """One action, or a whole plan."""

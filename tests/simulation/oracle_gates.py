@@ -347,6 +347,13 @@ class Crossing:
             some = (*gate.state["recent"], *gate.state["reservations"])
             known = [one["action"] for one in some]
             law(fact["like"] in known, "S19", f"{fact['action']} looks like {fact['like']}")
+            plans = [self._plan_of(one) for one in (fact["action"], fact["like"])]
+            law(plans[0] is None or plans[0] != plans[1], "S19", f"{plans[0]} suspects itself")
+
+    def _plan_of(self, key: str) -> tuple[str, str] | None:
+        """The business event and the name of the plan that an action is part of, or None."""
+        saga = self.actions[key].intent.get("saga") if key in self.actions else None
+        return None if saga is None else (key.split(":")[3].partition("#")[0], saga["saga"])
 
     def _closes(self, key: str, fact: Json) -> None:
         """Nothing comes back that its action still has; what is spent has had its effect."""

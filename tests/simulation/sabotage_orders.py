@@ -10,10 +10,20 @@ from ledger.core import order
 from ledger.core import sagas as plans
 from ledger.core.catalogue import Operation
 from ledger.core.config import Config
-from ledger.core.decide import compensations, following, gates, intake, ruling, sagas, schedule
+from ledger.core.decide import (
+    compensations,
+    following,
+    gates,
+    gating,
+    intake,
+    ruling,
+    sagas,
+    schedule,
+    wanting,
+)
 from ledger.core.decide.draft import Decided, Draft
 from ledger.core.facts import IntentRecorded
-from ledger.core.gates import Gate
+from ledger.core.gates import Gate, Identity
 from ledger.core.order import Waits
 from ledger.core.policy import Policy, Ruling
 from ledger.core.request import RecordedRequest
@@ -61,6 +71,18 @@ def _waits_for_no_original(stream: Stream, action: Action) -> Waits | None:
 
 def _any_amount(stream: Stream, given: i.Propose) -> Decided | None:
     """Whatever is asked for is given back."""
+
+
+def _any_target(draft: Draft, given: i.Propose, operation: Operation) -> Decided | None:
+    """Whatever is named is where it is given back."""
+
+
+_original_identity_of = wanting.identity_of
+
+
+def _of_no_plan(action: Action, operation: Operation | None) -> Identity:
+    """The target is not told of which plan a step is."""
+    return _original_identity_of(action, operation).model_copy(update={"plan": None})
 
 
 def _names_no_original(stream: Stream, action: Action) -> str | None:
@@ -171,6 +193,16 @@ ORDERS: Final[dict[str, Saboteur]] = {
         "compensations undo more than there was",
         286,
         ((intake, "refusal_of_amount", _any_amount),),
+    ),
+    "undone_elsewhere": Saboteur(
+        "a compensation acts on another target than what it undoes",
+        55,
+        ((intake, "refusal_of_target", _any_target),),
+    ),
+    "plan_suspects_itself": Saboteur(
+        "a step is held back for looking like another step of its plan",
+        55,
+        ((gating, "identity_of", _of_no_plan),),
     ),
     "original_not_named": Saboteur(
         "the provider is not told which effect is to be undone",

@@ -15,7 +15,11 @@ from actionledger import (
     Ledger,
     Money,
     NeedsReview,
+    Plan,
+    PlannedAction,
+    PlannedStep,
     RunUsage,
+    SagaResult,
     Succeeded,
     testing,
 )
@@ -211,3 +215,56 @@ async def test_what_a_caller_performs_itself_passes_the_same_gates() -> None:
         assert isinstance(held, NeedsReview)
         assert held.names == "run"
         assert len(acted) == 2
+
+
+CAREFUL = default_catalogue().replace(
+    "look_alike_window_ms = 0", "look_alike_window_ms = 3_600_000"
+)
+GUARDED = POLICY.replace('operation = ["refund"]', 'operation = ["charge"]').replace(
+    'ceilings = ["run", "day"]', 'ceilings = ["day"]'
+)
+
+
+def seats(event: str, *items: str) -> Plan:
+    """Equal charges of one order, told apart by their items alone, in one run."""
+    price = Money(minor=1_000, currency="EUR")
+    steps = tuple(
+        PlannedStep(
+            operation="charge",
+            item=item,
+            target="order:1",
+            money=price,
+            compensation=PlannedAction(
+                operation="refund", item=item, target="order:1", money=price
+            ),
+        )
+        for item in items
+    )
+    return Plan(saga="seats", business_event=event, environment="production", steps=steps, run="r1")
+
+
+async def test_equal_steps_of_one_plan_are_meant_and_of_two_plans_suspected() -> None:
+    """A plan lists side by side what it wants twice: nobody is asked. The same from elsewhere is
+    the same again, be it a plan of another business event or an action on its own.
+    """
+    async with testing.ledger(CAREFUL, policy=GUARDED) as world:
+        opened = await world.ledger.open_saga(seats("trip-1", "a", "b", "c"))
+        assert isinstance(opened, SagaResult)
+        assert opened.status == "completed"
+        assert len(world.provider.effects) == 3
+        other = await world.ledger.open_saga(seats("trip-2", "a", "b"))
+        assert isinstance(other, SagaResult)
+        assert other.needs_person
+        assert len(world.provider.effects) == 3
+        alone = Intent(
+            operation="charge",
+            business_event="trip-3",
+            environment="production",
+            target="order:1",
+            money=Money(minor=1_000, currency="EUR"),
+            run="r1",
+        )
+        held = await world.ledger.propose(alone)
+        assert isinstance(held, NeedsReview)
+        assert held.reason == "suspected_duplicate"
+        assert held.names == "charge:v1:acme:trip-1#c"

@@ -117,6 +117,8 @@ def _look_alike(gate: Gate, given: GateAsk, identity: Identity, now: int) -> str
             continue
         if now - recent.at >= identity.look_alike_ms:
             continue
+        if identity.plan is not None and other.plan == identity.plan:
+            continue
         same_run = identity.run is not None and other.run == identity.run
         if other.request_hash == identity.request_hash or same_run:
             return recent.action

@@ -84,9 +84,12 @@ def target_gates(action: Action, operation: Operation | None) -> Iterator[str]:
 
 
 def identity_of(action: Action, operation: Operation | None) -> Identity:
-    """As what it is known at its targets. What a plan undoes is undone once, step by step: none of
-    it is suspected of what undoes another step.
+    """As what it is known at its targets. What a plan undoes is undone once, step by step: it is
+    suspected of nothing. Decision 31 says why steps of one plan are not suspected of each other.
     """
+    plan = None
+    if action.saga is not None:
+        plan = f"{ActionKey.parse(action.key).stream_key}/{action.saga.saga}"
     window_ms = 0 if operation is None else operation.look_alike_window_ms
     return Identity(
         operation=action.request.operation,
@@ -94,4 +97,5 @@ def identity_of(action: Action, operation: Operation | None) -> Identity:
         run=action.run,
         occurrence=action.occurrence,
         look_alike_ms=0 if is_compensation(action) else window_ms,
+        plan=plan,
     )
