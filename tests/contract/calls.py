@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 
 from ledger.core.money import Money
 from ledger.core.preview import Foreseen
+from reconciler.providers.contract.stage import Asked
 from reconciler.providers.port import (
-    Deadlines,
     Finder,
-    Lookup,
-    Outcome,
     Performer,
     Previewer,
     ProviderRequest,
@@ -21,17 +19,12 @@ from reconciler.providers.port import (
 )
 from tests.contract.stage import Behaviour, Entry, Stage
 
-DEADLINES = Deadlines(connect_ms=3_000, response_ms=3_000)
 POLL_SECONDS = 0.01
 _numbers = itertools.count(1)
 
 
-def always() -> None:
-    """Let every request out."""
-
-
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Asked):
     """One action on one account of a stage."""
 
     stage: Stage
@@ -69,36 +62,11 @@ class Call:
         """The effects that the provider made for this action."""
         return [entry.effect for entry in self.entries if entry.effect is not None]
 
-    async def perform(
-        self,
-        performer: Performer,
-        *,
-        deadlines: Deadlines = DEADLINES,
-        guard: Callable[[], None] = always,
-    ) -> Outcome:
-        """Make one attempt under the action's key."""
-        return await performer.perform(
-            self.request,
-            provider_key=self.action_key,
-            deadlines=deadlines,
-            before_first_byte=guard,
-        )
-
     async def preview(
         self, previewer: Previewer, *, timeout_ms: int = 3_000
     ) -> Foreseen | Unforeseen:
         """Ask what it would do."""
         return await previewer.preview(self.request, timeout_ms=timeout_ms)
-
-    async def find(self, finder: Finder, *, reference: str | None = None) -> Lookup:
-        """Look the action up."""
-        return await finder.find(
-            account=self.account,
-            provider_key=self.action_key,
-            action_key=self.action_key,
-            reference=reference,
-            timeout_ms=3_000,
-        )
 
 
 @asynccontextmanager

@@ -7,8 +7,9 @@ import httpx
 from pydantic import JsonValue, TypeAdapter
 
 from ledger.core.money import Money
+from reconciler.providers.contract.stage import DEADLINES, always
 from reconciler.providers.port import Lookup, Outcome, ProviderRequest, Succeeded
-from tests.contract.calls import DEADLINES, always, finding, performing
+from tests.contract.calls import finding, performing
 from tests.contract.stage import Behaviour
 from tests.contract.stripe_stage import StripeStage
 

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from ledger.core.money import Money
 from reconciler.providers.port import (
     Absent,
     Deadlines,
@@ -24,20 +23,6 @@ async def test_a_finder_cannot_perform(stage: Stage) -> None:
     """Whoever looks up holds nothing that can make an effect."""
     async with finding(stage) as finder:
         assert not hasattr(finder, "perform")
-
-
-async def test_an_effect_without_an_answer_is_found(stage: Stage) -> None:
-    """The lookup shows reference, amount and key of an effect whose answer was lost."""
-    call = Call.on(stage)
-    stage.script(call.action_key, "commit_then_drop")
-    async with performing(stage) as performer, finding(stage) as finder:
-        await call.perform(performer)
-        found = await call.find(finder)
-    assert isinstance(found, Found)
-    assert [found.reference] == call.effects
-    assert found.money == Money(minor=4_990, currency="USD")
-    assert found.provider_key == call.action_key
-    assert found.further_references == ()
 
 
 async def test_absent_is_said_before_the_lag_is_over_and_found_after(stage: Stage) -> None:
@@ -85,18 +70,6 @@ async def test_an_effect_without_a_key_is_found_by_its_marker(stage: Stage) -> N
     assert [found.reference] == call.effects
 
 
-async def test_what_never_happened_is_absent(stage: Stage) -> None:
-    """A request that was dropped before its commit is absent, up to now."""
-    call = Call.on(stage)
-    stage.script(call.action_key, "drop_before_commit")
-    asked_at = now_ms()
-    async with performing(stage) as performer, finding(stage) as finder:
-        await call.perform(performer)
-        absent = await call.find(finder)
-    assert isinstance(absent, Absent)
-    assert absent.searched_until_at is None or absent.searched_until_at >= asked_at
-
-
 async def test_two_effects_under_one_action_are_both_shown(stage: Stage) -> None:
     """An act that happened twice is never reported as one."""
     call = Call.on(stage, Behaviour.IGNORES_KEYS)
@@ -124,15 +97,6 @@ async def test_a_reference_that_the_provider_does_not_know_is_no_absence(stage: 
     call = Call.on(stage)
     async with finding(stage) as finder:
         assert await call.find(finder, reference="ch_none") == Inconclusive("reference_not_found")
-
-
-async def test_another_accounts_effect_is_not_seen(stage: Stage) -> None:
-    """The same action key on another account is another world."""
-    call = Call.on(stage)
-    elsewhere = Call(stage, stage.account(Behaviour.HONOURS_KEYS), call.action_key)
-    async with performing(stage) as performer, finding(stage) as finder:
-        await call.perform(performer)
-        assert isinstance(await elsewhere.find(finder), Absent)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from reconciler.providers.contract.stage import always
 from reconciler.providers.port import (
     Deadlines,
     Declined,
@@ -14,7 +15,7 @@ from reconciler.providers.port import (
     Succeeded,
     Unresolved,
 )
-from tests.contract.calls import Call, always, eventually, now_ms, performing
+from tests.contract.calls import Call, eventually, now_ms, performing
 from tests.contract.stage import Behaviour, Stage
 
 SHORT = Deadlines(connect_ms=3_000, response_ms=150)
@@ -194,29 +195,6 @@ async def test_a_request_that_cannot_be_written_is_not_sent(stage: Stage) -> Non
 
 
 # --- how the provider's memory shows ----------------------------------------------------------
-
-
-async def test_the_same_key_twice_is_one_effect(stage: Stage) -> None:
-    """With keys honoured, the second call shows the first one's effect."""
-    call = Call.on(stage)
-    async with performing(stage) as performer:
-        first, second = await call.perform(performer), await call.perform(performer)
-    assert isinstance(first, Succeeded)
-    assert isinstance(second, Succeeded)
-    assert first.reference == second.reference
-    assert len(call.entries) == 2
-    assert len(call.effects) == 1
-
-
-async def test_a_lost_answer_is_recovered_by_the_same_key(stage: Stage) -> None:
-    """After a dropped answer the second call proves the effect without making another."""
-    call = Call.on(stage)
-    stage.script(call.action_key, "commit_then_drop")
-    async with performing(stage) as performer:
-        assert isinstance(await call.perform(performer), Unresolved)
-        again = await call.perform(performer)
-    assert isinstance(again, Succeeded)
-    assert call.effects == [again.reference]
 
 
 async def test_two_calls_at_once_are_one_effect(stage: Stage) -> None:

@@ -6,9 +6,10 @@ import dataclasses
 import pytest
 
 from ledger.core.money import Money
+from reconciler.providers.contract.stage import DEADLINES, always
 from reconciler.providers.port import Absent, Found, Inconclusive, Succeeded, Unresolved
 from reconciler.providers.stripe.finder import StripeFinder
-from tests.contract.calls import DEADLINES, always, eventually, finding, performing
+from tests.contract.calls import eventually, finding, performing
 from tests.contract.stripe_shop import Shop
 from tests.contract.stripe_stage import StripeStage
 

@@ -96,30 +96,20 @@ def always() -> None:
     """Let every request out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One action on one account of a stage."""
+class Asked:
+    """An action on an account as executors and the inquirer ask about it: always under its own key.
+    What stands on a stage brings the account, the key and the request.
+    """
 
-    stage: Stage
+    __slots__ = ()
+
     account: str
-    action_key: str = field(default_factory=lambda: f"charge:v1:acme:suite-{next(_numbers)}")
-    amount: int = 4_990
-
-    @classmethod
-    def on(cls, stage: Stage) -> "Call":
-        """A fresh action on a fresh account."""
-        return cls(stage, stage.account())
+    action_key: str
 
     @property
     def request(self) -> ProviderRequest:
         """The request, the same at every attempt."""
-        return self.stage.request(self.account, self.action_key, self.amount)
-
-    @property
-    def entries(self) -> list[Entry]:
-        """The effects that the provider made for this action."""
-        book = self.stage.book(self.account)
-        return [entry for entry in book if entry.action_key in {self.action_key, None}]
+        raise NotImplementedError
 
     async def perform(
         self,
@@ -147,6 +137,32 @@ class Call:
             reference=reference,
             timeout_ms=timeout_ms,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Asked):
+    """One action on one account of a stage."""
+
+    stage: Stage
+    account: str
+    action_key: str = field(default_factory=lambda: f"charge:v1:acme:suite-{next(_numbers)}")
+    amount: int = 4_990
+
+    @classmethod
+    def on(cls, stage: Stage) -> "Call":
+        """A fresh action on a fresh account."""
+        return cls(stage, stage.account())
+
+    @property
+    def request(self) -> ProviderRequest:
+        """The request, the same at every attempt."""
+        return self.stage.request(self.account, self.action_key, self.amount)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The effects that the provider made for this action."""
+        book = self.stage.book(self.account)
+        return [entry for entry in book if entry.action_key in {self.action_key, None}]
 
 
 def adapter_on(stage: Stage) -> Adapter:
