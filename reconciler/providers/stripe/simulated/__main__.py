@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from reconciler.providers.simulated.running import main
-from reconciler.providers.stripe.simulated.server import ServerSettings, SimulatedStripe
+from reconciler.providers.simulated.server import ServerSettings
+from reconciler.providers.stripe.simulated.server import SimulatedStripe
 
 _PROG: Final = "python -m reconciler.providers.stripe.simulated"
 _DESCRIPTION: Final = "A Stripe with a book on disk and faults on demand."

@@ -13,8 +13,6 @@ import hashlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import orjson
@@ -35,6 +33,7 @@ from reconciler.providers.simulated.faults import (
     WebhookStep,
 )
 from reconciler.providers.simulated.foresight import Foresight
+from reconciler.providers.simulated.server import ServerSettings
 from reconciler.providers.simulated.webhooks import Outbox
 from reconciler.providers.stripe.forms import Form, text_of
 from reconciler.providers.stripe.names import CHARGES, EVENTS, PAYMENTS, REFUNDS
@@ -68,15 +67,6 @@ _DECLINED: Final = 402
 USUAL: Final = Personality(server_errors="remembered", refusals="remembered")
 """As docs.stripe.com/error-low-level has it: once a request is executed, its answer is what the
 same key gets, whatever it was, for 24 hours."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
-    """What one server needs: its folder, and the seed of everything it leaves to chance."""
-
-    folder: Path
-    seed: int = 0
-    webhook_retry_first_ms: int = 200
 
 
 class SimulatedStripe:
