@@ -48,6 +48,7 @@ _ON_THE_WAY = {
 }
 REFUSING = "charge.small"
 """Its topic refuses every record."""
+REFUSED_BY_CONSUMER = "refused"
 NEVER_FOR_NOW = "one broker has no record that it refuses for now"
 PARTITIONS = 2
 
@@ -121,6 +122,7 @@ class KafkaStage:
         settings: dict[str, dict[str, str]] = {
             "charge": {},
             REFUSING: {"max.message.bytes": "1"},
+            REFUSED_BY_CONSUMER: {},
         }
         await admin.create_topics(
             [
@@ -180,7 +182,8 @@ class OutboxStage(KafkaStage):
         nobody = f"postgresql://nobody@127.0.0.1:{closed_port()}/none"
         (folder / "nobody.dsn").write_text(nobody, encoding="ascii")
         self._pool = loop.run(self._open(database_url))
-        outbox = Outbox(bootstrap, (self.topic,), f"{self._prefix}group", KafkaAccess())
+        group, refused = f"{self._prefix}group", self._prefix + REFUSED_BY_CONSUMER
+        outbox = Outbox(bootstrap, (self.topic,), group, KafkaAccess(), refused)
         self.consumer = OutboxConsumer(outbox, self._pool, _charge, self._report)
         self._consuming = loop.run(self._start())
 

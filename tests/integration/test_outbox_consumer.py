@@ -1,24 +1,36 @@
 """The reference consumer of an outbox on a real database: one effect for each key, and no more."""
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import asyncpg
 import pytest
 import pytest_asyncio
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaTimeoutError
 from aiokafka.structs import ConsumerRecord
 from pydantic import JsonValue
 
 from ledger.core.money import Money
 from ledger.log.access import KafkaAccess
 from reconciler.providers import postgres
-from reconciler.providers.kafka.consumer import Outbox, OutboxConsumer
-from reconciler.providers.kafka.headers import Asked, headers_of
+from reconciler.providers.kafka.consumer import (
+    Outbox,
+    OutboxConsumer,
+    RecordRefused,
+    RefusedRecord,
+    Report,
+)
+from reconciler.providers.kafka.headers import Asked, asked_by, headers_of
 from reconciler.providers.kafka.mapping import EffectReport
 from reconciler.providers.port import ProviderRequest
 from reconciler.providers.postgres.connecting import Connection
+from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
 
@@ -33,7 +45,7 @@ REQUEST = ProviderRequest(
     account="main",
     request_hash="sha256:" + "ab" * 32,
 )
-OUTBOX = Outbox("127.0.0.1:1", ("requests",), "service", KafkaAccess())
+OUTBOX = Outbox("127.0.0.1:1", ("requests",), "service", KafkaAccess(), "requests.refused")
 
 
 def record(
@@ -55,6 +67,11 @@ def record(
     )
 
 
+def reasons(refused: Sequence[RefusedRecord]) -> list[str]:
+    """Why records were set aside."""
+    return [dict(one.headers)["actionledger-refused"].decode() for one in refused]
+
+
 class Down(Exception):
     """The service's own trouble."""
 
@@ -65,29 +82,47 @@ class Service:
 
     pool: asyncpg.Pool
     reports: list[EffectReport] = field(default_factory=list)
+    refused: list[RefusedRecord] = field(default_factory=list)
     is_down: bool = False
     is_unheard: bool = False
-
-    @property
-    def consumer(self) -> OutboxConsumer:
-        """One run of it."""
-        return OutboxConsumer(OUTBOX, self.pool, self.act, self.report)
 
     async def act(
         self, connection: Connection, asked: Asked, value: JsonValue
     ) -> Mapping[str, JsonValue]:
         """Make an invoice, and fail after it where the service is down."""
-        assert isinstance(value, dict)
+        if not isinstance(value, dict):
+            raise TypeError(value)
+        if value.get("order") == "gone":
+            raise RecordRefused("order_unknown", "there is no such order")
         await connection.execute("insert into invoices values ($1)", str(value["order"]))
         if self.is_down:
             raise Down
         return {"operation": asked.operation}
+
+    async def take(self, *records: ConsumerRecord) -> None:
+        """Take records as one run does."""
+        consumer = OutboxConsumer(OUTBOX, self.pool, self.act, self.report)
+        for one in records:
+            await consumer.take(one, self.set_aside)
+
+    async def set_aside(self, refused: RefusedRecord) -> None:
+        """Keep what was refused."""
+        self.refused.append(refused)
 
     async def report(self, report: EffectReport) -> None:
         """Tell the ledger, where it hears."""
         if self.is_unheard:
             raise ConnectionError
         self.reports.append(report)
+
+    def told_then(self, stop: asyncio.Event) -> Report:
+        """Tell the ledger, and let the run come to its end."""
+
+        async def report(report: EffectReport) -> None:
+            await self.report(report)
+            stop.set()
+
+        return report
 
     async def invoices(self) -> int:
         """How many there are."""
@@ -101,15 +136,15 @@ async def service(database_url: str) -> AsyncIterator[Service]:
     """The service on an empty database."""
     async with asyncpg.create_pool(database_url, min_size=0, max_size=2) as pool:
         await pool.execute(EFFECTS_SQL)
-        await pool.execute("create table invoices (order_id text)")
+        await pool.execute("create table invoices (order_id text check (length(order_id) < 20))")
         yield Service(pool)
 
 
 @pytest.mark.case("C155")
 async def test_a_record_that_comes_again_is_one_effect_and_one_report(service: Service) -> None:
     """Copies carry one key: the second is reported as the first, by the same event."""
-    await service.consumer.take(record(4))
-    await service.consumer.take(record(9))
+    await service.take(record(4))
+    await service.take(record(9))
     assert await service.invoices() == 1
     first, second = service.reports
     assert first.event_id == second.event_id
@@ -122,10 +157,10 @@ async def test_a_service_that_dies_leaves_nothing_and_takes_it_again(service: Se
     """The effect and its row are one transaction; the error comes out, so the offset stays."""
     service.is_down = True
     with pytest.raises(Down):
-        await service.consumer.take(record(4))
+        await service.take(record(4))
     assert await service.invoices() == 0
     service.is_down = False
-    await service.consumer.take(record(4))
+    await service.take(record(4))
     assert await service.invoices() == 1
 
 
@@ -133,27 +168,72 @@ async def test_another_request_under_a_key_makes_nothing(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is named, and what was made before stays the one effect of that key."""
-    await service.consumer.take(record(4))
+    await service.take(record(4))
     other = ProviderRequest(
         REQUEST.action_key, "invoice", 1, None, {}, None, "main", "sha256:" + "cd" * 32
     )
     with caplog.at_level(logging.ERROR, "actionledger"):
-        await service.consumer.take(record(5, other))
-    assert [one.message for one in caplog.records] == ["outbox_key_reused"]
+        await service.take(record(5, other))
+    assert [one.message for one in caplog.records] == ["outbox_record_refused"]
+    assert reasons(service.refused) == ["key_reused"]
     assert await service.invoices() == 1
     assert len(service.reports) == 1
 
 
-@pytest.mark.parametrize("value", [b"{", b"\xff", b'{"order": NaN}'])
-async def test_what_nobody_understands_is_named_and_stops_nobody(
-    service: Service, caplog: pytest.LogCaptureFixture, value: bytes
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"{", "value_not_json"),
+        (b"\xff", "value_not_json"),
+        (b'{"order": NaN}', "value_not_json"),
+        (b'{"order": "gone"}', "order_unknown"),
+        (b'{"amount": 5}', "handling_failed"),
+        (b'{"order": "a\\u0000b"}', "handling_failed"),
+        (b'{"order": "%s"}' % (b"long" * 10), "handling_failed"),
+        (None, "handling_failed"),
+    ],
+)
+async def test_what_is_refused_is_named_and_stops_nobody(
+    service: Service, caplog: pytest.LogCaptureFixture, value: bytes | None, reason: str
 ) -> None:
-    """The next record is taken as if nothing had been."""
+    """It is set aside whole, with why and from where; nothing of it is made or told, and the next
+    record is taken as if nothing had been.
+    """
     with caplog.at_level(logging.ERROR, "actionledger"):
-        await service.consumer.take(record(3, value=value))
-    assert [one.message for one in caplog.records] == ["outbox_record_not_understood"]
-    await service.consumer.take(record(4))
+        await service.take(record(3, value=value))
+    (said,) = caplog.records
+    assert (said.message, vars(said)["reason"]) == ("outbox_record_refused", reason)
+    (refused,) = service.refused
+    assert (refused.key, refused.value) == (b"k", value)
+    assert asked_by(refused.headers) == asked_by(record(3).headers)
+    assert reasons([refused]) == [reason]
+    assert dict(refused.headers)["actionledger-refused-place"] == b"requests/0/3"
+    assert (await service.invoices(), service.reports) == (0, [])
+    await service.take(record(4))
     assert await service.invoices() == 1
+
+
+@pytest.mark.parametrize("key", ["", "key\x00one"])
+async def test_headers_that_no_adapter_wrote_stop_nobody(service: Service, key: str) -> None:
+    """Without a key, or with one that no database takes, a record asks for nothing."""
+    strange = record(3)
+    named = [one for one in strange.headers if not one[0].endswith("provider-key")]
+    strange.headers = [*named, ("actionledger-provider-key", key.encode())] if key else named
+    await service.take(strange)
+    reason = "handling_failed" if key else "headers_not_understood"
+    assert reasons(service.refused) == [reason]
+    assert await service.invoices() == 0
+
+
+async def test_a_record_that_is_not_set_aside_is_not_taken(service: Service) -> None:
+    """Where the topic of refusals is away the error comes out, so the offset stays."""
+
+    async def away(_refused: RefusedRecord) -> None:
+        raise KafkaTimeoutError
+
+    consumer = OutboxConsumer(OUTBOX, service.pool, service.act, service.report)
+    with pytest.raises(KafkaTimeoutError):
+        await consumer.take(record(3, value=b"{"), away)
 
 
 async def test_a_report_that_is_not_heard_stops_nobody(
@@ -162,6 +242,52 @@ async def test_a_report_that_is_not_heard_stops_nobody(
     """The effect is made and can be looked up: that it was not told is a warning."""
     service.is_unheard = True
     with caplog.at_level(logging.WARNING, "actionledger"):
-        await service.consumer.take(record(4))
+        await service.take(record(4))
     assert [one.message for one in caplog.records] == ["outbox_report_failed"]
     assert await service.invoices() == 1
+
+
+async def test_refused_records_do_not_block_their_partition(
+    service: Service, servers: Addresses
+) -> None:
+    """On a real broker: of one partition what is good is made, what is not is in the topic of
+    refusals in its order, one that is as large as the broker takes without its value; and every
+    offset is committed.
+    """
+    prefix = f"refusing{secrets.token_hex(4)}."
+    requests, refusals = f"{prefix}requests", f"{prefix}refused"
+    at = servers.kafka_bootstrap
+    admin = AIOKafkaAdminClient(bootstrap_servers=at)
+    await admin.start()
+    small = {"max.message.bytes": "4096"}
+    await admin.create_topics(
+        [NewTopic(requests, 1, 1), NewTopic(refusals, 1, 1, topic_configs=small)]
+    )
+    values = (b"{", b'{"order": "gone"}', b"[%s" % (b" " * 8_000), b"[]", b'{"order": 7}')
+    async with AIOKafkaProducer(bootstrap_servers=at) as producer:
+        for value in values:
+            await producer.send_and_wait(requests, value, b"k", headers=record(0).headers)
+    outbox = Outbox(at, (requests,), f"{prefix}group", KafkaAccess(), refusals)
+    stop = asyncio.Event()
+    consumer = OutboxConsumer(outbox, service.pool, service.act, service.told_then(stop))
+    async with asyncio.timeout(60):
+        await consumer.run(stop)
+    assert await service.invoices() == 1
+    places = {TopicPartition(requests, 0): len(values)}
+    committed = await admin.list_consumer_group_offsets(outbox.group)
+    assert {place: one.offset for place, one in committed.items()} == places
+    await admin.close()
+    reader = AIOKafkaConsumer(refusals, bootstrap_servers=at, auto_offset_reset="earliest")
+    async with reader:
+        found: list[ConsumerRecord] = []
+        async with asyncio.timeout(60):
+            while len(found) < len(values) - 1:
+                found.append(await reader.getone())
+    assert reasons(found) == [
+        "value_not_json",
+        "order_unknown",
+        "value_not_json",
+        "handling_failed",
+    ]
+    assert [one.value for one in found] == [values[0], values[1], b"", values[3]]
+    assert dict(found[2].headers)["actionledger-refused-value"] == b"left_out"

@@ -5,22 +5,26 @@ Postgres, and that a record's offset is committed after that transaction and aft
 consumer that dies anywhere takes the record again, finds the row and reports once more; the ledger
 knows the report by its id. A record under a known key with another request makes nothing.
 
-Must never swallow an error of `act`: it ends the run with the record not taken, and whoever
-supervises it starts it again. Run it in your own service, on the database that it changes.
+A record that is refused, here or by `act`, makes nothing and stops nothing: it is written whole,
+with the reason, to a topic of its own before its offset is committed, and can be written back from
+there. Must never swallow any other error of `act`: it ends the run with the record not taken, and
+whoever supervises it starts it again. Run it in your own service, on the database that it changes.
 """
 
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import asyncpg
 import orjson
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import MessageSizeTooLargeError
 from pydantic import JsonValue
 
+from ledger.log import clients
 from ledger.log.access import KafkaAccess
 from reconciler.providers.kafka.headers import Asked, asked_by
 from reconciler.providers.kafka.mapping import EffectReport
@@ -31,23 +35,70 @@ logger = logging.getLogger("actionledger.outbox")
 
 Act: TypeAlias = Callable[[Connection, Asked, JsonValue], Awaitable[Mapping[str, JsonValue]]]
 """Makes one effect in the transaction that it is given, from the record's value; what it returns is
-kept with it.
+kept with it. Raises RecordRefused for a record of which nothing can be made, whenever it comes.
 """
 Report: TypeAlias = Callable[[EffectReport], Awaitable[None]]
 """Tells the ledger, as a webhook of the outbox; an error is logged, and a lookup finds out."""
 
+HANDLING_FAILED: Final = "handling_failed"
+_OF_THE_RECORD: Final = (
+    ValueError,
+    LookupError,
+    TypeError,
+    ArithmeticError,
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+)
+"""Errors of `act` that the same record would have again: a value that is not there, is of another
+kind, or that the database does not take. What is down or late is none of them.
+"""
 _POLL_MS: Final = 500
 _BATCH_RECORDS_MAX: Final = 100
+_RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of the producer alone: how large a record may be is the broker's to say."""
+_DETAIL_CHARS_MAX: Final = 1_000
+_REFUSED: Final = "actionledger-refused"
+
+
+class RecordRefused(Exception):
+    """Nothing can be made of a record. `code` says why, in snake case."""
+
+    def __init__(self, code: str, detail: str = "") -> None:
+        super().__init__(code, detail)
+        self.code, self.detail = code, detail
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRecord:
+    """A record as it is set aside: its key and value as they were, its headers and why."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+
+    def without_value(self) -> "RefusedRecord":
+        """The same for a broker that takes no more bytes than the record had: where it stands and
+        the hash of its value are in the headers.
+        """
+        left_out = (f"{_REFUSED}-value", b"left_out")
+        return RefusedRecord(self.key, b"", (*self.headers, left_out))
+
+
+SetAside: TypeAlias = Callable[[RefusedRecord], Awaitable[None]]
+"""Keeps a refused record; it is durable when this returns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """Where to consume: the topics of the description, under a group of your own."""
+    """Where to consume: the topics of the description, under a group of your own; and the topic for
+    records that are refused, which is nobody else's and is there before this begins.
+    """
 
     brokers: str
     topics: tuple[str, ...]
     group: str
     access: KafkaAccess
+    refused_topic: str
 
 
 class OutboxConsumer:
@@ -59,50 +110,88 @@ class OutboxConsumer:
         self._sql = statements("reconciler.providers.postgres", "statements.sql")
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Consume until asked to stop. Raises what `act` and the database raise."""
-        consumer = AIOKafkaConsumer(
-            *self._outbox.topics,
-            bootstrap_servers=self._outbox.brokers.split(","),
-            group_id=self._outbox.group,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            **self._outbox.access.options(),
-        )
-        await consumer.start()
+        """Consume until asked to stop. Raises what `act` and the database raise but for refusals;
+        KafkaError, LogUnreachableError, LogRefusedError.
+        """
+        options = {"bootstrap_servers": self._outbox.brokers, **self._outbox.access.options()}
+        # Not idempotent: one record that the broker finds too large would end such a producer, and
+        # a refusal that is written twice says nothing else.
+        producer = AIOKafkaProducer(**options, acks="all", max_request_size=_RECORD_BYTES_MAX)
+        await clients.start(producer, options)
         try:
-            while not stop.is_set():
-                taken = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_BATCH_RECORDS_MAX)
-                for place, records in taken.items():
-                    for record in records:
-                        await self.take(record)
-                        await consumer.commit({place: record.offset + 1})
+            consumer = AIOKafkaConsumer(
+                *self._outbox.topics,
+                **options,
+                group_id=self._outbox.group,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+            )
+            await clients.start(consumer, options)
+            try:
+                # Seen now, and not when there is a record that must not be lost.
+                await producer.partitions_for(self._outbox.refused_topic)
+                await self._consume(consumer, producer, stop)
+            finally:
+                await clients.end(consumer)
         finally:
-            await consumer.stop()
+            await clients.end(producer)
 
-    async def take(self, record: Any) -> None:  # noqa: ANN401 - the library has no types
-        """Make what one record asks for, unless it is made, and report it."""
+    async def _consume(
+        self, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer, stop: asyncio.Event
+    ) -> None:
+        async def set_aside(refused: RefusedRecord) -> None:
+            try:
+                await self._write(producer, refused)
+            except MessageSizeTooLargeError:
+                await self._write(producer, refused.without_value())
+
+        while not stop.is_set():
+            clients.check_fetching(consumer)
+            taken = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_BATCH_RECORDS_MAX)
+            for place, records in taken.items():
+                for record in records:
+                    await self.take(record, set_aside)
+                    await consumer.commit({place: record.offset + 1})
+
+    async def _write(self, producer: AIOKafkaProducer, refused: RefusedRecord) -> None:
+        await producer.send_and_wait(
+            self._outbox.refused_topic, refused.value, refused.key, headers=list(refused.headers)
+        )
+
+    async def take(self, record: Any, set_aside: SetAside) -> None:  # noqa: ANN401 - no types there
+        """Make what one record asks for, unless it is made, and report it; or set it aside."""
         place = f"{record.topic}/{record.partition}/{record.offset}"
-        asked = asked_by(record.headers)
-        try:
-            value: JsonValue = orjson.loads(record.value or b"null")
-        except orjson.JSONDecodeError:
-            asked, value = None, None
-        if asked is None:
-            logger.error("outbox_record_not_understood", extra={"place": place})
-            return
-        report = await self._made(asked, value, place)
-        if report is None:
+        made = await self._made_or_not(record, place)
+        if isinstance(made, RecordRefused):
+            await set_aside(_refused(record, place, made))
             logger.error(
-                "outbox_key_reused", extra={"place": place, "provider_key": asked.provider_key}
+                "outbox_record_refused",
+                extra={"place": place, "reason": made.code, "detail": made.detail},
             )
             return
         try:
-            await self._report(report)
+            await self._report(made)
         except Exception as error:  # noqa: BLE001 - the effect is made: a lookup finds out
             logger.warning("outbox_report_failed", extra={"place": place, "reason": repr(error)})
 
-    async def _made(self, asked: Asked, value: JsonValue, place: str) -> EffectReport | None:
-        """The effect of a key, made now or before; None where the key is another request's."""
+    async def _made_or_not(self, record: Any, place: str) -> EffectReport | RecordRefused:  # noqa: ANN401 - as above
+        """The effect of a record, or why there is none: then the transaction was ended with it."""
+        try:
+            return await self._made(record, place)
+        except RecordRefused as refusal:
+            return refusal
+        except _OF_THE_RECORD as error:
+            return RecordRefused(HANDLING_FAILED, repr(error))
+
+    async def _made(self, record: Any, place: str) -> EffectReport:  # noqa: ANN401 - as above
+        """The effect of a record's key, made now or before. Raises RecordRefused."""
+        asked = asked_by(record.headers)
+        if asked is None:
+            raise RecordRefused("headers_not_understood")
+        try:
+            value: JsonValue = orjson.loads(record.value or b"null")
+        except orjson.JSONDecodeError as error:
+            raise RecordRefused("value_not_json", str(error)) from error
         async with self._pool.acquire() as connection, connection.transaction():
             await connection.fetch(self._sql["hold_key"], asked.provider_key)
             row = await connection.fetchrow(self._sql["effect_of_key"], asked.provider_key)
@@ -123,7 +212,7 @@ class OutboxConsumer:
                 row = await connection.fetchrow(self._sql["effect_of_key"], asked.provider_key)
             now = await connection.fetchrow(self._sql["now"])
         if row is None or now is None or row["request_hash"] != asked.request_hash:
-            return None
+            raise RecordRefused("key_reused", asked.provider_key)
         return EffectReport(
             event_id=hashlib.sha256(asked.provider_key.encode()).hexdigest(),
             account=asked.account,
@@ -133,3 +222,15 @@ class OutboxConsumer:
             money=asked.money,
             occurred_at=now["now_ms"],
         )
+
+
+def _refused(record: Any, place: str, refusal: RecordRefused) -> RefusedRecord:  # noqa: ANN401 - as above
+    value = record.value or b""
+    why = {
+        "": refusal.code,
+        "-detail": refusal.detail[:_DETAIL_CHARS_MAX],
+        "-place": place,
+        "-sha256": hashlib.sha256(value).hexdigest(),
+    }
+    said = [(_REFUSED + name, text.encode(errors="backslashreplace")) for name, text in why.items()]
+    return RefusedRecord(record.key, record.value, (*record.headers, *said))
