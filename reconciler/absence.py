@@ -6,9 +6,22 @@ found may be there all the same. Guarantees that such an answer is none, never a
 ledger asks again. Pure; called by the inquirer.
 """
 
-from reconciler.providers.port import Absent, Inconclusive, Lookup
+from ledger.core.facts import LookupStarted
+from reconciler.providers.port import Absent, Inconclusive, Lookup, Span
 
 BEHIND = "search_behind"
+
+
+def span_of(started: LookupStarted, *, settle_horizon_ms: int, skew_ms: int) -> Span | None:
+    """When the effect can have come about that is asked for: by the same rule by which an absence
+    counts for attempts. None where the fact is older than its telling so.
+    """
+    if started.first_started_at is None or started.last_lease_until is None:
+        return None
+    return Span(
+        since_at=started.first_started_at - skew_ms,
+        until_at=started.last_lease_until + skew_ms + settle_horizon_ms,
+    )
 
 
 def counted(answer: Lookup, *, asked_at: int, search_lag_ms: int, skew_ms: int) -> Lookup:

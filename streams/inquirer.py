@@ -13,16 +13,18 @@ Several share the partitions. Run by the wiring.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, assert_never
 
 import asyncpg
 
-from ledger.core.catalogue import Catalogue
+from ledger.core.catalogue import Catalogue, Operation
 from ledger.core.errors import LedgerError
 from ledger.core.facts import IntentRecorded, LookupStarted, PreviewStarted
 from ledger.core.ids import ActionKey
 from ledger.core.inputs import PreviewRead
 from ledger.core.preview import Foreseen
+from ledger.core.timing import Timing
 from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.follow import genesis_of
 from ledger.log.kafka import KafkaLog
@@ -31,10 +33,18 @@ from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from ledger.log.trouble import TruncatedLogError
 from projections.changes import listening
-from reconciler.absence import counted
+from reconciler.absence import counted, span_of
 from reconciler.evidence import Placed, lookup_evidence, lookup_record, preview_record
 from reconciler.limits import UNMATCHED_LOOK_MS
-from reconciler.providers.port import Finder, Inconclusive, Lookup, Previewer, Unforeseen
+from reconciler.providers.port import (
+    Finder,
+    Inconclusive,
+    Lookup,
+    Previewer,
+    Span,
+    SpanFinder,
+    Unforeseen,
+)
 from reconciler.receiving import is_trouble
 from reconciler.sweeping import sweep_parked, tell_unmatched
 from streams import limits
@@ -265,18 +275,33 @@ class Inquirer:
 
     def _counted(self, answer: Lookup, started: LookupStarted, asked_at: int) -> Lookup:
         """What counts of an answer, by the lag that is declared of the provider's search."""
-        if self._catalogue is None:
+        declared = self._declared(started)
+        if declared is None:
             return answer
-        named = ActionKey.parse(started.action)
-        operation = self._catalogue.operation(named.operation, named.version)
-        if operation is None:
-            return answer
+        operation, timing = declared
         return counted(
             answer,
             asked_at=asked_at,
             search_lag_ms=operation.search_lag_ms,
-            skew_ms=self._catalogue.timing.skew_ms,
+            skew_ms=timing.skew_ms,
         )
+
+    def _span(self, started: LookupStarted) -> Span | None:
+        """When the effect can have come about, where the operation's horizon is known here."""
+        declared = self._declared(started)
+        if declared is None:
+            return None
+        operation, timing = declared
+        return span_of(
+            started, settle_horizon_ms=operation.settle_horizon_ms, skew_ms=timing.skew_ms
+        )
+
+    def _declared(self, started: LookupStarted) -> tuple[Operation, Timing] | None:
+        if self._catalogue is None:
+            return None
+        named = ActionKey.parse(started.action)
+        operation = self._catalogue.operation(named.operation, named.version)
+        return None if operation is None else (operation, self._catalogue.timing)
 
     def _pause(self, started: LookupStarted, code: str, wait_ms: int) -> None:
         """An account wants to hear nothing for a while. Its questions wait; where one waits longer
@@ -355,7 +380,11 @@ class Inquirer:
     async def _find(self, finder: Finder, started: LookupStarted) -> Lookup:
         try:
             async with asyncio.timeout((self._lookup_timeout_ms + limits.LOOKUP_GRACE_MS) / 1000):
-                return await finder.find(
+                span = self._span(started)
+                find = finder.find
+                if span is not None and isinstance(finder, SpanFinder):
+                    find = partial(finder.find_within, span)
+                return await find(
                     account=started.account,
                     provider_key=started.provider_key,
                     action_key=started.action,

@@ -420,7 +420,7 @@ def lookup_due(at: int, *, key: str = CHARGE) -> f.TimerSet:
 def asked(
     lookup: int = 1, *, key: str = CHARGE, at: int = 0, attempts_upto: int = 1
 ) -> f.LookupStarted:
-    """The provider is asked `at`."""
+    """The provider is asked `at`, about attempts of which all began at the beginning."""
     operation = operation_of(key)
     return f.LookupStarted(
         action=key,
@@ -431,6 +431,8 @@ def asked(
         account=operation.account,
         provider_key=key,
         answer_by=T0 + at + LOOKUP_ANSWER_MS,
+        first_started_at=T0,
+        last_lease_until=T0 + LEASE_MS,
     )
 
 

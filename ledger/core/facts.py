@@ -260,7 +260,8 @@ class TimerSet(Wire):
 
 class LookupStarted(Wire):
     """The inquirer is to ask the provider, about attempts up to `attempts_upto`; an answer after
-    `answer_by` still counts.
+    `answer_by` still counts. The first of them that may have been seen began at `first_started_at`,
+    the leases of all end by `last_lease_until`; older facts do not say so.
     """
 
     type: Literal["lookup.started"] = "lookup.started"
@@ -272,6 +273,8 @@ class LookupStarted(Wire):
     account: Text
     provider_key: Text
     answer_by: Milliseconds
+    first_started_at: Milliseconds | None = None
+    last_lease_until: Milliseconds | None = None
 
 
 class EvidenceRecorded(Wire):

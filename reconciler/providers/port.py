@@ -15,7 +15,7 @@ webhook agent (`WebhookMapping`).
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -270,6 +270,36 @@ class Finder(Protocol):
 
     async def close(self) -> None:
         """Close all connections; idempotent."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From when until when an effect can have come about, both included, in milliseconds of the
+    ledger's time: from the first start until the last possible byte and the settle horizon.
+    """
+
+    since_at: int
+    until_at: int
+
+
+@runtime_checkable
+class SpanFinder(Protocol):
+    """A finder that looks through less where it knows when the effect can have come about. It has
+    `find` beside it, for lookups of which that is not known.
+    """
+
+    async def find_within(
+        self,
+        span: Span,
+        *,
+        account: str,
+        provider_key: str,
+        action_key: str,
+        reference: str | None,
+        timeout_ms: int,
+    ) -> Lookup:
+        """As `Finder.find`; an absence says only that nothing came about within the span."""
         ...
 
 

@@ -3,16 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ledger.client.client import LedgerClient
+from ledger.core.catalogue import Catalogue, parse_catalogue
 from ledger.core.facts import EvidenceRecorded, LookupStarted
 from ledger.core.inputs import Meaning
 from ledger.log.attention_record import AttentionKind, AttentionRaised, read_attention
 from ledger.log.kafka import KafkaLog
 from ledger.log.topics import Topic
-from reconciler.providers.port import Absent, Found, Inconclusive, ListedEffect, Lookup
+from reconciler.absence import span_of
+from reconciler.providers.port import Absent, Found, Inconclusive, ListedEffect, Lookup, Span
 from reconciler.providers.registry import ProviderSettings, finders, performers
 from reconciler.providers.simulated.api import API_KEY_PREFIX
 from streams.inquirer import Inquirer
@@ -192,6 +195,19 @@ class Scripted:
         """Nothing is open."""
 
 
+class Dated(Scripted):
+    """One that looks through less where it knows when the effect can have come about."""
+
+    def __init__(self, answer: Lookup) -> None:
+        super().__init__(answer)
+        self.spans: list[Span] = []
+
+    async def find_within(self, span: Span, **asked: Any) -> Lookup:  # noqa: ANN401 - as `find`
+        """Answer as `find` does."""
+        self.spans.append(span)
+        return await self.find(**asked)
+
+
 async def asked_by_ledger(one: Installation) -> list[LookupStarted]:
     """Every question of the ledger so far."""
     return [
@@ -314,6 +330,34 @@ async def test_a_finder_that_breaks_its_word_is_an_inconclusive_answer(
                 while not (found := await evidence(one)):
                     await asyncio.sleep(POLL_SECONDS)
         assert (found[0].meaning, found[0].code) == (Meaning.INCONCLUSIVE, "finder_failed")
+        await performer.close()
+
+
+async def test_a_finder_that_wants_to_know_is_told_when_the_effect_can_have_come_about(
+    servers: Addresses, database_url: str, provider: ProviderProcess
+) -> None:
+    """By the attempts that the ledger's question is about and the horizon that is declared."""
+    catalogue = parse_catalogue(HASTY)
+    assert isinstance(catalogue, Catalogue)
+    finder = Dated(Inconclusive("not_now"))
+    async with migrated(database_url) as pool, installed(servers.kafka_bootstrap, HASTY) as one:
+        performer = performers(of(provider))["simulated"]
+        await one.processor()
+        await one.executor(performer)
+        inquirer = Inquirer(one.log, {"simulated": finder}, pool=pool, catalogue=catalogue)
+        await one._start(inquirer.run, inquirer.ready)
+        async with LedgerClient(one.log, PARTITIONS) as client:
+            proposal = charge("renewal-1")
+            lose_answer(provider, proposal.key)
+            await client.propose(proposal, timeout_ms=10_000)
+            async with asyncio.timeout(20):
+                while not await evidence(one):
+                    await asyncio.sleep(POLL_SECONDS)
+        first, *_ = await asked_by_ledger(one)
+        operation = catalogue.operation("charge", 1)
+        assert operation is not None
+        horizon_ms, skew_ms = operation.settle_horizon_ms, catalogue.timing.skew_ms
+        assert finder.spans[0] == span_of(first, settle_horizon_ms=horizon_ms, skew_ms=skew_ms)
         await performer.close()
 
 

@@ -47,6 +47,8 @@ def ask_provider(draft: Draft, key: str) -> None:
             account=action.account,
             provider_key=action.attempts[0].provider_key,
             answer_by=draft.now + answer_ms,
+            first_started_at=action.first_started_at,
+            last_lease_until=max(one.lease_until for one in action.attempts),
         )
     )
 

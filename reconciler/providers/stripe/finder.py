@@ -3,9 +3,10 @@
 Guarantees that a search or a list only gives candidates: what is concluded comes from a direct read
 of the object, and the evidence names that read. Nothing is called absent for an empty search, which
 may be behind or plainly wrong (docs.stripe.com/search; stripe/stripe-python#908): absence rests on
-the lists of payments and refunds, which are never behind, each read to its end. A lookup is not
-told when the attempt was, so a list that is too long for that proves nothing, however far it was
-read. What a bank has not answered yet is neither found nor absent.
+the lists of payments and refunds, which are never behind, each read to its end: as far as they were
+created while the effect can have come about, where the lookup is told when that was. A list that is
+too long even so proves nothing, however far it was read. What a bank has not answered yet is
+neither found nor absent.
 
 Must never make an effect: it has no call but GET. Held by the inquirer.
 """
@@ -24,6 +25,7 @@ from reconciler.providers.port import (
     ListedEffect,
     ListingFailed,
     Lookup,
+    Span,
 )
 from reconciler.providers.stripe.asking import Asking
 from reconciler.providers.stripe.effects import Effect, effect_of, text_or_none
@@ -36,8 +38,12 @@ from reconciler.providers.stripe.names import (
 )
 
 PAGES_MAX: Final = 20
-"""Pages of each list in one lookup. An account with more payments or refunds gets no absence from
-here: an action that is not found there is settled by the same key, a webhook or a person."""
+"""Pages of each list in one lookup. Where an account has more payments or refunds in the span of an
+action, or in all where that is not known, there is no absence from here: what is not found is then
+settled by the same key, a webhook or a person."""
+
+CLOCK_SECONDS: Final = 600
+"""How far Stripe's clock may be from the ledger's, either way; both are kept far closer."""
 
 _PAGES_WHEN_FOUND: Final = 1
 """Enough for a second effect that the search does not know yet."""
@@ -75,7 +81,21 @@ class StripeFinder:
         timeout_ms: int,
     ) -> Lookup:
         """Ask for the reference, search, list, and read what they show; see the port."""
-        looking = self._find(account, provider_key, action_key, reference, timeout_ms)
+        looking = self._find(account, provider_key, action_key, reference, timeout_ms, None)
+        return await looked_up(looking, timeout_ms=timeout_ms)
+
+    async def find_within(
+        self,
+        span: Span,
+        *,
+        account: str,
+        provider_key: str,
+        action_key: str,
+        reference: str | None,
+        timeout_ms: int,
+    ) -> Lookup:
+        """The same, listing only what was created while the effect can have come about."""
+        looking = self._find(account, provider_key, action_key, reference, timeout_ms, span)
         return await looked_up(looking, timeout_ms=timeout_ms)
 
     async def list_effects(
@@ -108,6 +128,7 @@ class StripeFinder:
         action_key: str,
         reference: str | None,
         timeout_ms: int,
+        span: Span | None,
     ) -> Lookup:
         places: Places = {}
         if reference is not None:
@@ -120,9 +141,13 @@ class StripeFinder:
         is_found = any(
             one.action_key == action_key and one.state == "exists" for one in read.values()
         )
-        pages_max = _PAGES_WHEN_FOUND if is_found else self._pages_max
         listed, strangers, problem = await self._listed(
-            account, action_key, provider_key, timeout_ms, pages_max=pages_max
+            account,
+            action_key,
+            provider_key,
+            timeout_ms,
+            created={} if is_found or span is None else _created(span),
+            pages_max=_PAGES_WHEN_FOUND if is_found else self._pages_max,
         )
         unread = {name: at for name, at in (listed | strangers).items() if name not in read}
         read = await self._read_all(account, unread, timeout_ms) | read
@@ -165,6 +190,7 @@ class StripeFinder:
         provider_key: str,
         timeout_ms: int,
         *,
+        created: Mapping[str, object],
         pages_max: int,
     ) -> tuple[Places, Places, str | None]:
         """Candidates in the lists, those under our key that bear another mark, and why the lists
@@ -175,7 +201,7 @@ class StripeFinder:
         problem: str | None = None
         for resource in (PAYMENTS, REFUNDS):
             shown, is_all = await self._asking.newest(
-                account, resource, {}, timeout_ms, pages_max=pages_max
+                account, resource, created, timeout_ms, pages_max=pages_max
             )
             if not is_all:
                 problem = "too_many_to_look_through"
@@ -195,6 +221,13 @@ class StripeFinder:
             if shown is not None:
                 read[name] = _effect(shown)
         return read
+
+
+def _created(span: Span) -> Mapping[str, object]:
+    """What a list is asked for, in whole seconds of Stripe's clock."""
+    since = span.since_at // 1000 - CLOCK_SECONDS
+    until = -(-span.until_at // 1000) + CLOCK_SECONDS
+    return {"created": {"gte": max(0, since), "lte": until}}
 
 
 def _judged(ours: list[Effect], reference: str | None, problem: str | None) -> Lookup:

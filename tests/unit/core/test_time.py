@@ -287,6 +287,15 @@ def test_a_question_without_an_answer_is_put_again() -> None:
     assert (again.action().lookups_asked, again.action().lookups_answered) == (2, 0)
 
 
+def test_a_question_tells_when_the_effect_can_have_come_about() -> None:
+    """From the first start that the provider may have seen, to the last lease of any."""
+    again = after(200, started(2, at=200, first_at=0))
+    lost = PROBING.and_then(again, after(250, unresolved(2)), lookup_due(300))
+    span = {"first_started_at": T0, "last_lease_until": T0 + 200 + LEASE_MS}
+    both = asked(2, at=300, attempts_upto=2).model_copy(update=span)
+    lost.when(tick(), at=300).then(both)
+
+
 def test_while_a_question_is_out_nothing_starts() -> None:
     """The answer decides what comes next."""
     ASKING.when(tick(), at=101, offer=offer()).then_unchanged("nothing_due")
