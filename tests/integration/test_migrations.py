@@ -219,14 +219,18 @@ select c.table_schema, c.table_name, c.column_name, c.data_type,
     col_description(format('%I.%I', c.table_schema, c.table_name)::regclass, c.ordinal_position)
 from information_schema.columns as c
 where c.table_schema in ('actionledger', 'actionledger_api_v1')
-order by 1, 2, 3
+union all
+select i.schemaname, i.tablename, i.indexname, i.indexdef, null
+from pg_indexes as i
+where i.schemaname = 'actionledger'
+order by 1, 2, 3, 4
 """
 
 
 async def test_the_newest_file_can_be_undone_and_done_again(
     connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
-    """What goes down leaves every table, view and comment as the files before had made them."""
+    """What goes down leaves every table, index, view and comment as the files before made them."""
     *earlier, newest = sorted(FOLDER.glob("*.sql"))
     for path in earlier:
         (tmp_path / path.name).write_bytes(path.read_bytes())
