@@ -89,7 +89,7 @@ DESK: Final[dict[str, Saboteur]] = {
     ),
     "tried_again_while_open": Saboteur(
         "what a person has tried again is not closed first",
-        4_370,
+        3_955,
         (
             (resolving, "_close", _leaves_open),
             (evolving, "invariant", no_invariants),

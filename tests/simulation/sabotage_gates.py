@@ -306,7 +306,7 @@ GATES: Final[dict[str, Saboteur]] = {
     ),
     "resend_never": Saboteur(
         "what no gate has answered is not said again",
-        57,
+        75,
         ((ticking, "send_due", _sends_once),),
     ),
     "gate_never_asks_again": Saboteur(

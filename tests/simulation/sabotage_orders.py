@@ -196,7 +196,7 @@ ORDERS: Final[dict[str, Saboteur]] = {
     ),
     "undone_elsewhere": Saboteur(
         "a compensation acts on another target than what it undoes",
-        55,
+        134,
         ((intake, "refusal_of_target", _any_target),),
     ),
     "plan_suspects_itself": Saboteur(

@@ -1,4 +1,4 @@
-"""On what a compensation acts: on the target of its original, unless the catalogue lets it be any."""
+"""On what a compensation acts: on what its original did, unless the catalogue lets it be any."""
 
 from dataclasses import replace
 
