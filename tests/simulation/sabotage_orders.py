@@ -201,7 +201,7 @@ ORDERS: Final[dict[str, Saboteur]] = {
     ),
     "plan_suspects_itself": Saboteur(
         "a step is held back for looking like another step of its plan",
-        55,
+        328,
         ((gating, "identity_of", _of_no_plan),),
     ),
     "original_not_named": Saboteur(
@@ -230,12 +230,12 @@ ORDERS: Final[dict[str, Saboteur]] = {
     ),
     "steps_side_by_side": Saboteur(
         "a step begins before the one before it is done",
-        65,
+        83,
         ((plans.Saga, "to_do", property(_two_at_once)),),
     ),
     "plan_past_a_case": Saboteur(
         "a plan goes on while a person has to settle something of it",
-        328,
+        482,
         ((plans.Saga, "awaits_person", property(_never_a_person)),),
     ),
     "plan_stands_still": Saboteur(
