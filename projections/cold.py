@@ -21,7 +21,7 @@ from ledger.log.fold import PartitionFold
 from projections.errors import AWAY
 from projections.limits import COLD_CALL_MS_MAX, STREAMS_ASKED_MAX
 from projections.statements import LIVE_SCHEMA, Connection, statements
-from projections.states import ColdStreams, held_of
+from projections.states import ColdStreams, KeysPage, held_of
 from projections.writer import fold_of
 
 if TYPE_CHECKING:
@@ -74,6 +74,16 @@ class ColdStore:
             )
             for partition in keys
         }
+
+    async def keys(self, partitions: Collection[int], behind: str, limit: int) -> KeysPage:
+        """The next page of all streams of these partitions, behind a key of the page before; one
+        with fewer than `limit` is the last.
+        """
+        async with self._asking() as connection:
+            rows = await connection.fetch(self._sql["keys"], list(partitions), behind, limit)
+        projected = {row["partition"]: row["projected_offset"] for row in rows}
+        found = [(row["partition"], row["stream_key"]) for row in rows]
+        return KeysPage(projected, [(part, key) for part, key in found if key is not None])
 
     async def projected(self, partitions: Collection[int]) -> dict[int, int]:
         """How far the projection of each partition has come."""

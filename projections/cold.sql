@@ -37,6 +37,25 @@ left join actionledger.streams
     on streams.stream_key = any ($2::text[]) and streams.partition = offsets.partition
 where offsets.partition = any ($1::integer[])
 
+-- name: keys
+-- A page of the streams of several partitions, in the order of the primary key, with how far the
+-- projection of each partition has come: a page of a partition without streams is a row too.
+select
+    offsets.partition,
+    offsets.next_offset as projected_offset,
+    page.stream_key
+from actionledger.projection_offsets as offsets
+left join (
+    select streams.partition, streams.stream_key
+    from actionledger.streams
+    where streams.partition = any ($1::integer[]) and streams.stream_key > $2
+    order by streams.stream_key
+    limit $3
+) as page
+    on page.partition = offsets.partition
+where offsets.partition = any ($1::integer[])
+order by page.stream_key
+
 -- name: projected
 select partition, next_offset
 from actionledger.projection_offsets

@@ -38,6 +38,20 @@ class ColdStreams:
     streams: Mapping[str, Held]
 
 
+@dataclass(frozen=True, slots=True)
+class KeysPage:
+    """Partitions and keys of streams, in the order of the database, and how far the projection of
+    each partition had come in the same snapshot.
+    """
+
+    projected: Mapping[int, int]
+    keys: Sequence[tuple[int, str]]
+
+    def of(self, partition: int) -> list[str]:
+        """The keys of one partition."""
+        return [key for part, key in self.keys if part == partition]
+
+
 async def load_streams(
     connection: Connection, keys: Collection[str], *, schema: str = LIVE_SCHEMA
 ) -> dict[str, Held]:

@@ -100,6 +100,15 @@ STREAMS_HELD_MAX: Final = 16_000
 the projection is behind.
 """
 
+KEY_FILTER_BYTES: Final = 4 * 1_024 * 1_024
+"""What the filters of all partitions of one processor take: three million keys at 10 bits each."""
+
+KEYS_PAGE_MAX: Final = 4_000
+"""Keys that are read for a filter at once; adding them takes about 10 ms."""
+
+KEYS_PAUSE_MS: Final = 50
+"""Between two such pages, so that decisions hardly wait for them: a million keys in 15 s."""
+
 DUE_AHEAD_MS: Final = 30_000
 """How far ahead timers of streams that are not held are known. Asked for again at half of it."""
 

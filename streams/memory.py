@@ -4,7 +4,9 @@ that it does not hold.
 A stream may be let go once the projection has passed the last decision about it, and comes back out
 of the projection. `cold_floor` is the highest ledger offset of anything that is not held: what was
 read from the database counts only if the database had passed it, so that "no row" means "new" and
-never "not projected yet". Without I/O; called by the owner of a partition.
+never "not projected yet". A filter of all keys that the projection has spares the question for most
+new ones, once it is filled: what is let go later is added, and nobody else writes. Without I/O;
+called by the owner of a partition.
 """
 
 from collections import OrderedDict
@@ -14,6 +16,7 @@ from ledger.core.invariants import invariant
 from ledger.core.state import Stream
 from projections.fold import Held
 from projections.states import ColdStreams
+from streams.key_filter import KeyFilter
 
 
 class StreamMemory:
@@ -27,6 +30,9 @@ class StreamMemory:
         self._new: set[str] = set()
         self.cold_floor = -1
         self.projected_offset = 0
+        self._filter: KeyFilter | None = None
+        self._is_filled = False
+        self._filter_floor = -1
 
     def begin_at(self, offset: int) -> None:
         """Nothing below this ledger offset is held."""
@@ -51,7 +57,19 @@ class StreamMemory:
 
     def knows(self, key: str) -> bool:
         """Whether the stream is held, or is known to be new."""
-        return self.cold_floor < 0 or key in self._held or key in self._new
+        return (
+            self.cold_floor < 0
+            or key in self._held
+            or key in self._new
+            or self._is_filtered_out(key)
+        )
+
+    def _is_filtered_out(self, key: str) -> bool:
+        """Whether the filter says that the key is new; then it stays known for this round."""
+        if self._filter is None or not self._is_filled or self._filter.may_have(key):
+            return False
+        self._new.add(key)
+        return True
 
     def stream(self, key: str) -> Stream:
         """The stream as it is, empty where it is new; it must be known."""
@@ -97,6 +115,39 @@ class StreamMemory:
         self.projected_offset = max(self.projected_offset, offset)
 
     @property
+    def wants_filter(self) -> bool:
+        """Whether something is not held and no filter knows which keys that may be."""
+        return self.cold_floor >= 0 and self._filter is None
+
+    def begin_filter(self, size_bytes: int) -> None:
+        """Let a filter be filled: `fill` comes for every stream that the projection has, from a
+        question that is asked after this, and then `filled`.
+        """
+        self._filter = KeyFilter(size_bytes)
+        self._is_filled = False
+        self._filter_floor = self.cold_floor
+
+    def fill(self, keys: Collection[str], projected_offset: int) -> bool:
+        """Add keys that the database had when it had come as far as this. False where that is not
+        past what was not held, so that other keys may be missing: the filter is given up.
+        """
+        self.projected(projected_offset)
+        if self._filter is None or projected_offset <= self._filter_floor:
+            self.drop_filter()
+            return False
+        for key in keys:
+            self._filter.add(key)
+        return True
+
+    def drop_filter(self) -> None:
+        """Give up a filter that was not filled; another may be begun."""
+        self._filter = None
+
+    def filled(self) -> None:
+        """Every key that is not held has been added: what is not in it is new."""
+        self._is_filled = self._filter is not None
+
+    @property
     def is_over(self) -> bool:
         """Whether more is held than there should be."""
         return len(self._held) > self.held_max
@@ -112,5 +163,7 @@ class StreamMemory:
                 break
             del self._held[key]
             self.cold_floor = max(self.cold_floor, held.next_offset - 1)
+            if self._filter is not None:
+                self._filter.add(key)
             gone.append(held.stream)
         return gone

@@ -24,6 +24,7 @@ from projections.cold import ColdStore
 from streams.clock import SKEW_MS_DEFAULT, check_not_ahead, check_skew, mono_ms, wall_ms
 from streams.cold_loading import ColdLoading
 from streams.config_inbox import ConfigInbox
+from streams.filling import fill_filters
 from streams.held_ticks import HELD_BACK_BY, HeldTicks
 from streams.limits import STREAMS_HELD_MAX
 from streams.member import GroupMember
@@ -60,6 +61,7 @@ class Processor:
         """
         self._streams_held_max = streams_held_max
         self._log = log
+        self._store = store
         self._cold = ColdLoading(store)
         self._waiting = WaitingInputs()
         self._partitions = partitions
@@ -120,6 +122,7 @@ class Processor:
                 tasks.create_task(self._keep_time(stop)),
                 tasks.create_task(self._show_positions(stop)),
                 tasks.create_task(self._cold.keep_up(lambda: self._owners, stop)),
+                tasks.create_task(fill_filters(self._store, lambda: self._owners, stop)),
             ]
             while not stop.is_set():
                 await self._round()

@@ -1,6 +1,8 @@
 """A processor that holds few streams and has the others in Postgres."""
 
 import asyncio
+import itertools
+from collections.abc import Collection, Mapping
 
 import asyncpg
 import pytest
@@ -10,6 +12,7 @@ from ledger.client.client import Answer, LedgerClient, UndecidedError
 from ledger.core.inputs import Propose
 from ledger.log.topics import Topic
 from projections.cold import ColdStore
+from projections.states import ColdStreams
 from reconciler.providers.null import NullPerformer
 from tests.integration.installation import (
     PARTITIONS,
@@ -131,12 +134,59 @@ async def test_waiting_actions_come_back_with_their_timers(
                 await settled(client, given.key, "completed")
 
 
+class CountingStore(ColdStore):
+    """Counts the questions about single streams."""
+
+    loads = 0
+
+    async def load(self, keys: Mapping[int, Collection[str]]) -> dict[int, ColdStreams]:
+        """Ask."""
+        self.loads += 1
+        return await super().load(keys)
+
+
+async def test_new_keys_are_decided_without_the_database_once_all_keys_were_read(
+    servers: Addresses, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A processor that began where the projection stands soon knows which keys are new, over more
+    than one page of keys; it still asks for those that are not, and answers them as before.
+    """
+    async with installed(servers.kafka_bootstrap) as one, projected(database_url) as pool:
+        store = CountingStore(pool)
+        await one.processor(store)
+        await one.executor()
+        async with (
+            running(one.log, pool, range(PARTITIONS)),
+            LedgerClient(one.log, PARTITIONS) as client,
+        ):
+            early = await settle(client, COUNT, prefix="early")
+            await all_projected(one, pool)
+            await one.crash(0)
+            await one.processor(store)
+            fresh = itertools.count()
+
+            async def decided_unasked() -> bool:
+                """Whether some new keys were decided, one after the other, and nobody was asked."""
+                before = store.loads
+                for _ in range(PARTITIONS):
+                    await proposed(client, charge(f"fresh{next(fresh)}"))
+                return store.loads == before
+
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not await decided_unasked():
+                    pass
+            before = store.loads
+            for given in early:
+                assert (await proposed(client, given)).decision.unchanged is not None
+            assert store.loads > before
+
+
 @pytest.mark.law("S10")
 async def test_without_the_database_only_what_needs_it_waits(
     servers: Addresses, own_servers: local.Servers
 ) -> None:
-    """A proposal about a stream that is held is answered while Postgres is away; a new one waits,
-    and is answered when it is back. Nothing is guessed.
+    """A proposal about a stream that is held is answered while Postgres is away; one about a stream
+    that is not waits, and is answered when it is back. Nothing is guessed.
     """
     async with (
         installed(servers.kafka_bootstrap) as one,
@@ -148,7 +198,7 @@ async def test_without_the_database_only_what_needs_it_waits(
             running(one.log, pool, range(PARTITIONS)),
             LedgerClient(one.log, PARTITIONS) as client,
         ):
-            await settle(client, COUNT)
+            let_go, *_ = await settle(client, COUNT)
             known = charge("known")
             await proposed(client, known)
             await settled(client, known.key, "completed")
@@ -156,7 +206,7 @@ async def test_without_the_database_only_what_needs_it_waits(
             await own_servers.postgres.kill()
             assert (await proposed(client, known)).decision.unchanged is not None
             with pytest.raises(UndecidedError):
-                await client.propose(charge("new"), timeout_ms=1_500)
+                await client.propose(let_go, timeout_ms=1_500)
             await own_servers.postgres.restart()
             async with asyncio.timeout(PATIENCE_SECONDS):
-                assert (await proposed(client, charge("new"))).decision.unchanged is not None
+                assert (await proposed(client, let_go)).decision.unchanged is not None

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from tests.simulation.processors import Processor, Seat
 
 KEEP_UP_MS = 1_000
+FILTER_BYTES = 8
+"""So small that some new keys are not told from old ones, and the read model is asked for them."""
+KEYS_PAGE_MAX = 2
 SOON_MS, SLOW_MS = 60, 4_000
 PAGE_MAX = 1
 """Timers are read back one at a time, so that paging happens in small worlds."""
@@ -112,6 +115,9 @@ class Cold:
             ready = self.model.ready(owner.partition, wanted)
             keys = set(ready)
             self._hold(seat, keys, partial(owner.timetable.ready_read, wanted, len(ready)))
+        if owner.memory.wants_filter and owner.partition % 2:
+            owner.memory.begin_filter(FILTER_BYTES)
+            self._fill(owner, "")
         if owner.memory.is_over:
             owner.memory.projected(self.model.live.folds[owner.partition].next_offset)
         if not seat.is_busy:
@@ -119,6 +125,23 @@ class Cold:
         if seat.waiting.places():
             self.processor.wake(seat)
         self.processor.keep_time(seat)
+
+    def _fill(self, owner: Owner, behind: str) -> None:
+        """Add a page of keys to the filter of an owner, and go on with the next a while later."""
+        seat, world = self.processor.seats.get(owner.partition), self.processor.world
+        if self.model is None or seat is None or seat.owner is not owner:
+            return
+        if world.happens("database_away"):
+            owner.memory.drop_filter()
+            return
+        keys, projected_offset = self.model.keys(owner.partition, behind, KEYS_PAGE_MAX)
+        if not owner.memory.fill(keys, projected_offset):
+            return
+        if len(keys) < KEYS_PAGE_MAX:
+            owner.memory.filled()
+            world.reach("filter filled")
+        else:
+            self.processor.after(world.soon(SLOW_MS), partial(self._fill, owner, keys[-1]))
 
     def _hold(self, seat: "Seat", keys: Collection[str], then: Callable[[], None]) -> None:
         """Load what is not held of these, at once or a good while later, and go on from there."""

@@ -60,6 +60,7 @@ _READ_MODEL: Final = (
     "cold stream is new",
     "input waited for its stream",
     "projection behind what is not held",
+    "filter filled",
     "database away",
     "database slow",
 )

@@ -134,6 +134,15 @@ class ReadModel:
         streams = {key: Held(load(dump(one.stream)), one.next_offset) for key, one in held.items()}
         return ColdStreams(self.live.folds[partition].next_offset, streams)
 
+    def keys(self, partition: int, behind: str, limit: int) -> tuple[list[str], int]:
+        """The next keys of a partition, and how far its projection has come."""
+        keys = sorted(
+            key
+            for key in self.live.streams
+            if key > behind and partition_of(key, self.world.partitions) == partition
+        )
+        return keys[:limit], self.live.folds[partition].next_offset
+
     def due(
         self, partition: int, behind: tuple[int, str], until: int, limit: int
     ) -> list[tuple[int, str]]:

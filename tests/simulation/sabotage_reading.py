@@ -41,6 +41,17 @@ def _knows_everything(self: StreamMemory, key: str) -> bool:
     return True
 
 
+_original_let_go = StreamMemory.let_go
+
+
+def _filter_hears_nothing(self: StreamMemory, pinned: Collection[str]) -> list[Stream]:
+    """What is let go after the filter was begun is not in it."""
+    kept, self._filter = self._filter, None
+    gone = _original_let_go(self, pinned)
+    self._filter = kept
+    return gone
+
+
 def _folded_to_nothing(self: StreamMemory, key: str) -> int:
     """A row that is ahead of what is being folded gets the same decisions again."""
     return 0
@@ -145,6 +156,11 @@ READING: Final[dict[str, Saboteur]] = {
         "a stream that is not held is taken for new",
         0,
         ((StreamMemory, "knows", _knows_everything),),
+    ),
+    "filter_hears_nothing": Saboteur(
+        "a stream that was let go is not in the filter, and is taken for new",
+        2,
+        ((StreamMemory, "let_go", _filter_hears_nothing),),
     ),
     "row_ahead_is_folded_again": Saboteur(
         "decisions that a loaded row holds are folded a second time",

@@ -81,3 +81,64 @@ def test_what_is_held_wins_over_what_was_read() -> None:
     row = Held(Stream("acme/a"), 9)
     assert memory.take_in({"acme/a"}, ColdStreams(11, {"acme/a": row})) == {}
     assert memory.folded_to("acme/a") == 12
+
+
+FILTER_BYTES = 1_024
+
+
+def test_a_filled_filter_tells_new_keys_without_a_question() -> None:
+    """And says nothing of those that the projection has, before and after it is filled."""
+    memory = with_streams(0)
+    memory.begin_at(10)
+    assert memory.wants_filter
+    memory.begin_filter(FILTER_BYTES)
+    assert memory.fill({"acme/old"}, 10)
+    assert not memory.knows("acme/n")
+    memory.filled()
+    assert memory.knows("acme/n")
+    assert memory.stream("acme/n") == Stream("acme/n")
+    assert not memory.knows("acme/old")
+
+
+def test_what_is_let_go_is_never_filtered_out() -> None:
+    """Also while the filter is being filled: the projection may have passed its page by then."""
+    memory = with_streams(3, held_max=2)
+    memory.begin_at(0)
+    memory.begin_filter(FILTER_BYTES)
+    memory.projected(3)
+    memory.let_go(())
+    assert memory.fill((), 3)
+    memory.filled()
+    memory.held_max = 1
+    memory.let_go(())
+    assert not memory.knows("acme/e0")
+    assert not memory.knows("acme/e1")
+    assert memory.knows("acme/e9")
+
+
+@pytest.mark.parametrize("pages", [(9,), (10, 9)], ids=["first page", "a later page"])
+def test_a_filter_from_a_database_that_is_behind_is_given_up(pages: tuple[int, ...]) -> None:
+    """A key that it lacks may be one that is not projected yet."""
+    memory = with_streams(0)
+    memory.begin_at(10)
+    memory.begin_filter(FILTER_BYTES)
+    assert [memory.fill({"acme/a"}, offset) for offset in pages][-1] is False
+    memory.filled()
+    assert not memory.knows("acme/n")
+    assert memory.wants_filter
+
+
+def test_a_filter_that_was_dropped_says_nothing() -> None:
+    """The database went away while it was filled."""
+    memory = with_streams(0)
+    memory.begin_at(10)
+    memory.begin_filter(FILTER_BYTES)
+    memory.drop_filter()
+    memory.filled()
+    assert not memory.knows("acme/n")
+    assert memory.wants_filter
+
+
+def test_an_owner_that_holds_everything_wants_no_filter() -> None:
+    """It knows what is new by itself."""
+    assert not with_streams(3).wants_filter

@@ -1,0 +1,65 @@
+"""Fill the filters of owners with the keys of all streams, beside their work.
+
+Reads the projection once from one end to the other, a page at a time with a rest between pages, and
+until that is done owners ask for each new key as they do without a filter. Called by the processor.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from projections.cold import ColdStore, ColdStoreError
+from streams.limits import KEY_FILTER_BYTES, KEYS_PAGE_MAX, KEYS_PAUSE_MS, LET_GO_CHECK_MS
+from streams.owner import Owner
+
+logger = logging.getLogger("actionledger")
+
+Owners = Mapping[int, Owner]
+
+
+async def fill_filters(
+    store: ColdStore | None, owners: Callable[[], Owners], stop: asyncio.Event
+) -> None:
+    """Until `stop`: give every owner that does not hold everything a filter of what there is.
+
+    A database that is away only delays it; nothing else is waiting for it.
+    """
+    while store is not None and not stop.is_set():
+        await asyncio.sleep(LET_GO_CHECK_MS / 1_000)
+        wanting = {part: one for part, one in owners().items() if one.memory.wants_filter}
+        if not wanting:
+            continue
+        size_bytes = KEY_FILTER_BYTES // len(owners())
+        for owner in wanting.values():
+            owner.memory.begin_filter(size_bytes)
+        try:
+            count = await _fill(store, wanting, owners)
+        except ColdStoreError as away:
+            logger.info("key_filters_wait", extra={"reason": away.message})
+            for owner in wanting.values():
+                owner.memory.drop_filter()
+        else:
+            logger.info("key_filters_filled", extra={"keys": count})
+
+
+async def _fill(store: ColdStore, wanting: Owners, owners: Callable[[], Owners]) -> int:
+    """Add every key; how many there were. Who is no owner any more, or whose partition is projected
+    less far than it must be, is left out.
+    """
+    behind, count = "", 0
+    while True:
+        page = await store.keys(wanting, behind, KEYS_PAGE_MAX)
+        count += len(page.keys)
+        wanting = {
+            partition: owner
+            for partition, owner in wanting.items()
+            if owners().get(partition) is owner
+            and owner.memory.fill(page.of(partition), page.projected.get(partition, 0))
+        }
+        if len(page.keys) < KEYS_PAGE_MAX or not wanting:
+            break
+        _, behind = page.keys[-1]
+        await asyncio.sleep(KEYS_PAUSE_MS / 1_000)
+    for owner in wanting.values():
+        owner.memory.filled()
+    return count
