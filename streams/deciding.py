@@ -83,10 +83,10 @@ def make_decision(record: Record, seat: Seat) -> Made | None:
     match given:
         case (
             i.Propose()
+            | i.Report()
             | i.Cancel()
             | i.AskAgain()
             | i.PreviewRead()
-            | i.Report()
             | i.CallerReport()
             | i.Decline()
             | i.Evidence()
@@ -242,6 +242,8 @@ def _offer_for(
 ) -> Offer | None:
     """Capacity for the start that this input may lead to, or None where it leads to none."""
     match given:
+        case i.Report():
+            return None
         case i.Propose(caller=caller, request=request) if caller is not None:
             own = offer_of_caller(caller, request.operation, appended_at)
             return own if seat.running_at <= own.until_at else None

@@ -35,6 +35,7 @@ from ledger.core.facts import (
     EvidenceRecorded,
 )
 from ledger.core.limits import TEXT_CHARS_MAX
+from ledger.core.making import writer_of
 from ledger.core.offers import caller_holder, is_caller
 from ledger.core.proof import contradicts_itself, effects_told, is_told
 from ledger.core.rejections import Refused, Rejection
@@ -45,6 +46,7 @@ UNATTESTED: Final = "unattested:"
 """
 
 PARTLY: Final = "partly_succeeded"
+_attempt_succeeded, _action_completed = writer_of(AttemptSucceeded), writer_of(ActionCompleted)
 
 
 def report(draft: Draft, given: i.Report) -> Decided:
@@ -86,7 +88,7 @@ def _reported(
     match outcome:
         case i.Success(reference=reference, result=result):
             draft.add(
-                AttemptSucceeded(
+                _attempt_succeeded(
                     action=key, version=version, attempt=number, reference=reference, result=result
                 )
             )
@@ -220,7 +222,9 @@ def _named(
 
 def _complete(draft: Draft, key: str, reference: str) -> None:
     draft.add(
-        ActionCompleted(action=key, version=draft.version(key), proof="report", reference=reference)
+        _action_completed(
+            action=key, version=draft.version(key), proof="report", reference=reference
+        )
     )
 
 

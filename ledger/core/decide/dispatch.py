@@ -67,14 +67,14 @@ def _by_rule(draft: Draft, given: i.Decidable) -> Decided:
     match given:
         case i.Propose():
             return propose(draft, given)
+        case i.Report():
+            return report(draft, given)
         case i.Cancel():
             return cancel(draft, given)
         case i.OpenSaga():
             return open_saga(draft, given)
         case i.CancelSaga():
             return cancel_saga(draft, given)
-        case i.Report():
-            return report(draft, given)
         case i.Judged():
             return judged(draft, given)
         case i.AskAgain():

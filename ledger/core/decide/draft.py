@@ -1,14 +1,14 @@
 """A decision in the making: every rule sees the state that the facts before it lead to.
 
-The last fact has no rule behind it and is not folded here: the owner folds what its bytes say, and
-refuses to write a decision that cannot be folded.
+A fact that no rule looks behind is not folded here, as the last one never is: the owner folds what
+its bytes say, and refuses to write a decision that cannot be folded.
 """
 
 from dataclasses import dataclass
 
 from ledger.core.catalogue import Operation
 from ledger.core.config import Config
-from ledger.core.evolve import Place, evolve
+from ledger.core.evolve import Place, evolve_all
 from ledger.core.facts import ActionBlocked, AnyFact, IntentRecorded, PolicyDecided
 from ledger.core.gates import AnyGateFact, Gate, evolve_gate
 from ledger.core.inputs import Message
@@ -64,8 +64,7 @@ class Draft:
     def stream(self) -> Stream:
         """The stream after the facts so far; an illegal one is a broken invariant."""
         if self._folded < len(self.facts):
-            for fact in self.facts[self._folded :]:
-                self._stream = evolve(self._stream, fact, self.place)
+            self._stream = evolve_all(self._stream, self.facts[self._folded :], self.place)
             self._folded = len(self.facts)
         return self._stream
 
@@ -96,8 +95,10 @@ class Draft:
 
     def version(self, key: str) -> int:
         """The version that the action's next fact bears."""
-        action = self.stream.action(key)
-        return 1 if action is None else action.version + 1
+        # Every fact is one version, so those that no rule has looked behind need not be folded.
+        version = 1 + [fact.action for fact in self.facts[self._folded :]].count(key)
+        action = self._stream.action(key)
+        return version if action is None else action.version + version
 
     def add(self, fact: AnyFact) -> None:
         """The next fact of the decision."""

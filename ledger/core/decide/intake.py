@@ -23,11 +23,14 @@ from ledger.core.limits import (
     STREAM_ACTIONS_MAX,
     STREAM_ACTIONS_ORDINARY_MAX,
 )
+from ledger.core.making import writer_of
 from ledger.core.rejections import Detail, Refused, Rejection
 from ledger.core.request import ABSENT, differences, recorded, request_hash
 from ledger.core.sagas import is_compensation
 from ledger.core.state import Action, Status
 from ledger.core.unstable_keys import Unstable, instability, left_over
+
+_intent_recorded = writer_of(IntentRecorded)
 
 
 def propose(draft: Draft, given: Propose) -> Decided:
@@ -140,7 +143,7 @@ def record(
     if given.step_ms is not None:
         step_ms = min(step_ms, given.step_ms)
     draft.add(
-        IntentRecorded(
+        _intent_recorded(
             action=given.key,
             version=draft.version(given.key),
             request=recorded(given.request),

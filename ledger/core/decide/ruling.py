@@ -12,6 +12,7 @@ from ledger.core.decide.asking import ask, ask_under_another_row, end
 from ledger.core.decide.draft import Draft
 from ledger.core.facts import ActionBlocked, ActionDenied, PolicyDecided
 from ledger.core.ids import ActionKey
+from ledger.core.making import writer_of
 from ledger.core.order import Waits, waits_for
 from ledger.core.policy import Gates, Outcome, Ruling
 from ledger.core.request import RecordedRequest
@@ -20,6 +21,8 @@ from ledger.core.state import Action, Blocked, Status
 MAY_BE_RULED_ANEW = frozenset({Status.AWAITING_APPROVAL, Status.READY, Status.BLOCKED})
 _RULED_AHEAD = frozenset({"original_open", "planned"})
 """What blocks an action for which there has to be room once its turn comes."""
+
+_policy_decided = writer_of(PolicyDecided)
 
 
 def rule(draft: Draft, key: ActionKey, request: RecordedRequest, operation: Operation) -> Ruling:
@@ -156,7 +159,7 @@ def rule_anew(draft: Draft, key: str, operation: Operation) -> None:
 
 def _decide(draft: Draft, key: str, ruling: Ruling, deadline_at: int | None) -> None:
     draft.add(
-        PolicyDecided(
+        _policy_decided(
             action=key,
             version=draft.version(key),
             policy_hash=draft.config.policy.content_hash,

@@ -29,6 +29,7 @@ from ledger.core.facts import (
 from ledger.core.ids import provider_key
 from ledger.core.inputs import Retry
 from ledger.core.limits import DECLINES_MAX
+from ledger.core.making import writer_of
 from ledger.core.offers import Offer, is_caller
 from ledger.core.order import reference_to_undo, waits_for
 from ledger.core.retries import backoff_ms
@@ -41,6 +42,7 @@ SETTLED_BY_PERSON = frozenset(LEADING)
 
 
 _MAY_START: Final = frozenset({Status.READY, Status.UNKNOWN})
+_attempt_started = writer_of(AttemptStarted)
 
 
 def is_disputed(action: Action) -> bool:
@@ -142,7 +144,7 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
     last_token = action.attempts[-1].fencing_token if action.attempts else 0
     call_ms = operation.deadlines.connect_ms + operation.deadlines.response_ms
     draft.add(
-        AttemptStarted(
+        _attempt_started(
             action=key,
             version=draft.version(key),
             attempt=len(action.attempts) + 1,
