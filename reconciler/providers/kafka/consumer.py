@@ -84,6 +84,8 @@ class RefusedRecord:
         return RefusedRecord(self.key, b"", (*self.headers, left_out))
 
 
+Consumed: TypeAlias = Any
+"""A record as the library hands it out, which has no types."""
 SetAside: TypeAlias = Callable[[RefusedRecord], Awaitable[None]]
 """Keeps a refused record; it is durable when this returns."""
 
@@ -158,7 +160,7 @@ class OutboxConsumer:
             self._outbox.refused_topic, refused.value, refused.key, headers=list(refused.headers)
         )
 
-    async def take(self, record: Any, set_aside: SetAside) -> None:  # noqa: ANN401 - no types there
+    async def take(self, record: Consumed, set_aside: SetAside) -> None:
         """Make what one record asks for, unless it is made, and report it; or set it aside."""
         place = f"{record.topic}/{record.partition}/{record.offset}"
         made = await self._made_or_not(record, place)
@@ -174,7 +176,7 @@ class OutboxConsumer:
         except Exception as error:  # noqa: BLE001 - the effect is made: a lookup finds out
             logger.warning("outbox_report_failed", extra={"place": place, "reason": repr(error)})
 
-    async def _made_or_not(self, record: Any, place: str) -> EffectReport | RecordRefused:  # noqa: ANN401 - as above
+    async def _made_or_not(self, record: Consumed, place: str) -> EffectReport | RecordRefused:
         """The effect of a record, or why there is none: then the transaction was ended with it."""
         try:
             return await self._made(record, place)
@@ -183,7 +185,7 @@ class OutboxConsumer:
         except _OF_THE_RECORD as error:
             return RecordRefused(HANDLING_FAILED, repr(error))
 
-    async def _made(self, record: Any, place: str) -> EffectReport:  # noqa: ANN401 - as above
+    async def _made(self, record: Consumed, place: str) -> EffectReport:
         """The effect of a record's key, made now or before. Raises RecordRefused."""
         asked = asked_by(record.headers)
         if asked is None:
@@ -224,7 +226,7 @@ class OutboxConsumer:
         )
 
 
-def _refused(record: Any, place: str, refusal: RecordRefused) -> RefusedRecord:  # noqa: ANN401 - as above
+def _refused(record: Consumed, place: str, refusal: RecordRefused) -> RefusedRecord:
     value = record.value or b""
     why = {
         "": refusal.code,
