@@ -48,7 +48,7 @@ REPLAY_IN_FLIGHT: Final = 32
 SETTLED: Final = 200
 WARM_UP: Final = "warm-up"
 """A tenant whose actions all go ahead by themselves."""
-WARM_UP_SECONDS: Final = 1.0
+WARM_UP_SECONDS_MAX: Final = 1.0
 EVENTS_MIN: Final = 100_000
 EVENTS_AN_ACTION_MIN: Final = 5
 FILL_IN_FLIGHT: Final = 128
@@ -64,7 +64,7 @@ async def measure(
 ) -> None:
     """Measure the cases; `tell` hears of each with its figures, `say` of what goes on."""
     say("warm-up")
-    await _load(one, WARM_UP, REPLAY_IN_FLIGHT, WARM_UP_SECONDS)
+    await _load(one, WARM_UP, REPLAY_IN_FLIGHT, min(seconds, WARM_UP_SECONDS_MAX))
     if Case.SEQ in cases:
         say(Case.SEQ)
         tell(Case.SEQ, latencies(await _load(one, "seq", 1, seconds)))

@@ -4,10 +4,10 @@ bound by the hash that is signed, shown whole and marked where it is not what it
 
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from gateway.console.text import shown
 from gateway.keys import Role, create_key
@@ -18,7 +18,7 @@ from tests.integration.asking_people import Office, known, office
 from tests.integration.door import code_of
 from tests.servers import Addresses
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.asyncio(loop_scope="module")]
 
 POLICY = asking.asked("email") + asking.EVERYTHING_GOES_AHEAD
 
@@ -28,12 +28,18 @@ BIDI = "pay \u202eRUE 00.1\u202c now"
 LOOK_ALIKE = "p\u0430ypal.example"
 HIDDEN = "or\u200bder"
 LONG = "please " * 1_430
+TEXTS = [HTML, PERSUASION, BIDI, LOOK_ALIKE, HIDDEN, LONG]
 
 
-@pytest.fixture
-async def people(servers: Addresses, tmp_path: Path) -> AsyncIterator[Office]:
-    """An installation in which one person has to agree to every e-mail."""
-    async with office(servers, tmp_path, POLICY, has_executor=False) as made:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def people(
+    servers: Addresses, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Office]:
+    """An installation in which one person has to agree to every e-mail; each test asks for its own,
+    and no agent has more waiting than it may have.
+    """
+    folder = tmp_path_factory.mktemp("text")
+    async with office(servers, folder, POLICY, has_executor=False) as made:
         yield made
 
 
@@ -48,14 +54,13 @@ def email_body(event: str, *, subject: str = "Your parcel", body: str = "") -> d
     }
 
 
-@pytest.mark.parametrize(
-    "text", [HTML, PERSUASION, BIDI, LOOK_ALIKE, HIDDEN, LONG], ids=lambda text: text[:8]
-)
+@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text[:8])
 async def test_a_text_is_shown_whole_and_bound_by_the_hash(people: Office, text: str) -> None:
     """A person is shown every character that would be sent, and nothing in it moved a rule: it
     waits, as any other of its kind, and its hash is that of what is shown.
     """
-    answer = await people.door.propose(email_body("mail-1", subject=text[:200], body=text))
+    asked = email_body(f"mail-{TEXTS.index(text)}", subject=text[:200], body=text)
+    answer = await people.door.propose(asked)
     assert (answer.status_code, answer.json()["status"]) == (201, "awaiting_approval")
     sheet = await people.sheet(answer.json()["key"])
     assert sheet.request.params["body"] == text
@@ -85,7 +90,7 @@ async def test_what_names_something_cannot_hide_what_it_names(people: Office, ho
         {"params": {"to": [hostile], "subject": "x", "body": ""}},
     ]
     for changed in fields:
-        body = email_body("mail-1") | changed
+        body = email_body("mail-hostile") | changed
         raw = as_json(body)
         answer = await people.door.http.post(
             "/v1/actions",
@@ -112,7 +117,7 @@ async def test_a_principal_that_looks_like_another_is_marked(people: Office) -> 
     key = create_key(
         people.door.settings.api_keys_file, tenant="acme", principal=name, role=Role.AGENT
     )
-    answer = await known(people, email_body("mail-1"), {"Authorization": f"Bearer {key}"})
+    answer = await known(people, email_body("mail-marked"), {"Authorization": f"Bearer {key}"})
     sheet = await people.sheet(answer.json()["key"])
     assert sheet.request.principal == name
     assert shown(sheet.request.principal).is_marked

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 import uvicorn
 
 from gateway.local.ports import free_ports
@@ -21,7 +22,7 @@ from tests.integration.door import charge_body
 from tests.integration.installation import PATIENCE_SECONDS
 from tests.servers import Addresses
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.asyncio(loop_scope="module")]
 
 COMMAND = Path(sys.executable).with_name("actionledger")
 PASSPHRASE = "correct horse battery staple"
@@ -103,12 +104,17 @@ def with_key_files(folder: Path, *names: str) -> str:
     return text
 
 
-@pytest.fixture
-async def terminal(servers: Addresses, tmp_path: Path) -> AsyncIterator[Terminal]:
-    """The door on a port, and three people with key files beside those of `tests.asking`."""
-    text = with_key_files(tmp_path, "eve", "fay", "gus")
-    async with office(servers, tmp_path, POLICY, people=text) as people, served(people) as url:
-        yield Terminal(people, url, tmp_path)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def terminal(
+    servers: Addresses, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Terminal]:
+    """The door on a port, and three people with key files beside those of `tests.asking`; each test
+    asks for its own action.
+    """
+    folder = tmp_path_factory.mktemp("terminal")
+    text = with_key_files(folder, "eve", "fay", "gus")
+    async with office(servers, folder, POLICY, people=text) as people, served(people) as url:
+        yield Terminal(people, url, folder)
 
 
 @contextlib.asynccontextmanager
