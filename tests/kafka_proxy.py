@@ -9,7 +9,8 @@ import contextlib
 import struct
 from dataclasses import dataclass, field
 
-_LENGTH = struct.Struct(">i")
+from tests.passing import LENGTH, both_ways, next_frame
+
 _REQUEST = struct.Struct(">hhi")
 _PRODUCE = 0
 _HOST = b"\x00\x09127.0.0.1"
@@ -34,25 +35,19 @@ class KafkaProxy:
         """One connection of a client."""
         beyond, onward = await asyncio.open_connection("127.0.0.1", self.behind)
         marked: dict[int, str] = {}
-        passing = [
-            asyncio.create_task(self._asked(reader, onward, marked)),
-            asyncio.create_task(self._answered(beyond, writer, marked)),
-        ]
-        try:
-            await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in passing:
-                task.cancel()
-            await asyncio.gather(*passing, return_exceptions=True)
-            for end in (writer, onward):
-                end.close()
+        await both_ways(
+            writer,
+            onward,
+            self._asked(reader, onward, marked),
+            self._answered(beyond, writer, marked),
+        )
 
     async def _asked(
         self, reader: asyncio.StreamReader, onward: asyncio.StreamWriter, marked: dict[int, str]
     ) -> None:
         while True:
-            frame = await _frame(reader)
-            kind, _, number = _REQUEST.unpack_from(frame, _LENGTH.size)
+            frame = await next_frame(reader)
+            kind, _, number = _REQUEST.unpack_from(frame, LENGTH.size)
             fault = self._fault(frame) if kind == _PRODUCE else ""
             if fault == "lost":
                 return
@@ -70,10 +65,10 @@ class KafkaProxy:
     async def _answered(
         self, beyond: asyncio.StreamReader, writer: asyncio.StreamWriter, marked: dict[int, str]
     ) -> None:
-        there, here = (_HOST + _LENGTH.pack(port) for port in (self.behind, self.port))
+        there, here = (_HOST + LENGTH.pack(port) for port in (self.behind, self.port))
         while True:
-            frame = await _frame(beyond)
-            (number,) = _LENGTH.unpack_from(frame, _LENGTH.size)
+            frame = await next_frame(beyond)
+            (number,) = LENGTH.unpack_from(frame, LENGTH.size)
             fault = marked.pop(number, "")
             if fault == "answer_lost":
                 return
@@ -82,8 +77,3 @@ class KafkaProxy:
                     await asyncio.wait_for(asyncio.Event().wait(), self.slow_seconds)
             writer.write(frame.replace(there, here))
             await writer.drain()
-
-
-async def _frame(reader: asyncio.StreamReader) -> bytes:
-    length = await reader.readexactly(_LENGTH.size)
-    return length + await reader.readexactly(_LENGTH.unpack(length)[0])

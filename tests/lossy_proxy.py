@@ -10,15 +10,11 @@ import struct
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
+from tests.passing import LENGTH, both_ways, next_frame
+
 PRODUCE = 0
-_LENGTH = struct.Struct(">i")
 _REQUEST = struct.Struct(">hhi")
 _CHUNK_BYTES = 65_536
-
-
-async def _frame(reader: asyncio.StreamReader) -> bytes:
-    length = await reader.readexactly(_LENGTH.size)
-    return length + await reader.readexactly(_LENGTH.unpack(length)[0])
 
 
 @dataclass
@@ -45,25 +41,19 @@ class LossyProxy:
             if self.is_cut:
                 writer.close()
         marked: set[int] = set()
-        passing = [
-            asyncio.create_task(self._requests(reader, onward, marked)),
-            asyncio.create_task(self._answers(beyond, writer, marked)),
-        ]
-        try:
-            await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in passing:
-                task.cancel()
-            await asyncio.gather(*passing, return_exceptions=True)
-            for end in (writer, onward):
-                end.close()
+        await both_ways(
+            writer,
+            onward,
+            self._requests(reader, onward, marked),
+            self._answers(beyond, writer, marked),
+        )
 
     async def _requests(
         self, reader: asyncio.StreamReader, onward: asyncio.StreamWriter, marked: set[int]
     ) -> None:
         while True:
-            frame = await _frame(reader)
-            kind, _, number = _REQUEST.unpack_from(frame, _LENGTH.size)
+            frame = await next_frame(reader)
+            kind, _, number = _REQUEST.unpack_from(frame, LENGTH.size)
             if kind == PRODUCE:
                 self.requests += 1
                 if self.answers_to_lose:
@@ -76,8 +66,8 @@ class LossyProxy:
         self, beyond: asyncio.StreamReader, writer: asyncio.StreamWriter, marked: set[int]
     ) -> None:
         while True:
-            frame = await _frame(beyond)
-            (number,) = _LENGTH.unpack_from(frame, _LENGTH.size)
+            frame = await next_frame(beyond)
+            (number,) = LENGTH.unpack_from(frame, LENGTH.size)
             if number in marked:
                 self.lost.set()
                 return

@@ -9,7 +9,8 @@ import contextlib
 import struct
 from dataclasses import dataclass, field
 
-_LENGTH = struct.Struct(">i")
+from tests.passing import LENGTH, both_ways
+
 _HEADER = struct.Struct(">ci")
 _ENCRYPTION = (80_877_103, 80_877_104)
 _CHUNK_BYTES = 65_536
@@ -40,33 +41,27 @@ class PostgresProxy:
         """One connection of a client."""
         beyond, onward = await asyncio.open_connection(self.host, self.behind)
         line = _Line()
-        passing = [
-            asyncio.create_task(self._said(reader, onward, line)),
-            asyncio.create_task(self._answered(beyond, writer, line)),
-        ]
-        try:
-            await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in passing:
-                task.cancel()
-            await asyncio.gather(*passing, return_exceptions=True)
-            for end in (writer, onward):
-                end.close()
+        await both_ways(
+            writer,
+            onward,
+            self._said(reader, onward, line),
+            self._answered(beyond, writer, line),
+        )
 
     async def _said(
         self, reader: asyncio.StreamReader, onward: asyncio.StreamWriter, line: _Line
     ) -> None:
         is_asking = True
         while is_asking:
-            length = await reader.readexactly(_LENGTH.size)
-            rest = await reader.readexactly(_LENGTH.unpack(length)[0] - _LENGTH.size)
-            is_asking = _LENGTH.unpack_from(rest)[0] in _ENCRYPTION
+            length = await reader.readexactly(LENGTH.size)
+            rest = await reader.readexactly(LENGTH.unpack(length)[0] - LENGTH.size)
+            is_asking = LENGTH.unpack_from(rest)[0] in _ENCRYPTION
             onward.write(length + rest)
             await onward.drain()
         while True:
             head = await reader.readexactly(_HEADER.size)
             kind, length_of = _HEADER.unpack(head)
-            body = await reader.readexactly(length_of - _LENGTH.size)
+            body = await reader.readexactly(length_of - LENGTH.size)
             if kind == b"B":
                 line.fault = self._bound(body) or line.fault
             elif kind == b"Q" and body.startswith(b"commit") and line.fault:
@@ -79,7 +74,7 @@ class PostgresProxy:
     def _bound(self, body: bytes) -> str:
         for text in list(self.faults):
             raw = text.encode()
-            if _LENGTH.pack(len(raw)) + raw in body:
+            if LENGTH.pack(len(raw)) + raw in body:
                 return self.faults.pop(text)
         return ""
 
