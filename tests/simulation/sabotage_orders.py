@@ -245,7 +245,7 @@ ORDERS: Final[dict[str, Saboteur]] = {
     ),
     "plan_without_room": Saboteur(
         "a step begins before there is room for what may have to be undone",
-        279,
+        3860,
         (
             (sagas, "without_room", _room_is_taken_for_granted),
             (schedule, "has_room_to_undo", _always),
