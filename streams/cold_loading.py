@@ -7,7 +7,7 @@ stream that was not loaded. Called by the processor.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.fold import PartitionFold
@@ -34,7 +34,7 @@ class ColdLoading:
     def __init__(self, store: ColdStore | None) -> None:
         self._store = store
         self._loading: asyncio.Task[dict[int, ColdStreams]] | None = None
-        self._asked: dict[int, set[str]] = {}
+        self._asked: dict[int, list[str]] = {}
         self._backoff_ms = 0
         self._quiet_until = 0
 
@@ -106,7 +106,7 @@ class ColdLoading:
         if page is None:
             return
         found = await store.due(owner.partition, page.behind, page.until, page.limit)
-        if await self._hold(store, owner, {key for _, key in found}):
+        if await self._hold(store, owner, [key for _, key in found]):
             owner.timetable.page_read(page, found)
 
     async def _load_ready(self, store: ColdStore, owner: Owner) -> None:
@@ -114,12 +114,14 @@ class ColdLoading:
         if not wanted:
             return
         found = await store.ready(owner.partition, wanted)
-        if await self._hold(store, owner, set(found)):
+        if await self._hold(store, owner, found):
             owner.timetable.ready_read(wanted, len(found))
 
-    async def _hold(self, store: ColdStore, owner: Owner, keys: set[str]) -> bool:
-        """Load the streams that the owner does not hold; False where it must be asked again."""
-        unknown = {key for key in keys if not owner.memory.knows(key)}
+    async def _hold(self, store: ColdStore, owner: Owner, keys: Sequence[str]) -> bool:
+        """Load the streams that the owner does not hold, in this order; False where it must be
+        asked again.
+        """
+        unknown = [key for key in dict.fromkeys(keys) if not owner.memory.knows(key)]
         if not unknown:
             return True
         cold = await store.load({owner.partition: unknown})
@@ -145,13 +147,13 @@ def _by_partition(records: Iterable[Record]) -> dict[int, list[Record]]:
     return found
 
 
-def _missing(owners: Owners, inputs: Mapping[int, Collection[Record]]) -> dict[int, set[str]]:
+def _missing(owners: Owners, inputs: Mapping[int, Collection[Record]]) -> dict[int, list[str]]:
     found = {partition: owners[partition].missing(records) for partition, records in inputs.items()}
     return {partition: keys for partition, keys in found.items() if keys}
 
 
 def _take_in(
-    owners: Owners, asked: Mapping[int, Collection[str]], cold: Mapping[int, ColdStreams]
+    owners: Owners, asked: Mapping[int, Sequence[str]], cold: Mapping[int, ColdStreams]
 ) -> None:
     for partition, keys in asked.items():
         owner = owners.get(partition)

@@ -10,7 +10,7 @@ called by the owner of a partition.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ledger.core.invariants import invariant
 from ledger.core.state import Stream
@@ -85,9 +85,10 @@ class StreamMemory:
         self._held.move_to_end(stream.key)
         self._new.discard(stream.key)
 
-    def take_in(self, keys: Collection[str], cold: ColdStreams) -> Mapping[str, Stream] | None:
-        """Take in what the database says of `keys`: the streams that were not held before. None
-        where it has not yet come past what is not held; then it says nothing, and is asked again.
+    def take_in(self, keys: Sequence[str], cold: ColdStreams) -> Mapping[str, Stream] | None:
+        """Take in what the database says of `keys`: the streams that were not held before, in the
+        order of `keys`. None where it has not yet come past what is not held; then it says nothing,
+        and is asked again.
         """
         self.projected(cold.projected_offset)
         if cold.projected_offset <= self.cold_floor:

@@ -7,7 +7,7 @@ it is known to stand at the offset it was written for. It must never read a cloc
 caller's monotonic milliseconds are arguments.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ledger.core import inputs as i
@@ -367,12 +367,12 @@ class Owner:
 
     # What is held
 
-    def missing(self, records: Iterable[Record]) -> set[str]:
+    def missing(self, records: Iterable[Record]) -> list[str]:
         """Keys of the streams that these inputs, or ledger records, are about and that have to be
-        loaded first.
+        loaded first, in their order.
         """
         named = (self._missing_of(record) for record in records)
-        return {key for key in named if key is not None}
+        return list(dict.fromkeys(key for key in named if key is not None))
 
     def is_missing(self, record: Record) -> bool:
         """Whether the stream of an input has to be loaded before it can be decided."""
@@ -385,9 +385,10 @@ class Owner:
         key = record.key.decode(errors="replace")
         return None if self.memory.knows(key) or not is_stream_key(key) else key
 
-    def take_in(self, keys: Collection[str], cold: ColdStreams) -> bool:
-        """Take in what the projection says of streams that are not held. False where it has not
-        come far enough to say anything; then ask again.
+    def take_in(self, keys: Sequence[str], cold: ColdStreams) -> bool:
+        """Take in what the projection says of streams that are not held, in this order: of those
+        that wait for capacity the first is served first. False where the projection has not come
+        far enough to say anything; then ask again.
         """
         came = self.memory.take_in(keys, cold)
         if came is None:

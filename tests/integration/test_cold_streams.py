@@ -10,6 +10,7 @@ import pytest
 from gateway import local
 from ledger.client.client import Answer, LedgerClient, UndecidedError
 from ledger.core.inputs import Propose
+from ledger.core.records import Decision
 from ledger.log.topics import Topic
 from projections.cold import ColdStore
 from projections.states import ColdStreams
@@ -115,7 +116,8 @@ async def test_waiting_actions_come_back_with_their_timers(
     servers: Addresses, database_url: str
 ) -> None:
     """Actions wait for capacity in a processor that holds almost none of them; a new one, which
-    folded none, starts them all when an executor comes.
+    folded none, starts them all when an executor comes, and in each partition who waits longest
+    first.
     """
     async with installed(servers.kafka_bootstrap) as one, projected(database_url) as pool:
         first = await one.processor(ColdStore(pool), streams_held_max=HELD_MAX)
@@ -124,7 +126,8 @@ async def test_waiting_actions_come_back_with_their_timers(
             LedgerClient(one.log, PARTITIONS) as client,
         ):
             proposals = [charge(f"w{number}") for number in range(COUNT)]
-            await asyncio.gather(*(proposed(client, given) for given in proposals))
+            for given in proposals:
+                await proposed(client, given)
             await until(lambda: first.streams_held <= HELD_MAX, "only a few streams are held")
             await all_projected(one, pool)
             await one.crash(0)
@@ -132,6 +135,14 @@ async def test_waiting_actions_come_back_with_their_timers(
             await one.executor(NullPerformer())
             for given in proposals:
                 await settled(client, given.key, "completed")
+        order = {given.key: place for place, given in enumerate(proposals)}
+        started: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
+        for partition, _, read in await one.ledger():
+            if isinstance(read, Decision):
+                started[partition] += [
+                    order[fact.action] for fact in read.facts if fact.type == "attempt.started"
+                ]
+        assert started == {partition: sorted(places) for partition, places in started.items()}
 
 
 class CountingStore(ColdStore):

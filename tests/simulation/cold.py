@@ -4,7 +4,7 @@ wait meanwhile, look after timers that lie there, and let go of what is too much
 An answer is as old as the question, and comes after things have moved on; the database may be away.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ class Cold:
 
     def bring_all(self, owner: Owner, records: Iterable[Record]) -> None:
         """Load what folding these ledger records needs, before anything else."""
-        missing = set() if self.model is None else owner.missing(records)
+        missing = [] if self.model is None else owner.missing(records)
         if missing and self.model is not None:
             self._take_in(owner, missing, self.model.load(owner.partition, missing))
 
@@ -69,7 +69,7 @@ class Cold:
         self._asking.discard(partition)
         self._wake(partition)
 
-    def _answered(self, partition: int, asked: Collection[str], answer: ColdStreams) -> None:
+    def _answered(self, partition: int, asked: Sequence[str], answer: ColdStreams) -> None:
         """Whoever owns the partition by now takes it for what it is: an answer of then."""
         self._asking.discard(partition)
         seat = self.processor.seats.get(partition)
@@ -77,7 +77,7 @@ class Cold:
             self._take_in(seat.owner, asked, answer)
             self._wake(partition)
 
-    def _take_in(self, owner: Owner, asked: Collection[str], answer: ColdStreams) -> bool:
+    def _take_in(self, owner: Owner, asked: Sequence[str], answer: ColdStreams) -> bool:
         world = self.processor.world
         if not owner.take_in(asked, answer):
             world.reach("projection behind what is not held")
@@ -108,13 +108,12 @@ class Cold:
         if page is not None:
             page = replace(page, limit=PAGE_MAX)
             due = self.model.due(owner.partition, page.behind, page.until, page.limit)
-            keys = {key for _, key in due}
+            keys = [key for _, key in due]
             self._hold(seat, keys, partial(owner.timetable.page_read, page, due))
         wanted = owner.timetable.ready_wanted()
         if wanted:
             ready = self.model.ready(owner.partition, wanted)
-            keys = set(ready)
-            self._hold(seat, keys, partial(owner.timetable.ready_read, wanted, len(ready)))
+            self._hold(seat, ready, partial(owner.timetable.ready_read, wanted, len(ready)))
         if owner.memory.wants_filter and owner.partition % 2:
             owner.memory.begin_filter(FILTER_BYTES)
             self._fill(owner, "")
@@ -143,10 +142,10 @@ class Cold:
         else:
             self.processor.after(world.soon(SLOW_MS), partial(self._fill, owner, keys[-1]))
 
-    def _hold(self, seat: "Seat", keys: Collection[str], then: Callable[[], None]) -> None:
+    def _hold(self, seat: "Seat", keys: Sequence[str], then: Callable[[], None]) -> None:
         """Load what is not held of these, at once or a good while later, and go on from there."""
         assert self.model is not None
-        unknown = {key for key in keys if not seat.owner.memory.knows(key)}
+        unknown = [key for key in dict.fromkeys(keys) if not seat.owner.memory.knows(key)]
         if not unknown:
             then()
             return
@@ -160,7 +159,7 @@ class Cold:
             self._holds(seat, unknown, answer, then)
 
     def _holds(
-        self, seat: "Seat", asked: Collection[str], answer: ColdStreams, then: Callable[[], None]
+        self, seat: "Seat", asked: Sequence[str], answer: ColdStreams, then: Callable[[], None]
     ) -> None:
         is_still_ours = self.processor.seats.get(seat.owner.partition) is seat
         if is_still_ours and self._take_in(seat.owner, asked, answer):

@@ -24,7 +24,7 @@ from tests.simulation.sabotage import Saboteur
 
 
 def _believes_any_answer(
-    self: StreamMemory, keys: Collection[str], cold: ColdStreams
+    self: StreamMemory, keys: Sequence[str], cold: ColdStreams
 ) -> Mapping[str, Stream] | None:
     """What the database says is taken for what is, however far behind it was."""
     floor, self.cold_floor = self.cold_floor, -1

@@ -57,7 +57,7 @@ def test_a_database_that_is_behind_what_was_let_go_says_nothing() -> None:
     assert memory.cold_floor == 2
     assert not memory.knows("acme/e1")
     behind = ColdStreams(projected_offset=2, streams={})
-    assert memory.take_in({"acme/e1"}, behind) is None
+    assert memory.take_in(["acme/e1"], behind) is None
     assert not memory.knows("acme/e1")
     with pytest.raises(BrokenInvariantError):
         memory.stream("acme/e1")
@@ -67,7 +67,7 @@ def test_no_row_means_new_once_the_database_has_passed() -> None:
     """And is asked again in the next round, where nothing came of it."""
     memory = with_streams(1)
     memory.begin_at(10)
-    assert memory.take_in({"acme/n"}, ColdStreams(10, {})) == {}
+    assert memory.take_in(["acme/n"], ColdStreams(10, {})) == {}
     assert memory.stream("acme/n") == Stream("acme/n")
     memory.forget_new()
     assert not memory.knows("acme/n")
@@ -79,7 +79,7 @@ def test_what_is_held_wins_over_what_was_read() -> None:
     memory.begin_at(10)
     memory.put(Stream("acme/a"), 12)
     row = Held(Stream("acme/a"), 9)
-    assert memory.take_in({"acme/a"}, ColdStreams(11, {"acme/a": row})) == {}
+    assert memory.take_in(["acme/a"], ColdStreams(11, {"acme/a": row})) == {}
     assert memory.folded_to("acme/a") == 12
 
 
