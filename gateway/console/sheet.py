@@ -9,12 +9,11 @@ large to read leaves no decision to offer. Pure; called by the pages.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
 from gateway.console.limits import SHEET_CHARS_MAX, SHEET_ROWS_MAX
-from gateway.console.port import Known
 from gateway.console.rounds import Earlier, Moved, earlier_rounds
 from gateway.console.text import Shown, grouped, shown
 from ledger.core.canonical import canonicalize
@@ -30,6 +29,9 @@ from ledger.core.request import RecordedRequest, canonical_form, request_hash
 from ledger.core.state import Action, Approval, Status
 from ledger.core.statement import Say, Statement
 from ledger.core.strict import pointer
+
+if TYPE_CHECKING:
+    from gateway.console.port import Known
 
 _SHOWN_DOMAIN: Final = b"actionledger.shown.v1\n"
 
@@ -163,7 +165,7 @@ class Sheet:
         return sha256(_SHOWN_DOMAIN + canonicalize(seen)).hexdigest()
 
 
-def sheet_of(known: Known, person: Person, *, now_ms: int) -> Sheet:
+def sheet_of(known: "Known", person: Person, *, now_ms: int) -> Sheet:
     """The sheet of an action for a person."""
     action = known.action
     preview = None if action.dry is None else action.dry.content
@@ -242,7 +244,7 @@ def _revised(preview: Preview) -> Revised | None:
     return Revised(shown(earlier.action), earlier.status, tuple(changes))
 
 
-def _row(known: Known) -> Row | None:
+def _row(known: "Known") -> Row | None:
     """The row by which people are asked, or which ruled last, as its own table has it."""
     policy, action = known.policy, known.action
     if policy is None:
@@ -251,7 +253,7 @@ def _row(known: Known) -> Row | None:
     return None if name is None else policy.row(name)
 
 
-def _why_not(known: Known, person: Person, now_ms: int) -> WhyNot | None:
+def _why_not(known: "Known", person: Person, now_ms: int) -> WhyNot | None:
     """Why this person cannot decide this action now, or None."""
     action, approval = known.action, known.action.approval
     if action.is_final:
@@ -289,7 +291,7 @@ def _may(action: Action, person: Person) -> tuple[Say, ...]:
 
 
 def _unreadable(
-    known: Known, values: tuple[Value, ...], foreseen: Foreseen | None
+    known: "Known", values: tuple[Value, ...], foreseen: Foreseen | None
 ) -> WhyNot | None:
     """Why the sheet is not all of what would be signed, or more than a person can read; or None."""
     action, approval, dry = known.action, known.action.approval, known.action.dry
@@ -312,7 +314,7 @@ def _unreadable(
     return None
 
 
-def _is_row_here(known: Known, approval: Approval) -> bool:
+def _is_row_here(known: "Known", approval: Approval) -> bool:
     """Whether the row by which people are asked can be shown."""
     policy = known.policy
     if policy is None or policy.content_hash != approval.policy_hash:

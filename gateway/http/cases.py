@@ -9,7 +9,7 @@ the routes and the page of reviews, read by the command line.
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import JsonValue
 
@@ -32,9 +32,11 @@ from ledger.core.decide.wanting import demand_of
 from ledger.core.money import Money, format_money
 from ledger.core.state import Action
 from ledger.core.statement import Move
-from ledger.log.published import Published
 from projections.views import ActionView as ActionRow
 from projections.views import CaseView, EventView, ReviewView
+
+if TYPE_CHECKING:
+    from ledger.log.published import Published
 
 Kind = Literal["review", "alarm", "blocked"]
 
@@ -229,7 +231,7 @@ def blocked_entry(row: ActionRow) -> CaseEntry:
 
 
 def case_sheet_of(
-    found: CaseView, known: Published, *, ledger: str, now_ms: int, you: str
+    found: CaseView, known: "Published", *, ledger: str, now_ms: int, you: str
 ) -> CaseSheet:
     """The sheet of a case as it stands, for a person; without `case` where nothing is to settle."""
     action, events = found.action, found.events
@@ -263,7 +265,7 @@ def case_sheet_of(
     )
 
 
-def _moves(action: Action, known: Published, now_ms: int) -> tuple[MoveSheet, ...]:
+def _moves(action: Action, known: "Published", now_ms: int) -> tuple[MoveSheet, ...]:
     """What the ledger would take now; nothing where no catalogue is known here."""
     catalogue = known.catalogue
     if catalogue is None:
@@ -282,7 +284,7 @@ def _moves(action: Action, known: Published, now_ms: int) -> tuple[MoveSheet, ..
     )
 
 
-def _attempts(action: Action, known: Published) -> tuple[AttemptSheet, ...]:
+def _attempts(action: Action, known: "Published") -> tuple[AttemptSheet, ...]:
     skew_ms = None if known.catalogue is None else known.catalogue.timing.skew_ms
     return tuple(
         AttemptSheet(
@@ -321,7 +323,7 @@ def _at_stake(action: Action) -> _Stake:
 
 
 def _about(
-    action: Action, stake: _Stake, events: Sequence[EventView], known: Published
+    action: Action, stake: _Stake, events: Sequence[EventView], known: "Published"
 ) -> AboutSheet | None:
     name = stake.accepts
     if name is None:
@@ -357,7 +359,7 @@ _OTHERS: Final[defaultdict[str | None, str]] = defaultdict(
 
 
 def _ceiling(
-    action: Action, name: str, events: Sequence[EventView], known: Published
+    action: Action, name: str, events: Sequence[EventView], known: "Published"
 ) -> AboutSheet:
     """The ceiling, as it stood when the gate refused: by the gate's own answer, or, of one that is
     for each action by itself, by the policy.

@@ -7,7 +7,7 @@ the routes of approvals, read by the command line.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -20,8 +20,10 @@ from ledger.core.policy_contradictions import DEFAULT_ROW
 from ledger.core.preview import Preview
 from ledger.core.request import RecordedRequest
 from ledger.core.state import Action, Approval
-from ledger.log.published import Published
 from projections.views import ReviewView, SignedView, WaitingView
+
+if TYPE_CHECKING:
+    from ledger.log.published import Published
 
 DEFAULT_REASON: Final = "No row of the table applies: one person is asked."
 
@@ -180,7 +182,7 @@ class WaitingList(PersonsList):
 def sheet_of(
     action: Action,
     signed: tuple[SignedView, ...],
-    known: Published,
+    known: "Published",
     *,
     ledger: str,
     now_ms: int,
@@ -201,7 +203,7 @@ def sheet_of(
     )
 
 
-def of_action(action: Action, known: Published) -> dict[str, Any]:
+def of_action(action: Action, known: "Published") -> dict[str, Any]:
     """What every sheet shows of its action, whoever looks at it and whatever for."""
     request, money = action.request, action.request.money
     return {
@@ -228,7 +230,7 @@ def _as_dict(one: SignedView) -> dict[str, object]:
     return {name: getattr(one, name) for name in SignedSheet.model_fields}
 
 
-def _operation(known: Published, request: RecordedRequest) -> OperationSheet:
+def _operation(known: "Published", request: RecordedRequest) -> OperationSheet:
     declared: Operation | None = None
     if known.catalogue is not None:
         declared = known.catalogue.operation(request.operation, request.version)
@@ -298,7 +300,7 @@ def of_row(row: WaitingView | ReviewView) -> dict[str, Any]:
     }
 
 
-def entry_of(row: WaitingView, known: Published, *, now_ms: int) -> WaitingEntry:
+def entry_of(row: WaitingView, known: "Published", *, now_ms: int) -> WaitingEntry:
     """One line of the list."""
     return WaitingEntry(
         href=views.sheet_href(row.action_key),

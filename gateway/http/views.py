@@ -5,13 +5,12 @@ newer version never gives way to an older one. Called by the routes; it asks nob
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from gateway.http.problems import LedgerPlace
-from ledger.client.client import Progress
 from ledger.core import facts as f
 from ledger.core.blocking import Blocking, blocking
 from ledger.core.evolve import Place, evolve
@@ -22,6 +21,9 @@ from ledger.core.records import Decision
 from ledger.core.rejections import Unchanged
 from ledger.core.state import FINAL, Action, Approval, Status, Stream
 from projections.views import ActionView as ActionRow
+
+if TYPE_CHECKING:
+    from ledger.client.client import Progress
 
 UNDECIDED: Final = "undecided"
 """What stands for a status while an intent is durable and not decided yet."""
@@ -399,7 +401,7 @@ def _denied(fact: f.ActionDenied) -> DeniedView:
     return DeniedView(by=fact.by, person=fact.person, comment=fact.comment)
 
 
-def of_progress(progress: Progress) -> ActionView:
+def of_progress(progress: "Progress") -> ActionView:
     """An action as the followed log says."""
     is_review = progress.status == Status.NEEDS_REVIEW
     return ActionView(
