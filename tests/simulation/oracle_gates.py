@@ -386,7 +386,8 @@ class Crossing:
                 waits = one["status"] in {"asked", "queued"}
                 law(not waits, "S19", f"{key} waits for {place} for ever")
         for entry in book:
-            if entry.effect:
+            # What came to nothing again may be spent again.
+            if entry.effect and not entry.taken_back:
                 self._is_counted(entry.action, entry.attempt)
 
     def _is_counted(self, key: str, attempt: int) -> None:
