@@ -1,7 +1,7 @@
 """Events that a provider never sent, read from its own list, on the real Kafka and Postgres."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -22,6 +22,7 @@ from tests.integration.reconciling import (
     all_records,
     desk,
     evidence,
+    know_action,
     migrated,
     receive,
     rows,
@@ -106,6 +107,11 @@ class Pulling:
         records = await all_records(self.one, Topic.WEBHOOKS)
         await desk(self.one, self.pool, self.appender).handle(records)
 
+    async def know(self, calls: Sequence[Call]) -> None:
+        """Let the tables have the actions that were made by these calls."""
+        keys = [call.action_key for call in calls]
+        await know_action(self.pool, *keys, account=self.account)
+
     async def position(self) -> asyncpg.Record:
         """How far the reading is."""
         row = await self.pool.fetchrow("select * from actionledger.event_pulls")
@@ -133,6 +139,7 @@ async def test_c067_thirty_events_that_never_came_are_brought_in_once(
     """
     calls = await lost(process, 30)
     async with pulling(servers, database_url, process.url, calls[0].account) as all_:
+        await all_.know(calls)
         assert await all_.pull() == Pulled(30, 30)
         assert await all_.pull() is None, "it is not due"
         brought = await all_.brought()
@@ -159,6 +166,7 @@ async def test_what_came_by_itself_is_not_brought_again(
     """
     calls = await lost(process, 2)
     async with pulling(servers, database_url, process.url, calls[0].account) as all_:
+        await all_.know(calls)
         await all_.pull()
         pulled = await all_.brought()
         sent = [one.model_copy(update={"source": "webhook"}) for one in pulled]
@@ -179,6 +187,7 @@ async def test_a_crash_before_the_position_is_stored_reads_again_and_counts_once
     """
     calls = await lost(process, 3)
     async with pulling(servers, database_url, process.url, calls[0].account) as all_:
+        await all_.know(calls)
         await all_.pull()
         await all_.make_due(seen_at_ms=0)
         assert await all_.pull() == Pulled(3, 3)

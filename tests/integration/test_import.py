@@ -320,7 +320,7 @@ async def test_the_command_says_what_differs_and_where_to_look(
         bad = written(tmp_path / "bad.csv", [other])
         told, code = await command(place, bad, "--skip-bad")
         assert code == 4, told
-        assert "Nothing was sent: 1 of 1 lines are bad." in told
+        assert "Nothing was sent: 1 of 1 line is bad." in told
 
 
 async def command(place: Place, path: Path, *options: str) -> tuple[str, int | None]:
