@@ -18,6 +18,7 @@ import asyncpg
 import pytest
 
 from gateway import local
+from gateway.local.postgres import Commit
 
 KAFKA_VARIABLE = "ACTIONLEDGER_TEST_KAFKA"
 DATABASE_VARIABLE = "ACTIONLEDGER_TEST_DATABASE"
@@ -38,13 +39,13 @@ class Addresses:
 
 @contextmanager
 def running(
-    loop: asyncio.AbstractEventLoop, *, writes_through: bool = True
+    loop: asyncio.AbstractEventLoop, *, commit: Commit = Commit.ON_DISK
 ) -> Iterator[local.Servers]:
     """Run both servers for a fixture that is no coroutine.
 
     In the caller's thread (they end with it), on a loop that no test sees.
     """
-    context = local.servers(writes_through=writes_through)
+    context = local.servers(commit=commit)
     started = loop.run_until_complete(context.__aenter__())
     try:
         yield started
@@ -65,7 +66,7 @@ def servers() -> Iterator[Addresses]:
     # Once per machine; every restart gains by it.
     loop.run_until_complete(local.prepare())
     # Every database that is dropped is a checkpoint, and nobody kills these servers.
-    with running(loop, writes_through=False) as started:
+    with running(loop, commit=Commit.HANDED_OVER) as started:
         yield Addresses(started.kafka_bootstrap, started.admin_url, started.kafka_guarded)
     loop.close()
 

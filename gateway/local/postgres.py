@@ -17,6 +17,7 @@ import shutil
 import signal
 import time
 from base64 import b64encode
+from enum import Enum
 from pathlib import Path
 
 import asyncpg
@@ -56,6 +57,17 @@ SETTINGS = {
     "jit": "off",
 }
 SCRAM_ITERATIONS = 4_096
+
+
+class Commit(Enum):
+    """When Postgres says that a commit is done. A killed server has lost nothing either way, a
+    machine without power has what was only handed over.
+    """
+
+    ON_DISK = "on disk"
+    HANDED_OVER = "handed over"
+
+
 # Refused, cut off, or told to come back when recovery is over.
 NOT_YET = (OSError, asyncpg.CannotConnectNowError, asyncpg.PostgresConnectionError)
 
@@ -67,14 +79,16 @@ class PostgresServer(Program):
     stop_ms_max = limits.POSTGRES_STOP_MS_MAX
 
     def __init__(
-        self, state: StateFolder, *, death_signal: int = 0, writes_through: bool = True
+        self,
+        state: StateFolder,
+        *,
+        death_signal: int = 0,
+        commit: Commit = Commit.ON_DISK,
     ) -> None:
-        """Describe it; `start` runs it. With `death_signal` it ends when we do. Where it does not
-        write through, a killed server has lost nothing, but a machine without power has.
-        """
+        """Describe it; `start` runs it. With `death_signal` it ends when we do."""
         super().__init__(NAME, state)
         self._death_signal = death_signal
-        self._writes_through = writes_through
+        self._commit = commit
         self._account = unprivileged_account()
 
     @property
@@ -105,7 +119,7 @@ class PostgresServer(Program):
             **SETTINGS,
             "port": str(self.port),
             "unix_socket_directories": _socket_folder(folder),
-            "fsync": "on" if self._writes_through else "off",
+            "fsync": "on" if self._commit is Commit.ON_DISK else "off",
         }
         options = [part for item in settings.items() for part in ("-c", "=".join(item))]
         self._launch(self._command(str(programs / "postgres"), "-D", str(data), *options))

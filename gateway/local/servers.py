@@ -29,7 +29,7 @@ from gateway.local.errors import LocalError
 from gateway.local.jars import ensure_jars
 from gateway.local.java import Java, find_java
 from gateway.local.kafka import Admission, KafkaServer
-from gateway.local.postgres import PostgresServer
+from gateway.local.postgres import Commit, PostgresServer
 from gateway.local.processes import end
 from gateway.local.program import Program
 from gateway.local.progress import Report, silent
@@ -85,12 +85,12 @@ async def servers(
     *,
     cache: Path | None = None,
     report: Report = silent,
-    writes_through: bool = True,
+    commit: Commit = Commit.ON_DISK,
 ) -> AsyncIterator[Servers]:
     """Run both servers, on the data of `folder` or, without one, on data that is gone afterwards.
 
-    With `writes_through` off Postgres commits without waiting for the disk: for data that nobody
-    needs when the machine goes down.
+    `commit` is Postgres': what is only handed over is for data that nobody needs when the machine
+    goes down.
 
     Raises:
         LocalError: they could not be started; nothing runs then.
@@ -100,11 +100,11 @@ async def servers(
     jars = await asyncio.to_thread(ensure_jars, used_cache, report)
     java = find_java(used_cache, jars)
     if folder is not None:
-        async with _running(folder, java, writes_through=writes_through) as local:
+        async with _running(folder, java, commit=commit) as local:
             yield local
         return
     with temporary_folder() as temporary:
-        async with _running(temporary, java, writes_through=writes_through) as local:
+        async with _running(temporary, java, commit=commit) as local:
             yield local
             # Its data go, so nobody needs a clean end.
             await asyncio.gather(local.kafka.kill(), local.postgres.kill())
@@ -127,12 +127,12 @@ def temporary_folder() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def _running(folder: Path, java: Java, *, writes_through: bool) -> AsyncIterator[Servers]:
+async def _running(folder: Path, java: Java, *, commit: Commit) -> AsyncIterator[Servers]:
     state = StateFolder.hold(folder)
     try:
         await end_leftovers(state)
         kafka = KafkaServer(state, java, admission=Admission.EVERYBODY, death_signal=signal.SIGKILL)
-        postgres = PostgresServer(state, death_signal=signal.SIGQUIT, writes_through=writes_through)
+        postgres = PostgresServer(state, death_signal=signal.SIGQUIT, commit=commit)
         try:
             await start_together(kafka, postgres)
             agreed = state.state
