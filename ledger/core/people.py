@@ -106,8 +106,14 @@ class Person(Wire):
     revoked: bool = False
 
     def may_decide_for(self, tenant: str) -> bool:
-        """Whether the person is registered for a tenant, and not revoked."""
-        return not self.revoked and (tenant in self.tenants or EVERY_TENANT in self.tenants)
+        """Whether the person is registered for a tenant, and not revoked. A text that names no
+        tenant is none of all of them either.
+        """
+        if self.revoked:
+            return False
+        if EVERY_TENANT in self.tenants:
+            return COMPONENT.fullmatch(tenant) is not None
+        return tenant in self.tenants
 
     def is_in_one_of(self, groups: tuple[str, ...]) -> bool:
         """Whether the person is in one of the groups; anybody is where none is asked for."""

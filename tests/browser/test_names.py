@@ -41,3 +41,12 @@ def test_a_name_of_any_bytes_is_one_of_nothing(stage: Stage, knocking: Knocks) -
                 (404, "not_found"),
                 (404, "link_over"),
             }, (path, answer.text)
+
+
+def test_a_tenant_of_any_bytes_is_one_of_nothing(stage: Stage, knocking: Knocks) -> None:
+    """Also for somebody who decides for every tenant: what cannot name one is not looked for."""
+    http = knocking("carla").log_in().http
+    for name in ("%00", "a%00", "%FF", "*", "a%2Fb", "a" * 4_000):
+        answer = http.get(f"/console/waiting?tenant={name}")
+        assert (answer.status_code, code_of(answer)) == (404, "not_found"), name
+    assert http.get("/console/waiting?tenant=acme").status_code == 200

@@ -9,6 +9,7 @@ from ledger.core.people import (
     NOBODY,
     NotReplacing,
     People,
+    Person,
     objection_to_people,
     parse_people,
     people_hash,
@@ -168,3 +169,9 @@ def test_a_document_says_which_one_it_replaces() -> None:
     assert mistakes('replaces = "1"\n') == [
         "line 1: replaces must be the hash of the document before: sha256:…"
     ]
+
+
+@pytest.mark.parametrize("text", ["", "*", "\x00", "a\x00", "a/b", "a" * 4_000])
+def test_what_names_no_tenant_is_nobodys(text: str) -> None:
+    """Also where somebody decides for every tenant."""
+    assert not Person(name="cy", tenants=("*",)).may_decide_for(text)
