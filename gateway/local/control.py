@@ -206,19 +206,22 @@ async def _until_ready(folder: Path, report: Report) -> Running:
     """Follow the state file until all is ready, or until it cannot be any more."""
     started = moving = time.monotonic()
     told = -1
+    services: tuple[Service, ...] = ()
     while time.monotonic() - started < limits.UP_MS_MAX / 1000:
         state = read_state(folder)
+        # Whoever starts them writes them once, before anything runs.
+        services = services or _services(folder)
         if state is not None and state.phase is Phase.READY and _is_supervised(state):
-            _tell(folder, state, told, report)
+            _tell(services, state, told, report)
             return _running(state)
         _require_holder(folder)
         if state is not None and state.phase is Phase.STARTING:
-            told = _tell(folder, state, told, report)
+            told = _tell(services, state, told, report)
             moving = time.monotonic()
         # A start that failed just now is still letting go of the folder.
         elif time.monotonic() - moving > limits.BUSY_MS_MAX / 1000:
             raise FolderBusyError(folder)
-        await asyncio.sleep(limits.POLL_MS / 1000)
+        await asyncio.sleep(limits.FOLLOW_MS / 1000)
     raise ProcessFailedError("The start", "took too long", log=folder / "logs")
 
 
@@ -246,10 +249,10 @@ def _require_holder(folder: Path) -> None:
     raise LocalError("Another command has ended the start.", hint="Run `actionledger up`.")
 
 
-def _tell(folder: Path, state: State, told: int, report: Report) -> int:
+def _tell(services: tuple[Service, ...], state: State, told: int, report: Report) -> int:
     """Report how many programs are ready, when that has changed."""
     servers = () if state.external else SERVERS
-    names = [*servers, *(service.name for service in _services(folder))]
+    names = [*servers, *(service.name for service in services)]
     ready = {
         name
         for name, record in state.processes.items()
