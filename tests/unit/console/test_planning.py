@@ -23,7 +23,7 @@ def page(template: str, **context: object) -> str:
 def hostile(item: str) -> i.PlannedStep:
     """A step whose target would like to be a program."""
     request = x.request(do(item)).model_copy(update={"target": HOSTILE})
-    return step(item, request=request, compensation=planned(undo(item)))
+    return step(item, request=request, compensation=planned(undo(item), target=HOSTILE))
 
 
 def test_a_saga_shows_its_steps_in_order_with_what_undoes_them() -> None:
