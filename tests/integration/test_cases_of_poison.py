@@ -15,7 +15,15 @@ from ledger.core.limits import RECORD_BYTES_MAX
 from ledger.log.topics import INBOXES, INPUT_BYTES_MAX, Topic, partition_of
 from tests.integration.counting import CountingProvider
 from tests.integration.installation import PARTITIONS, Installation, charge, installed, settled
-from tests.integration.reconciling import quarantine, receive, reconciling, rows_become, settlement
+from tests.integration.reconciling import (
+    KEY,
+    know_action,
+    quarantine,
+    receive,
+    reconciling,
+    rows_become,
+    settlement,
+)
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -134,7 +142,7 @@ async def test_c149_poison_among_webhooks_and_notices_is_set_aside(
     webhook behind them finds its action.
     """
     caplog.set_level(logging.INFO)
-    hook = settlement("evt_behind", action_key="charge:v1:acme:renewal-1")
+    hook = settlement("evt_behind", action_key=KEY)
     async with (
         installed(servers.kafka_bootstrap) as one,
         reconciling(one, database_url) as beside,
@@ -142,6 +150,7 @@ async def test_c149_poison_among_webhooks_and_notices_is_set_aside(
         for partition in range(PARTITIONS):
             await put_poison(one, Topic.WEBHOOKS, partition)
             await put_poison(one, Topic.ATTENTION, partition)
+        await know_action(beside.pool, KEY)
         await receive(one, hook)
         await rows_become(beside.pool, 1)
         async with asyncio.timeout(PATIENCE_SECONDS):
