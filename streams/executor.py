@@ -24,6 +24,7 @@ from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.envelope import outgoing
 from ledger.log.fold import Begin
 from ledger.log.follow import genesis_of
+from ledger.log.gathering import GatheringAppender
 from ledger.log.kafka import KafkaLog
 from ledger.log.port import AppendUnknownError
 from ledger.log.published import CONFIG_PLACE, Published
@@ -143,7 +144,9 @@ class Executor:
             self._hands.begin(partition, next_offset=begin.next_offset, epoch=begin.epoch)
         # What is said here counts once by what it says: another producer may repeat it.
         self._appender = SteadyAppender(self._log.appender)
-        opened.push_async_callback(self._appender.close)
+        # What many calls have to say at a time goes into one append.
+        self._reports = GatheringAppender(self._appender)
+        opened.push_async_callback(self._reports.close)
         self._reader = await self._log.reader(self._positions())
         opened.push_async_callback(self._reader.close)
         opened.push_async_callback(self._older.close)
@@ -376,7 +379,7 @@ class Executor:
         until = mono_ms() + TELL_MS_MAX
         while True:
             try:
-                appending = self._appender.append(Topic.ATTEMPTS, assignment.partition, [record])
+                appending = self._reports.append(Topic.ATTEMPTS, assignment.partition, [record])
                 await crash_while("report_sent", appending)
                 break
             except (AppendUnknownError, LogUnreachableError) as unknown:

@@ -6,7 +6,7 @@ records in the log, and of callers whose records were appended together all hear
 order in which they came is kept within a partition. A caller that gives up leaves the others alone;
 its records may be in the log. Never more than one append to a partition is at work, so it must not
 be used where one that hangs may hold others up beyond their own deadline. Holds what its callers
-wait for and no more: whoever lets them in bounds it. Used by the door of webhooks.
+wait for and no more: whoever lets them in bounds it. Used by the door of webhooks and by executors.
 """
 
 import asyncio
