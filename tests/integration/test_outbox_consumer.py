@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,7 +70,8 @@ def record(
 
 def reasons(refused: Sequence[RefusedRecord]) -> list[str]:
     """Why records were set aside."""
-    return [dict(one.headers)["actionledger-refused"].decode() for one in refused]
+    codes = [dict(one.headers)["actionledger-refused"] for one in refused]
+    return [code.decode() for code in codes if code is not None]
 
 
 class Down(Exception):
@@ -213,6 +215,50 @@ async def test_what_is_refused_is_named_and_stops_nobody(
     assert await service.invoices() == 1
 
 
+async def test_a_certificate_that_is_over_elsewhere_takes_nothing(service: Service) -> None:
+    """Its error is a ValueError too, and still the surroundings': the record is tried again."""
+
+    async def act(connection: Connection, _asked: Asked, _value: JsonValue) -> dict[str, JsonValue]:
+        await connection.execute("insert into invoices values ('7')")
+        raise ssl.SSLCertVerificationError("certificate has expired")
+
+    consumer = OutboxConsumer(OUTBOX, service.pool, act, service.report)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        await consumer.take(record(3), service.set_aside)
+    assert (await service.invoices(), service.refused) == (0, [])
+
+
+async def test_a_value_of_another_kind_stops_nobody(service: Service) -> None:
+    """Code that asks a list for a field has an AttributeError, each time that it comes."""
+
+    async def act(_c: Connection, _asked: Asked, value: JsonValue) -> dict[str, JsonValue]:
+        return {"order": value.get("order")}  # type: ignore[union-attr]
+
+    consumer = OutboxConsumer(OUTBOX, service.pool, act, service.report)
+    await consumer.take(record(3, value=b"[]"), service.set_aside)
+    assert reasons(service.refused) == ["handling_failed"]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        ("actionledger-account", None),
+        ("actionledger-amount-minor", None),
+        ("actionledger-action-key", b"k" * 1_025),
+    ],
+)
+async def test_headers_that_cannot_be_reported_make_nothing(
+    service: Service, header: tuple[str, bytes | None]
+) -> None:
+    """One without a value, or one that no report could hold: refused before anything is made."""
+    strange = record(3)
+    strange.headers = [*strange.headers, header]
+    await service.take(strange)
+    assert reasons(service.refused) == ["headers_not_understood"]
+    assert service.refused[0].theirs == strange.headers
+    assert (await service.invoices(), service.reports) == (0, [])
+
+
 @pytest.mark.parametrize("key", ["", "key\x00one"])
 async def test_headers_that_no_adapter_wrote_stop_nobody(service: Service, key: str) -> None:
     """Without a key, or with one that no database takes, a record asks for nothing."""
@@ -251,8 +297,8 @@ async def test_refused_records_do_not_block_their_partition(
     service: Service, servers: Addresses
 ) -> None:
     """On a real broker: of one partition what is good is made, what is not is in the topic of
-    refusals in its order, one that is as large as the broker takes without its value; and every
-    offset is committed.
+    refusals in its order, one that is as large as the broker takes without its value, one that is
+    so by its headers without these; and every offset is committed.
     """
     prefix = f"refusing{secrets.token_hex(4)}."
     requests, refusals = f"{prefix}requests", f"{prefix}refused"
@@ -263,10 +309,17 @@ async def test_refused_records_do_not_block_their_partition(
     await admin.create_topics(
         [NewTopic(requests, 1, 1), NewTopic(refusals, 1, 1, topic_configs=small)]
     )
-    values = (b"{", b'{"order": "gone"}', b"[%s" % (b" " * 8_000), b"[]", b'{"order": 7}')
+    values = (
+        b"{", b'{"order": "gone"}', b"[%s" % (b" " * 8_000), b"[]", b"{}", b"{", b'{"order": 7}',
+    )  # fmt: skip
+    further: dict[int, list[tuple[str, bytes | None]]] = {
+        4: [("trace", b"t" * 8_000)],
+        5: [("trace", None)],
+    }
     async with AIOKafkaProducer(bootstrap_servers=at) as producer:
-        for value in values:
-            await producer.send_and_wait(requests, value, b"k", headers=record(0).headers)
+        for place, value in enumerate(values):
+            headers = [*further.get(place, []), *record(0).headers]
+            await producer.send_and_wait(requests, value, b"k", headers=headers)
     outbox = Outbox(at, (requests,), f"{prefix}group", KafkaAccess(), refusals)
     stop = asyncio.Event()
     consumer = OutboxConsumer(outbox, service.pool, service.act, service.told_then(stop))
@@ -288,6 +341,13 @@ async def test_refused_records_do_not_block_their_partition(
         "order_unknown",
         "value_not_json",
         "handling_failed",
+        "handling_failed",
+        "value_not_json",
     ]
-    assert [one.value for one in found] == [values[0], values[1], b"", values[3]]
+    assert [one.value for one in found] == [values[0], values[1], b"", values[3], b"", values[5]]
+    assert [one.key for one in found] == [b"k", b"k", b"k", b"k", None, b"k"]
     assert dict(found[2].headers)["actionledger-refused-value"] == b"left_out"
+    by_headers = dict(found[4].headers)
+    assert by_headers["actionledger-refused-key-and-headers"] == b"left_out"
+    assert by_headers["actionledger-refused-place"] == f"{requests}/0/4".encode()
+    assert ("trace", None) in found[5].headers

@@ -161,6 +161,15 @@ def test_what_a_record_says_is_read_back() -> None:
     assert asked_by(written[1:]) is None
     assert asked_by([*written, ("actionledger-amount-minor", b"x")]) is None
     assert asked_by([(name, b"\xff") for name, _ in written]) is None
+    assert asked_by([("trace", None), *written]) == asked_by(written)
+    assert asked_by([*written, ("actionledger-action-key", b"x" * 1_025)]) is None
+
+
+@pytest.mark.parametrize("name", ["actionledger-account", "actionledger-amount-minor"])
+def test_a_header_without_a_value_asks_for_nothing(name: str) -> None:
+    """Kafka has such headers: none of ours is one, and an amount that is not there is not free."""
+    request = ProviderRequest("a:v1:é", "a", 1, None, {}, None, "main", "sha256:00")
+    assert asked_by([*headers_of(request, "key"), (name, None)]) is None
 
 
 def test_a_report_is_a_final_webhook() -> None:

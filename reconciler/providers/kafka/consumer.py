@@ -7,21 +7,22 @@ knows the report by its id. A record under a known key with another request make
 
 A record that is refused, here or by `act`, makes nothing and stops nothing: it is written whole,
 with the reason, to a topic of its own before its offset is committed, and can be written back from
-there. Must never swallow any other error of `act`: it ends the run with the record not taken, and
-whoever supervises it starts it again. Run it in your own service, on the database that it changes.
+there. Must never swallow any other error: of `act`, or of a database that cannot be had. It ends
+the run with the record not taken, and whoever supervises it starts it again. Run it in your own
+service, on the database that it changes.
 """
 
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import asyncpg
 import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.errors import MessageSizeTooLargeError
+from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
 from pydantic import JsonValue
 
 from ledger.log import clients
@@ -41,13 +42,17 @@ Report: TypeAlias = Callable[[EffectReport], Awaitable[None]]
 """Tells the ledger, as a webhook of the outbox; an error is logged, and a lookup finds out."""
 
 HANDLING_FAILED: Final = "handling_failed"
+_OF_WHAT_IS_DOWN: Final = (OSError, asyncpg.InterfaceError)
+"""Errors that are no record's, whatever else they are: one of a certificate is a ValueError too."""
 _OF_THE_RECORD: Final = (
     ValueError,
     LookupError,
     TypeError,
+    AttributeError,
     ArithmeticError,
     asyncpg.DataError,
     asyncpg.IntegrityConstraintViolationError,
+    asyncpg.ProgramLimitExceededError,
 )
 """Errors of `act` that the same record would have again: a value that is not there, is of another
 kind, or that the database does not take. What is down or late is none of them.
@@ -56,7 +61,8 @@ _POLL_MS: Final = 500
 _BATCH_RECORDS_MAX: Final = 100
 _RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of the producer alone: how large a record may be is the broker's to say."""
-_DETAIL_CHARS_MAX: Final = 1_000
+_CODE_BYTES_MAX: Final = 100
+_DETAIL_BYTES_MAX: Final = 1_000
 _REFUSED: Final = "actionledger-refused"
 
 
@@ -68,20 +74,47 @@ class RecordRefused(Exception):
         self.code, self.detail = code, detail
 
 
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedRecord:
-    """A record as it is set aside: its key and value as they were, its headers and why."""
+    """A record as it is set aside: its key, value and headers as they were, and what is said of it,
+    which are headers too.
+    """
 
     key: bytes | None
     value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
+    theirs: Headers
+    said: Headers
 
-    def without_value(self) -> "RefusedRecord":
-        """The same for a broker that takes no more bytes than the record had: where it stands and
-        the hash of its value are in the headers.
+    @property
+    def headers(self) -> Headers:
+        """All headers; ours are the last ones."""
+        return (*self.theirs, *self.said)
+
+    def forms(self) -> Iterator["RefusedRecord"]:
+        """The record whole, and then with less of it, for a broker that takes no more bytes than
+        the record had: without its value, and with nothing but what is said, which is always small.
+        Where it stands and the hash of its value are said in each.
         """
-        left_out = (f"{_REFUSED}-value", b"left_out")
-        return RefusedRecord(self.key, b"", (*self.headers, left_out))
+        yield self
+        without_value = (f"{_REFUSED}-value", b"left_out")
+        yield RefusedRecord(self.key, b"", self.theirs, (*self.said, without_value))
+        rest = b"".join(
+            len(part).to_bytes(8, "big") + part
+            for part in (self.key or b"", *(_flat(header) for header in self.theirs))
+        )
+        without_rest = (
+            (f"{_REFUSED}-key-and-headers", b"left_out"),
+            (f"{_REFUSED}-key-and-headers-bytes", str(len(rest)).encode()),
+            (f"{_REFUSED}-key-and-headers-sha256", hashlib.sha256(rest).hexdigest().encode()),
+        )
+        yield RefusedRecord(None, b"", (), (*self.said, without_value, *without_rest))
+
+
+def _flat(header: tuple[str, bytes | None]) -> bytes:
+    return header[0].encode(errors="surrogatepass") + b"\0" + (header[1] or b"")
 
 
 Consumed: TypeAlias = Any
@@ -142,10 +175,14 @@ class OutboxConsumer:
         self, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer, stop: asyncio.Event
     ) -> None:
         async def set_aside(refused: RefusedRecord) -> None:
-            try:
-                await self._write(producer, refused)
-            except MessageSizeTooLargeError:
-                await self._write(producer, refused.without_value())
+            *larger, smallest = refused.forms()
+            for form in larger:
+                try:
+                    await self._write(producer, form)
+                except (MessageSizeTooLargeError, RecordListTooLargeError):
+                    continue
+                return
+            await self._write(producer, smallest)
 
         while not stop.is_set():
             clients.check_fetching(consumer)
@@ -177,42 +214,51 @@ class OutboxConsumer:
             logger.warning("outbox_report_failed", extra={"place": place, "reason": repr(error)})
 
     async def _made_or_not(self, record: Consumed, place: str) -> EffectReport | RecordRefused:
-        """The effect of a record, or why there is none: then the transaction was ended with it."""
-        try:
-            return await self._made(record, place)
-        except RecordRefused as refusal:
-            return refusal
-        except _OF_THE_RECORD as error:
-            return RecordRefused(HANDLING_FAILED, repr(error))
-
-    async def _made(self, record: Consumed, place: str) -> EffectReport:
-        """The effect of a record's key, made now or before. Raises RecordRefused."""
+        """The effect of a record, or why there is none: then the transaction was ended with it.
+        Raises what is no record's doing, above all that the database cannot be had.
+        """
         asked = asked_by(record.headers)
         if asked is None:
-            raise RecordRefused("headers_not_understood")
+            return RecordRefused("headers_not_understood")
         try:
             value: JsonValue = orjson.loads(record.value or b"null")
         except orjson.JSONDecodeError as error:
-            raise RecordRefused("value_not_json", str(error)) from error
-        async with self._pool.acquire() as connection, connection.transaction():
-            await connection.fetch(self._sql["hold_key"], asked.provider_key)
+            return RecordRefused("value_not_json", str(error))
+        async with self._pool.acquire() as connection:
+            try:
+                async with connection.transaction():
+                    return await self._made(connection, asked, value, place)
+            except RecordRefused as refusal:
+                return refusal
+            except _OF_WHAT_IS_DOWN:
+                raise
+            except _OF_THE_RECORD as error:
+                return RecordRefused(HANDLING_FAILED, repr(error))
+
+    async def _made(
+        self, connection: Connection, asked: Asked, value: JsonValue, place: str
+    ) -> EffectReport:
+        """The effect of a key, made now or before, in the transaction that is open: so nothing is
+        made of what cannot be reported. Raises RecordRefused.
+        """
+        await connection.fetch(self._sql["hold_key"], asked.provider_key)
+        row = await connection.fetchrow(self._sql["effect_of_key"], asked.provider_key)
+        if row is None:
+            result = await self._act(connection, asked, value)
+            await connection.execute(
+                self._sql["record_effect"],
+                asked.provider_key,
+                asked.action_key,
+                asked.request_hash,
+                asked.account,
+                asked.operation,
+                place,
+                None if asked.money is None else asked.money.minor,
+                None if asked.money is None else asked.money.currency,
+                orjson.dumps(dict(result), option=orjson.OPT_SORT_KEYS).decode(),
+            )
             row = await connection.fetchrow(self._sql["effect_of_key"], asked.provider_key)
-            if row is None:
-                result = await self._act(connection, asked, value)
-                await connection.execute(
-                    self._sql["record_effect"],
-                    asked.provider_key,
-                    asked.action_key,
-                    asked.request_hash,
-                    asked.account,
-                    asked.operation,
-                    place,
-                    None if asked.money is None else asked.money.minor,
-                    None if asked.money is None else asked.money.currency,
-                    orjson.dumps(dict(result), option=orjson.OPT_SORT_KEYS).decode(),
-                )
-                row = await connection.fetchrow(self._sql["effect_of_key"], asked.provider_key)
-            now = await connection.fetchrow(self._sql["now"])
+        now = await connection.fetchrow(self._sql["now"])
         if row is None or now is None or row["request_hash"] != asked.request_hash:
             raise RecordRefused("key_reused", asked.provider_key)
         return EffectReport(
@@ -227,12 +273,16 @@ class OutboxConsumer:
 
 
 def _refused(record: Consumed, place: str, refusal: RecordRefused) -> RefusedRecord:
-    value = record.value or b""
-    why = {
-        "": refusal.code,
-        "-detail": refusal.detail[:_DETAIL_CHARS_MAX],
-        "-place": place,
-        "-sha256": hashlib.sha256(value).hexdigest(),
-    }
-    said = [(_REFUSED + name, text.encode(errors="backslashreplace")) for name, text in why.items()]
-    return RefusedRecord(record.key, record.value, (*record.headers, *said))
+    said = (
+        (_REFUSED, _cut(refusal.code, _CODE_BYTES_MAX)),
+        (f"{_REFUSED}-detail", _cut(refusal.detail, _DETAIL_BYTES_MAX)),
+        (f"{_REFUSED}-place", place.encode()),
+        (f"{_REFUSED}-sha256", hashlib.sha256(record.value or b"").hexdigest().encode()),
+    )
+    return RefusedRecord(record.key, record.value, record.headers, said)
+
+
+def _cut(text: str, bytes_max: int) -> bytes:
+    """The beginning of a text, whole characters only."""
+    raw = text[:bytes_max].encode(errors="backslashreplace")
+    return raw[:bytes_max].decode(errors="ignore").encode()

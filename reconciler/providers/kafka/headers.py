@@ -5,10 +5,11 @@ Guarantees that what is written is read back the same. Must never hold the reque
 record's value.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.core.money import Money
 from reconciler.providers.port import ProviderRequest
 
@@ -44,9 +45,15 @@ def headers_of(request: ProviderRequest, provider_key: str) -> list[tuple[str, b
     return written
 
 
-def asked_by(headers: Sequence[tuple[str, bytes]]) -> Asked | None:
+def asked_by(headers: Sequence[tuple[str, bytes | None]]) -> Asked | None:
     """What a record asks for, or None for one that no adapter wrote."""
-    found: Mapping[str, bytes] = dict(headers)
+    found: dict[str, bytes] = {}
+    for name, value in headers:
+        if name.startswith(_PREFIX):
+            # Kafka has headers without any value; an adapter writes none.
+            if value is None:
+                return None
+            found[name] = value
     try:
         texts = [found[_PREFIX + name].decode() for name in _TEXTS]
         minor = found.get(f"{_PREFIX}amount-minor")
@@ -55,6 +62,8 @@ def asked_by(headers: Sequence[tuple[str, bytes]]) -> Asked | None:
             currency = found[f"{_PREFIX}currency"].decode()
             money = Money(minor=int(minor.decode()), currency=currency)
     except (KeyError, ValueError):
+        return None
+    if any(len(text) > TEXT_CHARS_MAX for text in texts):
         return None
     provider_key, action_key, request_hash, operation, account = texts
     return Asked(provider_key, action_key, request_hash, operation, account, money)
