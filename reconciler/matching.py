@@ -104,15 +104,14 @@ def match_webhook(
     *,
     account: str,
     known: Collection[str],
-    shared_accounts: frozenset[str] = frozenset(),
+    is_shared: bool = False,
 ) -> Match:
     """Say whose webhook it is.
 
     `account` is the one whose secret verified the webhook: a webhook that speaks for another proves
     nothing there, and one that does not say for which speaks for this one. `known` holds the action
-    keys recorded under the webhook's reference on that account. On an account in `shared_accounts`,
-    which others write metadata on too, a key in the metadata counts only together with a known
-    reference.
+    keys recorded under the webhook's reference on that account. Where that account `is_shared`, for
+    others write metadata on it too, a key in the metadata counts only with a known reference.
     """
     if isinstance(mapped, Unrecognised):
         return mapped
@@ -127,7 +126,7 @@ def match_webhook(
         return Parked(ParkedReason.MARKS_DISAGREE)
     if claimed:
         by, action_key = next(iter(claimed.items()))
-        if account in shared_accounts and action_key not in holders:
+        if is_shared and action_key not in holders:
             return Parked(ParkedReason.ACCOUNT_SHARED)
         return Matched(action_key, by)
     if len(holders) > 1:

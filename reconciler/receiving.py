@@ -150,11 +150,11 @@ class WebhookDesk:
         *,
         partitions: int,
         now_ms: Callable[[], int],
-        shared_accounts: frozenset[str] = frozenset(),
+        shared_accounts: frozenset[tuple[str, str]] = frozenset(),
         window: WebhookWindow | None = None,
     ) -> None:
-        """`mappings` by the provider's name; `shared_accounts` are those that others write to;
-        `window` is shown what became of each.
+        """`mappings` by the provider's name; `shared_accounts` are those that others write to,
+        each with its provider's name; `window` is shown what became of each.
         """
         self._appender = appender
         self._pool = pool
@@ -287,7 +287,7 @@ class WebhookDesk:
             one.mapped,
             account=one.received.account,
             known=() if reference is None else known.get(reference, ()),
-            shared_accounts=self._shared_accounts,
+            is_shared=(one.received.provider, one.received.account) in self._shared_accounts,
         )
 
     def _rows(

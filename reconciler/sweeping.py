@@ -42,6 +42,9 @@ logger = logging.getLogger("actionledger")
 
 _BEFORE_ALL: Final = Position(-1, -1)
 
+Accounts: TypeAlias = frozenset[tuple[str, str]]
+"""Accounts, each with its provider's name."""
+
 _Looked: TypeAlias = tuple[list[Waiting], list[tuple[Waiting, Matched | Parked]]]
 """The rows that were looked at, and those of them that are something else now."""
 
@@ -52,7 +55,7 @@ async def sweep_parked(
     *,
     partitions: int,
     now_ms: Callable[[], int],
-    shared_accounts: frozenset[str] = frozenset(),
+    shared_accounts: Accounts = frozenset(),
 ) -> int:
     """Match what can be matched now; how many were. Raises trouble of Kafka or Postgres."""
 
@@ -100,7 +103,7 @@ async def _sweep(
 
 
 async def _matches(
-    connection: Connection, found: list[Waiting], shared_accounts: frozenset[str]
+    connection: Connection, found: list[Waiting], shared_accounts: Accounts
 ) -> list[tuple[Waiting, Matched | Parked]]:
     """What each is now; what waits on for the same reason is left out."""
     by_marks = [_match(waiting, shared_accounts) for waiting in found]
@@ -124,7 +127,7 @@ async def _matches(
 
 
 def _composites(
-    found: Sequence[tuple[Waiting, dict[str, str]]], shared_accounts: frozenset[str]
+    found: Sequence[tuple[Waiting, dict[str, str]]], shared_accounts: Accounts
 ) -> list[tuple[Waiting, Matched | Parked]]:
     """What each is now by its composite; what waits on for the same reason is left out. On an
     account that others write to it names nobody.
@@ -132,19 +135,24 @@ def _composites(
     matches = []
     for waiting, fitting in found:
         match = match_composite(fitting, ParkedReason(waiting.reason))
-        is_shared = waiting.receipt.account in shared_accounts
-        if not is_shared and match != Parked(ParkedReason(waiting.reason)):
+        if not _is_shared(waiting, shared_accounts) and match != Parked(
+            ParkedReason(waiting.reason)
+        ):
             matches.append((waiting, match))
     return matches
 
 
-def _match(waiting: Waiting, shared_accounts: frozenset[str]) -> Match:
+def _match(waiting: Waiting, shared_accounts: Accounts) -> Match:
     return match_webhook(
         waiting.mapped,
         account=waiting.receipt.account,
         known=waiting.known,
-        shared_accounts=shared_accounts,
+        is_shared=_is_shared(waiting, shared_accounts),
     )
+
+
+def _is_shared(waiting: Waiting, shared_accounts: Accounts) -> bool:
+    return (waiting.receipt.provider, waiting.receipt.account) in shared_accounts
 
 
 def evidence_of(

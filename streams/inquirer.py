@@ -74,12 +74,13 @@ class Inquirer:
         previewers: Mapping[str, Previewer] | None = None,
         catalogue: Catalogue | None = None,
         pool: asyncpg.Pool | None = None,
-        shared_accounts: frozenset[str] = frozenset(),
+        shared_accounts: frozenset[tuple[str, str]] = frozenset(),
         lookup_timeout_ms: int = limits.LOOKUP_TIMEOUT_MS,
         sweep_ms: int = limits.SWEEP_MS,
     ) -> None:
         """`finders` and `previewers` by the provider's name. `catalogue` says which volatile facts
-        a preview has to have. Without a `pool` the ledger is read from its beginning and nothing is
+        a preview has to have; `shared_accounts` are those that others write to, each with its
+        provider's name. Without a `pool` the ledger is read from its beginning and nothing is
         swept.
         """
         self._log = log

@@ -34,7 +34,12 @@ async def run(settings: Settings, life: Life) -> None:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(stop_when_catalogue_changes(log, catalogue, life))
                 inquirer = Inquirer(
-                    log, finders, previewers=previewers, catalogue=catalogue, pool=pool
+                    log,
+                    finders,
+                    previewers=previewers,
+                    catalogue=catalogue,
+                    pool=pool,
+                    shared_accounts=registry.shared_accounts(known),
                 )
                 tasks.create_task(inquirer.run(life.stop, life.beat))
                 lists = receivers_appender(settings)

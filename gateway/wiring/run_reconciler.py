@@ -71,10 +71,16 @@ async def _app(
     """The app with both of its agents, and what shows what they see."""
     genesis = await genesis_of(log)
     await begin_at(log, pool, genesis)
-    mappings = registry.webhook_mappings(providers(settings, await published_catalogue(log)))
+    known = providers(settings, await published_catalogue(log))
     seen, window = WebhookWindow(), AttentionWindow()
     desk = WebhookDesk(
-        appender, pool, mappings, partitions=genesis.partitions, now_ms=wall_ms, window=seen
+        appender,
+        pool,
+        registry.webhook_mappings(known),
+        partitions=genesis.partitions,
+        now_ms=wall_ms,
+        shared_accounts=registry.shared_accounts(known),
+        window=seen,
     )
     app = build_app(app_settings)
     add_webhook_agent(app, desk, prefix=settings.topic_prefix)

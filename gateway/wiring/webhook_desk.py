@@ -35,7 +35,12 @@ from reconciler.parking import TEST_EVENT, Position
 from reconciler.providers.http.description import Description
 from reconciler.providers.http.parsing import read_description
 from reconciler.providers.port import Unrecognised
-from reconciler.providers.registry import ProviderSettings, webhook_mappings, webhook_schemes
+from reconciler.providers.registry import (
+    ProviderSettings,
+    shared_accounts,
+    webhook_mappings,
+    webhook_schemes,
+)
 from reconciler.receiving import WebhookDesk
 from reconciler.replaying import Replayed, replay
 from reconciler.schemes import Scheme, scheme_of
@@ -87,12 +92,17 @@ async def _desk(
 ) -> AsyncIterator[tuple[WebhookDesk, asyncpg.Pool, SteadyAppender, int]]:
     """A desk as the reconciler has one, with its pool, its appender and the partitions."""
     genesis = await genesis_of(log)
-    mappings = webhook_mappings(providers(settings, await published_catalogue(log)))
+    known = providers(settings, await published_catalogue(log))
     appender = SteadyAppender(log.appender)
     async with await open_pool(settings) as pool:
         try:
             desk = WebhookDesk(
-                appender, pool, mappings, partitions=genesis.partitions, now_ms=wall_ms
+                appender,
+                pool,
+                webhook_mappings(known),
+                partitions=genesis.partitions,
+                now_ms=wall_ms,
+                shared_accounts=shared_accounts(known),
             )
             yield desk, pool, appender, genesis.partitions
         finally:

@@ -5,16 +5,17 @@ sentence; that the same text always reads the same; and that no value is quoted,
 secret. Must never repair or ignore anything. Called by the kinds of adapter.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
 
+from ledger.core.ids import COMPONENT
 from ledger.core.mistakes import Document, Found, Mistake, read_toml
 from reconciler.providers.adapter import Adapter, ProviderSettings, UnusableProvider
-from reconciler.providers.limits import DESCRIPTION_BYTES_MAX
+from reconciler.providers.limits import DESCRIPTION_BYTES_MAX, DESCRIPTION_ENTRIES_MAX
 from reconciler.providers.port import Previewer
 
 _SENTENCES: Final = {
@@ -58,6 +59,27 @@ class ForeseesNothing:
     def previewer(self) -> Previewer | None:
         """None: there is nothing to ask."""
         return None
+
+
+SharedAccounts: TypeAlias = Annotated[
+    list[Annotated[str, StringConstraints(min_length=1, max_length=1024)]],
+    Field(max_length=DESCRIPTION_ENTRIES_MAX),
+]
+"""Accounts on which others make effects as well, and write metadata."""
+
+
+def account_contradictions(credentials: Collection[str], shared: Sequence[str]) -> Iterator[Found]:
+    """What is wrong with the names of accounts, each with its path. A shared account that has no
+    credential where others have one is a slip of the pen: it would protect nothing.
+    """
+    for account in credentials:
+        if COMPONENT.fullmatch(account) is None:
+            yield ("credentials", account), "is no name of an account"
+    for at, account in enumerate(shared):
+        if COMPONENT.fullmatch(account) is None:
+            yield ("shared_accounts", at), "is no name of an account"
+        elif credentials and account not in credentials:
+            yield ("shared_accounts", at), "is none of the accounts under [credentials]"
 
 
 _Form = TypeVar("_Form", bound=Form)

@@ -1,5 +1,5 @@
-"""What an adapter may say of its provider's webhooks beyond their meaning: how they are signed, and
-where the provider lists what it has told.
+"""What an adapter may say of its provider's webhooks beyond their meaning: how they are signed,
+where the provider lists what it has told, and on which accounts others act as well.
 
 An adapter without `scheme` signs by Standard Webhooks; one without `event_source` has no list of
 its events, and what it never sends is found by lookups alone. Called by the registry.
@@ -84,6 +84,16 @@ class ListsEvents(Protocol):
 
     def event_source(self) -> EventSource | None:
         """What reads the list; None where the description names none. Raises UnusableProvider."""
+        ...
+
+
+@runtime_checkable
+class SharesAccounts(Protocol):
+    """An adapter that says which of its accounts others write to."""
+
+    @property
+    def shared_accounts(self) -> frozenset[str]:
+        """The accounts on which the ledger is not the only one that makes effects."""
         ...
 
 

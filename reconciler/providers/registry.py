@@ -11,7 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from reconciler.providers.adapter import Adapter, ProviderSettings, UnusableProvider
-from reconciler.providers.events import EventSource, ListsEvents, SignsWebhooks
+from reconciler.providers.events import (
+    EventSource,
+    ListsEvents,
+    SharesAccounts,
+    SignsWebhooks,
+)
 from reconciler.providers.kinds import adapter_of
 from reconciler.providers.port import (
     Capabilities,
@@ -30,6 +35,7 @@ __all__ = [
     "finders",
     "performers",
     "previewers",
+    "shared_accounts",
     "webhook_mappings",
     "webhook_schemes",
 ]
@@ -66,6 +72,17 @@ def webhook_schemes(settings: Sequence[ProviderSettings]) -> dict[str, Scheme]:
         settings,
         lambda adapter: adapter.scheme if isinstance(adapter, SignsWebhooks) else STANDARD,
     )
+
+
+def shared_accounts(settings: Sequence[ProviderSettings]) -> frozenset[tuple[str, str]]:
+    """The accounts that others write to, each with its provider's name; raises UnusableProvider."""
+    built = _each(
+        settings,
+        lambda adapter: (
+            adapter.shared_accounts if isinstance(adapter, SharesAccounts) else frozenset[str]()
+        ),
+    )
+    return frozenset((name, account) for name, several in built.items() for account in several)
 
 
 def event_sources(settings: Sequence[ProviderSettings]) -> dict[str, EventSource]:

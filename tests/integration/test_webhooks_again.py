@@ -120,7 +120,9 @@ class Again:
         assert found is not None
         return found
 
-    async def sweep(self, *, shared: frozenset[str] = frozenset(), later_ms: int = 0) -> int:
+    async def sweep(
+        self, *, shared: frozenset[tuple[str, str]] = frozenset(), later_ms: int = 0
+    ) -> int:
         """Sweep so much later; how many were matched."""
         return await sweep_parked(
             self.pool,
@@ -316,7 +318,8 @@ async def test_a_declared_composite_matches_the_one_action_that_fits(
         await all_.desk(Told()).handle(await all_.records())
         assert (await all_.view(place)).reason == "reference_missing"
         assert await all_.sweep() == 0, "it waits for its reference first"
-        assert await all_.sweep(shared=frozenset({"main"}), later_ms=COMPOSITE_AFTER_MS) == 0
+        shared = frozenset({("simulated", "main")})
+        assert await all_.sweep(shared=shared, later_ms=COMPOSITE_AFTER_MS) == 0
         # One that appears later is none that was begun before it.
         await know_action(all_.pool, "charge:v1:acme:renewal-7", target=ORDER)
         assert await all_.sweep(later_ms=COMPOSITE_AFTER_MS) == 1

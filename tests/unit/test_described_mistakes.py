@@ -49,6 +49,13 @@ EDITS = [
     Edit("format = 1", 'format = 1\nbase_url = "https://bank?a=1"', "no user, password, query"),
     Edit("format = 1", 'format = 1\nbase_url = "https://{account}"', "is an address and no"),
     Edit("format = 1", 'format = 1\ncredentials = { "a b" = "f" }', "is no name of an account"),
+    Edit("format = 1", 'format = 1\nshared_accounts = ["a b"]', "is no name of an account"),
+    Edit(
+        "format = 1",
+        'format = 1\ncredentials = { main = "/f" }\nshared_accounts = ["mian"]',
+        "is none of the accounts",
+    ),
+    Edit("format = 1", 'format = 1\nshared_accounts = "main"', "must be a list"),
     Edit(PATH, 'path = "https://evil.example/{operation}"', "host comes from the settings"),
     Edit(PATH, 'path = "//evil.example/{operation}"', "host comes from the settings"),
     Edit(PATH, 'path = "{target}"', "must begin with one /"),

@@ -67,12 +67,19 @@ composite = { operation = "=charge", target = "charge.order", target_prefix = "o
         ({"ref": "C-1", "order": 1842}, About("charge", "order:1842")),
         ({"ref": "C-1"}, None),
         ({"ref": "C-1", "order": None}, None),
+        ({"ref": "C-1", "order": ""}, None),
+        ({"ref": "C-1", "order": {}}, None),
+        ({"ref": "C-1", "order": ["A-1842"]}, None),
+        ({"ref": "C-1", "order": 18.42}, None),
+        ({"ref": "C-1", "order": True}, None),
+        ({"ref": "C-1", "order": "A" * 1_018}, About("charge", "order:" + "A" * 1_018)),
+        ({"ref": "C-1", "order": "A" * 1_019}, None),
     ],
 )
 def test_a_declared_composite_says_what_a_webhook_is_about(
     tmp_path: Path, charge: dict[str, object], about: About | None
 ) -> None:
-    """All of it or nothing: a part names no action."""
+    """All of it or nothing: a part names no action, and what is no name costs the rest nothing."""
     shop = settings(tmp_path, "http://127.0.0.1:1")
     assert shop.adapter_file is not None
     text = DESCRIPTION.replace('reference = "charge.ref"\n', COMPOSITE)

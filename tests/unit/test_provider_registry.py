@@ -24,6 +24,7 @@ from reconciler.providers.registry import (
     capabilities,
     finders,
     performers,
+    shared_accounts,
     webhook_mappings,
 )
 
@@ -37,6 +38,14 @@ SIMULATED = ProviderSettings(
 NULL = ProviderSettings("nothing", "null")
 EXAMPLE = Path(http.__file__).with_name("example.toml")
 DESCRIBED = replace(SIMULATED, name="described", kind="http", adapter_file=EXAMPLE)
+STRIPE = """
+kind = "stripe"
+format = 1
+settle_horizon_ms = 1
+replay_proven = "possible"
+[perform.charge]
+makes = "payment"
+"""
 REQUEST = ProviderRequest("charge:v1:a:b", "charge", 1, None, {}, None, "main", "sha256:00")
 DEADLINES = Deadlines(connect_ms=100, response_ms=100)
 
@@ -53,6 +62,25 @@ async def test_every_provider_is_built_under_its_name() -> None:
         await performer.close()
     for finder in finders(both).values():
         await finder.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("http", EXAMPLE.read_text(encoding="utf-8")),
+        ("stripe", STRIPE),
+    ],
+)
+def test_accounts_that_others_write_to_are_known_with_their_provider(
+    tmp_path: Path, kind: str, text: str
+) -> None:
+    """An account of this name at another provider is another account."""
+    file = tmp_path / "shop.toml"
+    file.write_text(
+        text.replace("format = 1", 'format = 1\nshared_accounts = ["main"]', 1), "utf-8"
+    )
+    shop = ProviderSettings("shop", kind, adapter_file=file)
+    assert shared_accounts([SIMULATED, NULL, DESCRIBED, shop]) == {("shop", "main")}
 
 
 def test_secrets_are_not_shown() -> None:

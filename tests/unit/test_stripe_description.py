@@ -140,6 +140,10 @@ HEAD = 'format = 1\nkind = "stripe"\nsettle_horizon_ms = 1\nreplay_proven = "pos
     [
         ("format = 1\n", {"kind", "settle_horizon_ms", "replay_proven", "perform"}),
         (HEAD + "[perform]\n", {"perform"}),
+        (
+            HEAD + 'shared_accounts = ["a b"]\n[perform.a]\nmakes = "payment"\n',
+            {"shared_accounts[0]"},
+        ),
         (HEAD + '[perform.a]\nmakes = "capture"\n', {"perform.a.makes"}),
         (HEAD + '[perform.a]\nmakes = "payment"\nof = "{params.b}"\n', {"perform.a.of"}),
         (

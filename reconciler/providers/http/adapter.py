@@ -87,6 +87,11 @@ class _Http:
         webhook = self.description.webhook
         return STANDARD if webhook is None else webhook.scheme
 
+    @property
+    def shared_accounts(self) -> frozenset[str]:
+        """The accounts that others write to as well."""
+        return self.description.shared_accounts
+
     def event_source(self) -> EventSource | None:
         """What reads the list of events, where one is described."""
         described = self.description

@@ -11,8 +11,8 @@ from itertools import chain
 from typing import Final, TypeAlias
 
 from ledger.core.excerpt import excerpt
-from ledger.core.ids import COMPONENT
 from ledger.core.toml_lines import TomlPath
+from reconciler.providers.described import account_contradictions
 from reconciler.providers.http.forms import (
     AdapterForm,
     CallForm,
@@ -75,9 +75,7 @@ _VERDICTS: Final = {
 def contradictions(form: AdapterForm) -> Iterator[Found]:
     """Everything that is wrong, each with its path."""
     yield from _headers(("headers",), form.headers, frozenset({"account"}))
-    for account in form.credentials:
-        if COMPONENT.fullmatch(account) is None:
-            yield ("credentials", account), "is no name of an account"
+    yield from account_contradictions(form.credentials, form.shared_accounts)
     for name, perform in form.perform.items():
         path: TomlPath = ("perform", name)
         yield from _call(path, perform, _PERFORM, form)

@@ -228,6 +228,8 @@ class Description:
     base_url: str | None
     credentials: Mapping[str, str]
     """By account the file that holds its credential, as the description names it."""
+    shared_accounts: frozenset[str]
+    """The accounts that others write to as well."""
     capabilities: Capabilities
     performs: Mapping[str, Perform]
     previews: Mapping[str, Preview]
@@ -298,6 +300,7 @@ def built(form: AdapterForm) -> Description:
     return Description(
         base_url=form.base_url,
         credentials=dict(form.credentials),
+        shared_accounts=frozenset(form.shared_accounts),
         capabilities=_capabilities(form.capabilities),
         performs={name: perform(one) for name, one in form.perform.items()},
         previews={name: preview(one) for name, one in form.preview.items()},

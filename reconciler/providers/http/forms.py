@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, StringConstraints
 
 from ledger.core.limits import DURATION_MS_MAX, OBSERVED_MAX
-from reconciler.providers.described import Form
+from reconciler.providers.described import Form, SharedAccounts
 from reconciler.providers.http.answers import TimeUnit
 from reconciler.providers.http_exchange import Trouble
 from reconciler.providers.limits import DESCRIPTION_ENTRIES_MAX
@@ -299,6 +299,7 @@ class AdapterForm(Form):
     kind: Literal["http"] = "http"
     base_url: Annotated[Short, AfterValidator(_address)] | None = None
     credentials: Table = Field(default_factory=dict)
+    shared_accounts: SharedAccounts = Field(default_factory=list)
     headers: Table = Field(default_factory=dict)
     capabilities: CapabilitiesForm
     shape: Annotated[dict[str, ShapeForm], Field(max_length=DESCRIPTION_ENTRIES_MAX)]

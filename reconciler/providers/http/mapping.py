@@ -82,9 +82,15 @@ def _mapped(raw: bytes, event: object, event_type: str, webhook: Webhook) -> Map
 
 
 def _about(event: object, composite: Composite) -> About | None:
-    """What a webhook says that it is about; None where it does not say all of it."""
-    operation = text_at(event, composite.operation)
-    target = key_at(event, composite.target, TEXT_CHARS_MAX)
+    """What a webhook says that it is about; None where it does not say all of it in texts that a
+    name can be: what else it bears, a key of ours above all, counts all the same.
+    """
+    chars_max = TEXT_CHARS_MAX - len(composite.target_prefix)
+    try:
+        operation = text_at(event, composite.operation)
+        target = key_at(event, composite.target, chars_max)
+    except UnreadableAnswer:
+        return None
     if operation is None or target is None:
         return None
     return About(operation, composite.target_prefix + target)

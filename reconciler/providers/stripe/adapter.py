@@ -123,6 +123,11 @@ class _Stripe:
         """How its webhooks are signed."""
         return STRIPE
 
+    @property
+    def shared_accounts(self) -> frozenset[str]:
+        """The accounts that others write to as well."""
+        return self.description.shared_accounts
+
     def event_source(self) -> EventSource | None:
         """What reads its list of events; raises UnusableProvider."""
         return described_client(self.settings, self.description, StripeEvents)

@@ -13,11 +13,15 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from ledger.core.ids import COMPONENT
 from ledger.core.limits import DURATION_MS_MAX
 from ledger.core.mistakes import Found, Mistake
 from ledger.core.toml_lines import TomlPath
-from reconciler.providers.described import Form, parse_form
+from reconciler.providers.described import (
+    Form,
+    SharedAccounts,
+    account_contradictions,
+    parse_form,
+)
 from reconciler.providers.http.templates import BadTemplate, BodyTemplate, Template
 from reconciler.providers.limits import DESCRIPTION_ENTRIES_MAX
 from reconciler.providers.names import REQUEST_NAMES, strangers_in
@@ -82,6 +86,7 @@ class StripeForm(Form):
     credentials: Annotated[dict[str, Short], Field(max_length=DESCRIPTION_ENTRIES_MAX)] = Field(
         default_factory=dict
     )
+    shared_accounts: SharedAccounts = Field(default_factory=list)
     perform: Annotated[
         dict[str, PerformForm], Field(min_length=1, max_length=DESCRIPTION_ENTRIES_MAX)
     ]
@@ -107,6 +112,7 @@ class StripeDescription:
     settle_horizon_ms: Duration
     replay_proven: Answer
     credentials: Mapping[str, str]
+    shared_accounts: frozenset[str]
     performs: Mapping[str, Perform]
 
 
@@ -117,9 +123,7 @@ def parse_stripe(text: str) -> StripeDescription | tuple[Mistake, ...]:
 
 def contradictions(form: StripeForm) -> Iterator[Found]:
     """Everything that is wrong though the forms are right, each with its path."""
-    for account in form.credentials:
-        if COMPONENT.fullmatch(account) is None:
-            yield ("credentials", account), "is no name of an account"
+    yield from account_contradictions(form.credentials, form.shared_accounts)
     for name, perform in form.perform.items():
         yield from _perform(("perform", name), perform)
     if form.settlement is not None:
@@ -158,6 +162,7 @@ def _built(form: StripeForm) -> StripeDescription:
         settle_horizon_ms=horizon if isinstance(horizon, int) else IMPOSSIBLE,
         replay_proven=Answer(form.replay_proven),
         credentials=dict(form.credentials),
+        shared_accounts=frozenset(form.shared_accounts),
         performs={
             name: Perform(
                 makes=one.makes,
