@@ -44,25 +44,29 @@ limit $7;
 
 -- name: orphans
 -- What people have to look at and nobody has, the oldest first: of every tenant, or only what bears
--- the key of an action of these. The conditions are those of the index on orphans.
+-- the key of an action of these, as its mark or as the key at the provider. $2 is the form of a key;
+-- what bears keys of two tenants is no tenant's. The conditions are those of the index on orphans.
 select
     w.partition, w.topic_offset, w.reason, w.provider, w.account, w.event_id, w.source,
     w.reference, w.reverses, w.claimed_key, w.event_type, w.amount_minor, w.currency,
     w.occurred_at, w.received_at, w.seen_by, w.seen_at, w.seen_note,
     count(*) over () as orphans
 from actionledger.webhooks as w
+cross join lateral (
+    select (regexp_match(w.claimed_key, $2::text))[3], (regexp_match(w.provider_key, $2::text))[3]
+) as bears (claimed, keyed)
 where w.classification = 'parked'
   and w.reason in ('orphan_effect', 'line_changed', 'effect_not_listed')
   and w.seen_at is null
   and (
       $1::text[] is null
       or (
-          w.claimed_key ~ '^[^:]+:v[0-9]+:[^:]+:'
-          and split_part(w.claimed_key, ':', 3) = any ($1::text[])
+          coalesce(bears.claimed, bears.keyed) = any ($1::text[])
+          and coalesce(bears.claimed = bears.keyed, true)
       )
   )
 order by w.received_at, w.partition, w.topic_offset
-limit $2;
+limit $3;
 
 -- name: orphan
 -- One of them by the place of its row, looked at or not.
@@ -71,14 +75,17 @@ select
     w.reference, w.reverses, w.claimed_key, w.event_type, w.amount_minor, w.currency,
     w.occurred_at, w.received_at, w.seen_by, w.seen_at, w.seen_note
 from actionledger.webhooks as w
-where w.partition = $2
-  and w.topic_offset = $3
+cross join lateral (
+    select (regexp_match(w.claimed_key, $2::text))[3], (regexp_match(w.provider_key, $2::text))[3]
+) as bears (claimed, keyed)
+where w.partition = $3
+  and w.topic_offset = $4
   and w.classification = 'parked'
   and w.reason in ('orphan_effect', 'line_changed', 'effect_not_listed')
   and (
       $1::text[] is null
       or (
-          w.claimed_key ~ '^[^:]+:v[0-9]+:[^:]+:'
-          and split_part(w.claimed_key, ':', 3) = any ($1::text[])
+          coalesce(bears.claimed, bears.keyed) = any ($1::text[])
+          and coalesce(bears.claimed = bears.keyed, true)
       )
   );

@@ -3,8 +3,9 @@
 Three kinds of rows wait for somebody who looks: an effect that no action has made, a line that says
 something else than the same line before, and a completed action that a whole list of the provider
 does not have. Guarantees that somebody who decides for some tenants sees what bears the key of an
-action of theirs, and nothing else: an effect that is nobody's is no tenant's. Must never write a
-row: a word goes to the log (`reconciler.orphan_notes`). Called by the gateway and the command line.
+action of theirs, and nothing else: an effect that is nobody's is no tenant's, and neither is one
+that bears keys of two. Must never write a row: a word goes to the log (`reconciler.orphan_notes`).
+Called by the gateway and the command line.
 """
 
 from collections.abc import Collection
@@ -14,6 +15,7 @@ from typing import Final
 
 import asyncpg
 
+from ledger.core.ids import ACTION_KEY_PATTERN
 from ledger.core.money import Money
 from ledger.core.people import EVERY_TENANT
 from ledger.log.port import Outgoing
@@ -28,6 +30,7 @@ _DIGITS_MAX: Final = 18
 """A longer number is none that Postgres could hold."""
 
 _PARTITION_MAX: Final = 2**31 - 1
+_KEY: Final = f"^{ACTION_KEY_PATTERN}$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ async def list_orphans(
     pool: asyncpg.Pool, tenants: Collection[str], *, limit: int
 ) -> tuple[list[Orphan], int]:
     """The oldest that nobody has looked at, and how many there are; `*` is every tenant's."""
-    rows = await pool.fetch(_sql("orphans"), _shown_to(tenants), limit)
+    rows = await pool.fetch(_sql("orphans"), _shown_to(tenants), _KEY, limit)
     return [_orphan(row) for row in rows], rows[0]["orphans"] if rows else 0
 
 
@@ -80,7 +83,7 @@ async def find_orphan(
     pool: asyncpg.Pool, tenants: Collection[str], place: Position
 ) -> Orphan | None:
     """One of them by its place, looked at or not; None where these tenants have none there."""
-    row = await pool.fetchrow(_sql("orphan"), _shown_to(tenants), *place)
+    row = await pool.fetchrow(_sql("orphan"), _shown_to(tenants), _KEY, *place)
     return None if row is None else _orphan(row)
 
 
