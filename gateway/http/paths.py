@@ -19,6 +19,8 @@ from starlette.types import Scope
 from gateway.http.problems import Trouble
 
 _SLASH: Final = "%2F"
+_SLASHES_MAX: Final = 32
+"""Of a path that is looked at for what is wrong: looking takes the square of their number."""
 _NAME: Final = re.compile(r"\{(\w+)\}")
 
 
@@ -36,6 +38,8 @@ def names_in_the_way(http: HttpRequest, routes: Iterable[BaseRoute]) -> tuple[Tr
     """What is wrong with the names of a path that no route takes and that one would take if names
     could be empty or hold a slash; nothing where the path is another one altogether.
     """
+    if http.scope["path"].count("/") > _SLASHES_MAX:
+        return ()
     best: tuple[int, dict[str, str]] | None = None
     for route in routes:
         if not isinstance(route, APIRoute) or http.method not in (route.methods or ()):

@@ -185,3 +185,12 @@ async def test_a_request_without_its_bytes_is_taken_as_it_is_decoded() -> None:
     scope = {"type": "http", "method": "GET", "path": "/v1/runs/a/b", "headers": []}
     await Outermost(app, Metrics())(scope, None, None)  # type: ignore[arg-type]
     assert seen == ["/v1/runs/a/b"]
+
+
+async def test_a_path_of_slashes_is_answered_and_not_searched(door: Knocking) -> None:
+    """Which name is in the way is asked of paths that somebody may have meant: thousands of slashes
+    can be parted in the square of so many ways, and everybody would wait for that.
+    """
+    for path in ("/v1/sagas/e" + "/" * 40 + "x/cancel", "/v1/sagas/" + "a/" * 14_000 + "cancel"):
+        assert wrong(await door.http.post(path)) == ("not_found", set()), path[:60]
+    assert wrong(await door.http.post("/v1/sagas/e//cancel"))[1]
