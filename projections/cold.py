@@ -76,14 +76,19 @@ class ColdStore:
         }
 
     async def keys(self, partitions: Collection[int], behind: str, limit: int) -> KeysPage:
-        """The next page of all streams of these partitions, behind a key of the page before; one
-        with fewer than `limit` is the last.
+        """Of the next `limit` streams behind a key, in the order of the database, those of these
+        partitions.
         """
         async with self._asking() as connection:
             rows = await connection.fetch(self._sql["keys"], list(partitions), behind, limit)
         projected = {row["partition"]: row["projected_offset"] for row in rows}
         found = [(row["partition"], row["stream_key"]) for row in rows]
-        return KeysPage(projected, [(part, key) for part, key in found if key is not None])
+        is_last = not rows or rows[0]["length"] < limit
+        return KeysPage(
+            projected,
+            [(part, key) for part, key in found if key is not None],
+            None if is_last else rows[0]["last_key"],
+        )
 
     async def projected(self, partitions: Collection[int]) -> dict[int, int]:
         """How far the projection of each partition has come."""

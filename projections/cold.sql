@@ -38,23 +38,25 @@ left join actionledger.streams
 where offsets.partition = any ($1::integer[])
 
 -- name: keys
--- A page of the streams of several partitions, in the order of the primary key, with how far the
--- projection of each partition has come: a page of a partition without streams is a row too.
+-- Of a page of all streams, in the order of the primary key, those of several partitions, with how far
+-- the projection of each has come, how long the page is and where it ends: a partition without
+-- streams in it is a row too. What is read is the same however few partitions are asked for.
+with page as materialized (
+    select partition, stream_key
+    from actionledger.streams
+    where stream_key > $2
+    order by stream_key
+    limit $3
+)
 select
     offsets.partition,
     offsets.next_offset as projected_offset,
-    page.stream_key
+    page.stream_key,
+    (select count(*) from page) as length,
+    (select stream_key from page order by stream_key desc limit 1) as last_key
 from actionledger.projection_offsets as offsets
-left join (
-    select streams.partition, streams.stream_key
-    from actionledger.streams
-    where streams.partition = any ($1::integer[]) and streams.stream_key > $2
-    order by streams.stream_key
-    limit $3
-) as page
-    on page.partition = offsets.partition
+left join page on page.partition = offsets.partition
 where offsets.partition = any ($1::integer[])
-order by page.stream_key
 
 -- name: projected
 select partition, next_offset

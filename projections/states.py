@@ -40,12 +40,13 @@ class ColdStreams:
 
 @dataclass(frozen=True, slots=True)
 class KeysPage:
-    """Partitions and keys of streams, in the order of the database, and how far the projection of
-    each partition had come in the same snapshot.
+    """Partitions and keys of streams, how far the projection of each partition had come in the same
+    snapshot, and behind which key the next page begins: None after the last.
     """
 
     projected: Mapping[int, int]
     keys: Sequence[tuple[int, str]]
+    behind: str | None
 
     def of(self, partition: int) -> list[str]:
         """The keys of one partition."""

@@ -1,7 +1,8 @@
 """Fill the filters of owners with the keys of all streams, beside their work.
 
 Reads the projection once from one end to the other, a page at a time with a rest between pages, and
-until that is done owners ask for each new key as they do without a filter. Called by the processor.
+until that is done owners ask for each new key as they do without a filter. A database that does not
+answer is asked for the same page again, ever less often. Called by the processor.
 """
 
 import asyncio
@@ -9,7 +10,15 @@ import logging
 from collections.abc import Callable, Mapping
 
 from projections.cold import ColdStore, ColdStoreError
-from streams.limits import KEY_FILTER_BYTES, KEYS_PAGE_MAX, KEYS_PAUSE_MS, LET_GO_CHECK_MS
+from projections.states import KeysPage
+from streams.limits import (
+    COLD_BACKOFF_MS_MAX,
+    COLD_BACKOFF_MS_MIN,
+    KEY_FILTER_BYTES,
+    KEYS_PAGE_MAX,
+    KEYS_PAUSE_MS,
+    LET_GO_CHECK_MS,
+)
 from streams.owner import Owner
 
 logger = logging.getLogger("actionledger")
@@ -20,10 +29,7 @@ Owners = Mapping[int, Owner]
 async def fill_filters(
     store: ColdStore | None, owners: Callable[[], Owners], stop: asyncio.Event
 ) -> None:
-    """Until `stop`: give every owner that does not hold everything a filter of what there is.
-
-    A database that is away only delays it; nothing else is waiting for it.
-    """
+    """Until `stop`: give every owner that does not hold everything a filter of what there is."""
     while store is not None and not stop.is_set():
         await asyncio.sleep(LET_GO_CHECK_MS / 1_000)
         wanting = {part: one for part, one in owners().items() if one.memory.wants_filter}
@@ -32,14 +38,8 @@ async def fill_filters(
         size_bytes = KEY_FILTER_BYTES // len(owners())
         for owner in wanting.values():
             owner.memory.begin_filter(size_bytes)
-        try:
-            count = await _fill(store, wanting, owners)
-        except ColdStoreError as away:
-            logger.info("key_filters_wait", extra={"reason": away.message})
-            for owner in wanting.values():
-                owner.memory.drop_filter()
-        else:
-            logger.info("key_filters_filled", extra={"keys": count})
+        count = await _fill(store, wanting, owners)
+        logger.info("key_filters_filled", extra={"keys": count})
 
 
 async def _fill(store: ColdStore, wanting: Owners, owners: Callable[[], Owners]) -> int:
@@ -47,8 +47,8 @@ async def _fill(store: ColdStore, wanting: Owners, owners: Callable[[], Owners])
     less far than it must be, is left out.
     """
     behind, count = "", 0
-    while True:
-        page = await store.keys(wanting, behind, KEYS_PAGE_MAX)
+    while wanting:
+        page = await _page(store, wanting, behind)
         count += len(page.keys)
         wanting = {
             partition: owner
@@ -56,10 +56,23 @@ async def _fill(store: ColdStore, wanting: Owners, owners: Callable[[], Owners])
             if owners().get(partition) is owner
             and owner.memory.fill(page.of(partition), page.projected.get(partition, 0))
         }
-        if len(page.keys) < KEYS_PAGE_MAX or not wanting:
+        if page.behind is None:
             break
-        _, behind = page.keys[-1]
+        behind = page.behind
         await asyncio.sleep(KEYS_PAUSE_MS / 1_000)
     for owner in wanting.values():
         owner.memory.filled()
     return count
+
+
+async def _page(store: ColdStore, wanting: Owners, behind: str) -> KeysPage:
+    """One page, however often it has to be asked for."""
+    backoff_ms = 0
+    while True:
+        try:
+            return await store.keys(wanting, behind, KEYS_PAGE_MAX)
+        except ColdStoreError as away:
+            if not backoff_ms:
+                logger.info("key_filters_wait", extra={"reason": away.message})
+            backoff_ms = min(COLD_BACKOFF_MS_MAX, max(COLD_BACKOFF_MS_MIN, 2 * backoff_ms))
+            await asyncio.sleep(backoff_ms / 1_000)

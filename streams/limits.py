@@ -104,7 +104,7 @@ KEY_FILTER_BYTES: Final = 4 * 1_024 * 1_024
 """What the filters of all partitions of one processor take: three million keys at 10 bits each."""
 
 KEYS_PAGE_MAX: Final = 4_000
-"""Keys that are read for a filter at once; adding them takes about 10 ms."""
+"""Keys of all partitions that are read for filters at once; adding them takes 20 ms at most."""
 
 KEYS_PAUSE_MS: Final = 50
 """Between two such pages, so that decisions hardly wait for them: a million keys in 15 s."""

@@ -134,15 +134,11 @@ class StreamMemory:
         """
         self.projected(projected_offset)
         if self._filter is None or projected_offset <= self._filter_floor:
-            self.drop_filter()
+            self._filter = None
             return False
         for key in keys:
             self._filter.add(key)
         return True
-
-    def drop_filter(self) -> None:
-        """Give up a filter that was not filled; another may be begun."""
-        self._filter = None
 
     def filled(self) -> None:
         """Every key that is not held has been added: what is not in it is new."""

@@ -13,7 +13,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ledger.core.errors import LedgerError
 from ledger.log.port import Appended, Appender, AppendUnknownError, Outgoing
+from ledger.log.trouble import LogRefusedError
 
 _Place = tuple[str, int]
 
@@ -69,7 +71,7 @@ class GatheringAppender:
             # Each gets one of its own: what is raised carries the stack of who raised it.
             for part in parts:
                 if not part.answer.done():
-                    part.answer.set_exception(_not_known(failure))
+                    part.answer.set_exception(_of_their_own(failure))
             if not isinstance(failure, Exception):
                 raise
             return
@@ -92,13 +94,16 @@ class GatheringAppender:
         await self._appender.close()
 
 
-def _not_known(failure: BaseException) -> AppendUnknownError:
-    unknown = AppendUnknownError(
+def _of_their_own(failure: BaseException) -> LedgerError:
+    """The failure for one of those who share it: refused for all of them, or not known."""
+    own: LedgerError = AppendUnknownError(
         f"An append that several share was not acknowledged ({failure!r}).",
         hint="The records may be in the log. Appending again is safe for what counts once.",
     )
-    unknown.__cause__ = failure
-    return unknown
+    if isinstance(failure, LogRefusedError):
+        own = LogRefusedError(failure.message, hint=failure.hint)
+    own.__cause__ = failure
+    return own
 
 
 def _closed() -> AppendUnknownError:

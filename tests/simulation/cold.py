@@ -131,7 +131,7 @@ class Cold:
         if self.model is None or seat is None or seat.owner is not owner:
             return
         if world.happens("database_away"):
-            owner.memory.drop_filter()
+            self.processor.after(world.soon(SLOW_MS), partial(self._fill, owner, behind))
             return
         keys, projected_offset = self.model.keys(owner.partition, behind, KEYS_PAGE_MAX)
         if not owner.memory.fill(keys, projected_offset):

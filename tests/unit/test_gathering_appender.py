@@ -7,6 +7,7 @@ import pytest
 
 from ledger.log.gathering import GatheringAppender
 from ledger.log.port import Appended, AppendUnknownError, Outgoing
+from ledger.log.trouble import LogRefusedError
 
 
 def record(number: int) -> Outgoing:
@@ -22,6 +23,7 @@ class Gate:
         self.begun = asyncio.Semaphore(0)
         self.free = asyncio.Semaphore(0)
         self.fails = False
+        self.refuses = False
         self.is_closed = False
 
     async def append(
@@ -35,6 +37,8 @@ class Gate:
         if self.fails:
             self.fails = False
             raise AppendUnknownError("not acknowledged", hint="append again")
+        if self.refuses:
+            raise LogRefusedError("no rights", hint="ask for them")
         return [Appended(before + ordinal, 0) for ordinal in range(len(records))]
 
     async def close(self) -> None:
@@ -150,3 +154,19 @@ async def test_an_append_of_nothing_waits_for_nobody() -> None:
     gate = Gate()
     assert await GatheringAppender(gate).append("webhooks", 0, []) == []
     assert gate.appends == []
+
+
+async def test_a_refusal_is_one_for_each_who_shares_it() -> None:
+    """Whoever would ask again where nobody answered ends where it is told no."""
+    gate = Gate()
+    gate.refuses = True
+    gathering = GatheringAppender(gate)
+    sharing = [
+        asyncio.create_task(gathering.append("attempts", 0, [record(number)]))
+        for number in range(2)
+    ]
+    gate.free.release()
+    failures = await asyncio.gather(*sharing, return_exceptions=True)
+    assert [str(failure) for failure in failures] == ["no rights ask for them"] * 2
+    assert all(isinstance(failure, LogRefusedError) for failure in failures)
+    await gathering.close()

@@ -128,17 +128,6 @@ def test_a_filter_from_a_database_that_is_behind_is_given_up(pages: tuple[int, .
     assert memory.wants_filter
 
 
-def test_a_filter_that_was_dropped_says_nothing() -> None:
-    """The database went away while it was filled."""
-    memory = with_streams(0)
-    memory.begin_at(10)
-    memory.begin_filter(FILTER_BYTES)
-    memory.drop_filter()
-    memory.filled()
-    assert not memory.knows("acme/n")
-    assert memory.wants_filter
-
-
 def test_an_owner_that_holds_everything_wants_no_filter() -> None:
     """It knows what is new by itself."""
     assert not with_streams(3).wants_filter
