@@ -140,7 +140,11 @@ TABLES: Final[Mapping[str, Guarded]] = MappingProxyType(
             has_tenant=True, rights={**_READERS, Role.PROJECTOR: _APPEND, Role.PROCESSOR: _READ}
         ),
         "decisions": Guarded(has_tenant=True, rights={**_READERS, Role.PROJECTOR: _APPEND}),
-        "attempts": Guarded(has_tenant=True, rights={**_READERS, Role.PROJECTOR: _CHANGE}),
+        # Which actions were begun before an effect that bears no mark of ours.
+        "attempts": Guarded(
+            has_tenant=True,
+            rights={**_READERS, Role.PROJECTOR: _CHANGE, Role.RECONCILER: _READ},
+        ),
         "provider_references": Guarded(
             has_tenant=True,
             rights={**_READERS, Role.PROJECTOR: _APPEND, Role.RECONCILER: _READ},

@@ -96,6 +96,17 @@ class Irrelevant:
     """A known type that says nothing about any effect."""
 
 
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """Every action that may have made an effect, by key, with its status: of the same provider,
+    account, operation, target, amount and currency, and begun before it. `is_taken` where one of
+    them has another effect by its composite already.
+    """
+
+    statuses: Mapping[str, str]
+    is_taken: bool = False
+
+
 Match: TypeAlias = Matched | Parked | Irrelevant | Unrecognised
 
 
@@ -138,17 +149,16 @@ def match_webhook(
     return Parked(ParkedReason.REFERENCE_UNKNOWN)
 
 
-def match_composite(fitting: Mapping[str, str], reason: ParkedReason) -> Matched | Parked:
+def match_composite(fitting: Fitting, reason: ParkedReason) -> Matched | Parked:
     """Say whose a webhook is that bears no mark of ours and is parked for `reason`.
 
-    `fitting` has every action that may have made its effect, by key, with its status: of the same
-    provider, account, operation, target, amount and currency, and of about that time. Just one that
-    still waits for word is its action. One that does not wait is no match, for it may well be the
-    effect of nobody; of several nobody but a person can tell.
+    Just one action that still waits for word is its action. One that does not wait is no match, for
+    it may well be the effect of nobody; of several, and of one whose effect another webhook told,
+    nobody but a person can tell.
     """
-    if len(fitting) > 1:
+    if len(fitting.statuses) > 1 or fitting.is_taken:
         return Parked(ParkedReason.COMPOSITE_AMBIGUOUS)
-    for action_key, status in fitting.items():
+    for action_key, status in fitting.statuses.items():
         if status in OUTCOME_OPEN:
             return Matched(action_key, MatchedBy.COMPOSITE)
     return Parked(reason)

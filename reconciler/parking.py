@@ -26,7 +26,9 @@ from reconciler.limits import (
 from reconciler.matching import (
     AWAITS_ACTION,
     AWAITS_REFERENCE,
+    OUTCOME_OPEN,
     WITHOUT_MARK,
+    Fitting,
     Irrelevant,
     Match,
     Matched,
@@ -58,9 +60,8 @@ _ABOUT_NOTHING: Final = (None, None)
 _NO_REPEAT: Final = (None, None)
 """Where the row stands that a duplicate repeats: known when it is found to be one."""
 
-
-_NEVER_BEGUN: Final = frozenset({"denied", "expired", "cancelled", "superseded"})
-"""The statuses of actions that ended before any of their bytes left."""
+_COMPOSITE_LOCK: Final = 0x616C_6370
+"""First half of the advisory lock of those who ask composites."""
 
 CONFIRMS: Final = "confirms"
 """The reason of a matched row of which the ledger held everything: it has no evidence."""
@@ -228,11 +229,13 @@ async def lock_matchable(
 
 async def lock_composites(
     connection: Connection, *, after: Position, now_ms: int, rows_max: int
-) -> list[tuple[Waiting, dict[str, str]]]:
-    """Parked webhooks behind a place that a declared composite may match, each with the actions
-    that have what it names, by key with their status: two at most, and none that ended before it
-    was begun. Locked as `lock_matchable` does.
+) -> list[tuple[Waiting, Fitting]]:
+    """Parked webhooks behind a place of which a declared composite says something, each with the
+    actions that have what it names: two at most, and none that was begun after its effect. Locked
+    as `lock_matchable` does; none while another transaction has locked some.
     """
+    if not await connection.fetchval(_sql("composite_turn"), _COMPOSITE_LOCK):
+        return []
     rows = await connection.fetch(
         _sql("lock_composites"),
         sorted(WITHOUT_MARK),
@@ -240,14 +243,14 @@ async def lock_composites(
         _time(now_ms - COMPOSITE_AFTER_MS),
         *after,
         rows_max,
-        sorted(_NEVER_BEGUN),
+        sorted(OUTCOME_OPEN),
         timedelta(milliseconds=COMPOSITE_BACK_MS),
         timedelta(milliseconds=CLOCKS_APART_MS),
     )
     return [
         (
             Waiting(_receipt(row), _mapped(row), (), row["reason"]),
-            dict(zip(row["fitting"], row["statuses"], strict=True)),
+            Fitting(dict(zip(row["fitting"], row["statuses"], strict=True)), row["is_taken"]),
         )
         for row in rows
     ]

@@ -148,13 +148,57 @@ order by w.partition, w.topic_offset
 limit $6
 for update of w skip locked;
 
+-- name: composite_turn
+-- Whether it is this transaction's turn to ask composites, until it ends: of two effects that name
+-- one action each sweep has to see what the other one matched.
+select pg_try_advisory_xact_lock($1, 0);
+
 -- name: lock_composites
 -- Parked webhooks without a mark that state an effect and what it is about, each with the first two
--- actions that have all of it. An action is in the log before its effect is made, hence before the
--- webhook, by the same clock; by the provider's own clock it may be a little later.
+-- actions that have all of it, and whether one of these has the effect of another webhook by its
+-- composite already. An action counts that was begun before the effect was made: when it was asked
+-- for says nothing, for it may have waited while somebody else did the same. Its start is in the log
+-- before its effect is made, hence before the webhook, by the same clock; by the provider's own clock
+-- it may be a little later. What nothing can be said of is not locked: only one action, and no word
+-- awaited of it, or none.
 with due as (
-    select w.partition, w.topic_offset
+    select w.partition, w.topic_offset, f.fitting, f.statuses, f.is_taken
     from actionledger.webhooks as w
+    cross join lateral (
+        select
+            array_agg(two.action_key order by two.action_key) as fitting,
+            array_agg(two.status order by two.action_key) as statuses,
+            bool_or(two.is_taken) as is_taken
+        from (
+            select
+                a.action_key,
+                a.status,
+                exists (
+                    select from actionledger.webhooks as m
+                    where m.action_key = a.action_key
+                      and m.matched_by = 'composite'
+                      and (m.reference = w.reference) is not true
+                    offset 0
+                ) as is_taken
+            from actionledger.actions as a
+            where a.target = w.about_target
+              and a.account = w.account
+              and a.amount_minor = w.amount_minor
+              and a.currency = w.currency
+              and a.provider = w.provider
+              and a.operation = w.about_operation
+              and exists (
+                  select from actionledger.attempts as t
+                  where t.action_key = a.action_key
+                    and t.started_at >= coalesce(w.occurred_at, w.received_at) - $8::interval
+                    and t.started_at <= least(
+                        w.received_at, coalesce(w.occurred_at, w.received_at) + $9::interval
+                    )
+                  offset 0
+              )
+            limit 2
+        ) as two
+    ) as f
     where w.classification = 'parked'
       and w.about_target is not null
       and w.reason = any ($1::text[])
@@ -164,32 +208,13 @@ with due as (
       and w.received_at > $2
       and w.received_at <= $3
       and (w.partition, w.topic_offset) > ($4, $5)
+      and (cardinality(f.fitting) > 1 or f.is_taken or f.statuses[1] = any ($7::text[]))
     order by w.partition, w.topic_offset
     limit $6
 )
-select w.*, f.fitting, f.statuses
+select w.*, d.fitting, d.statuses, d.is_taken
 from due as d
 join actionledger.webhooks as w on w.partition = d.partition and w.topic_offset = d.topic_offset
-cross join lateral (
-    select
-        coalesce(array_agg(two.action_key order by two.action_key), '{}') as fitting,
-        coalesce(array_agg(two.status order by two.action_key), '{}') as statuses
-    from (
-        select a.action_key, a.status
-        from actionledger.actions as a
-        where a.target = w.about_target
-          and a.account = w.account
-          and a.amount_minor = w.amount_minor
-          and a.currency = w.currency
-          and a.provider = w.provider
-          and a.operation = w.about_operation
-          and a.status <> all ($7::text[])
-          and a.created_at <= w.received_at
-          and a.created_at between coalesce(w.occurred_at, w.received_at) - $8::interval
-                               and coalesce(w.occurred_at, w.received_at) + $9::interval
-        limit 2
-    ) as two
-) as f
 where w.classification = 'parked'
 order by w.partition, w.topic_offset
 for update of w skip locked;

@@ -19,6 +19,7 @@ from ledger.log.topics import Topic
 from reconciler.evidence import webhook_evidence, webhook_record
 from reconciler.limits import ACQUIRE_SECONDS, SWEEP_ROWS_MAX, UNMATCHED_ALARM_MS
 from reconciler.matching import (
+    Fitting,
     Match,
     Matched,
     Parked,
@@ -127,19 +128,30 @@ async def _matches(
 
 
 def _composites(
-    found: Sequence[tuple[Waiting, dict[str, str]]], shared_accounts: Accounts
+    found: Sequence[tuple[Waiting, Fitting]], shared_accounts: Accounts
 ) -> list[tuple[Waiting, Matched | Parked]]:
     """What each is now by its composite; what waits on for the same reason is left out. On an
-    account that others write to it names nobody.
+    account that others write to it names nobody, and of two effects that name one action neither
+    is taken for the other: what bears the same reference is one.
     """
+    named: defaultdict[str, list[str | None]] = defaultdict(list)
+    for waiting, fitting in found:
+        for action_key in fitting.statuses:
+            named[action_key].append(waiting.mapped.reference)
     matches = []
     for waiting, fitting in found:
         match = match_composite(fitting, ParkedReason(waiting.reason))
+        if isinstance(match, Matched) and _are_several(named[match.action_key]):
+            match = Parked(ParkedReason.COMPOSITE_AMBIGUOUS)
         if not _is_shared(waiting, shared_accounts) and match != Parked(
             ParkedReason(waiting.reason)
         ):
             matches.append((waiting, match))
     return matches
+
+
+def _are_several(references: Sequence[str | None]) -> bool:
+    return len(references) > 1 and (None in references or len(set(references)) > 1)
 
 
 def _match(waiting: Waiting, shared_accounts: Accounts) -> Match:

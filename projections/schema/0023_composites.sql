@@ -9,8 +9,8 @@ alter table actionledger.webhooks
     add column about_target text,
     add constraint webhooks_about check ((about_operation is null) = (about_target is null));
 
--- Few rows, looked for every few seconds.
-create index webhooks_about on actionledger.webhooks (received_at)
+-- Few rows, looked for every few seconds, in the order of their places.
+create index webhooks_about on actionledger.webhooks (partition, topic_offset)
     where classification = 'parked' and about_target is not null;
 
 -- What people have to look at and nobody has: few, listed for people.

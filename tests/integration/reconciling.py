@@ -201,8 +201,13 @@ async def know_action(
     money: Money = MONEY,
     account: str = "main",
     target: str | None = None,
+    asked_at: int | None = None,
+    begun_at: int | None = None,
 ) -> None:
-    """Let the read model know actions, as the projector does, with its notice."""
+    """Let the read model know actions, as the projector does, with its notice: asked for at a time,
+    by itself now, and begun at one, by itself never.
+    """
+    asked = datetime.now(UTC) if asked_at is None else _moment(asked_at)
     for text in action_keys:
         key = ActionKey.parse(text)
         await pool.execute(
@@ -211,7 +216,7 @@ async def know_action(
             " provider, account, reliability, status, version, attempts, step_deadline_at,"
             " intent_offset, epoch, ledger_partition, ledger_offset, created_at, updated_at,"
             " target) values ($1, $2, $3, 1, $4, $5, 'sha256:00', $6, $7, 'p', 'test', 'simulated',"
-            " $8, 'keyed', $9, 1, 1, now(), 0, 1, 0, 0, now(), now(), $10)",
+            " $8, 'keyed', $9, 1, 1, now(), 0, 1, 0, 0, $11, now(), $10)",
             key.tenant,
             str(key.action_id),
             key.operation,
@@ -222,8 +227,23 @@ async def know_action(
             account,
             status,
             target,
+            asked,
         )
+        if begun_at is not None:
+            await pool.execute(
+                "insert into actionledger.attempts (action_key, number, tenant_id, provider,"
+                " account, fencing_token, holder, provider_key, status, started_at, lease_until)"
+                " values ($1, 1, $2, 'simulated', $3, 1, 'h', $1, 'unresolved', $4, $4)",
+                text,
+                key.tenant,
+                account,
+                _moment(begun_at),
+            )
     await pool.execute("select pg_notify('actionledger_changed', '0:8')")
+
+
+def _moment(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1_000, UTC)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived
 from reconciler.limits import COMPOSITE_AFTER_MS, PARKED_MS, UNMATCHED_ALARM_MS
-from reconciler.parking import Position
+from reconciler.parking import Position, lock_composites
 from reconciler.providers.port import About, MappedWebhook, Unrecognised, WebhookMapping
 from reconciler.providers.simulated.mapping import SimulatedMapping
 from reconciler.receiving import WebhookDesk
@@ -48,6 +48,7 @@ from tests.integration.reconciling import (
 from tests.servers import Addresses
 
 HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 ORDER = "order:A-1842"
 
 
@@ -131,6 +132,13 @@ class Again:
             now_ms=lambda: wall_ms() + later_ms,
             shared_accounts=shared,
         )
+
+    async def told_about(self, webhook: WebhookReceived) -> tuple[int, int]:
+        """Take one that says what it is about; where it stands."""
+        (place,) = await receive(self.one, webhook)
+        record = next(one for one in await self.records() if (one.partition, one.offset) == place)
+        await self.desk(Told()).handle([record])
+        return place
 
     async def standing(self) -> dict[str, str]:
         """What became of each event."""
@@ -302,27 +310,32 @@ async def test_a_declared_composite_matches_the_one_action_that_fits(
     servers: Addresses, database_url: str
 ) -> None:
     """Neither mark nor known reference: a minute later, when the tables have whatever was begun
-    before it came, it is the one action's; another target, sum, account, operation or time fits
-    none, and one that is settled is no match.
+    before it came, it is the one action's; another target, sum, account or operation fits none, and
+    an account of its name at another provider is shared for nobody here.
     """
     async with again(servers, database_url) as all_:
+        begun = wall_ms() - 1_000
         dearer = Money(minor=5_000, currency="EUR")
-        await know_action(all_.pool, KEY, target=ORDER)
-        await know_action(all_.pool, "charge:v1:acme:renewal-2", target=ORDER, money=dearer)
-        await know_action(all_.pool, "charge:v1:acme:renewal-3", target="order:A-1")
-        await know_action(all_.pool, "charge:v1:acme:renewal-4", target=ORDER, account="other")
-        await know_action(all_.pool, "refund:v1:acme:renewal-5", target=ORDER)
+        await know_action(all_.pool, KEY, target=ORDER, begun_at=begun)
+        for number, other in enumerate(
+            (
+                {"target": ORDER, "money": dearer},
+                {"target": "order:A-1"},
+                {"target": ORDER, "account": "other"},
+            )
+        ):
+            key = f"charge:v1:acme:renewal-{number + 2}"
+            await know_action(all_.pool, key, begun_at=begun, **other)  # type: ignore[arg-type]
+        await know_action(all_.pool, "refund:v1:acme:renewal-5", target=ORDER, begun_at=begun)
         await know_action(all_.pool, "charge:v1:acme:renewal-6", target=ORDER, status="denied")
         webhook = settlement("evt_1", reference=None, occurred_at=wall_ms())
-        (place,) = await receive(all_.one, webhook)
-        await all_.desk(Told()).handle(await all_.records())
+        place = await all_.told_about(webhook)
         assert (await all_.view(place)).reason == "reference_missing"
         assert await all_.sweep() == 0, "it waits for its reference first"
         shared = frozenset({("simulated", "main")})
         assert await all_.sweep(shared=shared, later_ms=COMPOSITE_AFTER_MS) == 0
-        # One that appears later is none that was begun before it.
-        await know_action(all_.pool, "charge:v1:acme:renewal-7", target=ORDER)
-        assert await all_.sweep(later_ms=COMPOSITE_AFTER_MS) == 1
+        elsewhere = frozenset({("bank", "main")})
+        assert await all_.sweep(shared=elsewhere, later_ms=COMPOSITE_AFTER_MS) == 1
         view = await all_.view(place)
         assert (view.state, view.action_key, view.matched_by) == (State.MATCHED, KEY, "composite")
         (told,) = await evidence(all_.one)
@@ -331,20 +344,86 @@ async def test_a_declared_composite_matches_the_one_action_that_fits(
         assert len(await evidence(all_.one)) == 1
 
 
-async def test_of_several_actions_that_fit_a_person_chooses_until_a_reference_tells(
+@pytest.mark.parametrize(
+    ("asked_ms", "begun_ms", "occurred_ms", "is_fitting"),
+    [
+        # A colleague charged by hand while it waited for people.
+        (-2 * HOUR_MS, 600_000, 0, False),
+        # Told late: it was begun before the webhook came, and after its effect was made.
+        (-2 * HOUR_MS, -HOUR_MS, -2 * HOUR_MS, False),
+        (-4 * DAY_MS, -4 * DAY_MS, 0, False),
+        # It waited for people for a week: what counts is when it was begun.
+        (-7 * DAY_MS, -HOUR_MS, 0, True),
+        # The clock of the provider is a little behind.
+        (-2 * HOUR_MS, -1_000, -31_000, True),
+    ],
+)
+async def test_an_action_that_was_begun_after_the_effect_did_not_make_it(
+    servers: Addresses,
+    database_url: str,
+    asked_ms: int,
+    begun_ms: int,
+    occurred_ms: int,
+    is_fitting: bool,  # noqa: FBT001 - pytest gives it
+) -> None:
+    """When it was asked for says nothing: people may have let it wait for hours or days."""
+    async with again(servers, database_url) as all_:
+        now_ms = wall_ms()
+        webhook = settlement("evt_1", reference=None, occurred_at=now_ms + occurred_ms)
+        place = await all_.told_about(webhook)
+        await know_action(
+            all_.pool, KEY, target=ORDER, asked_at=now_ms + asked_ms, begun_at=now_ms + begun_ms
+        )
+        assert await all_.sweep(later_ms=COMPOSITE_AFTER_MS) == is_fitting
+        assert ((await all_.view(place)).state is State.MATCHED) == is_fitting
+
+
+async def test_two_effects_that_name_one_action_are_a_case_for_a_person(
     servers: Addresses, database_url: str
 ) -> None:
-    """Though one of them is completed. It is named as a case, with what it may be about, and is
-    matched the day its reference is known; one that fits a settled action only waits on.
+    """In one sweep or one after the other: a second effect must not vanish as a repetition. What
+    bears one name is one effect, however often it is told.
     """
     async with again(servers, database_url) as all_:
-        await know_action(all_.pool, KEY, target=ORDER)
-        settled = "charge:v1:acme:renewal-2"
-        await know_action(all_.pool, settled, target=ORDER, status="completed")
-        (place,) = await receive(
-            all_.one, settlement("evt_1", reference="ch_9", occurred_at=wall_ms())
-        )
-        await all_.desk(Told()).handle(await all_.records())
+        begun = wall_ms() - HOUR_MS
+        await know_action(all_.pool, KEY, target=ORDER, begun_at=begun)
+        both = [settlement(f"evt_{n}", reference=None, occurred_at=wall_ms() - n) for n in (1, 2)]
+        places = [await all_.told_about(one) for one in both]
+        assert await all_.sweep(later_ms=COMPOSITE_AFTER_MS) == 0
+        assert [(await all_.view(one)).reason for one in places] == ["composite_ambiguous"] * 2
+        assert await evidence(all_.one) == []
+
+        second = "charge:v1:acme:renewal-2"
+        await all_.pool.execute("update actionledger.actions set target = 'order:A-1'")
+        await know_action(all_.pool, second, target=ORDER, begun_at=begun)
+        named = [
+            settlement(f"evt_{n}", reference="ch_9", occurred_at=wall_ms() - n) for n in (3, 4)
+        ]
+        places = [await all_.told_about(one) for one in named]
+        assert await all_.sweep(later_ms=COMPOSITE_AFTER_MS) == 2
+        await all_.pool.execute("update actionledger.actions set status = 'completed'")
+        for reference in (None, "ch_10"):
+            moment = wall_ms() - 5
+            late = settlement(f"evt_{reference}", reference=reference, occurred_at=moment)
+            place = await all_.told_about(late)
+            assert await all_.sweep(later_ms=COMPOSITE_AFTER_MS) == 0
+            assert (await all_.view(place)).reason == "composite_ambiguous"
+        assert [told.key for told in await evidence(all_.one)] == [second] * 2
+
+
+@pytest.mark.parametrize("status", ["completed", "cancelled", "superseded"])
+async def test_of_several_actions_that_fit_a_person_chooses_until_a_reference_tells(
+    servers: Addresses, database_url: str, status: str
+) -> None:
+    """Though one of them has ended: what was begun may have made the effect. It is named as a case,
+    with what it may be about, and is matched the day its reference is known.
+    """
+    async with again(servers, database_url) as all_:
+        begun = wall_ms() - 1_000
+        await know_action(all_.pool, KEY, target=ORDER, begun_at=begun)
+        ended = "charge:v1:acme:renewal-2"
+        await know_action(all_.pool, ended, target=ORDER, status=status, begun_at=begun)
+        place = await all_.told_about(settlement("evt_1", reference="ch_9", occurred_at=wall_ms()))
         assert await all_.sweep(later_ms=COMPOSITE_AFTER_MS) == 0
         view = await all_.view(place)
         assert (view.state, view.reason) == (State.PARKED, "composite_ambiguous")
@@ -354,13 +433,27 @@ async def test_of_several_actions_that_fit_a_person_chooses_until_a_reference_te
         assert await all_.sweep() == 1
         assert (await all_.view(place)).matched_by == "reference"
 
-        await all_.pool.execute("delete from actionledger.actions where action_key = $1", KEY)
-        (place,) = await receive(
-            all_.one, settlement("evt_2", reference="ch_10", occurred_at=wall_ms())
-        )
-        await all_.desk(Told()).handle(await all_.records())
+
+async def test_what_no_composite_can_match_now_is_neither_locked_nor_given(
+    servers: Addresses, database_url: str
+) -> None:
+    """It waits on, for 30 days, beside an action that is settled or none at all."""
+    async with again(servers, database_url) as all_:
+        begun = wall_ms() - 1_000
+        await know_action(all_.pool, KEY, target=ORDER, status="completed", begun_at=begun)
+        place = await all_.told_about(settlement("evt_1", reference="ch_10", occurred_at=wall_ms()))
         assert await all_.sweep(later_ms=COMPOSITE_AFTER_MS) == 0
         assert (await all_.view(place)).reason == "reference_unknown"
+        for status, given in (("completed", 0), ("unknown", 1)):
+            await all_.pool.execute("update actionledger.actions set status = $1", status)
+            async with all_.pool.acquire() as connection, connection.transaction():
+                found = await lock_composites(
+                    connection,
+                    after=Position(-1, -1),
+                    now_ms=wall_ms() + COMPOSITE_AFTER_MS,
+                    rows_max=10,
+                )
+            assert len(found) == given
 
 
 def test_every_state_can_be_asked_for() -> None:

@@ -10,6 +10,7 @@ from ledger.core.money import Money
 from reconciler.matching import (
     AWAITS_REFERENCE,
     WITHOUT_MARK,
+    Fitting,
     Irrelevant,
     Matched,
     MatchedBy,
@@ -129,7 +130,7 @@ def test_what_the_mapping_does_not_understand_stays_as_it_is() -> None:
 @pytest.mark.parametrize("status", ["attempting", "unknown", "needs_review"])
 def test_the_one_action_that_fits_and_waits_for_word_is_meant(status: str) -> None:
     """A declared composite names it, and says so in the row."""
-    found = match_composite({KEY: status}, ParkedReason.REFERENCE_UNKNOWN)
+    found = match_composite(Fitting({KEY: status}), ParkedReason.REFERENCE_UNKNOWN)
     assert found == Matched(KEY, MatchedBy.COMPOSITE)
 
 
@@ -137,14 +138,21 @@ def test_the_one_action_that_fits_and_waits_for_word_is_meant(status: str) -> No
 @pytest.mark.parametrize("status", ["proposed", "ready", "completed", "failed"])
 def test_an_action_that_waits_for_no_word_is_no_match(status: str, reason: ParkedReason) -> None:
     """What fits only an action that is settled, or was not begun, may be the effect of nobody."""
-    assert match_composite({KEY: status}, reason) == Parked(reason)
-    assert match_composite({}, reason) == Parked(reason)
+    assert match_composite(Fitting({KEY: status}), reason) == Parked(reason)
+    assert match_composite(Fitting({}), reason) == Parked(reason)
+
+
+@pytest.mark.parametrize("status", ["unknown", "completed"])
+def test_an_action_with_an_effect_by_its_composite_is_given_no_second_one(status: str) -> None:
+    """Whatever became of it: a second effect is a case, and no repetition of the first."""
+    found = match_composite(Fitting({KEY: status}, is_taken=True), ParkedReason.REFERENCE_MISSING)
+    assert found == Parked(ParkedReason.COMPOSITE_AMBIGUOUS)
 
 
 @pytest.mark.parametrize("other", ["unknown", "completed", "ready"])
 def test_of_several_that_fit_nobody_but_a_person_can_tell(other: str) -> None:
     """Even where only one of them waits for word."""
-    found = match_composite({KEY: "unknown", OTHER: other}, ParkedReason.REFERENCE_MISSING)
+    found = match_composite(Fitting({KEY: "unknown", OTHER: other}), ParkedReason.REFERENCE_MISSING)
     assert found == Parked(ParkedReason.COMPOSITE_AMBIGUOUS)
 
 
