@@ -15,7 +15,7 @@ from typing import Final
 
 import asyncpg
 
-from ledger.core.ids import ACTION_KEY_PATTERN
+from ledger.core.limits import COMPONENT_CHARS_MAX, OPERATION_CHARS_MAX
 from ledger.core.money import Money
 from ledger.core.people import EVERY_TENANT
 from ledger.log.port import Outgoing
@@ -30,7 +30,14 @@ _DIGITS_MAX: Final = 18
 """A longer number is none that Postgres could hold."""
 
 _PARTITION_MAX: Final = 2**31 - 1
-_KEY: Final = f"^{ACTION_KEY_PATTERN}$"
+_COMPONENT: Final = "[A-Za-z0-9._-]+"
+_KEY: Final = (
+    rf"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*:v[1-9][0-9]{{0,3}}:{_COMPONENT}:{_COMPONENT}"
+    rf"(#{_COMPONENT})?(~([2-9]|[1-9][0-9]{{1,3}}))?$"
+)
+"""The form of an action key, as `ledger.core.ids` reads it, but for lengths: with its bounds in it
+Postgres needs a hundred times as long."""
+_TOO_LONG: Final = f"^[^:]{{{OPERATION_CHARS_MAX + 1}}}|[^:#~]{{{COMPONENT_CHARS_MAX + 1}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ async def list_orphans(
     pool: asyncpg.Pool, tenants: Collection[str], *, limit: int
 ) -> tuple[list[Orphan], int]:
     """The oldest that nobody has looked at, and how many there are; `*` is every tenant's."""
-    rows = await pool.fetch(_sql("orphans"), _shown_to(tenants), _KEY, limit)
+    rows = await pool.fetch(_sql("orphans"), _shown_to(tenants), _KEY, _TOO_LONG, limit)
     return [_orphan(row) for row in rows], rows[0]["orphans"] if rows else 0
 
 
@@ -83,7 +90,7 @@ async def find_orphan(
     pool: asyncpg.Pool, tenants: Collection[str], place: Position
 ) -> Orphan | None:
     """One of them by its place, looked at or not; None where these tenants have none there."""
-    row = await pool.fetchrow(_sql("orphan"), _shown_to(tenants), _KEY, *place)
+    row = await pool.fetchrow(_sql("orphan"), _shown_to(tenants), _KEY, _TOO_LONG, *place)
     return None if row is None else _orphan(row)
 
 

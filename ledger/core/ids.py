@@ -42,9 +42,6 @@ OPERATION: Final = re.compile(_OPERATION)
 _ID: Final = re.compile(_ACTION_ID)
 _KEY: Final = re.compile(rf"({_OPERATION}):v([1-9][0-9]{{0,3}}):({_COMPONENT}):{_ACTION_ID}")
 
-ACTION_KEY_PATTERN: Final = _KEY.pattern
-"""The whole of an action key, its tenant as the third group; Postgres reads it the same."""
-
 _STREAM_KEY: Final = re.compile(rf"{_COMPONENT}/{_COMPONENT}")
 # A colon stands in no component, so no business event is ever called like a gate.
 _GATE_NAME: Final = rf"[A-Za-z0-9._:-]{{1,{GATE_NAME_CHARS_MAX}}}"

@@ -60,8 +60,8 @@ async def written(pool: asyncpg.Pool, offset: int, claimed: str | None, keyed: s
 
 
 async def test_a_tenant_sees_what_bears_its_keys_and_nothing_else(database_url: str) -> None:
-    """The mark counts first, then the key at the provider; a text that is like a key is none, and
-    what bears the keys of two tenants is shown to who decides for all.
+    """The mark counts, and the key at the provider; a text that is like a key is none, and what
+    bears the keys of two tenants is shown to who decides for all.
     """
     async with migrated(database_url) as pool:
         for offset, (claimed, keyed) in enumerate(WHOSE):
