@@ -6,11 +6,14 @@ same then, so every one that fits has to be good enough.
 """
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import asyncpg
 import pytest
 
+from reconciler.limits import CLOCKS_APART_MS, COMPOSITE_BACK_MS, SWEEP_ROWS_MAX
+from reconciler.matching import AWAITS_ACTION, AWAITS_REFERENCE, OUTCOME_OPEN, WITHOUT_MARK
 from reconciler.statements import statements
 from tests.integration.reconciling import migrated
 
@@ -37,6 +40,55 @@ select
 from generate_series(1, $1) as n,
      lateral (select (array['matched', 'parked', 'duplicate'])[1 + n % 3] as kind) as of_it
 """
+FILL_ACTIONS: Final = """
+insert into actionledger.actions (
+    tenant_id, action_id, operation, operation_version, action_key, stream_key, request_hash,
+    target, amount_minor, currency, principal, environment, provider, account, reliability, status,
+    version, attempts, step_deadline_at, intent_offset, epoch, ledger_partition, ledger_offset,
+    created_at, updated_at
+)
+select
+    'acme', 'renewal-' || n, 'charge', 1, 'charge:v1:acme:renewal-' || n, 'acme/' || n, 'a',
+    'order:' || n, 4990, 'EUR', 'p', 'test', 'simulated', 'main', 'keyed', 'unknown', 1, 1, now(),
+    0, 1, 0, n, now(), now()
+from generate_series(1, $1) as n
+"""
+FILL_ATTEMPTS: Final = """
+insert into actionledger.attempts (
+    action_key, number, tenant_id, provider, account, fencing_token, holder, provider_key, status,
+    started_at, lease_until
+)
+select
+    'charge:v1:acme:renewal-' || n, 1, 'acme', 'simulated', 'main', 1, 'h', 'k', 'unresolved',
+    now() - interval '1 hour', now()
+from generate_series(1, $1) as n
+"""
+FILL_REFERENCES: Final = """
+insert into actionledger.provider_references (
+    account, reference, action_key, tenant_id, stream_key, provider, seen_at, partition,
+    ledger_offset
+)
+select
+    'main', 'known_' || n, 'charge:v1:acme:renewal-' || n, 'acme', 'acme/' || n, 'simulated',
+    now(), 0, n
+from generate_series(1, $1) as n
+"""
+WAITING: Final = """
+insert into actionledger.webhooks (
+    partition, topic_offset, provider, account, event_id, received_at, occurred_at, sha256,
+    mapping_hash, event_type, meaning, effect, reference, claimed_key, amount_minor, currency,
+    classification, reason, fact, about_operation, about_target
+)
+select
+    1, n, 'simulated', 'main', 'waits_' || n, now(), now(), 'a', 'a', 'settled', 'final', 'exists',
+    case when n % 3 = 0 then 'known_' || (1 + n * 7) end,
+    case when n % 3 = 1 then 'charge:v1:acme:renewal-' || (1 + n * 7) end,
+    4990, 'EUR', 'parked',
+    (array['reference_unknown', 'orphan_effect', 'reference_missing'])[1 + n % 3], 'waits_' || n,
+    case when n % 3 = 2 then 'charge' end, case when n % 3 = 2 then 'order:' || (1 + n * 7) end
+from generate_series(0, $1 * 3 - 1) as n
+"""
+"""So many of each kind: whose reference is known, whose action is, and whose composite fits."""
 ELSEWHERE: Final = 9  # a partition: the same events, delivered once more
 ACCOUNTS: Final = (["simulated"] * ASKED, ["main"] * ASKED)
 EVENTS: Final = [f"evt_{1 + number * 7}" for number in range(ASKED)]
@@ -85,4 +137,45 @@ async def test_a_webhook_is_looked_up_by_its_own_name(database_url: str) -> None
         }
     assert {
         name: blocks for name, blocks in read.items() if blocks > ASKED * BLOCKS_A_ROW_MAX
+    } == {}
+
+
+async def test_what_can_be_matched_is_found_without_reading_what_cannot(database_url: str) -> None:
+    """A few webhooks of thousands can be matched now: the sweep reads them, and for each of them
+    what it names.
+    """
+    sql = statements("reconciler", "parking.sql")
+    async with migrated(database_url) as pool:
+        for table in ("webhooks", "actions", "attempts", "provider_references"):
+            await pool.execute(f"alter table actionledger.{table} set (autovacuum_enabled = false)")
+        for fill in (FILL, FILL_ACTIONS, FILL_ATTEMPTS, FILL_REFERENCES):
+            await pool.execute(fill, ROWS)
+        await pool.execute(WAITING, ASKED)
+        now = datetime.now(UTC)
+        month_ago, later = now - timedelta(days=30), now + timedelta(minutes=1)
+        before_all = (-1, -1)
+        asked: dict[str, tuple[object, ...]] = {
+            "lock_matchable": (
+                sorted(AWAITS_REFERENCE),
+                sorted(AWAITS_ACTION),
+                month_ago,
+                *before_all,
+                SWEEP_ROWS_MAX,
+            ),
+            "lock_composites": (
+                sorted(WITHOUT_MARK),
+                month_ago,
+                later,
+                *before_all,
+                SWEEP_ROWS_MAX,
+                sorted(OUTCOME_OPEN),
+                timedelta(milliseconds=COMPOSITE_BACK_MS),
+                timedelta(milliseconds=CLOCKS_APART_MS),
+            ),
+        }
+        found = {name: len(await pool.fetch(sql[name], *given)) for name, given in asked.items()}
+        assert found == {"lock_matchable": 2 * ASKED, "lock_composites": ASKED}
+        read = {name: await blocks_read(pool, sql[name], *given) for name, given in asked.items()}
+    assert {
+        name: blocks for name, blocks in read.items() if blocks > found[name] * BLOCKS_A_ROW_MAX
     } == {}
