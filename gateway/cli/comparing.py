@@ -11,6 +11,7 @@ import typer
 
 from gateway.cli import providers, reviewing
 from gateway.cli.output import Exit, Json, Output, UsageError, count_of, plain, write_json
+from ledger.core.excerpt import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,12 +87,12 @@ def compare(
         if as_json:
             write_json(plain(report))
         else:
-            _show_report(out.console, report)
+            show_report(out.console, report)
 
     if every is not None:
         again_and_again(once, tell, every_s=every)
     report = once()
-    out.answer(report, lambda console: _show_report(console, report), code_of(report))
+    out.answer(report, lambda console: show_report(console, report), code_of(report))
 
 
 def again_and_again(
@@ -119,7 +120,8 @@ def again_and_again(
             ):
                 raise
             at = datetime.now(UTC).strftime("%H:%M:%S")
-            sys.stderr.write(f"{at} compare_failed: {away.message} Again in {every_s} s.\n")
+            said = visible(f"{at} compare_failed: {away.message} Again in {every_s} s.")
+            sys.stderr.write(f"{said}\n")
             sys.stderr.flush()
         sleep(every_s)
 
@@ -143,9 +145,12 @@ def note(
 
     Example: actionledger review note 3/17 --note "A manual charge in the provider's dashboard."
     """
+    from rich.markup import escape
+
     from gateway.cli.holds import user
     from gateway.cli.place import settings
     from gateway.wiring.orphan_desk import note_orphan
+    from ledger.core.strict import character_fault
     from reconciler.limits import NOTE_CHARS_MAX
     from reconciler.orphan_notes import OrphanNote
     from reconciler.orphans import place_of
@@ -156,13 +161,16 @@ def note(
     if at is None:
         raise UsageError(f"{place!r} is no place.", hint="Write it as the list does: 3/17.")
     who = user() if by is None else by
+    if character_fault(text + who) is not None:
+        raise UsageError("A note is text.", hint="Say it in UTF-8, without a NUL.")
     if not (0 < len(text) <= NOTE_CHARS_MAX and 0 < len(who) <= NOTE_CHARS_MAX):
         raise UsageError(f"A note has 1 to {NOTE_CHARS_MAX} characters.", hint="Say it shorter.")
     said = OrphanNote(by=who, note=text)
     asyncio.run(note_orphan(settings(), at, said))
+    told = f"{place} is off the list, by {visible(who)}."
     out.answer(
         {"place": place, "by": who},
-        lambda console: console.print(f"[green]✓[/] {place} is off the list, by {who}."),
+        lambda console: console.print("[green]✓[/]", escape(told)),
     )
 
 
@@ -174,7 +182,7 @@ def list_orphans(out: Output) -> None:
     found, count = asyncio.run(orphan_desk.list_orphans(settings(), 1_000))
     out.answer(
         {"orphans": found, "total": count},
-        lambda console: _show_orphans(console, found, count),
+        lambda console: show_orphans(console, found, count),
     )
 
 
@@ -202,7 +210,8 @@ def code_of(report: "Report") -> Exit:
     return Exit.TROUBLE if report.ended_early or report.waiting else Exit.OK
 
 
-def _show_report(console: "Console", report: "Report") -> None:
+def show_report(console: "Console", report: "Report") -> None:
+    """The counts, and the first of what differs."""
     differs = report.orphans + report.conflicting + report.not_listed
     mark = "[yellow]![/]" if differs or report.ended_early else "[green]✓[/]"
     of = count_of(report.listed, "effect")
@@ -224,10 +233,10 @@ def _show_report(console: "Console", report: "Report") -> None:
     for one in [one for one in report.differences if not one.is_noted][:SHOWN_LINES]:
         about = f", {one.action_key}" if one.action_key else ""
         said = f"{one.reference}: {one.standing}: {one.why}{about}"
-        console.print(f"  {said}", markup=False, soft_wrap=True)
+        console.print(f"  {visible(said)}", markup=False, soft_wrap=True)
     for gone in report.missing[:SHOWN_LINES]:
         said = f"{gone.action_key}: effect_not_listed ({gone.reference}, proof {gone.proof})"
-        console.print(f"  {said}", markup=False, soft_wrap=True)
+        console.print(f"  {visible(said)}", markup=False, soft_wrap=True)
     if report.ended_early:
         said = (
             f"The list ended early ({report.ended_early}); nothing is said to be missing from it."
@@ -235,11 +244,11 @@ def _show_report(console: "Console", report: "Report") -> None:
         console.print(said, markup=False, soft_wrap=True)
 
 
-def _show_orphans(console: "Console", found: "list[Orphan]", count: int) -> None:
+def show_orphans(console: "Console", found: "list[Orphan]", count: int) -> None:
+    """The oldest, and how many there are."""
     from rich.markup import escape
     from rich.table import Table
 
-    from gateway.cli.quarantine import visible
     from ledger.core.money import format_money
 
     if not count:

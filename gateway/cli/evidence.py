@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from gateway.cli.output import Exit, Json, Output, UsageError, count_of
+from ledger.core.excerpt import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,7 +88,7 @@ def import_lines(
             return await import_file(known, meant, report, patience_ms=patience_ms)
 
     done = asyncio.run(bring())
-    out.answer(done, lambda console: _show(console, done), _code(done, waited=not no_wait))
+    out.answer(done, lambda console: show_imported(console, done), _code(done, waited=not no_wait))
 
 
 def _columns(known: "Settings", provider: str, file: Path, out: Output) -> "Columns":
@@ -137,7 +138,8 @@ def _code(done: "Imported", *, waited: bool) -> Exit:
     return Exit.TROUBLE if waited and done.waiting else Exit.OK
 
 
-def _show(console: "Console", done: "Imported") -> None:
+def show_imported(console: "Console", done: "Imported") -> None:
+    """The counts, and the first of what is bad or differs."""
     if done.is_refused:
         of = count_of(done.lines, "line")
         are = "is" if done.bad == 1 else "are"
@@ -150,11 +152,12 @@ def _show(console: "Console", done: "Imported") -> None:
             if count or name == "matched":
                 console.print(f"  {count:>9}  {name}", markup=False)
     for bad in done.bad_lines[:SHOWN_LINES]:
-        console.print(f"  line {bad.number}: {bad.code}: {bad.detail}", markup=False)
+        said = f"line {bad.number}: {bad.code}: {bad.detail}"
+        console.print(f"  {visible(said)}", markup=False)
     for one in done.differences[:SHOWN_LINES]:
         about = f", {one.action_key}" if one.action_key else ""
         said = f"line {one.line}: {one.standing}: {one.why} ({one.reference}{about})"
-        console.print(f"  {said}", markup=False, soft_wrap=True)
+        console.print(f"  {visible(said)}", markup=False, soft_wrap=True)
     more = max(done.bad, len(done.differences)) - SHOWN_LINES
     if more > 0:
         console.print("  [dim]… and more; --json names up to 1000 of each.[/]")

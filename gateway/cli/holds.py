@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from gateway.cli.output import Exit, Json, Output, UsageError
+from ledger.core.excerpt import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -230,4 +231,4 @@ def _show_holds(console: "Console", found: "Holds") -> None:
 def _plain(text: str) -> str:
     from rich.markup import escape
 
-    return escape(text)
+    return escape(visible(text))

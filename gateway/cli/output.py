@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from ledger.core.errors import LedgerError
+from ledger.core.excerpt import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,9 +111,10 @@ def tell_trouble(command: str, trouble: LedgerError, code: Exit, *, as_json: boo
         }
         write_json({"command": command, "ok": False, "exit_code": int(code), "error": error})
     else:
-        sys.stderr.write(f"{trouble.message}\n")
-        if trouble.hint:
-            sys.stderr.write(f"{trouble.hint}\n")
+        for text in filter(None, (trouble.message, trouble.hint)):
+            # What it quotes may be a stranger's: no byte of it commands the terminal.
+            lines = (visible(line) for line in text.split("\n"))
+            sys.stderr.write("\n".join(lines) + "\n")
     return int(code)
 
 

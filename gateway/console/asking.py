@@ -24,6 +24,7 @@ from gateway.console.port import ConsolePort, NotAnsweringError
 from gateway.console.refusals import PageCode, PageNo, refusal
 from gateway.console.seals import Seals, Visitor
 from ledger.core.people import People
+from ledger.core.strict import character_fault
 
 logger = logging.getLogger("actionledger.console")
 
@@ -204,7 +205,7 @@ def _is_from_our_page(asked: Asked) -> bool:
 
 
 async def _form_of(http: HttpRequest) -> Mapping[str, str] | PageNo:
-    """The fields of a form, each at most once."""
+    """The fields of a form, each at most once, with nothing in them that is unfit for the log."""
     declared = http.headers.get("content-type", "").partition(";")[0].strip().lower()
     if declared != _FORM:
         return PageNo.FORM_MALFORMED
@@ -225,4 +226,6 @@ async def _form_of(http: HttpRequest) -> Mapping[str, str] | PageNo:
     except (ValueError, TimeoutError, ClientDisconnect):
         return PageNo.FORM_MALFORMED
     fields = dict(pairs)
+    if any(character_fault(text) for text in fields.values()):
+        return PageNo.FORM_MALFORMED
     return fields if len(fields) == len(pairs) else PageNo.FORM_MALFORMED

@@ -11,6 +11,7 @@ from typing import Final
 from gateway.settings import Settings
 from gateway.wiring.installation import open_log, open_pool
 from ledger.core.errors import LedgerError
+from ledger.core.excerpt import visible
 from ledger.core.people import EVERY_TENANT
 from ledger.log.follow import genesis_of
 from ledger.log.steady import SteadyAppender
@@ -53,7 +54,7 @@ async def note_orphan(settings: Settings, place: Position, note: OrphanNote) -> 
             )
         if found.seen_by is not None:
             raise NoSuchOrphanError(
-                f"{found.seen_by} has looked at it already: {found.note}",
+                visible(f"{found.seen_by} has looked at it already: {found.note}"),
                 hint="The first word counts.",
             )
         partition, record = orphans.noted(

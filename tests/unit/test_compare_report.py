@@ -1,14 +1,24 @@
 """What a comparison reports, and how its command ends: what a person has looked at is no alarm."""
 
-import pytest
+from collections.abc import Callable
+from dataclasses import replace
+from io import StringIO
 
-from gateway.cli.comparing import code_of
-from gateway.cli.output import Exit
+import pytest
+from rich.console import Console
+
+from gateway.cli.app import run
+from gateway.cli.comparing import code_of, show_orphans, show_report
+from gateway.cli.evidence import show_imported
+from gateway.cli.output import Exit, UsageError, tell_trouble
 from gateway.wiring.compare_desk import report_of
+from gateway.wiring.import_desk import Difference, Imported
 from ledger.core.money import Money
 from reconciler.bringing import Brought, Finding, Standing
 from reconciler.comparing import Comparison, NotListed, Period, line_of_missing
+from reconciler.orphans import Orphan
 from reconciler.providers.port import MappedWebhook
+from reconciler.settlement_files import BadLine
 from reconciler.statement_lines import (
     StatementLine,
     map_statement,
@@ -91,3 +101,52 @@ def test_a_missing_effect_is_one_line_whenever_it_is_missed(since: int) -> None:
     assert isinstance(mapped, MappedWebhook)
     assert (mapped.effect, mapped.meaning, mapped.money) == ("unlisted", "progress", None)
     assert (mapped.action_key, mapped.event_type) == (MISSING.action_key, "effect_not_listed")
+
+
+HOSTILE = "ch_1\x1b[2J\x9b2J\u202e\n9 in order"
+SHOWN = r"ch_1\u001b[2J\u009b2J\u202e\u000a9 in order"
+
+
+def test_what_strangers_wrote_reaches_no_terminal_raw() -> None:
+    """References, file contents and notes: no byte of them commands the screen or begins a line."""
+    report = report_of(compared(), findings(noted=False))
+    report.differences[0] = replace(report.differences[0], reference=HOSTILE)
+    report.missing[0] = replace(report.missing[0], reference=HOSTILE)
+    imported = Imported("payouts.csv", "bank", "main", lines=2, bad=1, unmatched=1)
+    imported.bad_lines = [BadLine(1, "amount_invalid", HOSTILE)]
+    imported.differences = [
+        Difference(2, "l", HOSTILE, Standing.UNMATCHED, "orphan_effect", "charge:v1:acme:e")
+    ]
+    orphan = Orphan(
+        *("3/17", "orphan_effect", HOSTILE, "main", "webhook", "evt_1", HOSTILE, None, None, None),
+        money=None,
+        occurred_at=None,
+        received_at=0,
+    )
+    shows: tuple[Callable[[Console], None], ...] = (
+        lambda console: show_report(console, report),
+        lambda console: show_imported(console, imported),
+        lambda console: show_orphans(console, [orphan], 1),
+    )
+    for show in shows:
+        written = StringIO()
+        show(Console(file=written, width=400))
+        assert written.getvalue().count(SHOWN) == 2
+        assert not set(written.getvalue()) & set("\x1b\x9b\u202e")
+
+
+def test_trouble_that_quotes_a_stranger_commands_no_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A message keeps its own line ends, and nothing else that cannot be seen."""
+    trouble = UsageError("ops has looked: \x1b]0;x\x07\nSee it.", hint="Say\x9b2J it.")
+    assert tell_trouble("review note", trouble, Exit.USAGE, as_json=False) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == "ops has looked: \\u001b]0;x\\u0007\nSee it.\nSay\\u009b2J it.\n"
+
+
+def test_a_note_that_no_log_takes_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """Bytes that are no UTF-8 arrive as halves of characters."""
+    assert run(["review", "note", "3/17", "--note", "a\udcffb", "--by", "ops"]) == Exit.USAGE
+    assert "A note is text." in capsys.readouterr().err

@@ -110,7 +110,7 @@ async def test_strangers_meet_no_database(pages: Pages) -> None:
     answer = await pages.http.post("/console/login", data={"once": "x", "credential": "{}"})
     assert code_of(answer) == "challenge_over"
     too_many = {f"f{n}": "x" for n in range(20)}
-    for body in (b"a=1&a=2", b"x" * 70_000, b"%ff=%fe", b"a"):
+    for body in (b"a=1&a=2", b"x" * 70_000, b"%ff=%fe", b"a", b"note=a%00b"):
         answer = await pages.http.post(
             "/console/login",
             content=body,
