@@ -145,7 +145,9 @@ async def test_a_list_settles_raises_and_misses(
 async def test_an_orphan_is_listed_until_somebody_says_what_came_of_it(
     servers: Addresses, database_url: str, tmp_path: Path
 ) -> None:
-    """The word is in the log with a name; the first one counts, and the line stays parked."""
+    """The word is in the log with a name; the first one counts, and the line stays parked. Said
+    again to who comes later, it commands no terminal.
+    """
     async with charged(servers, database_url, tmp_path, LOST) as place:
         await place.bring([row_of(70_001), row_of(70_002, key=False)])
         found, count = await list_orphans(place.settings, 10)
@@ -153,14 +155,16 @@ async def test_an_orphan_is_listed_until_somebody_says_what_came_of_it(
         assert {one.reference for one in found} == {"ch_70001", "ch_70002"}
         partition, offset = map(int, found[0].place.split("/"))
         at = Position(partition, offset)
-        note = OrphanNote(by="ops", note="A manual charge.")
+        note = OrphanNote(by="ops", note="A manual\n\x1b[2Jcharge.")
 
         await note_orphan(place.settings, at, note)
 
         left, count = await list_orphans(place.settings, 10)
         assert (count, [one.place for one in left]) == (1, [found[1].place])
-        with pytest.raises(NoSuchOrphanError, match="ops has looked at it already"):
+        with pytest.raises(NoSuchOrphanError) as raised:
             await note_orphan(place.settings, at, note)
+        told = r"ops has looked at it already: A manual\u000a\u001b[2Jcharge."
+        assert raised.value.message == told
         with pytest.raises(NoSuchOrphanError, match="is an effect without an action"):
             await note_orphan(place.settings, Position(0, 999_999), note)
         row = await place.all_.pool.fetchrow(
@@ -170,7 +174,7 @@ async def test_an_orphan_is_listed_until_somebody_says_what_came_of_it(
             offset,
         )
         assert row is not None
-        assert tuple(row) == ("parked", "A manual charge.")
+        assert tuple(row) == ("parked", note.note)
 
 
 async def test_what_the_stream_loses_is_found_by_the_list(

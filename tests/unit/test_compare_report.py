@@ -107,6 +107,13 @@ HOSTILE = "ch_1\x1b[2J\x9b2J\u202e\n9 in order"
 SHOWN = r"ch_1\u001b[2J\u009b2J\u202e\u000a9 in order"
 
 
+def shown_by(show: Callable[[Console], None]) -> str:
+    """What a person reads of an answer."""
+    written = StringIO()
+    show(Console(file=written, width=400))
+    return written.getvalue()
+
+
 def test_what_strangers_wrote_reaches_no_terminal_raw() -> None:
     """References, file contents and notes: no byte of them commands the screen or begins a line."""
     report = report_of(compared(), findings(noted=False))
@@ -123,16 +130,13 @@ def test_what_strangers_wrote_reaches_no_terminal_raw() -> None:
         occurred_at=None,
         received_at=0,
     )
-    shows: tuple[Callable[[Console], None], ...] = (
-        lambda console: show_report(console, report),
-        lambda console: show_imported(console, imported),
-        lambda console: show_orphans(console, [orphan], 1),
-    )
-    for show in shows:
-        written = StringIO()
-        show(Console(file=written, width=400))
-        assert written.getvalue().count(SHOWN) == 2
-        assert not set(written.getvalue()) & set("\x1b\x9b\u202e")
+    for told in (
+        shown_by(lambda console: show_report(console, report)),
+        shown_by(lambda console: show_imported(console, imported)),
+        shown_by(lambda console: show_orphans(console, [orphan], 1)),
+    ):
+        assert told.count(SHOWN) == 2
+        assert not set(told) & set("\x1b\x9b\u202e")
 
 
 def test_trouble_that_quotes_a_stranger_commands_no_terminal(
