@@ -44,11 +44,12 @@ PULLED_REMEMBERED_MAX: Final = 10_000
 """Events that were brought and may have no row yet. One that is forgotten is a duplicate."""
 
 COMPOSITE_AFTER_MS: Final = 60_000
-"""How long a webhook without a mark waits for its reference before a declared composite is asked:
-by then the tables have every action that was begun before it came."""
+"""How long a webhook without a mark waits for its reference before a declared composite is asked,
+counted from when the tables are known to show all of the ledger: so also how far the clocks of the
+broker and of the inquirer may be apart."""
 
 COMPOSITE_BACK_MS: Final = 3 * 24 * 3_600_000
-"""How long before its effect an action may have been asked for that a composite names."""
+"""How long before its effect an attempt of the action may have begun that a composite names."""
 
 SUGGESTIONS_MAX: Final = 5
 """Actions named to a person as those that a webhook may be about."""

@@ -228,11 +228,12 @@ async def lock_matchable(
 
 
 async def lock_composites(
-    connection: Connection, *, after: Position, now_ms: int, rows_max: int
+    connection: Connection, *, after: Position, now_ms: int, shown_ms: int, rows_max: int
 ) -> list[tuple[Waiting, Fitting]]:
     """Parked webhooks behind a place of which a declared composite says something, each with the
-    actions that have what it names: two at most, and none that was begun after its effect. Locked
-    as `lock_matchable` does; none while another transaction has locked some.
+    actions that have what it names: two at most, and none that was begun after its effect. Only
+    what came some time before `shown_ms`, when the tables showed all of the ledger. Locked as
+    `lock_matchable` does; none while another transaction has locked some.
     """
     if not await connection.fetchval(_sql("composite_turn"), _COMPOSITE_LOCK):
         return []
@@ -240,7 +241,7 @@ async def lock_composites(
         _sql("lock_composites"),
         sorted(WITHOUT_MARK),
         _time(now_ms - PARKED_MS),
-        _time(now_ms - COMPOSITE_AFTER_MS),
+        _time(min(now_ms, shown_ms) - COMPOSITE_AFTER_MS),
         *after,
         rows_max,
         sorted(OUTCOME_OPEN),

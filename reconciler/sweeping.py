@@ -56,9 +56,13 @@ async def sweep_parked(
     *,
     partitions: int,
     now_ms: Callable[[], int],
+    shown_ms: int | None = None,
     shared_accounts: Accounts = frozenset(),
 ) -> int:
-    """Match what can be matched now; how many were. Raises trouble of Kafka or Postgres."""
+    """Match what can be matched now; how many were. Composites are asked for what came before the
+    tables showed all of the ledger, as they did at `shown_ms`; for nothing where that is not known.
+    Raises trouble of Kafka or Postgres.
+    """
 
     async def by_mark(connection: Connection, after: Position) -> _Looked:
         found = await lock_matchable(
@@ -68,12 +72,17 @@ async def sweep_parked(
 
     async def by_composite(connection: Connection, after: Position) -> _Looked:
         found = await lock_composites(
-            connection, after=after, now_ms=now_ms(), rows_max=SWEEP_ROWS_MAX
+            connection,
+            after=after,
+            now_ms=now_ms(),
+            shown_ms=shown_ms or 0,
+            rows_max=SWEEP_ROWS_MAX,
         )
         return [waiting for waiting, _ in found], _composites(found, shared_accounts)
 
     matched_count = 0
-    for look in (by_mark, by_composite):
+    looks = (by_mark,) if shown_ms is None else (by_mark, by_composite)
+    for look in looks:
         matched_count += await _sweep(pool, appender, look, partitions, now_ms)
     return matched_count
 

@@ -46,6 +46,7 @@ from reconciler.providers.port import (
     Unforeseen,
 )
 from reconciler.receiving import is_trouble
+from reconciler.shown import ShownUpTo
 from reconciler.sweeping import sweep_parked, tell_unmatched
 from streams import limits
 from streams.acting import previewed_request
@@ -92,6 +93,7 @@ class Inquirer:
         self._shared_accounts = shared_accounts
         self._lookup_timeout_ms = lookup_timeout_ms
         self._sweep_ms = sweep_ms
+        self._shown = ShownUpTo(self._ledger_ends, now_ms=wall_ms)
         self._appender = SteadyAppender(log.appender)
         self._share = GroupMember(
             log, log.prefix + GROUP, (LEDGER,), records_max=limits.LEDGER_ROUND_RECORDS_MAX
@@ -434,11 +436,18 @@ class Inquirer:
             self._appender,
             partitions=self._partitions,
             now_ms=wall_ms,
+            shown_ms=await self._shown.look(pool),
             shared_accounts=self._shared_accounts,
         )
         if mono_ms() >= self._unmatched_due_mono_ms:
             self._unmatched_due_mono_ms = mono_ms() + UNMATCHED_LOOK_MS
             await tell_unmatched(pool, now_ms=wall_ms())
+
+    async def _ledger_ends(self) -> dict[int, int]:
+        return {
+            partition: await self._share.end_offset(LEDGER, partition)
+            for partition in range(self._partitions)
+        }
 
     async def _unless_away(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that may wait for a better time."""

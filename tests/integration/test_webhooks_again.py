@@ -122,14 +122,21 @@ class Again:
         return found
 
     async def sweep(
-        self, *, shared: frozenset[tuple[str, str]] = frozenset(), later_ms: int = 0
+        self,
+        *,
+        shared: frozenset[tuple[str, str]] = frozenset(),
+        later_ms: int = 0,
+        shown_ms: int | None = None,
     ) -> int:
-        """Sweep so much later; how many were matched."""
+        """Sweep so much later, with tables that are whole then, or at another distance from now;
+        how many were matched.
+        """
         return await sweep_parked(
             self.pool,
             self.appender,
             partitions=PARTITIONS,
             now_ms=lambda: wall_ms() + later_ms,
+            shown_ms=wall_ms() + (later_ms if shown_ms is None else shown_ms),
             shared_accounts=shared,
         )
 
@@ -332,6 +339,7 @@ async def test_a_declared_composite_matches_the_one_action_that_fits(
         place = await all_.told_about(webhook)
         assert (await all_.view(place)).reason == "reference_missing"
         assert await all_.sweep() == 0, "it waits for its reference first"
+        assert await all_.sweep(later_ms=HOUR_MS, shown_ms=0) == 0, "the tables are an hour behind"
         shared = frozenset({("simulated", "main")})
         assert await all_.sweep(shared=shared, later_ms=COMPOSITE_AFTER_MS) == 0
         elsewhere = frozenset({("bank", "main")})
@@ -387,7 +395,7 @@ async def test_two_effects_that_name_one_action_are_a_case_for_a_person(
     async with again(servers, database_url) as all_:
         begun = wall_ms() - HOUR_MS
         await know_action(all_.pool, KEY, target=ORDER, begun_at=begun)
-        both = [settlement(f"evt_{n}", reference=None, occurred_at=wall_ms() - n) for n in (1, 2)]
+        both = [settlement(f"evt_{n}", reference=None, occurred_at=begun + n) for n in (1, 2)]
         places = [await all_.told_about(one) for one in both]
         assert await all_.sweep(later_ms=COMPOSITE_AFTER_MS) == 0
         assert [(await all_.view(one)).reason for one in places] == ["composite_ambiguous"] * 2
@@ -396,14 +404,12 @@ async def test_two_effects_that_name_one_action_are_a_case_for_a_person(
         second = "charge:v1:acme:renewal-2"
         await all_.pool.execute("update actionledger.actions set target = 'order:A-1'")
         await know_action(all_.pool, second, target=ORDER, begun_at=begun)
-        named = [
-            settlement(f"evt_{n}", reference="ch_9", occurred_at=wall_ms() - n) for n in (3, 4)
-        ]
+        named = [settlement(f"evt_{n}", reference="ch_9", occurred_at=begun + n) for n in (3, 4)]
         places = [await all_.told_about(one) for one in named]
         assert await all_.sweep(later_ms=COMPOSITE_AFTER_MS) == 2
         await all_.pool.execute("update actionledger.actions set status = 'completed'")
         for reference in (None, "ch_10"):
-            moment = wall_ms() - 5
+            moment = wall_ms() - HOUR_MS // 2
             late = settlement(f"evt_{reference}", reference=reference, occurred_at=moment)
             place = await all_.told_about(late)
             assert await all_.sweep(later_ms=COMPOSITE_AFTER_MS) == 0
@@ -451,6 +457,7 @@ async def test_what_no_composite_can_match_now_is_neither_locked_nor_given(
                     connection,
                     after=Position(-1, -1),
                     now_ms=wall_ms() + COMPOSITE_AFTER_MS,
+                    shown_ms=wall_ms() + COMPOSITE_AFTER_MS,
                     rows_max=10,
                 )
             assert len(found) == given
