@@ -77,18 +77,25 @@ STATEMENT_MAPPING_HASH: Final = _hash_of(statement_lines)
 """The same for lines of settlement files and listings: one mapping reads those of all providers."""
 
 
+TOLD_AHEAD: Final = "told_ahead"
+"""What became of a webhook whose evidence is told while the tables do not have its action."""
+
+
 def is_trouble(failure: BaseException) -> bool:
     """Whether a failure is the surroundings' and may pass, rather than this record's.
 
     What Postgres cannot store is the record's: asyncpg says so with a ValueError beside its own
-    error, Postgres with a data or constraint error, or that it is too long for an index.
+    error, Postgres with a data or constraint error, or that it is too long for an index. An error
+    of the connection is not, though one of a certificate is a ValueError as well.
     """
     match failure:
+        case OSError() | asyncpg.ClientConfigurationError():
+            return True
         case ValueError() | asyncpg.DataError() | asyncpg.IntegrityConstraintViolationError():
             return False
         case asyncpg.ProgramLimitExceededError():
             return False
-        case LedgerError() | asyncpg.PostgresError() | asyncpg.InterfaceError() | OSError():
+        case LedgerError() | asyncpg.PostgresError() | asyncpg.InterfaceError():
             return True
         case asyncpg.InternalClientError():
             # A connection was lost in the moment in which it was given back to its pool.
@@ -233,8 +240,9 @@ class WebhookDesk:
     def _count(self, rows: Sequence[WebhookRow], repeated: Collection[Position]) -> None:
         now_ms = self._now_ms()
         for row in rows:
-            became = "repeated" if row.position in repeated else _kind(row.match)
-            waited_ms = max(0, now_ms - row.received_at) if became == "matched" else None
+            became = "repeated" if row.position in repeated else _became(row.match)
+            is_told = became in {"matched", TOLD_AHEAD}
+            waited_ms = max(0, now_ms - row.received_at) if is_told else None
             self._window.add(
                 row.receipt.provider, became, now_ms=now_ms, matched_after_ms=waited_ms
             )
@@ -376,6 +384,13 @@ def _told(match: Match) -> Matched | None:
             return told
         case _:
             return None
+
+
+def _became(match: Match) -> str:
+    """What is counted: that the tables are behind, or have no such action, is no orphan yet."""
+    if isinstance(match, Parked) and match.told is not None:
+        return TOLD_AHEAD
+    return _kind(match)
 
 
 def _place(record: Record) -> dict[str, object]:

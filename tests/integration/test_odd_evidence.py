@@ -7,17 +7,24 @@ import random
 import pytest
 
 from ledger.core.money import Money
+from ledger.log.steady import SteadyAppender
+from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived
 from reconciler.limits import LINE_ID_CHARS_MAX
-from reconciler.receiving import FAULT
+from reconciler.receiving import FAULT, WebhookDesk
 from reconciler.statement_lines import StatementLine, statement_received
 from reconciler.sweeping import sweep_parked
+from reconciler.windows import WebhookWindow
 from streams.clock import wall_ms
 from tests import examples as x
 from tests.integration.installation import PARTITIONS, installed
 from tests.integration.reconciling import (
+    KEY,
+    SIMULATED,
+    all_records,
     classified,
     evidence,
+    migrated,
     quarantine_becomes,
     receive,
     reconciling,
@@ -103,3 +110,20 @@ async def test_a_line_with_our_key_as_provider_key_is_matched_when_its_action_ap
         assert swept == 1
         (found,) = await evidence(one)
         assert found.key == x.CHARGE
+
+
+async def test_what_is_told_ahead_of_the_tables_is_counted_as_no_orphan(
+    servers: Addresses, database_url: str
+) -> None:
+    """Its evidence is in the log, and so is how long that took; what the tables say comes later."""
+    async with installed(servers.kafka_bootstrap) as one, migrated(database_url) as pool:
+        await receive(one, settlement("1", action_key=KEY), settlement("2"))
+        appender, window = SteadyAppender(one.log.appender), WebhookWindow()
+        desk = WebhookDesk(
+            appender, pool, SIMULATED, partitions=PARTITIONS, now_ms=wall_ms, window=window
+        )
+        await desk.handle(await all_records(one, Topic.WEBHOOKS))
+        await appender.close()
+        now = wall_ms()
+        assert window.webhooks(now) == {"simulated": {"reference_unknown": 1, "told_ahead": 1}}
+        assert sum(window.matched_within(now)) == len(await evidence(one)) == 1

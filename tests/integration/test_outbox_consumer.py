@@ -239,6 +239,17 @@ async def test_a_value_of_another_kind_stops_nobody(service: Service) -> None:
     assert reasons(service.refused) == ["handling_failed"]
 
 
+async def test_a_value_that_no_statement_takes_stops_nobody(service: Service) -> None:
+    """The client refuses it before the server does: an error of its interface, and a ValueError."""
+
+    async def act(connection: Connection, _a: Asked, value: JsonValue) -> dict[str, JsonValue]:
+        return {"order": await connection.fetchval("select $1::int", value)}
+
+    consumer = OutboxConsumer(OUTBOX, service.pool, act, service.report)
+    await consumer.take(record(3, value=b'"seven"'), service.set_aside)
+    assert reasons(service.refused) == ["handling_failed"]
+
+
 @pytest.mark.parametrize(
     "header",
     [

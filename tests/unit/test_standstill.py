@@ -1,5 +1,7 @@
 """Standing still is not having nothing to do, and trouble is not a bad record."""
 
+import ssl
+
 import asyncpg
 import pytest
 from faust.types import TP
@@ -57,10 +59,12 @@ def test_a_rebalance_begins_the_time_anew() -> None:
         asyncpg.UndefinedTableError(),
         asyncpg.InterfaceError("the connection is closed"),
         asyncpg.InternalClientError("release() called on a free connection holder"),
+        ssl.SSLCertVerificationError("certificate has expired"),
+        asyncpg.ClientConfigurationError("no such mode"),
     ],
 )
 def test_what_may_pass_is_trouble(failure: Exception) -> None:
-    """The surroundings' failures are waited for."""
+    """The surroundings' failures are waited for, those that are a ValueError beside it as well."""
     assert is_trouble(failure)
 
 

@@ -42,8 +42,9 @@ Report: TypeAlias = Callable[[EffectReport], Awaitable[None]]
 """Tells the ledger, as a webhook of the outbox; an error is logged, and a lookup finds out."""
 
 HANDLING_FAILED: Final = "handling_failed"
-_OF_WHAT_IS_DOWN: Final = (OSError, asyncpg.InterfaceError)
-"""Errors that are no record's, whatever else they are: one of a certificate is a ValueError too."""
+_OF_WHAT_IS_DOWN: Final = (OSError, asyncpg.ClientConfigurationError)
+"""Errors that are no record's, though they may be a ValueError, as one of a certificate is. What
+else asyncpg says of a connection is in neither table, and comes out too."""
 _OF_THE_RECORD: Final = (
     ValueError,
     LookupError,
