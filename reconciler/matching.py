@@ -115,14 +115,14 @@ def match_webhook(
     *,
     account: str,
     known: Collection[str],
-    is_shared: bool = False,
+    shared: Collection[str] = (),
 ) -> Match:
     """Say whose webhook it is.
 
     `account` is the one whose secret verified the webhook: a webhook that speaks for another proves
     nothing there, and one that does not say for which speaks for this one. `known` holds the action
-    keys recorded under the webhook's reference on that account. Where that account `is_shared`, for
-    others write metadata on it too, a key in the metadata counts only with a known reference.
+    keys recorded under the webhook's reference on that account. On an account in `shared`, those of
+    its provider that others write metadata on too, a key in it counts only with a known reference.
     """
     if isinstance(mapped, Unrecognised):
         return mapped
@@ -137,7 +137,7 @@ def match_webhook(
         return Parked(ParkedReason.MARKS_DISAGREE)
     if claimed:
         by, action_key = next(iter(claimed.items()))
-        if is_shared and action_key not in holders:
+        if account in shared and action_key not in holders:
             return Parked(ParkedReason.ACCOUNT_SHARED)
         return Matched(action_key, by)
     if len(holders) > 1:
@@ -147,6 +147,11 @@ def match_webhook(
     if mapped.names is None:
         return Parked(ParkedReason.REFERENCE_MISSING)
     return Parked(ParkedReason.REFERENCE_UNKNOWN)
+
+
+def shared_of(provider: str, accounts: Collection[tuple[str, str]]) -> frozenset[str]:
+    """Of accounts with their provider's name the names of those of one provider."""
+    return frozenset(account for name, account in accounts if name == provider)
 
 
 def match_composite(fitting: Fitting, reason: ParkedReason) -> Matched | Parked:

@@ -33,7 +33,15 @@ from ledger.log.webhook_record import WebhookReceived, read_webhook
 from reconciler import statement_lines
 from reconciler.evidence import Receipt, webhook_evidence, webhook_record
 from reconciler.limits import ACQUIRE_SECONDS
-from reconciler.matching import Irrelevant, Match, Matched, Parked, ParkedReason, match_webhook
+from reconciler.matching import (
+    Irrelevant,
+    Match,
+    Matched,
+    Parked,
+    ParkedReason,
+    match_webhook,
+    shared_of,
+)
 from reconciler.orphan_notes import OrphanNote, read_note
 from reconciler.parking import (
     CONFIRMS,
@@ -295,7 +303,7 @@ class WebhookDesk:
             one.mapped,
             account=one.received.account,
             known=() if reference is None else known.get(reference, ()),
-            is_shared=(one.received.provider, one.received.account) in self._shared_accounts,
+            shared=shared_of(one.received.provider, self._shared_accounts),
         )
 
     def _rows(

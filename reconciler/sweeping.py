@@ -26,6 +26,7 @@ from reconciler.matching import (
     ParkedReason,
     match_composite,
     match_webhook,
+    shared_of,
 )
 from reconciler.parking import (
     Connection,
@@ -168,7 +169,7 @@ def _match(waiting: Waiting, shared_accounts: Accounts) -> Match:
         waiting.mapped,
         account=waiting.receipt.account,
         known=waiting.known,
-        is_shared=_is_shared(waiting, shared_accounts),
+        shared=shared_of(waiting.receipt.provider, shared_accounts),
     )
 
 

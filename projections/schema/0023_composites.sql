@@ -13,9 +13,6 @@ alter table actionledger.webhooks
 create index webhooks_about on actionledger.webhooks (partition, topic_offset)
     where classification = 'parked' and about_target is not null;
 
--- The sweep goes by what waits and looks up the action, not the other way about.
-drop index actionledger.webhooks_claims;
-
 -- What people have to look at and nobody has: few, listed for people.
 drop index actionledger.webhooks_orphans;
 create index webhooks_orphans on actionledger.webhooks (received_at)
@@ -25,8 +22,6 @@ create index webhooks_orphans on actionledger.webhooks (received_at)
 
 -- migrate:down
 
-create index webhooks_claims on actionledger.webhooks (claimed_key)
-    where classification = 'parked' and reason = 'orphan_effect' and claimed_key is not null;
 drop index actionledger.webhooks_orphans;
 create index webhooks_orphans on actionledger.webhooks (received_at)
     where classification = 'parked' and reason = 'orphan_effect' and seen_at is null;

@@ -109,9 +109,9 @@ def test_what_is_nobodys_is_parked_under_a_reason(
 def test_on_a_shared_account_metadata_alone_proves_nothing() -> None:
     """Where others write metadata too, our key counts only with a reference we know."""
     mapped = says(action_key=KEY)
-    alone = match_webhook(mapped, account="main", known=(), is_shared=True)
+    alone = match_webhook(mapped, account="main", known=(), shared=("main",))
     assert alone == Parked(ParkedReason.ACCOUNT_SHARED)
-    both = match_webhook(mapped, account="main", known=[KEY], is_shared=True)
+    both = match_webhook(mapped, account="main", known=[KEY], shared=("main",))
     assert both == Matched(KEY, MatchedBy.METADATA)
 
 
@@ -174,16 +174,16 @@ _keys = st.sampled_from([KEY, OTHER, "charge:v1:globex:renewal-2026-08-28-01"])
         occurred_at=st.just(0),
     ),
     known=st.sets(_keys),
-    shared=st.booleans(),
+    shared=st.frozensets(st.just("main")),
 )
 def test_more_knowledge_never_moves_a_webhook_to_another_action(
     mapped: MappedWebhook,
     known: set[str],
-    shared: bool,  # noqa: FBT001 - hypothesis gives it
+    shared: frozenset[str],
 ) -> None:
     """Whichever comes first, webhook or reference, it is the same action or no action at all."""
-    before = match_webhook(mapped, account="main", known=(), is_shared=shared)
-    after = match_webhook(mapped, account="main", known=known, is_shared=shared)
+    before = match_webhook(mapped, account="main", known=(), shared=shared)
+    after = match_webhook(mapped, account="main", known=known, shared=shared)
     if isinstance(before, Matched) and isinstance(after, Matched):
         assert before.action_key == after.action_key
     if isinstance(after, Matched) and not isinstance(before, Matched):
