@@ -10,7 +10,7 @@ the connection once what came before it is answered. Used by `serve`.
 from typing import Final
 
 import httptools
-from starlette.types import ASGIApp
+from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 HEAD_BYTES_MAX: Final = 32 * 1_024
@@ -118,9 +118,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     # Refusing
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._under_way = cycle
-        super()._start_asgi_task(cycle, app)  # type: ignore[arg-type]
+        super()._start_asgi_task(cycle, app)
 
     def _refuse(self, why: str) -> None:
         """Take no more. Where a request that was read whole has no answer yet it gets its own, and
