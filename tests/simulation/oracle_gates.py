@@ -106,22 +106,25 @@ class Crossing:
             if gate is not None:
                 law(not gate.queue or gate.held, "S19", f"{gate.key}: nobody lets {gate.queue} in")
             for key in {fact["action"] for fact in record.get("facts", ())}:
-                self._is_at_rest(key)
+                self._is_at_rest(key, record)
         self._at_the_end(book)
 
     # Actions
 
-    def _is_at_rest(self, key: str) -> None:
+    def _is_at_rest(self, key: str, record: Json) -> None:
         """Between decisions: what waits for a person without an effect holds nothing; of an effect
-        that came to light after the end everybody else on its targets knows.
+        that came to light after the end everybody else on its targets knows. One with which the
+        action ends did not come after, whatever disputes it.
         """
         action = self.actions[key]
+        ends = {fact["action"] for fact in record["facts"] if fact["type"] == "action.completed"}
         held = [one for one in action.claims.values() if one["status"] in HELD]
         if action.case is None:
             return
         if action.status not in FINAL and action.case not in TOLD and not action.has_effect:
             law(not held, "S19", f"{key} waits for a person and holds {held}")
-        if action.status in FINAL and action.case in TOLD and action.gates:
+        is_late = action.status in FINAL and action.case in TOLD and key not in ends
+        if is_late and action.gates:
             forced = {gate for (gate, _), one in action.claims.items() if one.get("forced")}
             missing = {f"acme/target:{target}" for target in action.targets} - forced
             law(not missing, "S19", f"{key} has an effect after all, and {missing} do not know")
