@@ -35,7 +35,7 @@ def test_a_person_approves_with_their_passkey(stage: Stage, visiting: Visiting) 
     key = stage.propose("refund:v1:acme:approved")
     page = visiting("anna").log_in()
     page.get_by_role("row", name=key).get_by_role("link").click()
-    assert page.get_by_role("cell", name="requested_by_customer").is_visible()
+    page.get_by_role("cell", name="requested_by_customer").wait_for()
     page.get_by_role("button", name="Approve").click()
     page.get_by_role("heading", name="Approved", exact=True).wait_for()
     assert page.locator(".outcome-name").inner_text() == "approval.granted"
@@ -247,7 +247,7 @@ def test_a_passkey_is_made_with_a_link_and_counts_once_confirmed(
         assert command.wait() == 0, command.stderr.read() if command.stderr else ""
     assert "Dora's phone" in said
     assert fingerprint in said
-    assert dora.log_in().get_by_text("dora", exact=True).is_visible()
+    dora.log_in().get_by_text("dora", exact=True).wait_for()
     dora.complaints.clear()  # the refused log-in before
     assert dora.open(path).locator(".no code").inner_text() == "link_over"
     dora.complaints.clear()
@@ -452,7 +452,7 @@ def test_pages_are_read_without_a_script(
     anna.context.add_cookies([cookie])  # type: ignore[list-item]
     page = anna.open("/console/waiting")
     page.get_by_role("row", name=key).get_by_role("link").click()
-    assert page.get_by_role("cell", name="requested_by_customer").is_visible()
+    page.get_by_role("cell", name="requested_by_customer").wait_for()
     assert "A passkey needs the script of this page" in page.content()
     assert page.get_by_role("button", name="Approve").is_disabled()
     page = anna.open(f"/console/actions/{key}")
