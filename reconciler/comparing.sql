@@ -42,49 +42,38 @@ where a.provider = $1
 order by a.action_key
 limit $7;
 
+-- name: shown
+-- What people have to look at, of every tenant or only what bears the key of an action of these, as
+-- its mark or as the key at the provider; the two statements behind it go on from here. A key is
+-- what looks like $2 and not like $3; what bears keys of two tenants is no tenant's. The conditions
+-- are those of the index on orphans.
+with shown as (
+    select
+        w.partition, w.topic_offset, w.reason, w.provider, w.account, w.event_id, w.source,
+        w.reference, w.reverses, w.claimed_key, w.event_type, w.amount_minor, w.currency,
+        w.occurred_at, w.received_at, w.seen_by, w.seen_at, w.seen_note
+    from actionledger.webhooks as w
+    where w.classification = 'parked'
+      and w.reason in ('orphan_effect', 'line_changed', 'effect_not_listed')
+      and (
+          $1::text[] is null
+          or (
+              select case when count(distinct split_part(one.key, ':', 3)) = 1
+                  then min(split_part(one.key, ':', 3)) end
+              from unnest(array[w.claimed_key, w.provider_key]) as one (key)
+              where one.key ~ $2 and one.key !~ $3
+          ) = any ($1::text[])
+      )
+)
+
 -- name: orphans
--- What people have to look at and nobody has, the oldest first: of every tenant, or only what bears
--- the key of an action of these, as its mark or as the key at the provider. A key is what looks like
--- $2 and not like $3; what bears keys of two tenants is no tenant's. The conditions are those of the
--- index on orphans.
-select
-    w.partition, w.topic_offset, w.reason, w.provider, w.account, w.event_id, w.source,
-    w.reference, w.reverses, w.claimed_key, w.event_type, w.amount_minor, w.currency,
-    w.occurred_at, w.received_at, w.seen_by, w.seen_at, w.seen_note,
-    count(*) over () as orphans
-from actionledger.webhooks as w
-where w.classification = 'parked'
-  and w.reason in ('orphan_effect', 'line_changed', 'effect_not_listed')
-  and w.seen_at is null
-  and (
-      $1::text[] is null
-      or (
-          select case when count(distinct split_part(one.key, ':', 3)) = 1
-              then min(split_part(one.key, ':', 3)) end
-          from unnest(array[w.claimed_key, w.provider_key]) as one (key)
-          where one.key ~ $2 and one.key !~ $3
-      ) = any ($1::text[])
-  )
-order by w.received_at, w.partition, w.topic_offset
+-- Behind `shown`: what nobody has looked at, the oldest first, and how much that is.
+select s.*, count(*) over () as orphans
+from shown as s
+where s.seen_at is null
+order by s.received_at, s.partition, s.topic_offset
 limit $4;
 
 -- name: orphan
--- One of them by the place of its row, looked at or not.
-select
-    w.partition, w.topic_offset, w.reason, w.provider, w.account, w.event_id, w.source,
-    w.reference, w.reverses, w.claimed_key, w.event_type, w.amount_minor, w.currency,
-    w.occurred_at, w.received_at, w.seen_by, w.seen_at, w.seen_note
-from actionledger.webhooks as w
-where w.partition = $4
-  and w.topic_offset = $5
-  and w.classification = 'parked'
-  and w.reason in ('orphan_effect', 'line_changed', 'effect_not_listed')
-  and (
-      $1::text[] is null
-      or (
-          select case when count(distinct split_part(one.key, ':', 3)) = 1
-              then min(split_part(one.key, ':', 3)) end
-          from unnest(array[w.claimed_key, w.provider_key]) as one (key)
-          where one.key ~ $2 and one.key !~ $3
-      ) = any ($1::text[])
-  );
+-- Behind `shown`: one of them by the place of its row, looked at or not.
+select s.* from shown as s where s.partition = $4 and s.topic_offset = $5;

@@ -107,7 +107,9 @@ def noted(orphan: Orphan, note: OrphanNote, *, partitions: int, at_ms: int) -> t
 
 
 def _sql(name: str) -> str:
-    return statements("reconciler", "comparing.sql")[name]
+    """A statement about what these tenants are shown."""
+    sql = statements("reconciler", "comparing.sql")
+    return f"{sql['shown']}\n{sql[name]}"
 
 
 def _shown_to(tenants: Collection[str]) -> list[str] | None:
