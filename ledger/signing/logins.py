@@ -12,6 +12,7 @@ from typing import Annotated, Final
 from pydantic import Field, ValidationError
 
 from ledger.core.canonical import NotCanonical, canonicalize
+from ledger.core.errors import LedgerError
 from ledger.core.people import People, Person, PersonKey
 from ledger.core.wire import Text, Wire
 from ledger.signing import jws
@@ -39,6 +40,16 @@ class NotLoggedIn(StrEnum):
     LOGIN_OVER = "login_over"
 
 
+class LoginPathTooLongError(LedgerError):
+    """A request for a path so long that no log-in covers it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"A log-in is for a path of at most {_PATH_CHARS_MAX:,} characters, as no key needs.",
+            hint="Name one action by its key: `actionledger waiting` lists them.",
+        )
+
+
 class _Login(Wire):
     """What the token says. Times are seconds since the epoch, as in every JWT (RFC 7519)."""
 
@@ -53,7 +64,10 @@ def login_token(key: SigningKey, *, ledger: str, method: str, path: str, now_ms:
     """A token for one request: its method, and its path with the query as it is sent.
 
     `ledger` is the generation of the log, so that a token for one ledger is none for another.
+    Raises LoginPathTooLongError.
     """
+    if len(path) > _PATH_CHARS_MAX:
+        raise LoginPathTooLongError
     issued_at = now_ms // 1_000
     login = _Login(
         ledger=ledger, iat=issued_at, exp=issued_at + LOGIN_S_MAX, method=method, path=path

@@ -20,6 +20,7 @@ from ledger.signing.keys import SigningKey, UnusableKeyError, load_key, new_key,
 from ledger.signing.logins import (
     LOGIN_AHEAD_S_MAX,
     LOGIN_S_MAX,
+    LoginPathTooLongError,
     NotLoggedIn,
     login_token,
     read_login,
@@ -146,6 +147,16 @@ def test_nobody_gives_a_token_a_longer_life(seconds: int) -> None:
     token = ADA_KEY.token(payload.encode(), jws.LOGIN)
     found = read_login(token, PEOPLE, now_ms=T0 - 10_000, **HERE)
     assert found is NotLoggedIn.LOGIN_INVALID
+
+
+def test_a_path_that_no_token_covers_is_refused_by_name() -> None:
+    """The longest that one covers is read again; what does not fit is no fault of ours."""
+    at = HERE | {"path": "/" + "a" * 4_095}
+    assert read_login(login_token(ADA_KEY, now_ms=T0, **at), PEOPLE, now_ms=T0, **at) == (
+        PEOPLE.person("ada")
+    )
+    with pytest.raises(LoginPathTooLongError, match="4,096 characters"):
+        login_token(ADA_KEY, now_ms=T0, **(at | {"path": at["path"] + "a"}))
 
 
 def test_a_token_of_a_key_that_ended_reads_nothing() -> None:
