@@ -50,8 +50,8 @@ limit $7;
 with shown as (
     select
         w.partition, w.topic_offset, w.reason, w.provider, w.account, w.event_id, w.source,
-        w.reference, w.reverses, w.claimed_key, w.event_type, w.amount_minor, w.currency,
-        w.occurred_at, w.received_at, w.seen_by, w.seen_at, w.seen_note
+        w.reference, w.reverses, w.claimed_key, w.provider_key, w.event_type, w.amount_minor,
+        w.currency, w.occurred_at, w.received_at, w.seen_by, w.seen_at, w.seen_note
     from actionledger.webhooks as w
     where w.classification = 'parked'
       and w.reason in ('orphan_effect', 'line_changed', 'effect_not_listed')

@@ -43,7 +43,8 @@ _TOO_LONG: Final = f"^[^:]{{{OPERATION_CHARS_MAX + 1}}}|[^:#~]{{{COMPONENT_CHARS
 @dataclass(frozen=True, slots=True)
 class Orphan:
     """One of them; `place` is where its row stands on the topic `webhooks`, `why` the reason of its
-    row. Times are milliseconds. `seen_by` is who has looked at it, and `note` their word.
+    row. `claimed_key` is the action that it names, `provider_key` the key at the provider that it
+    bears. Times are milliseconds. `seen_by` is who has looked at it, and `note` their word.
     """
 
     place: str
@@ -59,6 +60,7 @@ class Orphan:
     money: Money | None
     occurred_at: int | None
     received_at: int
+    provider_key: str | None = None
     seen_by: str | None = None
     seen_at: int | None = None
     note: str | None = None
@@ -135,6 +137,7 @@ def _orphan(row: asyncpg.Record) -> Orphan:
         money=money,
         occurred_at=_ms(row["occurred_at"]),
         received_at=0 if received_at is None else received_at,
+        provider_key=row["provider_key"],
         seen_by=row["seen_by"],
         seen_at=_ms(row["seen_at"]),
         note=row["seen_note"],

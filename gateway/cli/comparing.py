@@ -261,9 +261,11 @@ def show_orphans(console: "Console", found: "list[Orphan]", count: int) -> None:
         money = "" if one.money is None else format_money(one.money)
         at = datetime.fromtimestamp(one.received_at / 1_000, UTC).strftime("%Y-%m-%d %H:%M")
         provider = f"{one.provider}/{one.account}"
-        named = one.reference or one.claimed_key or ""
-        row = (one.place, provider, named, money, one.why, at)
-        table.add_row(*(escape(visible(text)) for text in row))
+        names = dict.fromkeys((one.reference, one.claimed_key, one.provider_key))
+        named = "\n".join(escape(visible(name)) for name in names if name)
+        texts = (one.place, provider, money, one.why, at)
+        place, whose, sum_, why, since = (escape(visible(text)) for text in texts)
+        table.add_row(place, whose, named, sum_, why, since)
     console.print(table)
     if len(found) < count:
         console.print(f"[dim]The oldest {len(found)} of {count}.[/]")

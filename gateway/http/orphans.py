@@ -41,8 +41,9 @@ _JSON: Final = "application/json"
 class OrphanSheet(OnSheet):
     """What a provider states and no action explains. `why` is `orphan_effect`, `line_changed` or
     `effect_not_listed`, `sentence` says it in words; `place` is where its row stands, and `source`
-    how it came. `claimed_key` is the action that it names, where it names one. `noted_by` has
-    looked at it, and says `note`. Times are milliseconds.
+    how it came. `claimed_key` is the action that it names, where it names one, and `provider_key`
+    the key at the provider that it bears. `noted_by` has looked at it, and says `note`. Times are
+    milliseconds.
     """
 
     place: str
@@ -55,6 +56,7 @@ class OrphanSheet(OnSheet):
     reference: str | None = None
     reverses: str | None = None
     claimed_key: str | None = None
+    provider_key: str | None = None
     says: str | None = None
     money: Money | None = None
     amount: str | None = None
@@ -98,6 +100,7 @@ def orphan_sheet(one: Orphan) -> OrphanSheet:
         reference=one.reference,
         reverses=one.reverses,
         claimed_key=one.claimed_key,
+        provider_key=one.provider_key,
         says=one.said,
         money=one.money,
         amount=None if one.money is None else format_money(one.money),

@@ -38,7 +38,9 @@ async def told(servers: Addresses, folder: Path) -> AsyncIterator[tuple[Office, 
     policy = asking.EVERYTHING_GOES_AHEAD
     async with office(servers, folder, policy, people=PEOPLE, has_executor=False) as people:
         marked = settlement("evt_1", action_key="charge:v1:acme:by-hand-1")
-        places = await receive(people.door.one, marked, line("1", reference="ch_2"))
+        places = await receive(
+            people.door.one, marked, line("1", reference="ch_2", provider_key="own-1")
+        )
         await reconciled(people)
         yield people, [f"{partition}/{offset}" for partition, offset in places]
 
@@ -77,6 +79,8 @@ async def test_people_see_what_is_their_tenants_and_one_word_closes_it(
             *("orphan_effect", "webhook", "ch_1"),
         )
         assert (sheet["claimed_key"], sheet["amount"]) == ("charge:v1:acme:by-hand-1", "49.90 EUR")
+        sheet = (await people.read(f"/v1/orphans/{unmarked}", "ada")).json()
+        assert (sheet["provider_key"], sheet["reference"]) == ("own-1", "ch_2")
 
         answer = await say(people, marked, "cyd", {"note": "Not mine."})
         assert (answer.status_code, code_of(answer)) == (404, "unknown_orphan")

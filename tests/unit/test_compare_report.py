@@ -139,6 +139,22 @@ def test_what_strangers_wrote_reaches_no_terminal_raw() -> None:
         assert not set(told) & set("\x1b\x9b\u202e")
 
 
+def test_an_effect_without_an_action_is_shown_under_every_name_that_it_bears() -> None:
+    """Where it has no key of ours, the one at the provider is what a person looks for there."""
+    orphan = Orphan(
+        *("3/17", "orphan_effect", "bank", "main", "webhook", "evt_1", "ch_1", None, None, None),
+        money=None,
+        occurred_at=None,
+        received_at=0,
+        provider_key="by-hand-1",
+    )
+    told = shown_by(lambda console: show_orphans(console, [orphan], 1))
+    assert "ch_1" in told
+    assert "by-hand-1" in told
+    same = replace(orphan, reference=None, claimed_key="by-hand-1")
+    assert shown_by(lambda console: show_orphans(console, [same], 1)).count("by-hand-1") == 1
+
+
 def test_trouble_that_quotes_a_stranger_commands_no_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
