@@ -32,6 +32,7 @@ from gateway.settings import Settings
 from gateway.wiring.publishing import Kind, checked_document, default_catalogue
 from ledger.core.catalogue import Catalogue, Mistake, parse_catalogue
 from ledger.core.errors import LedgerError
+from ledger.core.ids import ActionKey
 from ledger.core.inputs import Publish
 from ledger.core.money import Money
 from ledger.core.statement import Say
@@ -81,7 +82,7 @@ class Installation:
         catalogue = _parsed(catalogue_text)
         if not isinstance(catalogue, Catalogue):
             raise InvalidCatalogueError(
-                f"The catalogue has mistakes: {'; '.join(map(str, catalogue))}.",
+                f"The catalogue has mistakes: {'; '.join(map(str, catalogue)).removesuffix('.')}.",
                 hint="Correct the lines named.",
             )
         self._catalogue = catalogue
@@ -181,9 +182,9 @@ class Installation:
         self, key: str, decision: str, *, by: str, comment: str | None = None
     ) -> str | None:
         """A person says `approve`, `deny` or `withdraw`: None where it counts, else the code of the
-        refusal. Raises ValueError where nobody is asked, KeyError for who is nobody.
+        refusal. Raises ValueError where nobody is asked, and for who is nobody.
         """
-        action = await self._queries.recorded(key.split(":")[2], key)
+        action = await self._queries.recorded(ActionKey.parse(key).tenant, key)
         if action is None:
             raise ValueError(f"there is no action {key}")
         given = self._people.signed(

@@ -40,8 +40,10 @@ class MemoryPeople:
         self, action: Action, say: Say, *, by: str, comment: str | None, ledger: str, now_ms: int
     ) -> Judge:
         """What a person says about an action as it is asked about now. Raises ValueError where
-        nobody is asked, KeyError for somebody who is nobody.
+        nobody is asked, and for somebody who is nobody.
         """
+        if by not in self._keys:
+            raise ValueError(f"nobody here is called {by}: there are {', '.join(self._keys)}")
         asked = action.approval
         if asked is None:
             raise ValueError(f"nobody is asked about {action.key}")

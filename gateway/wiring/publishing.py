@@ -34,7 +34,7 @@ class DocumentRefusedError(LedgerError):
     """The text is no such document; `kind` says which, `mistakes` has each with its line."""
 
     def __init__(self, kind: Kind, mistakes: tuple[Mistake, ...]) -> None:
-        lines = "\n".join(f"  line {one.line}: {one.message}" for one in mistakes)
+        lines = "\n".join(f"  {one}" for one in mistakes)
         super().__init__(
             f"The {_CALLED[kind]} has {len(mistakes)} mistake(s):\n{lines}",
             hint=f"Correct them; `actionledger {kind} check FILE` tells the same.",

@@ -26,6 +26,7 @@ from actionledger import (
     testing,
 )
 from gateway.memory.installation import InvalidCatalogueError
+from ledger.core.errors import LedgerError
 
 
 def charge(event: str = "renewal-1") -> Intent:
@@ -311,6 +312,22 @@ async def test_an_agent_asks_again_after_nobody_decided() -> None:
         assert isinstance(await world.ledger.ask_again(asked.key), AwaitingApproval)
         await world.approve(asked.key)
         assert isinstance(await world.ledger.wait(asked.key), Succeeded)
+
+
+async def test_a_test_that_names_nobody_or_nothing_is_told_so() -> None:
+    """Whoever writes a test reads what there is, not where it failed."""
+    async with testing.ledger(policy=ASKS) as world:
+        asked = await world.ledger.propose(REFUND)
+        with pytest.raises(ValueError, match="nobody here is called zoe: there are ada, ben"):
+            await world.approve(asked.key, by="zoe")
+        with pytest.raises(ValueError, match="write operation:v1:tenant:event"):
+            await world.approve("no key")
+        with pytest.raises(ValueError, match="there is no action"):
+            await world.approve(asked.key + "0")
+    for wrong in (testing.ledger(policy="x = 1"), testing.ledger("x = 1")):
+        with pytest.raises(LedgerError, match="line 1: x is not a known key here"):
+            async with wrong:
+                pass
 
 
 async def test_what_was_agreed_can_be_taken_back_until_it_begins() -> None:

@@ -215,7 +215,7 @@ class World:
 
     async def approve(self, key: str, *, by: str = PERSON, comment: str | None = None) -> None:
         """A person agrees to an action that waits for people, with a real signature. Raises
-        DecisionRefused where it does not count.
+        DecisionRefused where it does not count, ValueError where nobody is asked or `by` is nobody.
         """
         await self._decide(key, "approve", by, comment)
 
