@@ -107,7 +107,8 @@ MEANINGS: dict[Rejection, Meaning] = {
     ),
     Rejection.UNSTABLE_KEY: Meaning(
         "The key holds something that changes with every try, so the next try would be another "
-        "action.",
+        "action, or what is left where a value was missing, so that different things would "
+        "share it.",
         retry_can_help=False,
     ),
     Rejection.SAGA_UNFIT: Meaning(

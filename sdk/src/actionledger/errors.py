@@ -167,8 +167,8 @@ class UnstableKey(CallerMistake):
 
     _text = (
         "The action ledger refused the request: the program gives it a name that changes with "
-        "every try. Nothing was started. The program has to be corrected; asking again, or in "
-        "other words, does not help."
+        "every try, or that lacks a value. Nothing was started. The program has to be corrected; "
+        "asking again, or in other words, does not help."
     )
 
 
