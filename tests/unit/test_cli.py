@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,19 @@ def test_an_answer_has_one_shape(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert set(told) == {"command", "ok", "exit_code", "result"}
     assert (told["command"], told["ok"], told["exit_code"]) == ("version", True, 0)
+
+
+def test_the_option_that_people_try_first_says_the_release(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """And the command of that name says what it stands on too, in words as in JSON."""
+    release = f"actionledger {metadata.version('actionledger-server')}\n"
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == release
+    assert run(["version"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(release)
+    assert f"aiokafka {metadata.version('aiokafka')}\n" in told
 
 
 def test_nothing_runs_and_nothing_is_there(capsys: pytest.CaptureFixture[str]) -> None:
