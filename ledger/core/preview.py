@@ -97,11 +97,11 @@ def _moved(
     for name in sorted(was.keys() | now.keys()):
         if name in was and name in now:
             before, after = was[name], now[name]
-            # True is no number here, and equals 1 in Python.
+            # True is no number, and equals 1 in Python, at any depth: canonical bytes tell them.
             if type(before) is int and type(after) is int:
                 if abs(before - after) <= tolerances.get(name, 0):
                     continue
-            elif type(before) is type(after) and before == after:
+            elif canonicalize(before) == canonicalize(after):
                 continue
         yield Change(name=name, was=_shown(was, name), now=_shown(now, name))
 

@@ -352,3 +352,20 @@ def test_facts_move_beyond_their_tolerance_only() -> None:
     gone = {name: value for name, value in was.items() if name != "state"}
     assert moved(was, gone, {}) == (Change(name="state", was='"open"', now="(absent)"),)
     assert moved(gone, was, {}) == (Change(name="state", was="(absent)", now='"open"'),)
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ([True], [1]),
+        ([0, [False]], [0, [0]]),
+        ({"x": 1}, {"x": True}),
+        ({"x": {"y": [None]}}, {"x": {"y": [False]}}),
+        (0, False),
+    ],
+)
+def test_what_is_of_another_type_at_any_depth_has_moved(was: Any, now: Any) -> None:  # noqa: ANN401
+    """True is no 1 in JSON, wherever it stands; members may come in any order."""
+    (change,) = moved({"a": was}, {"a": now}, {"a": 9})
+    assert change.was != change.now
+    assert moved({"a": {"x": was, "y": now}}, {"a": {"y": now, "x": was}}, {}) == ()
