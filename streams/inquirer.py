@@ -175,7 +175,6 @@ class Inquirer:
             self._followed[partition] = followed
             self._ends[partition] = end
         self._full.clear()
-        await self._share.drop()
         for partition, followed in self._followed.items():
             self._share.read_on(partition, {LEDGER: followed.next_offset})
 

@@ -1,11 +1,11 @@
 """One member of a consumer group that shares out partitions and nothing else.
 
-Positions come from whoever reads, never from the group; commits serve lag graphs. Between `read`
-and the end of a round the round lock is held, and a rebalance waits for it: no partition changes
-hands in the middle of a batch. `read` itself never waits for a rebalance, so whoever calls it can
-stop and can show that it lives. With a name of its own (static membership) a member that comes back
-within its session gets its partitions again and nobody else is disturbed. Used by the processor and
-by the inquirer.
+The client that belongs to the group reads nothing: others do, one for each topic. Positions come
+from whoever reads, never from the group; commits serve lag graphs. Between `read` and the end of a
+round the round lock is held, and a rebalance waits for it: no partition changes hands in the middle
+of a batch. `read` itself never waits for a rebalance, so whoever calls it can stop and show that
+it lives. With a name of its own (static membership) a member that comes back within its session
+gets its partitions again and nobody else is disturbed. Used by the processor and by the inquirer.
 """
 
 import asyncio
@@ -19,10 +19,11 @@ from aiokafka.errors import KafkaError
 
 from ledger.log import clients
 from ledger.log.crashpoints import crash_point
-from ledger.log.kafka import KafkaLog, records_of
+from ledger.log.kafka import KafkaLog
 from ledger.log.port import Record
 from ledger.log.trouble import LogUnreachableError, trouble_of
 from streams.limits import METADATA_AGE_MS_MAX, REBALANCE_TIMEOUT_MS
+from streams.topic_readers import TopicReaders
 
 logger = logging.getLogger("actionledger")
 
@@ -46,16 +47,20 @@ def whole(assigned: Collection[TopicPartition], topics: Collection[str]) -> froz
     )
 
 
+SHOWN_SECONDS = 0.5
+"""How often a member asks the client of its group whether all is well."""
+
+
 class GroupMember(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has no types
     """A share of the partitions of some topics. `generation` grows with every change."""
 
     def __init__(
         self, log: KafkaLog, group: str, topics: Sequence[str], *, records_max: int
     ) -> None:
-        """`topics` by their short names; `records_max` are taken in one round."""
+        """`topics` by their short names; `records_max` are taken of each in one round."""
         self._log = log
         self._topics = [log.prefix + topic for topic in topics]
-        self._records_max = records_max
+        self._readers = TopicReaders(log, topics, records_max=records_max)
         self.round = asyncio.Lock()
         self.assigned: frozenset[int] = frozenset()
         self.generation = 0
@@ -65,8 +70,8 @@ class GroupMember(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka h
         """
         self.has_joined = False
         self._join_by_s = 0.0
-        self._held_back: set[TopicPartition] = set()
-        self._reading: asyncio.Future[dict[TopicPartition, list[Any]]] | None = None
+        self._shown_at_s = 0.0
+        self._showing: asyncio.Task[Any] | None = None
         self._consumer = AIOKafkaConsumer(
             **log.client_options,
             group_id=group,
@@ -79,12 +84,12 @@ class GroupMember(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka h
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
             metadata_max_age_ms=METADATA_AGE_MS_MAX,
             max_poll_interval_ms=ROUND_MS_MAX,
-            fetch_max_wait_ms=500,
             request_timeout_ms=20_000,
         )
 
     async def start(self) -> None:
         """Begin to join the group; `read` goes on with it. Raises LogUnreachableError."""
+        await self._readers.start()
         await clients.start(self._consumer, self._log.client_options)
         # After the start, which would otherwise wait for the first assignment and hear nothing.
         self._consumer.subscribe(self._topics, listener=self)
@@ -100,12 +105,12 @@ class GroupMember(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka h
 
     async def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
         """Nothing is read before whoever reads a partition says from where."""
-        self._held_back.clear()
-        self.assigned = whole(assigned, self._topics)
         for place in assigned:
             self._consumer.seek(place, 0)
         if assigned:
             self._consumer.pause(*assigned)
+        self.assigned = whole(assigned, self._topics)
+        await self._readers.assign(self.assigned)
         self.generation += 1
         self.is_changing = False
         self.has_joined = True
@@ -113,71 +118,54 @@ class GroupMember(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka h
 
     def read_on(self, partition: int, positions: Mapping[str, int]) -> None:
         """Read a partition of one's own on, each topic from its offset or from the beginning."""
-        prefix_chars = len(self._log.prefix)
-        for topic in self._topics:
-            place = TopicPartition(topic, partition)
-            self._consumer.seek(place, positions.get(topic[prefix_chars:], 0))
-            self._consumer.resume(place)
+        self._readers.read_on(partition, positions)
 
     def hold_back(self, places: Collection[tuple[str, int]]) -> None:
-        """Read nothing from these places for now, and on from all others held back before."""
-        wanted = {TopicPartition(self._log.prefix + topic, part) for topic, part in places}
-        if fresh := wanted - self._held_back:
-            self._consumer.pause(*fresh)
-        if over := self._held_back - wanted:
-            self._consumer.resume(*over)
-        self._held_back = wanted
+        """Read nothing from these places for now, and on from all others held back before. What was
+        read of them already still comes.
+        """
+        self._readers.hold_back(places)
 
     async def read(self, timeout_ms: int) -> list[Record]:
-        """What there is, in offset order; empty when nothing came in time, or while partitions
-        change hands.
+        """What there is, each topic of a partition in offset order; empty when nothing came in
+        time. What comes while partitions change hands is nobody's.
 
         Raises TruncatedLogError, LogUnreachableError, LogRefusedError: then this member is no use
         any more.
         """
-        if self._reading is None:
-            self._reading = asyncio.ensure_future(
-                self._consumer.getmany(timeout_ms=timeout_ms, max_records=self._records_max)
-            )
-        # It ends in time by itself, but for a rebalance, for which it waits without an end. It is
-        # never cancelled: aiokafka would count it as a read for ever.
-        while not self._reading.done():
-            await asyncio.wait({self._reading}, timeout=timeout_ms / 1_000)
-            if self.is_changing and not self._reading.done():
-                self._check_joining()
-                return []
-        reading, self._reading = self._reading, None
-        try:
-            fetched = reading.result()
-        except KafkaError as failure:
-            raise trouble_of(failure, "Reading as a member of a group") from failure
-        clients.check_fetching(self._consumer)
-        return records_of(fetched, len(self._log.prefix))
+        self._show_that_it_reads()
+        if not self.has_joined:
+            self._check_joining()
+        return await self._readers.read(timeout_ms)
 
     async def read_to(self, places: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Up to where `read` has given everything, offsets without a record included; nothing
-        while a read is under way.
+        """Up to where `read` has given everything, offsets without a record included; nothing of a
+        topic of which more was read than given.
         """
-        if self._reading is not None:
-            return {}
-        assigned = self._consumer.assignment()
-        found: dict[tuple[str, int], int] = {}
-        for topic, partition in places:
-            place = TopicPartition(self._log.prefix + topic, partition)
-            if place in assigned:
-                found[topic, partition] = await self._consumer.position(place)
-        return found
+        return await self._readers.read_to(places)
 
-    async def drop(self) -> None:
-        """Forget a read that was begun before the partitions changed hands: what it brings may
-        begin elsewhere than where one reads on from now.
+    def _show_that_it_reads(self) -> None:
+        """Ask the client of the group for records, of which it has none: it leaves the group when
+        nobody has asked for long, and says what went wrong in the group only to whoever asks.
         """
-        if self._reading is not None:
-            await asyncio.wait({self._reading})
-            self._reading = None
+        now_s = asyncio.get_running_loop().time()
+        if self._showing is None:
+            if now_s - self._shown_at_s < SHOWN_SECONDS:
+                return
+            self._shown_at_s = now_s
+            self._showing = asyncio.create_task(self._consumer.getmany(timeout_ms=0))
+        # It ends at once, but for a rebalance, for which it waits without an end. It is never
+        # cancelled: aiokafka would count it as a read for ever.
+        if self._showing.done():
+            showing, self._showing = self._showing, None
+            try:
+                showing.result()
+            except KafkaError as failure:
+                raise trouble_of(failure, "Reading as a member of a group") from failure
+            clients.check_fetching(self._consumer)
 
     def _check_joining(self) -> None:
-        if not self.has_joined and asyncio.get_running_loop().time() > self._join_by_s:
+        if asyncio.get_running_loop().time() > self._join_by_s:
             raise LogUnreachableError(
                 f"No Kafka broker let this process join its group in {JOIN_SECONDS_MAX:.0f} s.",
                 hint="Check the broker, and whether another member hangs in its rebalance.",
@@ -207,7 +195,7 @@ class GroupMember(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka h
         """Leave the group, within a deadline; a member with a name of its own only stops, and is
         waited for until its session is over.
         """
-        await clients.end(self._consumer)
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
+        await asyncio.gather(clients.end(self._consumer), self._readers.close())
+        if self._showing is not None:
+            self._showing.cancel()
+            await asyncio.gather(self._showing, return_exceptions=True)

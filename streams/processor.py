@@ -36,7 +36,7 @@ logger = logging.getLogger("actionledger")
 
 GROUP = "actionledger.processor"
 IDLE_MS = 200
-ROUND_RECORDS_MAX = 4_000
+ROUND_RECORDS_MAX = 2_000
 TICK_CHECK_SECONDS = 0.05
 COMMIT_SECONDS = 5.0
 CONFIG_CHECK_SECONDS = 1.0

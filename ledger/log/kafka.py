@@ -178,6 +178,11 @@ class KafkaReader:
         """Read on where `pause` stopped."""
         self._consumer.resume(TopicPartition(self._prefix + topic, partition))
 
+    async def position(self, topic: str, partition: int) -> int:
+        """The offset of the next record that `read` gives, marks of transactions passed over."""
+        place = TopicPartition(self._prefix + topic, partition)
+        return int(await self._consumer.position(place))
+
     async def end_offsets(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Where each partition ends at this moment: the offset of the next record.
 
