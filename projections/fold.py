@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from pydantic_core import from_json
-
 from ledger.core.evolve import Place, evolve
 from ledger.core.facts import AnyFact, PreviewRecorded, ReviewOpened, ReviewResolved
 from ledger.core.gates import evolve_gate
@@ -19,7 +17,7 @@ from ledger.core.ids import is_gate_key
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.records import Decision
 from ledger.core.state import FINAL, Action, Attempt, Stream
-from ledger.log.envelope import fact_texts
+from ledger.log.envelope import fact_texts, holds_nul
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from projections.errors import PartitionStoppedError
@@ -53,7 +51,6 @@ from projections.rows import (
     stream_row,
 )
 
-_NUL = b"\\u0000"
 KEY_PARTS = 4
 """Operation, version, tenant, action id."""
 _NAMING = frozenset({"attempt.succeeded", "evidence.recorded", "action.completed"})
@@ -138,8 +135,7 @@ def _read(start: PartitionFold, records: Sequence[Record]) -> PartitionRead:
         value = record.value
         try:
             read = fold.feed(record)
-            if read is not None and b"\\" in value and _NUL in value:
-                invariant(not _holds_nul(from_json(value)), "a text holds U+0000")
+            invariant(read is None or not holds_nul(value), "a text holds U+0000")
         except BrokenInvariantError as broken:
             # `fold` may stand between two records now: read again what came before.
             before = _read(start, records[:place])
@@ -148,19 +144,6 @@ def _read(start: PartitionFold, records: Sequence[Record]) -> PartitionRead:
         if isinstance(read, Decision):
             decisions.append((read, value))
     return PartitionRead(start, fold, records, decisions)
-
-
-def _holds_nul(value: object) -> bool:
-    """Whether a text in it has the one character that no column of Postgres can hold."""
-    match value:
-        case str():
-            return "\0" in value
-        case dict():
-            return any(_holds_nul(key) or _holds_nul(item) for key, item in value.items())
-        case list():
-            return any(_holds_nul(item) for item in value)
-        case _:
-            return False
 
 
 @dataclass(slots=True)

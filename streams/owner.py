@@ -23,6 +23,7 @@ from ledger.core.state import Stream
 from ledger.log.envelope import (
     Unreadable,
     encode_ledger,
+    holds_nul,
     ledger_headers,
     outgoing,
     read_input,
@@ -278,10 +279,15 @@ class Owner:
         self, batch: Batch, made: Made
     ) -> tuple[bytes, Decision, Stream | None] | Unreadable:
         """A decision's bytes, what they say, and the stream after it; or why it cannot be so."""
-        value = encode_ledger(made.decision, generation=self.generation, partition=self.partition)
-        if len(value) > DECISION_BYTES_MAX:
-            return Unreadable("too_large", f"its decision would have {len(value)} bytes")
         try:
+            value = encode_ledger(
+                made.decision, generation=self.generation, partition=self.partition
+            )
+            if len(value) > DECISION_BYTES_MAX:
+                return Unreadable("too_large", f"its decision would have {len(value)} bytes")
+            # The projector stops at it, and with it every reader of the partition.
+            if holds_nul(value):
+                return Unreadable("nul_character", "its decision would hold the character U+0000")
             read = read_ledger(value)
             invariant(isinstance(read, Decision), "a decision reads back as a decision")
             assert isinstance(read, Decision)  # noqa: S101 - for the type checker

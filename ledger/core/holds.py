@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from ledger.core.ids import COMPONENT, OPERATION
 from ledger.core.limits import HOLDS_MAX, IDENTIFIER_CHARS_MAX
+from ledger.core.strict import MalformedJson, parse
 from ledger.core.wire import Count, Milliseconds, Text, Wire
 
 HOLD: Final = "hold"
@@ -97,8 +98,10 @@ def order_hash(content: str) -> str:
 def parse_order(content: str) -> Order | None:
     """The order in a record's content, or None where it is none."""
     try:
+        # A text within a record: the strict reader has not looked inside it.
+        parse(content.encode("utf-8", "surrogatepass"))
         return Order.model_validate_json(content)
-    except ValidationError:
+    except (MalformedJson, ValidationError):
         return None
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from ledger.core import inputs as i
 from ledger.core.facts import (
@@ -347,6 +347,28 @@ def read_ledger(value: bytes) -> LedgerRecord:
     """
     record: LedgerRecord = _read_ledger(value).data
     return record
+
+
+def holds_nul(value: bytes) -> bool:
+    """Whether a text in a record has U+0000, the one character that no column of Postgres holds. A
+    backslash before `u0000` is text of the caller's.
+    """
+    return b"\\" in value and _NUL in value and _has_nul(from_json(value))
+
+
+_NUL = b"\\u0000"
+
+
+def _has_nul(value: object) -> bool:
+    match value:
+        case str():
+            return "\0" in value
+        case dict():
+            return any(_has_nul(key) or _has_nul(item) for key, item in value.items())
+        case list():
+            return any(_has_nul(item) for item in value)
+        case _:
+            return False
 
 
 _FACTS = b'"facts":['

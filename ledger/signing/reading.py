@@ -28,6 +28,7 @@ from ledger.core.statement import (
     statement_bytes,
     statement_hash,
 )
+from ledger.core.strict import MalformedJson, parse
 from ledger.signing import jws
 from ledger.signing.passkeys import Assertion, asserts
 
@@ -145,9 +146,11 @@ def _read_either(raw: bytes) -> Signable:
 def _read(kind: type[Signable], raw: bytes) -> Signable:
     """The statement whose canonical bytes these are, and no other bytes."""
     try:
+        # What travels inside a signature has not met the strict reader of the door.
+        parse(raw)
         statement = kind.model_validate_json(raw)
         if statement_bytes(statement) == raw:
             return statement
-    except (ValidationError, NotCanonical):
+    except (MalformedJson, ValidationError, NotCanonical):
         pass
     raise _NotProven
