@@ -151,6 +151,10 @@ class Asked:
 
     ruled: Json | None = None
     shown: str | None = None
+    foreseen_anew: bool | None = None
+    """Whether what the provider foresaw was told since the last round; None where it was not asked
+    what it foresees.
+    """
     rounds: list[Round] = field(default_factory=list)
     moved: set[str] = field(default_factory=set)
     """Nonces under which an executor found that what people saw is no longer so."""
@@ -222,6 +226,8 @@ class Case:
                 return self.ruled()
             case "preview.recorded":
                 self.asked.shown = self.fact["preview_hash"]
+                is_foreseen = self.fact["content"].get("foreseen") is not None
+                self.asked.foreseen_anew = True if is_foreseen else None
             case "approval.requested":
                 self.requested()
             case "approval.escalated":
@@ -289,6 +295,8 @@ class Case:
         assert asks is not None
         assert ruled is not None
         self.must(fact["preview_hash"] == asked.shown, "another preview than the last")
+        self.must(asked.foreseen_anew is not False, "what was foreseen for an earlier round")
+        asked.foreseen_anew = None if asked.foreseen_anew is None else False
         self.must(
             (fact["policy_hash"], fact["row"]) == (ruled["policy_hash"], ruled["row"]),
             "another table than ruled it",

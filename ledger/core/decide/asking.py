@@ -36,26 +36,18 @@ _REVISES: Final = "revises"
 
 
 def ask(draft: Draft, key: str, operation: Operation) -> None:
-    """Show people what would happen, and ask them: at once, or as soon as the provider has said
-    what it foresees.
+    """A new round: show people what would happen now, and ask them; at once, or as soon as the
+    provider has said what it foresees. What it foresaw is as old as the round that it was for.
     """
     action = draft.action(key)
     if preview_is_under_way(action):
         return
-    if action.dry is None or action.dry.content is None or not shows_what_is(draft, action):
-        if operation.preview == "provider":
-            start_preview(draft, key)
-            return
+    if operation.preview == "provider":
+        start_preview(draft, key)
+        return
+    if action.dry is None or action.dry.content != _drawn(draft, action, None):
         _record_preview(draft, key, None)
     _request(draft, key)
-
-
-def ask_under_another_row(draft: Draft, key: str, operation: Operation) -> None:
-    """Ask by what another table says, and show which row it is: the preview names it."""
-    dry = draft.action(key).dry
-    if dry is not None and dry.content is not None:
-        _record_preview(draft, key, dry.content.foreseen)
-    ask(draft, key, operation)
 
 
 def ask_without_provider(draft: Draft, key: str) -> None:
@@ -98,16 +90,7 @@ def _record_preview(
 ) -> None:
     """Draw the preview up: as the answer to the one of this number, or as the next one."""
     action = draft.action(key)
-    content = Preview(
-        request_hash=action.request_hash,
-        provider=action.provider,
-        account=action.account,
-        target=action.request.target,
-        money=action.request.money,
-        foreseen=foreseen,
-        checks=tuple(_checks(action, draft.stream)),
-        revises=_revised(action, draft.stream),
-    )
+    content = _drawn(draft, action, foreseen)
     draft.add(
         PreviewRecorded(
             action=key,
@@ -116,6 +99,20 @@ def _record_preview(
             content=content,
             preview_hash=preview_hash(content),
         )
+    )
+
+
+def _drawn(draft: Draft, action: Action, foreseen: Foreseen | None) -> Preview:
+    """What people see of an action as it is now."""
+    return Preview(
+        request_hash=action.request_hash,
+        provider=action.provider,
+        account=action.account,
+        target=action.request.target,
+        money=action.request.money,
+        foreseen=foreseen,
+        checks=tuple(_checks(action, draft.stream)),
+        revises=_revised(action, draft.stream),
     )
 
 
@@ -220,11 +217,7 @@ def ask_again(draft: Draft, given: AskAgain) -> Decided:
         return refused_by(Rejection.UNKNOWN_OPERATION, action)
     if approval.ended is None:
         end(draft, given.key, "expired")
-    if operation.preview == "provider" and draft.action(given.key).dry is not None:
-        # What the provider foresaw is as old as the request that came to nothing.
-        start_preview(draft, given.key)
-    else:
-        ask(draft, given.key, operation)
+    ask(draft, given.key, operation)
     return draft.decided()
 
 

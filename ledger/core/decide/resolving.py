@@ -14,7 +14,7 @@ from ledger.core.blocking import blocking
 from ledger.core.catalogue import Operation
 from ledger.core.config import Config
 from ledger.core.decide.approvals import lapse, no_later, transplanted, unfit
-from ledger.core.decide.asking import ask, end, preview_is_under_way, start_preview
+from ledger.core.decide.asking import ask, end, preview_is_under_way
 from ledger.core.decide.draft import Decided, Draft, refused_by, replayed
 from ledger.core.decide.ruling import needs_ruling, rule_anew
 from ledger.core.decide.schedule import (
@@ -353,8 +353,4 @@ def _go_on(draft: Draft, key: str, operation: Operation) -> None:
         if draft.now < action.approval.expires_at:
             return
         end(draft, key, "expired")
-    if action.approval is not None and operation.preview == "provider":
-        # What the provider foresaw is as old as the request that came to nothing.
-        start_preview(draft, key)
-    else:
-        ask(draft, key, operation)
+    ask(draft, key, operation)

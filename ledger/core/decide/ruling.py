@@ -8,7 +8,7 @@ row that it began with.
 from ledger.core.catalogue import Operation
 from ledger.core.config import Config
 from ledger.core.decide.approvals import no_later
-from ledger.core.decide.asking import ask, ask_under_another_row, end
+from ledger.core.decide.asking import ask, end
 from ledger.core.decide.draft import Draft
 from ledger.core.facts import ActionBlocked, ActionDenied, PolicyDecided
 from ledger.core.ids import ActionKey
@@ -151,10 +151,7 @@ def rule_anew(draft: Draft, key: str, operation: Operation) -> None:
     elif ruling.outcome is Outcome.AUTOMATIC and action.asks is not None:
         deadline_at = no_later(action, draft.now + operation.deadlines.step_ms)
     _decide(draft, key, ruling, deadline_at)
-    if ruling.asks is None:
-        _follow(draft, key, operation, ruling)
-    else:
-        ask_under_another_row(draft, key, operation)
+    _follow(draft, key, operation, ruling)
 
 
 def _decide(draft: Draft, key: str, ruling: Ruling, deadline_at: int | None) -> None:

@@ -44,6 +44,7 @@ from tests.examples_of_people import (
     foresees,
     granted,
     nonce_of,
+    people,
     preview,
     preview_due,
     preview_failed,
@@ -220,15 +221,34 @@ def test_another_table_waits_for_the_preview_that_is_under_way() -> None:
     )
 
 
-def test_a_preview_is_shown_again_under_the_row_that_holds() -> None:
-    """What the provider foresaw stays; which row asks has changed, and so has the hash."""
-    history = FORETOLD.under(under(TWO, preview="provider"))
-    nonce = nonce_of(2, offset=history.offset, at=110)
-    history.when(tick(), at=110).then(
-        ended("policy_changed"),
-        ruled(TWO),
-        previewed(2, policy=TWO, foreseen=FORESEEN),
-        asking(2, policy=TWO, at=110, nonce=nonce, foreseen=FORESEEN),
+@pytest.mark.parametrize("begin", ["asked", "expired", "granted"])
+def test_another_table_has_the_provider_asked_again(begin: str) -> None:
+    """What it foresaw for the round before may be days old: nobody is asked by it under the row
+    that holds now.
+    """
+    day = 86_400_000
+    over = after(100 + VALID_MS, ended("expired"))
+    history = {
+        "asked": FORETOLD,
+        "expired": FORETOLD.and_then(over),
+        "granted": FORETOLD.and_then(after(110, agreed(YES, at=110))),
+    }[begin].under(under(TWO, preview="provider"))
+    at = 2 * day if begin == "expired" else 120
+    was_ended = () if begin == "expired" else (ended("policy_changed"),)
+    looking = history.when(tick(), at=at).then(*was_ended, ruled(TWO), asked_provider(2, at=at))
+    nonce, other = nonce_of(2, offset=looking.offset, at=at + 5), Foreseen(effect="Nothing.")
+    looking.when(foresees(2, foreseen=other), at=at + 5).then(
+        previewed(2, policy=TWO, foreseen=other),
+        asking(2, policy=TWO, at=at + 5, nonce=nonce, foreseen=other),
+    )
+
+
+def test_a_signer_who_counts_no_more_has_the_provider_asked_again() -> None:
+    """The next round is another one, whatever ended the last."""
+    agreed_to = FORETOLD.and_then(after(110, agreed(YES, at=110)))
+    revoked = agreed_to.under(under(ONE, people(), preview="provider"))
+    revoked.when(tick(), at=120, offer=offer(at=120)).then(
+        ended("signer_revoked"), asked_provider(2, at=120)
     )
 
 
