@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final, assert_never
 
 from ledger.core import inputs as i
-from ledger.core.catalogue import Catalogue, Mistake, parse_catalogue
+from ledger.core.catalogue import Catalogue, Mistake
 from ledger.core.config import Config
 from ledger.core.decide import Decided, decide
 from ledger.core.decide.schedule import holders_that_declined, may_take_offer
@@ -20,8 +20,8 @@ from ledger.core.ids import MalformedId, is_gate_key, is_stream_key, stream_key_
 from ledger.core.invariants import BrokenInvariantError
 from ledger.core.making import writer_of, written_with
 from ledger.core.offers import Offer, offer_of_caller
-from ledger.core.people import NOBODY, People, objection_to_people, parse_people
-from ledger.core.policy import AUTOMATIC, Policy, parse_policy
+from ledger.core.people import NOBODY, People, objection_to_people
+from ledger.core.policy import AUTOMATIC, Policy
 from ledger.core.records import Adopted, Cause, Decision, Quarantined
 from ledger.core.rejections import Detail, Refused, Rejection, Unchanged
 from ledger.core.sagas import may_begin
@@ -29,6 +29,7 @@ from ledger.core.state import Stream
 from ledger.log.envelope import Unreadable, read_input
 from ledger.log.fold import InForce
 from ledger.log.port import Record
+from ledger.log.published import read_document
 from ledger.log.quarantine import sha256_of
 from ledger.log.topics import partition_of
 from ledger.signing.reading import read_signed
@@ -325,13 +326,7 @@ def _quarantined(
 @lru_cache(maxsize=TEXTS_REMEMBERED)
 def _parsed(kind: str, content: str) -> Catalogue | Policy | People | tuple[Mistake, ...]:
     """Every owner of a partition reads the same few texts, and each takes milliseconds."""
-    match kind:
-        case "policy":
-            return parse_policy(content)
-        case "people":
-            return parse_people(content)
-        case _:
-            return parse_catalogue(content)
+    return read_document(kind, content)
 
 
 def _published(given: i.Publish, cause: Cause, seat: Seat) -> Decision:

@@ -45,6 +45,7 @@ _SENTENCES: Final = {
     "literal_error": "must be {expected}",
     "enum": "must be {expected}",
 }
+_OF_KEY: Final = "[key]"
 _QUOTES_VALUE: Final = frozenset({"int_type", "bool_type", "string_type", "literal_error", "enum"})
 
 
@@ -83,11 +84,34 @@ def read_toml(text: str, called: str, *, bytes_max: int) -> Document | tuple[Mis
         return (Mistake(1, "", f"The {called} has more than {bytes_max} bytes."),)
     try:
         text.encode()
-        return Document(tomllib.loads(text), lines_of(text))
+        document = Document(tomllib.loads(text), lines_of(text))
     except tomllib.TOMLDecodeError as error:
         return (_syntax_mistake(text, str(error)),)
     except (RecursionError, ValueError):
         return (Mistake(1, "", "A value is nested too deeply, too long, or not Unicode text."),)
+    # Only an escape makes this character, and what is published ends up where it cannot be kept.
+    found = _nul_in(document.content, ()) if "\\" in text else ()
+    return document.mistakes(found) or document
+
+
+def _nul_in(value: object, path: TomlPath) -> Iterator[Found]:
+    """Every place of a document that holds the character U+0000."""
+    match value:
+        case str() if "\0" in value:
+            yield path, _HOLDS_NUL
+        case dict():
+            for name, item in value.items():
+                if "\0" in name:
+                    yield (*path, name), _HOLDS_NUL
+                yield from _nul_in(item, (*path, name))
+        case list():
+            for index, item in enumerate(value):
+                yield from _nul_in(item, (*path, index))
+        case _:
+            return
+
+
+_HOLDS_NUL: Final = "holds the character U+0000, which cannot be kept"
 
 
 def complaints(
@@ -109,7 +133,11 @@ def dotted(path: TomlPath) -> str:
 
 def _in_words(error: ErrorDetails, model: type[BaseModel]) -> Found:
     """A model's complaint as a path and a sentence."""
-    path = tuple(part for part in error["loc"] if part != "[key]")
+    path = error["loc"]
+    # Pydantic's own mark behind the key of a table that is itself wrong; a document may hold a key
+    # of this name, and then the mark is its.
+    if len(path) > 1 and path[-1] == _OF_KEY and error["type"] != "extra_forbidden":
+        path = path[:-1]
     kind, context = error["type"], error.get("ctx", {})
     if kind == "extra_forbidden":
         return path, f"is not a known key here{_meant(model, path)}"
@@ -124,6 +152,8 @@ def _in_words(error: ErrorDetails, model: type[BaseModel]) -> Found:
 
 def _meant(model: type[BaseModel], path: TomlPath) -> str:
     """The known key that an unknown one looks like, as the end of a sentence."""
+    if not path:
+        return ""
     here: Any = model
     for part in path[:-1]:
         here = _inside(here, part)

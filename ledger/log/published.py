@@ -9,8 +9,9 @@ is never what a partition has adopted: that stands in its own ledger. Without I/
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from ledger.core.catalogue import Catalogue, parse_catalogue
+from ledger.core.catalogue import Catalogue, Mistake, parse_catalogue
 from ledger.core.holds import Holds, after_order, objection_to, order_hash, parse_order
+from ledger.core.ids import ProviderKeyRule
 from ledger.core.inputs import Publish
 from ledger.core.invariants import invariant
 from ledger.core.people import NOBODY, People, objection_to_people, parse_people
@@ -24,10 +25,27 @@ from ledger.log.topics import Topic
 CONFIG_PLACE = (Topic.CONFIG.value, 0)
 
 
+def read_document(kind: str, content: str) -> Catalogue | Policy | People | tuple[Mistake, ...]:
+    """What a published document says, or its mistakes. A fault of ours is one of them: a document
+    that nobody can read is adopted by nobody, and stops nobody.
+    """
+    try:
+        match kind:
+            case "policy":
+                return parse_policy(content)
+            case "people":
+                return parse_people(content)
+            case _:
+                return parse_catalogue(content)
+    except Exception as fault:  # noqa: BLE001 - it is the same for every reader, for ever
+        return (Mistake(1, "", f"It could not be read: {type(fault).__name__}."),)
+
+
 @dataclass(slots=True)
 class Published:
     """The config topic up to an offset. `since` of a hold is when it was published; `policies` has
-    every decision table that was ever published, by its hash.
+    every decision table that was ever published, by its hash; `key_rules` every rule for keys at
+    the provider that an operation, by name and version, was ever declared with.
     """
 
     next_offset: int = 0
@@ -39,6 +57,7 @@ class Published:
     people: People = NOBODY
     people_offset: int | None = None
     policies: dict[str, Policy] = field(default_factory=lambda: {AUTOMATIC.content_hash: AUTOMATIC})
+    key_rules: dict[tuple[str, int], tuple[ProviderKeyRule, ...]] = field(default_factory=dict)
 
     def feed(self, record: Record) -> None:
         """Read the next record; what is no configuration is passed over."""
@@ -49,11 +68,12 @@ class Published:
             return
         match given.kind:
             case "catalogue":
-                parsed = parse_catalogue(given.content)
+                parsed = read_document(given.kind, given.content)
                 if isinstance(parsed, Catalogue) and parsed.content_hash == given.content_hash:
                     self.catalogue, self.catalogue_offset = parsed, record.offset
+                    self._keep_key_rules(parsed)
             case "policy":
-                policy = parse_policy(given.content)
+                policy = read_document(given.kind, given.content)
                 if isinstance(policy, Policy) and policy.content_hash == given.content_hash:
                     self.policy, self.policy_offset = policy, record.offset
                     self.policies[policy.content_hash] = policy
@@ -64,8 +84,14 @@ class Published:
             case _:
                 assert_never(given.kind)
 
+    def _keep_key_rules(self, catalogue: Catalogue) -> None:
+        for one in catalogue.operations:
+            kept = self.key_rules.get((one.name, one.version), ())
+            if one.provider_key not in kept:
+                self.key_rules[one.name, one.version] = (*kept, one.provider_key)
+
     def _feed_people(self, given: Publish, offset: int) -> None:
-        people = parse_people(given.content)
+        people = read_document(given.kind, given.content)
         if not isinstance(people, People) or people.content_hash != given.content_hash:
             return
         if objection_to_people(people, self.people) is None:

@@ -82,7 +82,9 @@ class Run:
         (decision,) = batch.read
         return decision
 
-    def says(self, topic: Topic, given_input: i.Propose | i.Report | i.Judge) -> Decision:
+    def says(
+        self, topic: Topic, given_input: i.Propose | i.Report | i.Judge | i.Cancel
+    ) -> Decision:
         """Decide what somebody says about an action."""
         return self.decides(
             topic,

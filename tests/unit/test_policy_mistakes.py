@@ -228,3 +228,26 @@ def test_a_desk_that_cannot_be_meant_is_refused(review: str, path: str) -> None:
     """Nobody, something that is no list, the same twice, a slip of the pen."""
     found = mistakes(f"{TABLE}\n[review]\n{review}\n")
     assert path in {mistake.path for mistake in found}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f'{TABLE}\n[[row]]\n"[key]" = 1\n', "is not a known key here"),
+        (f'"[key]" = 1\n{TABLE}', "is not a known key here"),
+        (f'{TABLE}\n[[ceiling]]\nspend = {{ "[key]" = 1 }}\n', "currency"),
+        (f'{TABLE}\n[review]\n"[key]" = []\n', "is not a known key here"),
+    ],
+)
+def test_a_key_may_have_any_name_and_is_refused_under_it(text: str, said: str) -> None:
+    """A name that a library uses for its own marks is named like any other."""
+    found = mistakes(text)
+    (named,) = (one for one in found if "[key]" in one.path)
+    assert said in named.message
+
+
+def test_a_character_that_cannot_be_kept_is_named_where_it_stands() -> None:
+    """The name of a row stands in every decision under it, so it must fit into the database."""
+    found = mistakes(TABLE.replace('reason = "', 'reason = "\\u0000', 1))
+    assert [one.path for one in found if "U+0000" in one.message] == ["row[0].reason"]
+    assert isinstance(parse_policy(TABLE.replace('reason = "', 'reason = "\\\\u0000', 1)), Policy)

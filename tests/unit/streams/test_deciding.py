@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NoReturn
 
 import pytest
 
@@ -13,6 +14,7 @@ from ledger.core.records import Adopted, Genesis
 from ledger.core.rejections import Rejection
 from ledger.core.state import Status, Stream
 from ledger.core.wire import Wire
+from ledger.log import published
 from ledger.log.envelope import encode
 from ledger.log.fold import InForce
 from streams.deciding import config_of, is_adoptable_catalogue, make_decision
@@ -239,6 +241,28 @@ def test_an_invalid_catalogue_is_refused_with_its_lines() -> None:
     decision = made(record(publish("[[operation]]\nname = 1"), topic="config"), seat()).decision
     assert decision.refused is not None
     assert {detail.code for detail in decision.refused.details} >= {"line_2"}
+
+
+@pytest.mark.parametrize("kind", ["catalogue", "policy", "people"])
+def test_a_document_that_meets_a_fault_of_ours_stops_nobody(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Owners refuse it by name, and every other reader passes it over: it is read for ever."""
+
+    def parse(_: str) -> NoReturn:
+        raise IndexError("a fault of ours")
+
+    monkeypatch.setattr(published, f"parse_{kind}", parse)
+    poison = publish(f"# a poisonous {kind}\n").model_copy(update={"kind": kind})
+    decision = made(record(poison, topic="config"), seat()).decision
+    assert decision.refused is not None
+    assert decision.refused.code is Rejection.INVALID_CONFIGURATION
+    assert [one.message for one in decision.refused.details] == [
+        "It could not be read: IndexError."
+    ]
+    known = published.Published()
+    known.feed(record(poison, topic="config")._replace(offset=0))
+    assert known == published.Published(next_offset=1)
 
 
 def test_an_offer_in_an_inbox_is_no_input() -> None:
