@@ -3,7 +3,8 @@ marked and named.
 
 Guarantees that what a page shows of a text is every character of it, in its order: none is dropped,
 shortened or repaired. Invisible ones and direction marks appear as their code; letters of another
-alphabet that look like Latin ones keep their place and are marked. Escaping for HTML is the
+alphabet that look like Latin ones, and all of an alphabet that hardly anybody writes today, keep
+their place and are marked. Escaping for HTML is the
 templates' own. Called for whatever an agent, a provider or a person wrote.
 """
 
@@ -22,12 +23,27 @@ Kind = Literal["plain", "break", "hidden", "odd", "rtl"]
 
 # Letters that a reader takes for the Latin one in the same place of the second line.
 _OTHERS: Final = (
-    "АВЕКМНОРСТУХЅІЈԚԜҺҮавекмнорстухѕіјԛԝһԁӏүґ"  # Cyrillic is what it is about
-    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧαγικνορτυχϲϳ"  # Greek
+    "АВЕКМНОРСТУХЅІЈԚԜҺҮӀѴԌавекмнорстухѕіјԛԝһԁӏүґѵҽ"  # Cyrillic is what it is about
+    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿαγικνορτυχϲϳ"  # Greek
     "օոսցհեզ"  # Armenian
     "ıɑɡɩʏⅼℓᴏᴜᴠᴡ"  # noqa: RUF001 - Latin of another kind
 )
 LOOK_ALIKES: Final = frozenset(_OTHERS)
+
+# The alphabets that are written every day: the Recommended Scripts of UAX 31, table 5, as the names
+# of their letters begin. Of every other one whole words pass for Latin: Lisu, Cherokee, Coptic.
+_WRITTEN: Final = (
+    *("LATIN ", "GREEK ", "CYRILLIC ", "ARMENIAN ", "GEORGIAN ", "HEBREW ", "ARABIC ", "THAANA "),
+    *("DEVANAGARI ", "BENGALI ", "GURMUKHI ", "GUJARATI ", "ORIYA ", "TAMIL ", "TELUGU "),
+    *("KANNADA ", "MALAYALAM ", "SINHALA ", "THAI ", "LAO ", "TIBETAN ", "MYANMAR ", "KHMER "),
+    *("ETHIOPIC ", "HANGUL ", "HALFWIDTH HANGUL ", "BOPOMOFO ", "HIRAGANA ", "KATAKANA "),
+    *("KATAKANA-HIRAGANA ", "HALFWIDTH KATAKANA", "CJK ", "IDEOGRAPHIC ", "MICRO SIGN"),
+)
+# Latin as languages write it: these blocks, and some letters of African ones and of Azerbaijani.
+# The rest are signs of phonetics and small capitals, which pass for the common letters.
+_LATIN_BLOCKS: Final = ((0x00C0, 0x024F), (0x1E00, 0x1EFF))
+_LATIN_BESIDE: Final = frozenset("ɓɔɖɗəɛɣɲʋ")
+_LATIN_SIGN: Final = re.compile(r"\b(?:CLICK|TONE|DOTLESS|KRA|IOTA)\b")
 
 # Printable to Python, and nothing on a screen: fillers, joiners, selectors.
 _BLANK: Final = re.compile(
@@ -39,6 +55,8 @@ _POINTS: Final = frozenset("․‧。∕⁄⧸╱∶ː꞉⸱‐‑−﹣ʹʺˈ�
 _WORD: Final = re.compile(r"\w+")
 _RIGHT_TO_LEFT: Final = frozenset({"R", "AL", "AN"})
 _MARKS_IN_A_ROW_MAX: Final = 2
+_OVERLAY: Final = 1
+"""The combining class of marks that lie over their letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +101,9 @@ def _kinds(text: str) -> list[Kind]:
     for place, character in enumerate(text):
         is_mark = unicodedata.category(character) in {"Mn", "Me"}
         marks = marks + 1 if is_mark else 0
-        is_stray = is_mark and (place == 0 or marks > _MARKS_IN_A_ROW_MAX)
+        is_stray = is_mark and (
+            place == 0 or marks > _MARKS_IN_A_ROW_MAX or _strikes_out(character)
+        )
         kinds.append("hidden" if is_stray else _kind(character))
     for word in _WORD.finditer(text):
         if not word.group().isascii():
@@ -114,7 +134,25 @@ def _kind(character: str) -> Kind:
         return "plain"
     if character in _POINTS or _stands_for_ascii(character):
         return "odd"
-    return "rtl" if unicodedata.bidirectional(character) in _RIGHT_TO_LEFT else "plain"
+    if unicodedata.bidirectional(character) in _RIGHT_TO_LEFT:
+        return "rtl"
+    return "odd" if character.isalpha() and not _is_written(character) else "plain"
+
+
+def _is_written(letter: str) -> bool:
+    """Whether it is a letter of an alphabet, and for a word, that a reader knows as such."""
+    name = unicodedata.name(letter, "")
+    if not name.startswith("LATIN "):
+        return name.startswith(_WRITTEN)
+    if letter in _LATIN_BESIDE:
+        return True
+    is_common = any(first <= ord(letter) <= last for first, last in _LATIN_BLOCKS)
+    return is_common and _LATIN_SIGN.search(name) is None
+
+
+def _strikes_out(mark: str) -> bool:
+    """Whether it lies over the letter before it, which then reads as struck out."""
+    return unicodedata.combining(mark) == _OVERLAY
 
 
 def _stands_for_ascii(character: str) -> bool:
@@ -157,7 +195,7 @@ def _notes(text: str, kinds: list[Kind]) -> Iterator[str]:
     for character, kind in zip(text, kinds, strict=True):
         if kind in {"hidden", "odd"}:
             named.setdefault((kind, character))
-    said = [f"{_named(one)} {_WHY[kind]}" for kind, one in named]
+    said = [f"{_named(one)} {_why(kind, one)}" for kind, one in named]
     yield from said[:NOTES_MAX]
     if len(said) > NOTES_MAX:
         yield f"and {len(said) - NOTES_MAX} more of such characters"
@@ -166,6 +204,11 @@ def _notes(text: str, kinds: list[Kind]) -> Iterator[str]:
 
 
 _WHY: Final = {"hidden": "cannot be seen", "odd": "is not the character that it looks like"}
+
+
+def _why(kind: Kind, character: str) -> str:
+    is_over = kind == "hidden" and _strikes_out(character)
+    return "strikes out the letter before it" if is_over else _WHY[kind]
 
 
 def _named(character: str) -> str:

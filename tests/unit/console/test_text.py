@@ -62,6 +62,18 @@ def test_what_cannot_be_seen_is_spelled_out(text: str, hidden: str) -> None:
         ("example\u2024com", ["\u2024"]),
         ("a\u2215b", ["\u2215"]),
         ("b\u0131ll", ["\u0131"]),
+        ("\ua4d1\ua4ee\ua4ec", ["\ua4d1", "\ua4ee", "\ua4ec"]),
+        ("\u13e2\u13aa", ["\u13e2", "\u13aa"]),
+        ("\uabaf", ["\uabaf"]),
+        ("\u2ca2\u2c80\u2ca8", ["\u2ca2", "\u2c80", "\u2ca8"]),
+        ("\u03e2", ["\u03e2"]),
+        ("\u146d\u15e9Y", ["\u146d", "\u15e9"]),
+        ("\u04c00", ["\u04c0"]),
+        ("\U0001042c", ["\U0001042c"]),
+        ("\u1d18\u1d00\u028f", ["\u1d18", "\u1d00", "\u028f"]),
+        ("\ua731", ["\ua731"]),
+        ("\u0185ank", ["\u0185"]),
+        ("\u01c3", ["\u01c3"]),
     ],
 )
 def test_what_looks_like_another_character_is_marked(text: str, odd: list[str]) -> None:
@@ -71,7 +83,26 @@ def test_what_looks_like_another_character_is_marked(text: str, odd: list[str]) 
     assert all("is not the character that it looks like" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("text", ["plain", "Zürich, café", "Привет, мир", "価格 1,200", "90 € ok"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "plain",
+        "Zürich, café",
+        "Привет, мир",
+        "価格 1,200",
+        "90 € ok",
+        "人々のコーヒー",
+        "ﾊﾝｶｸ",
+        "Tiếng Việt, łódź, þæð, œuvre",
+        "Ɛyɛ, Ɔdɔ, ɓarna, Əli",
+        "5 µ",
+        "한국어",
+        "हिन्दी",
+        "ภาษาไทย",
+        "አማርኛ",
+        "ქართული",
+    ],
+)
 def test_other_languages_are_not_accused(text: str) -> None:
     """A text in one alphabet is what it looks like."""
     assert kinds(text) == [("plain", text)]
@@ -90,6 +121,18 @@ def test_marks_in_heaps_are_taken_apart() -> None:
     heap = "e\u0301\u0302\u0303\u0304"
     assert kinds(heap)[1:] == [("hidden", "\\u0303"), ("hidden", "\\u0304")]
     assert kinds("\u0301a")[0] == ("hidden", "\\u0301")
+
+
+@pytest.mark.parametrize("overlay", ["\u0334", "\u0335", "\u0336", "\u0337", "\u0338", "\u20d2"])
+def test_a_mark_that_strikes_out_is_spelled_out(overlay: str) -> None:
+    """An amount or a name that is struck out on the page is whole in what is signed."""
+    assert kinds(f"9{overlay}0") == [
+        ("plain", "9"),
+        ("hidden", f"\\u{ord(overlay):04x}"),
+        ("plain", "0"),
+    ]
+    (note,) = shown(f"9{overlay}0").notes
+    assert note.endswith("strikes out the letter before it")
 
 
 def test_many_kinds_of_marks_end_in_a_count() -> None:
