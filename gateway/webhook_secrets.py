@@ -173,6 +173,11 @@ def _watched(
     )
 
 
+def new_secret() -> str:
+    """A secret that was drawn, as Standard Webhooks writes them."""
+    return f"whsec_{b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
+
+
 def rotate_secret(
     path: Path, provider: str, account: str, *, keep_ms: int, secret: str | None = None
 ) -> str:
@@ -181,7 +186,7 @@ def rotate_secret(
     The provider's own new one, or one drawn here. Those before it end `keep_ms` from now at the
     latest; what has ended is dropped. Raises WebhookSecretsError.
     """
-    made = secret or f"whsec_{b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
+    made = secret or new_secret()
     now_ms = _now_ms()
     with _changed(path) as found:
         kept = [

@@ -18,7 +18,6 @@ from typing import Final, Literal, TypeAlias
 from ledger.core.limits import WEBHOOK_BYTES_MAX
 from reconciler.providers.limits import WEBHOOK_ID_CHARS_MAX
 from reconciler.schemes import (
-    SECRET_BYTES_MIN,
     SIGNATURE_CHARS_MAX,
     Verdict,
     any_fits,
@@ -27,7 +26,13 @@ from reconciler.schemes import (
     is_key_text,
     once_each,
 )
-from reconciler.webhooks import TOLERANCE_MS, Verified, WebhookProblem, WebhookRejected
+from reconciler.webhooks import (
+    SECRET_BYTES_MIN,
+    TOLERANCE_MS,
+    Verified,
+    WebhookProblem,
+    WebhookRejected,
+)
 
 BODY: Final = "body"
 TIMESTAMP: Final = "timestamp"

@@ -22,17 +22,17 @@ from typing import Final, Protocol, TypeAlias
 from ledger.core.limits import WEBHOOK_BYTES_MAX
 from reconciler.providers.limits import WEBHOOK_SIGNATURES_MAX
 from reconciler.webhooks import (
+    SECRET_BYTES_MIN,
     TOLERANCE_MS,
     Verified,
     WebhookProblem,
     WebhookRejected,
     is_usable_secret,
+    signing_key,
     verify,
 )
 
 SIGNATURE_CHARS_MAX: Final = 4_096
-SECRET_BYTES_MIN: Final = 8
-"""Shorter ones are found by trying. Providers draw twenty and more."""
 
 _SECONDS: Final = re.compile(r"0|[1-9][0-9]{0,10}")
 _STRIPE_PART: Final = re.compile(r"(t|v[0-9]{1,2})=([0-9a-zA-Z]{1,256})")
@@ -79,16 +79,16 @@ class StandardWebhooks:
         return verify(raw, headers, secrets, now_ms)
 
     def is_usable_secret(self, secret: str) -> bool:
-        """Whether it is `whsec_` and base64."""
+        """Whether it is base64 of a key that is long enough, behind `whsec_` or alone."""
         return is_usable_secret(secret)
 
     def sign(self, raw: bytes, *, event_id: str, secret: str, now_ms: int) -> dict[str, str]:
         """The three headers; see `Scheme`."""
-        if not self.is_usable_secret(secret):
+        key = signing_key(secret)
+        if key is None:
             raise ValueError("the secret is none")
         # Of the bytes, since the package signs text alone, and a test may send what is none.
         stamp = str(now_ms // 1_000)
-        key = base64.b64decode(secret.removeprefix("whsec_"))
         made = hmac.new(key, f"{event_id}.{stamp}.".encode() + raw, hashlib.sha256).digest()
         return {
             "webhook-id": event_id,

@@ -80,7 +80,7 @@ def rotate(
     Example: actionledger secrets rotate stripe main --secret-file new_secret
     """
     from gateway.cli.place import settings
-    from gateway.webhook_secrets import rotate_secret
+    from gateway.webhook_secrets import new_secret, rotate_secret
     from gateway.wiring.installation import providers
     from reconciler.providers.registry import webhook_schemes
     from reconciler.schemes import scheme_of
@@ -93,7 +93,13 @@ def rotate(
             f"{secret_file} holds no webhook secret of {provider}.",
             hint="Write it as the provider shows it, and as its description says.",
         )
-    made = rotate_secret(_file(), provider, account, keep_ms=keep_hours * HOUR_MS, secret=given)
+    made = new_secret() if given is None else given
+    if not scheme.is_usable_secret(made):
+        raise UsageError(
+            f"No secret is drawn for {provider}: its description says another form.",
+            hint="Name a --secret-file that holds the one that the provider shows.",
+        )
+    rotate_secret(_file(), provider, account, keep_ms=keep_hours * HOUR_MS, secret=made)
     result = {"provider": provider, "account": account, "secret": made if given is None else None}
     said = "Taken." if given is not None else made
     out.answer(result, lambda console: console.print(said, soft_wrap=True))

@@ -57,7 +57,7 @@ class NoSuchWebhookError(LedgerError):
 
 
 class NoSecretError(LedgerError):
-    """There is no secret to sign with."""
+    """There is no secret that could sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,10 @@ async def send_test(
     headers = {
         "content-type": "application/json",
         **scheme.sign(
-            raw, event_id=event_id, secret=_secret(settings, provider, account), now_ms=now_ms
+            raw,
+            event_id=event_id,
+            secret=_secret(settings, scheme, provider, account),
+            now_ms=now_ms,
         ),
     }
     url = f"{settings.url}/v1/webhooks/{provider}"
@@ -267,7 +270,7 @@ def body_of_test(known: Sequence[ProviderSettings], provider: str, event_id: str
     return json.dumps(body).encode()
 
 
-def _secret(settings: Settings, provider: str, account: str) -> str:
+def _secret(settings: Settings, scheme: Scheme, provider: str, account: str) -> str:
     path = settings.webhook_secrets_file
     several = () if path is None else read_secrets(path).get((provider, account), ())
     if not several:
@@ -275,7 +278,13 @@ def _secret(settings: Settings, provider: str, account: str) -> str:
             f"There is no webhook secret of {provider}.{account} here.",
             hint="See `actionledger secrets list`, and ACTIONLEDGER_WEBHOOK_SECRETS_FILE.",
         )
-    return several[0].secret
+    secret = several[0].secret
+    if not scheme.is_usable_secret(secret):
+        raise NoSecretError(
+            f"The newest webhook secret of {provider}.{account} signs nothing.",
+            hint="Put another one in its place: `actionledger secrets rotate`.",
+        )
+    return secret
 
 
 def _verification(

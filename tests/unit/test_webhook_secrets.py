@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.cli.app import run
+from gateway.cli.output import Exit
 from gateway.private_files import LOOK_EVERY_S
 from gateway.webhook_secrets import (
     SECRETS_PER_ACCOUNT_MAX,
@@ -18,9 +20,10 @@ from gateway.webhook_secrets import (
     rotate_secret,
 )
 from reconciler.webhooks import is_usable_secret
+from tests.tree import ROOT
 
 HOUR_MS = 3_600_000
-OLD = "whsec_b2xk"
+OLD = "whsec_b2xkLCBhbmQgbG9uZyBlbm91Z2g="
 
 
 @pytest.fixture
@@ -119,3 +122,57 @@ def test_a_malformed_end_is_refused(file: Path) -> None:
 def test_secrets_are_not_in_the_representation(file: Path) -> None:
     """What ends up in a log line gives nothing away."""
     assert OLD not in repr(read_secrets(file))
+
+
+@pytest.fixture
+def commanded(file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file, as the commands find it."""
+    for name, value in {
+        "ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(file),
+        "ACTIONLEDGER_KAFKA": "127.0.0.1:1",
+        "ACTIONLEDGER_DATABASE": "postgresql://nobody@127.0.0.1:1/none",
+        "ACTIONLEDGER_STATE": str(file.parent / "state"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    return file
+
+
+@pytest.mark.parametrize("text", ["abc", "whsec_b2xk", "not base64 at all", "whsec_\u00fc"])
+def test_what_is_no_secret_is_not_put_first(
+    commanded: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """It would verify nothing, or be found by trying; what signed before goes on to."""
+    given = commanded.parent / "given"
+    given.write_text(text, encoding="utf-8")
+    rotate = ["secrets", "rotate", "simulated", "main"]
+    assert run([*rotate, "--secret-file", str(given)]) == Exit.USAGE
+    assert "holds no webhook secret of simulated" in capsys.readouterr().err
+    assert SecretsFile(commanded).live("simulated", "main", now_ms()) == (OLD,)
+    assert run(rotate) == Exit.OK
+
+
+def test_a_secret_of_another_form_is_not_drawn(
+    commanded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A description that takes hex is told to name the provider's own."""
+    (commanded.parent / "bank_main.key").write_text("sk_1\n", encoding="ascii")
+    described = commanded.parent / "bank.toml"
+    text = (ROOT / "examples" / "providers" / "bank.toml").read_text(encoding="utf-8")
+    signature = '[webhook.signature]\nscheme = "hmac"\nheader = "x"\nsigned = "{body}"\n'
+    signature += 'algorithm = "sha256"\nencoding = "hex"\nsecret = "hex"\n'
+    described.write_text(f"{text}\n{signature}", encoding="utf-8")
+    monkeypatch.setenv("ACTIONLEDGER_PROVIDER_FILES", str(described))
+    assert run(["secrets", "rotate", "bank", "main"]) == Exit.USAGE
+    assert "No secret is drawn for bank" in capsys.readouterr().err
+    assert ("bank", "main") not in read_secrets(commanded)
+
+
+def test_a_test_under_a_secret_that_signs_nothing_has_a_name(
+    commanded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that somebody wrote by hand."""
+    commanded.write_text('[simulated.main]\nsecrets = ["whsec_A"]\n', encoding="utf-8")
+    assert run(["webhook", "test", "simulated", "main"]) == Exit.TROUBLE
+    told = capsys.readouterr().err
+    assert "signs nothing" in told
+    assert "whsec_A" not in told

@@ -187,7 +187,10 @@ def test_a_rotated_secret_is_believed_on_either_side() -> None:
     assert rejected(several) is None
 
 
-@pytest.mark.parametrize("secrets", [[], [""], ["whsec_"], ["whsec_ü"], ["whsec_A"], ["\ud800"]])
+@pytest.mark.parametrize(
+    "secrets",
+    [[], [""], ["whsec_"], ["whsec_ü"], ["whsec_A"], ["\ud800"], ["hello world!"], ["whsec_b2xk"]],
+)
 def test_without_a_usable_secret_nothing_is_believed(secrets: list[str]) -> None:
     """A secret that cannot be used is no reason to believe, nor to fail."""
     verdict = verify(RAW, headers(), secrets, NOW)

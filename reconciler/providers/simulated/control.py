@@ -42,7 +42,9 @@ class WebhookAddress(Wire):
     """The body of `POST /control/webhooks`."""
 
     url: Annotated[str, Field(pattern=r"^https?://", max_length=2048)] | None
-    secret: Annotated[str, Field(pattern=r"^whsec_[A-Za-z0-9+/=]{16,}$", max_length=512)] | None
+    secret: (
+        Annotated[str, Field(pattern=r"^(whsec_)?[A-Za-z0-9+/]{11,}={0,2}$", max_length=512)] | None
+    )
 
 
 class _State(Wire):
