@@ -20,6 +20,7 @@ from gateway.local.errors import FolderBusyError, LocalError, ProcessFailedError
 from gateway.local.jars import ensure_jars
 from gateway.local.java import find_java
 from gateway.local.logs import open_log, why_ended
+from gateway.local.ports import require_free
 from gateway.local.processes import family, is_running, rss_bytes, send, until
 from gateway.local.progress import Progress, Report, silent
 from gateway.local.servers import end_leftovers, erase
@@ -100,6 +101,10 @@ async def up(
     try:
         await end_leftovers(state)
         agreed = _agree_on_ports(state, services, wanted_ports or {})
+        for each in services:
+            # Before the servers start, which takes a while.
+            if each.port is not None:
+                require_free(agreed[each.name], each.name)
         state.change(
             ports=agreed, external=dict(external or {}), phase=Phase.STARTING, failure=None
         )

@@ -317,6 +317,19 @@ def restarts(folder: Path) -> dict[str, int]:
     }
 
 
+async def test_a_taken_port_of_a_service_is_told_before_anything_starts() -> None:
+    """Not after the servers are up, and nothing is kept of the try."""
+    with temporary_folder() as folder, socket.socket() as squatter:
+        squatter.bind(("127.0.0.1", 0))
+        squatter.listen()
+        port = squatter.getsockname()[1]
+        with pytest.raises(PortTakenError, match=f"Port {port} on 127.0.0.1, which web listens"):
+            await up(folder, default_cache_folder(), web_service(), wanted_ports={"web": port})
+        assert not (folder / "kafka").exists()
+        assert pids(folder) == {}
+        assert status(folder).phase is Phase.STOPPED
+
+
 async def test_a_service_that_does_not_start_leaves_nothing_running() -> None:
     """`up` tells what the service said last, and has ended what it had started."""
     broken = Service(
