@@ -8,6 +8,7 @@ the door can show nothing that differs from what is signed. Pure; called by the 
 from gateway.http.sheets import ActionSheet, DecisionSheet
 from ledger.core.errors import LedgerError
 from ledger.core.ids import ActionKey, MalformedId
+from ledger.core.money import exponent, format_money
 from ledger.core.preview import preview_hash
 from ledger.core.request import request_hash
 from ledger.core.statement import Say, Statement
@@ -40,6 +41,10 @@ def check_action(sheet: ActionSheet) -> None:
         raise SheetDiffersError("the key is of another tenant")
     if request_hash(request) != sheet.request_hash:
         raise SheetDiffersError("the request has another hash")
+    money = request.money
+    told = (None, None) if money is None else (format_money(money), exponent(money.currency))
+    if (sheet.amount, sheet.exponent) != told:
+        raise SheetDiffersError("the amount in words is another one")
 
 
 def check_sheet(sheet: DecisionSheet) -> None:
@@ -85,7 +90,8 @@ def statement_of(sheet: DecisionSheet, say: Say, *, comment: str | None) -> Stat
         policy_hash=asked.policy_hash,
         row=asked.row,
         nonce=asked.nonce,
-        issued_at=sheet.now,
+        # A yes that follows one taken back has to be told apart from it, however soon it comes.
+        issued_at=max(sheet.now, 1 + (-1 if asked.void_until is None else asked.void_until)),
         expires_at=asked.expires_at,
         comment=comment,
     )

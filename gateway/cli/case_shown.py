@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
-from gateway.cli.sheet_shown import ago, left, marked, moment, payload, rows, subject
+from gateway.cli.sheet_shown import ago, left, listed, marked, moment, payload, rows, subject
 from gateway.console.sheet import values_of
 from gateway.console.text import Shown, shown
 from gateway.http.cases import AttemptSheet, CaseEntry, CaseList, CaseSheet, EvidenceSheet
+from ledger.core.money import format_money
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,6 +99,7 @@ def show_case(console: "Console", sheet: CaseSheet, *, heading: str) -> None:
         console.print(Text("  none"))
     for one in sheet.evidence:
         rows(console, _evidence(one))
+        listed(console, values_of(one.result or {}))
     rows(console, _ends(sheet))
     _earlier(console, sheet)
     if sheet.case is not None:
@@ -147,17 +149,14 @@ def _evidence(one: EvidenceSheet) -> Iterator[tuple[str, str | Shown]]:
     yield one.kind, f"{moment(one.at)}: {one.kind}{about}: {SAYS.get(one.meaning, one.meaning)}"
     if one.reference is not None:
         yield "  reference", shown(one.reference)
-    if one.amount is not None:
-        yield "  amount", one.amount
+    if one.money is not None:
+        yield "  amount", format_money(one.money)
     if one.reverses is not None:
         yield "  of", shown(one.reverses)
     if one.occurred_at is not None:
         yield "  happened", moment(one.occurred_at)
     if one.code is not None:
         yield "  code", shown(one.code)
-    for value in values_of(one.result or {}):
-        path = "".join(piece.text for piece in value.path.pieces)
-        yield f"  {path}", value.text
     if one.source_id is not None:
         yield "  source", shown(one.source_id)
     if one.raw_sha256 is not None:

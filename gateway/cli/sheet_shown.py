@@ -15,11 +15,13 @@ from rich.text import Text
 from gateway.console.sheet import values_of
 from gateway.console.text import Shown, shown
 from gateway.http.sheets import ActionSheet, DecisionSheet, WaitingEntry, WaitingList
+from ledger.core.money import exponent, format_money
 from ledger.core.request import canonical_form
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from gateway.console.sheet import Value
     from ledger.core.preview import Revised
 
 _STYLES: Final = {"hidden": "bold red", "odd": "bold yellow reverse", "rtl": "magenta"}
@@ -56,8 +58,10 @@ def subject(sheet: ActionSheet) -> Iterator[tuple[str, str | Shown]]:
     if request.target is not None:
         yield "target", shown(request.target)
     if request.money is not None:
-        minor = f"{request.money.minor} minor units, {sheet.exponent} decimals"
-        yield "amount", f"{sheet.amount}   ({minor})"
+        # In words from what is signed, and from nothing that the door says of it.
+        decimals = exponent(request.money.currency)
+        minor = f"{request.money.minor} minor units, {decimals} decimals"
+        yield "amount", f"{format_money(request.money)}   ({minor})"
     yield "provider", shown(f"{sheet.provider} / {sheet.account} ({sheet.reliability})")
     yield "environment", shown(request.environment)
     yield "tenant", shown(sheet.tenant)
@@ -75,11 +79,16 @@ def payload(console: "Console", sheet: ActionSheet) -> None:
     values = tuple(values_of(canonical_form(sheet.request)["params"]))
     if not values:
         console.print(Text("  none"))
+    listed(console, values)
+
+
+def listed(console: "Console", values: "Iterable[Value]", *, said: str = "") -> None:
+    """Every value under its name, of which type it is and, where it is told, `said` of what."""
     for value in values:
         line = Text("  ")
         line.append(marked(value.path))
-        line.append(f"  ({value.kind})\n{MARGIN}", style="dim")
-        line.append(marked(value.text, margin=MARGIN))
+        line.append(f"  ({value.kind}{said})\n{MARGIN}", style="dim")
+        line.append(marked(value.text))
         console.print(line, soft_wrap=True)
         notes(console, (*value.path.notes, *value.text.notes))
 
@@ -96,17 +105,13 @@ def _foreseen(console: "Console", sheet: DecisionSheet) -> None:
     else:
         found = (("effect", said.effect), ("target", said.target), ("scope", said.scope))
         rows(console, ((name, shown(text)) for name, text in found if text is not None))
-        for value in values_of(dict(said.observed)):
-            line = Text("  ")
-            line.append(marked(value.path))
-            line.append("  now  ", style="dim")
-            line.append(marked(value.text))
-            console.print(line, soft_wrap=True)
-            notes(console, (*value.path.notes, *value.text.notes))
+        listed(console, values_of(dict(said.observed)), said=", now")
     _revised(console, preview.revises)
     for check in preview.checks:
         mark = Text("  ✓ ", style="green") if check.passed else Text("  ! ", style="yellow")
-        console.print(mark + marked(shown(check.detail)), soft_wrap=True)
+        detail = shown(check.detail)
+        console.print(mark + marked(detail), soft_wrap=True)
+        notes(console, detail.notes)
 
 
 def _revised(console: "Console", earlier: "Revised | None") -> None:
@@ -118,13 +123,15 @@ def _revised(console: "Console", earlier: "Revised | None") -> None:
     line.append(f", which was {earlier.status} when people were asked")
     console.print(line, soft_wrap=True)
     for change in earlier.changes:
+        name, was, now = shown(change.name), shown(change.was), shown(change.now)
         line = Text("    ")
-        line.append(marked(shown(change.name)))
+        line.append(marked(name))
         line.append("  was  ", style="dim")
-        line.append(marked(shown(change.was)))
+        line.append(marked(was))
         line.append("  is  ", style="dim")
-        line.append(marked(shown(change.now)))
+        line.append(marked(now))
         console.print(line, soft_wrap=True)
+        notes(console, (*name.notes, *was.notes, *now.notes))
     if not earlier.changes:
         console.print(Text("    it asks for exactly the same once more"))
 
@@ -154,7 +161,7 @@ def _history(console: "Console", sheet: DecisionSheet) -> None:
         said = f"round {one.round}: {one.person} said {one.decision} at {moment(one.decided_at)}"
         comment = "" if one.comment is None else f": {one.comment}"
         line = shown(said + comment)
-        console.print(Text(MARGIN) + marked(line, margin=MARGIN), soft_wrap=True)
+        console.print(Text(MARGIN) + marked(line), soft_wrap=True)
         notes(console, line.notes)
 
 
@@ -249,7 +256,7 @@ def notes(console: "Console", found: Iterable[str]) -> None:
         console.print(Text(f"    ⚠ {note}", style="bold yellow"), soft_wrap=True)
 
 
-def marked(text: Shown, *, margin: str = "") -> Text:
+def marked(text: Shown, *, margin: str = MARGIN) -> Text:
     """A text with what is not what it looks like marked in it. Every further line of it begins at
     the margin, so that no text can pass for a line of ours.
     """

@@ -28,7 +28,6 @@ from ledger.core.rejections import MEANINGS, Rejection
 from ledger.core.request import RecordedRequest, canonical_form, request_hash
 from ledger.core.state import Action, Approval, Status
 from ledger.core.statement import Say, Statement
-from ledger.core.strict import pointer
 
 if TYPE_CHECKING:
     from gateway.console.port import Known
@@ -200,7 +199,7 @@ def values_of(value: JsonValue, path: tuple[str | int, ...] = ()) -> Iterator[Va
     """Every value in a JSON text, in its order, each with its path."""
     match value:
         case {"$token": str(token), **others} if not others:
-            yield Value(shown(pointer(path)), "personal, kept apart", shown(token))
+            yield Value(_path(path), "personal, kept apart", shown(token))
         case dict() if value:
             for name, item in value.items():
                 yield from values_of(item, (*path, name))
@@ -208,19 +207,24 @@ def values_of(value: JsonValue, path: tuple[str | int, ...] = ()) -> Iterator[Va
             for index, item in enumerate(value):
                 yield from values_of(item, (*path, index))
         case dict() if path:
-            yield Value(shown(pointer(path)), "object", shown("(empty)"))
+            yield Value(_path(path), "object", shown("(empty)"))
         case list():
-            yield Value(shown(pointer(path)), "list", shown("(empty)"))
+            yield Value(_path(path), "list", shown("(empty)"))
         case bool():
-            yield Value(shown(pointer(path)), "true or false", shown("true" if value else "false"))
+            yield Value(_path(path), "true or false", shown("true" if value else "false"))
         case None:
-            yield Value(shown(pointer(path)), "nothing", shown("null"))
+            yield Value(_path(path), "nothing", shown("null"))
         case str():
-            yield Value(shown(pointer(path)), "text", shown(value))
+            yield Value(_path(path), "text", shown(value))
         case int() | float():
-            yield Value(shown(pointer(path)), "number", shown(str(value)))
+            yield Value(_path(path), "number", shown(str(value)))
         case _:
             return
+
+
+def _path(path: tuple[str | int, ...]) -> Shown:
+    """A JSON Pointer (RFC 6901) of the names as they are: whole, and what cannot be seen marked."""
+    return shown("".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path))
 
 
 def _foreseen(preview: Preview) -> Foreseen:

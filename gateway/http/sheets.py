@@ -61,7 +61,9 @@ class AgreedSheet(OnSheet):
 
 
 class AskedSheet(OnSheet):
-    """What people are asked now. `ended` says why it is over; expired is no denial."""
+    """What people are asked now. `ended` says why it is over; expired is no denial. What you issued
+    up to `void_until` was taken back with an earlier yes of yours.
+    """
 
     round: int
     nonce: str
@@ -76,6 +78,7 @@ class AskedSheet(OnSheet):
     escalate_to: tuple[str, ...] = ()
     agreed: tuple[AgreedSheet, ...] = ()
     ended: str | None = None
+    void_until: int | None = None
 
 
 class SignedSheet(OnSheet):
@@ -197,7 +200,7 @@ def sheet_of(
         href=views.sheet_href(action.key),
         page=views.page(action.key),
         preview=None if dry is None else dry.content,
-        asked=None if action.approval is None else _asked(action.approval),
+        asked=None if action.approval is None else _asked(action.approval, you),
         signed=tuple(SignedSheet.model_validate(_as_dict(one)) for one in signed),
         **of_action(action, known),
     )
@@ -259,7 +262,8 @@ def _policy(
     )
 
 
-def _asked(approval: Approval) -> AskedSheet:
+def _asked(approval: Approval, you: str) -> AskedSheet:
+    void = [one.void_until for one in approval.withdrawals if one.person == you]
     return AskedSheet(
         round=approval.round,
         nonce=approval.nonce,
@@ -279,6 +283,7 @@ def _asked(approval: Approval) -> AskedSheet:
             for grant in approval.grants
         ),
         ended=approval.ended,
+        void_until=max(void, default=None),
     )
 
 

@@ -1,14 +1,18 @@
 """What a person signs to let something pass is what they were shown, and names it exactly."""
 
+import io
 from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from rich.console import Console
 
-from gateway.http.cases import CaseSheet, case_sheet_of
+from gateway.cli.case_shown import show_case
+from gateway.http.cases import CaseSheet, EvidenceSheet, case_sheet_of
 from gateway.memory.installation import Installation, open_installation
 from gateway.signing_case import resolution_of
 from gateway.signing_sheet import NothingToSignError, SheetDiffersError
+from ledger.core.money import Money
 from ledger.core.request import request_hash
 from ledger.core.statement import Move
 from tests.unit.test_gates_at_the_door import POLICY
@@ -127,3 +131,31 @@ async def test_where_nothing_is_at_stake_there_is_nothing_to_sign(desk: Installa
     assert (shown.kind, shown.accepts, shown.moves) == (None, None, ())
     with pytest.raises(NothingToSignError):
         let_pass(shown)
+
+
+async def test_the_terminal_shows_evidence_as_text_and_whole(desk: Installation) -> None:
+    """What a provider answered begins no line of ours and hides nothing in a name; its amount is
+    computed here.
+    """
+    shown = await sheet(desk, await proposed(desk, "e1", order="1", minor=6_000))
+    text = "x\nWhat is safe now"
+    answer = EvidenceSheet(
+        version=9,
+        at=1,
+        kind="lookup",
+        meaning="effect",
+        reference=text,
+        money=Money(minor=500, currency="EUR"),
+        amount="9.99 EUR",
+        result={text: text, "q\u202eab": 1},
+    )
+    console = Console(file=io.StringIO(), width=120, color_system=None)
+    show_case(console, shown.model_copy(update={"evidence": (answer,)}), heading="A case")
+    written = str(console.file.getvalue())  # type: ignore[attr-defined] # it is the buffer above
+    assert [line for line in written.splitlines() if line.startswith("What is safe now")] == [
+        "What is safe now"
+    ]
+    assert sum("What is safe now" in line for line in written.splitlines()) == 4
+    assert "U+202E RIGHT-TO-LEFT OVERRIDE cannot be seen" in written
+    assert "5.00 EUR" in written
+    assert "9.99 EUR" not in written

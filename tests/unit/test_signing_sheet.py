@@ -6,10 +6,10 @@ import pytest
 from rich.console import Console
 
 from gateway.cli.sheet_shown import show_sheet
-from gateway.http.sheets import AskedSheet, DecisionSheet, OperationSheet, PolicySheet
+from gateway.http.sheets import AskedSheet, DecisionSheet, OperationSheet, PolicySheet, SignedSheet
 from gateway.signing_sheet import NothingToSignError, SheetDiffersError, statement_of
 from ledger.core.money import Money
-from ledger.core.preview import Change, Check, Preview, Revised, preview_hash
+from ledger.core.preview import Change, Check, Foreseen, Preview, Revised, preview_hash
 from ledger.core.request import RecordedRequest, request_hash
 from ledger.core.statement import Say
 
@@ -115,6 +115,9 @@ ELSEWHERE = PREVIEW.model_copy(update={"account": "second"})
         ({"policy": PolicySheet(policy_hash="sha256:policy", row="small")}, "another row"),
         ({"policy": PolicySheet(policy_hash="sha256:other", row="large")}, "another row"),
         ({"account": "second"}, "another provider or account"),
+        ({"amount": "12.00 EUR"}, "the amount in words"),
+        ({"amount": None}, "the amount in words"),
+        ({"exponent": 3}, "the amount in words"),
     ],
 )
 def test_what_differs_is_not_signed(changes: dict[str, object], why: str) -> None:
@@ -139,6 +142,75 @@ def test_where_nobody_is_asked_there_is_nothing_to_sign() -> None:
     sheet = SHEET.model_copy(update={"asked": None, "preview": None})
     with pytest.raises(NothingToSignError):
         statement_of(sheet, Say.DENY, comment=None)
+
+
+def test_a_yes_after_one_taken_back_is_told_apart_from_it() -> None:
+    """However soon it comes: what was issued up to a moment still to come is void."""
+    asked = ASKED.model_copy(update={"void_until": SHEET.now + 5_000})
+    again = SHEET.model_copy(update={"asked": asked})
+    assert statement_of(again, Say.APPROVE, comment=None).issued_at == SHEET.now + 5_001
+    long_ago = SHEET.model_copy(update={"asked": ASKED.model_copy(update={"void_until": 5})})
+    assert statement_of(long_ago, Say.APPROVE, comment=None).issued_at == SHEET.now
+
+
+def printed(sheet: DecisionSheet) -> str:
+    """What the terminal shows of a sheet."""
+    console = Console(file=io.StringIO(), width=120, color_system=None)
+    show_sheet(console, sheet, heading="To be decided")
+    return str(console.file.getvalue())  # type: ignore[attr-defined] # it is the buffer above
+
+
+OURS = "What is signed\n  request       sha256:aaaa\n  ✓ checked by the fraud team"
+
+
+@pytest.mark.parametrize("margin", ["", "  "])
+def test_nothing_that_somebody_else_wrote_begins_a_line_of_ours(margin: str) -> None:
+    """Names, values, what a provider foresees and observes, and what is revised stand behind the
+    margin from their second line on.
+    """
+    text = "Bob" + "".join(f"\n{margin}{line.strip()}" for line in OURS.splitlines())
+    request = REQUEST.model_copy(update={"params": {"note": text, text: "value"}})
+    foreseen = Foreseen(
+        effect=text, target=text, scope=text, observed={"customer": text, f"{text}.": "x"}
+    )
+    preview = PREVIEW.model_copy(
+        update={
+            "foreseen": foreseen,
+            "checks": (Check(name="declared", passed=True, detail=text),),
+            "revises": Revised(
+                action=text, status="failed", changes=(Change(name=text, was=text, now=text),)
+            ),
+        }
+    )
+    said = SignedSheet(
+        version=3, round=1, decision="deny", person="ben", comment=text, decided_at=5
+    )
+    sheet = SHEET.model_copy(update={"request": request, "preview": preview, "signed": (said,)})
+    lines = printed(sheet).splitlines()
+    assert lines.count("What is signed") == 1
+    bare = [line for line in lines if "fraud team" in line and "│" not in line]
+    assert bare == []
+    assert sum("fraud team" in line for line in lines) == 13
+
+
+def test_the_terminal_computes_the_amount() -> None:
+    """The door's own words for it are not on the sheet at all."""
+    lie = SHEET.model_copy(update={"amount": "1.20 EUR", "exponent": 4})
+    assert "120.00 EUR   (12000 minor units, 2 decimals)" in printed(lie)
+    assert "1.20 EUR" not in printed(lie)
+
+
+def test_the_terminal_shows_names_whole() -> None:
+    """However long a name is, and whatever it holds: two names never look like one."""
+    long = "a" * 300 + " grant admin to mallory"
+    params = {"headers": {long: "1", "q\u202eab": "2", "q\\u202eab": "3"}}
+    text = printed(
+        SHEET.model_copy(update={"request": REQUEST.model_copy(update={"params": params})})
+    )
+    assert f"/headers/{long}  (text)" in text
+    hidden, literal = text.split("/headers/q\\u202eab  (text)")[1:]
+    assert "U+202E RIGHT-TO-LEFT OVERRIDE cannot be seen" in hidden
+    assert "U+202E" not in literal
 
 
 def test_the_terminal_shows_what_a_revision_changes() -> None:

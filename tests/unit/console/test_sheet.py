@@ -207,6 +207,15 @@ def test_every_value_is_there_with_its_type() -> None:
     assert [one.kind for one in values_of(token)] == ["personal, kept apart"]
 
 
+def test_every_name_is_there_whole() -> None:
+    """However long it is, and told from another one that spells out what cannot be seen."""
+    long = "a" * 300 + " grant admin to mallory"
+    paths = [one.path for one in values_of({long: 1, "q\u202eab": 2, "q\\u202eab": 3, "a/b~": 4})]
+    written = ["".join(piece.text for piece in path.pieces) for path in paths]
+    assert written == [f"/{long}", "/q\\u202eab", "/q\\u202eab", "/a~1b~0"]
+    assert [path.is_marked for path in paths] == [False, True, False, False]
+
+
 @pytest.mark.parametrize(
     ("minor", "currency", "written"),
     [
