@@ -17,11 +17,11 @@ from typing import Final
 
 from ledger.core.facts import AttemptStarted, IntentRecorded, StartApproval
 from ledger.core.holds import holding
-from ledger.core.ids import ActionKey, MalformedId
+from ledger.core.ids import ActionKey, MalformedId, provider_key
 from ledger.core.operation import Operation
 from ledger.core.people import Person
 from ledger.core.policy import Asks, Outcome
-from ledger.core.preview import preview_hash
+from ledger.core.preview import Preview, preview_hash
 from ledger.core.rejections import Rejection
 from ledger.core.request import RecordedRequest, request_hash
 from ledger.core.statement import Resolution, Say, Statement
@@ -39,6 +39,9 @@ class Unallowed(StrEnum):
     HELD = "held"
     OPERATION_WITHDRAWN = "operation_withdrawn"
     ACCOUNT_DIFFERS = "account_differs"
+    PERFORMER_DIFFERS = "performer_differs"
+    PROVIDER_KEY_DIFFERS = "provider_key_differs"
+    ORIGINAL_DIFFERS = "original_differs"
     POLICY_DENIES = "policy_denies"
     APPROVAL_MISSING = "approval_missing"
     POLICY_UNKNOWN = "policy_unknown"
@@ -127,6 +130,9 @@ def unallowed(
         return Unallowed.OPERATION_WITHDRAWN
     if not grounds.may_ask(operation, request.principal):
         return Rejection.NOT_ALLOWED
+    unlike = _unlike(start, intent, operation, published)
+    if unlike is not None:
+        return unlike
     ruling = published.policy.rule(operation, request, key.tenant, intent.revises)
     if ruling.outcome is Outcome.DENY:
         return Unallowed.POLICY_DENIES
@@ -140,6 +146,24 @@ def unallowed(
     if approval.policy_hash not in published.policies:
         return Unallowed.POLICY_UNKNOWN
     return _unapproved(start, approval, intent, grounds)
+
+
+def _unlike(
+    start: AttemptStarted, intent: IntentRecorded, operation: Operation, published: Published
+) -> Unallowed | None:
+    """In what a start is not what the intent and the declaration make of it, or None: who acts,
+    under which key of the provider's, and whether another effect is undone by it.
+    """
+    if intent.performer is not None:
+        return Unallowed.PERFORMER_DIFFERS
+    # All attempts bear the key of the first, by the declaration that was in force then.
+    called = (operation.name, operation.version)
+    rules = (operation.provider_key, *published.key_rules.get(called, ()))
+    if all(start.provider_key != provider_key(start.action, rule) for rule in rules):
+        return Unallowed.PROVIDER_KEY_DIFFERS
+    if intent.compensates is None and start.original_reference is not None:
+        return Unallowed.ORIGINAL_DIFFERS
+    return None
 
 
 def _asks_more(asks: Asks, approval: StartApproval) -> Unallowed | None:
@@ -163,13 +187,9 @@ def _unapproved(
     too many: the ledger has counted each.
     """
     asked = request_hash(intent.request)
-    shown = approval.preview
-    if shown is None:
-        # Once an attempt has begun nothing of it has to hold any more.
-        if start.attempt == 1:
-            return Unallowed.PREVIEW_MISSING
-    elif shown.request_hash != asked or preview_hash(shown) != approval.preview_hash:
-        return Unallowed.PREVIEW_DIFFERS
+    unshown = _unshown(start, approval, intent, asked)
+    if unshown is not None:
+        return unshown
     people = grounds.published.people
     agreed: set[str] = set()
     for signed in approval.signed:
@@ -187,6 +207,32 @@ def _unapproved(
             return refused
         agreed.add(read.person)
     return None if len(agreed) >= max(1, approval.quorum) else Unallowed.QUORUM_NOT_MET
+
+
+def _unshown(
+    start: AttemptStarted, approval: StartApproval, intent: IntentRecorded, asked: str
+) -> Unallowed | None:
+    """In what the start is not what people were shown, or None. Once an attempt has begun nothing
+    that was foreseen has to hold any more; which effect it undoes has to.
+    """
+    shown = approval.preview
+    if start.attempt == 1 and (shown is None or approval.is_open):
+        return Unallowed.PREVIEW_MISSING
+    if shown is None:
+        return None if intent.compensates is None else Unallowed.PREVIEW_MISSING
+    if shown.request_hash != asked or preview_hash(shown) != approval.preview_hash:
+        return Unallowed.PREVIEW_DIFFERS
+    if shown.performer is not None:
+        return Unallowed.PERFORMER_DIFFERS
+    if _original_of(shown) != (intent.compensates, start.original_reference):
+        return Unallowed.ORIGINAL_DIFFERS
+    return None
+
+
+def _original_of(shown: Preview) -> tuple[str | None, str | None]:
+    """Which action people saw that it undoes, and the provider's name for the effect of that."""
+    undoes = shown.undoes
+    return (None, None) if undoes is None else (undoes.action, undoes.reference)
 
 
 def _about_another(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ledger.core.facts import AttemptStarted, IntentRecorded, StartApproval
 from ledger.core.policy import AUTOMATIC, Policy
-from ledger.core.preview import Foreseen, Preview, preview_hash
+from ledger.core.preview import Foreseen, Preview, Undone, preview_hash
 from ledger.core.statement import Say
 from ledger.log.published import Published
 from streams.allowing import Grounds, unallowed
@@ -31,6 +31,7 @@ class World:
     published: Published = field(default_factory=Published)
     key: str = CHARGE
     generation: str = GENERATION
+    undoes: Undone | None = None
 
     def __post_init__(self) -> None:
         self.published.catalogue = catalogue()
@@ -45,7 +46,8 @@ class World:
     @property
     def intent(self) -> IntentRecorded:
         """What was asked for."""
-        return recorded(self.key).model_copy(update=self.intent_changes)
+        undone = None if self.undoes is None else self.undoes.action
+        return recorded(self.key).model_copy(update={"compensates": undone} | self.intent_changes)
 
     @property
     def start(self) -> AttemptStarted:
@@ -57,6 +59,7 @@ class World:
             account=intent.account,
             money=intent.request.money,
             foreseen=Foreseen(observed={"balance": 10_000}),
+            undoes=self.undoes,
         )
         approval = StartApproval(
             nonce="0123456789abcdef",
@@ -78,7 +81,9 @@ class World:
             for name in self.who
         )
         approval = approval.model_copy(update={"signed": signed, **self.approval_changes})
-        return started(key=self.key).model_copy(update={"approval": approval, **self.start_changes})
+        original = None if self.undoes is None else self.undoes.reference
+        as_decided: dict[str, object] = {"approval": approval, "original_reference": original}
+        return started(key=self.key).model_copy(update=as_decided | self.start_changes)
 
     def refused(self, start: AttemptStarted | None = None) -> str | None:
         """Why it is not acted on."""
@@ -95,10 +100,13 @@ OTHER_SHOWN = Preview(
 )
 FORGED_START: tuple[tuple[str, dict[str, object]], ...] = (
     ("malformed_key", {"action": "no key"}),
-    ("other_action", {"action": "charge:v1:acme:another"}),
+    ("provider_key_differs", {"action": "charge:v1:acme:another"}),
+    ("provider_key_differs", {"provider_key": "a key of somebody's own"}),
+    ("other_action", dict.fromkeys(("action", "provider_key"), "charge:v1:acme:another")),
     ("key_mismatch", {"action": TICKET}),
     ("account_differs", {"account": "other"}),
     ("account_differs", {"provider": "other"}),
+    ("original_differs", {"original_reference": "ch_of_somebody_else"}),
 )
 
 
@@ -112,6 +120,7 @@ FORGED_APPROVAL: tuple[tuple[str, dict[str, object]], ...] = (
     ("preview_differs", {"preview": OTHER_SHOWN.model_copy(update={"request_hash": "sha256:1"})}),
     ("other_preview", {"preview": OTHER_SHOWN, "preview_hash": preview_hash(OTHER_SHOWN)}),
     ("preview_missing", {"preview": None}),
+    ("preview_missing", {"is_open": True}),
     ("more_people_asked", {"quorum": 1}),
     ("other_groups_asked", {"groups": ()}),
     ("other_groups_asked", {"groups": ("everybody",)}),

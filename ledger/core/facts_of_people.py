@@ -152,8 +152,9 @@ class ApprovalEnded(Wire):
 
 class StartApproval(Wire):
     """What a start rests on where people had to agree: everything an executor needs to check it
-    again. `preview` is what they were shown; None where an earlier attempt may have had its effect:
-    then the same request is only asked about again, and nothing of it has to hold any more.
+    again. `preview` is what they were shown. Where an earlier attempt may have had its effect the
+    same request is only asked about again, and nothing of it has to hold any more: then it is None;
+    of what undoes another effect it says which, and `is_open` is set.
     """
 
     nonce: Text
@@ -165,11 +166,12 @@ class StartApproval(Wire):
     expires_at: Milliseconds
     preview: Preview | None = None
     signed: Annotated[tuple[Signed, ...], Field(max_length=QUORUM_MAX)]
+    is_open: bool | None = None
 
     @property
     def observed(self) -> Observed | None:
         """The volatile facts that must still hold; None where nothing is read again."""
-        foreseen = None if self.preview is None else self.preview.foreseen
+        foreseen = None if self.preview is None or self.is_open else self.preview.foreseen
         return foreseen.observed or None if foreseen is not None else None
 
 

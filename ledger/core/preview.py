@@ -7,7 +7,7 @@ is read again just before acting.
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
@@ -63,8 +63,22 @@ class Revised(Wire):
     changes: Annotated[tuple[Change, ...], Field(max_length=DIFFERENCES_MAX)] = ()
 
 
+class Undone(Wire):
+    """The earlier action that this one undoes: how it stands, the provider's name for its effect,
+    and on what and over how much it was.
+    """
+
+    action: Text
+    status: Text
+    reference: Text | None = None
+    target: Text | None = None
+    money: Money | None = None
+
+
 class Preview(Wire):
-    """What would be done if a person agreed. The payload itself is bound by its hash."""
+    """What would be done if a person agreed. The payload itself is bound by its hash. `performer`
+    is set where no executor but the caller itself would do it.
+    """
 
     request_hash: Text
     provider: Text
@@ -74,6 +88,8 @@ class Preview(Wire):
     foreseen: Foreseen | None = None
     checks: Annotated[tuple[Check, ...], Field(max_length=CHECKS_MAX)] = ()
     revises: Revised | None = None
+    undoes: Undone | None = None
+    performer: Literal["caller"] | None = None
 
 
 def preview_hash(preview: Preview) -> str:

@@ -232,8 +232,10 @@ def start_approval(action: Action) -> StartApproval | None:
     approval, dry = action.approval, action.dry
     if action.asks is None or approval is None:
         return None
-    # Where an attempt may have had its effect the same request is only asked about again.
-    shown = None if action.is_open or dry is None else dry.content
+    # Where an attempt may have had its effect the same request is only asked about again; which
+    # effect it undoes stands in no request, and has to be what people saw every time.
+    is_open = action.is_open
+    shown = None if dry is None or (is_open and action.compensates is None) else dry.content
     return StartApproval(
         nonce=approval.nonce,
         policy_hash=approval.policy_hash,
@@ -244,4 +246,5 @@ def start_approval(action: Action) -> StartApproval | None:
         expires_at=approval.valid_until,
         preview=shown,
         signed=tuple(grant.signed for grant in approval.grants),
+        is_open=True if is_open and shown is not None else None,
     )

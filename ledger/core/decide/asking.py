@@ -25,8 +25,8 @@ from ledger.core.facts import (
 )
 from ledger.core.inputs import AskAgain, PreviewRead
 from ledger.core.limits import FORESEEN_BYTES_MAX, LINEAGE_SHOWN_MAX, PREVIEW_WAIT_MS
-from ledger.core.order import has_something_to_undo, lineage, reference_to_undo
-from ledger.core.preview import Change, Check, Foreseen, Preview, Revised, preview_hash
+from ledger.core.order import has_something_to_undo, lineage, original_of, reference_to_undo
+from ledger.core.preview import Change, Check, Foreseen, Preview, Revised, Undone, preview_hash
 from ledger.core.rejections import Rejection
 from ledger.core.request import differences
 from ledger.core.state import Action, Approval, Status, Stream
@@ -113,6 +113,8 @@ def _drawn(draft: Draft, action: Action, foreseen: Foreseen | None) -> Preview:
         foreseen=foreseen,
         checks=tuple(_checks(action, draft.stream)),
         revises=_revised(action, draft.stream),
+        undoes=_undone(action, draft.stream),
+        performer=action.performer,
     )
 
 
@@ -156,13 +158,30 @@ def _revised(action: Action, stream: Stream) -> Revised | None:
     return Revised(action=earlier.key, status=earlier.status.value, changes=changes)
 
 
+def _undone(action: Action, stream: Stream) -> Undone | None:
+    """What the action undoes."""
+    original = original_of(stream, action)
+    if original is None:
+        return None
+    return Undone(
+        action=original.key,
+        status=original.status.value,
+        reference=reference_to_undo(stream, action),
+        target=original.request.target,
+        money=original.request.money,
+    )
+
+
 def shows_what_is(draft: Draft, action: Action) -> bool:
-    """Whether the newest preview says what became of the action that this one revises."""
+    """Whether the newest preview says what became of the action that this one revises, and of the
+    one that it undoes.
+    """
     content = None if action.dry is None else action.dry.content
-    if action.revises is None or content is None:
+    if content is None:
         return True
     shown = tuple(check for check in content.checks if check.name == _REVISES)
-    return shown == tuple(_checks_of_earlier(action, draft.stream))
+    is_so = content.undoes == _undone(action, draft.stream)
+    return is_so and shown == tuple(_checks_of_earlier(action, draft.stream))
 
 
 def _request(draft: Draft, key: str) -> None:

@@ -11,7 +11,7 @@ from typing import Final, assert_never
 from ledger.core.catalogue import Operation
 from ledger.core.config import Config
 from ledger.core.decide.approvals import lapse, start_approval
-from ledger.core.decide.asking import ask, end
+from ledger.core.decide.asking import ask, end, shows_what_is
 from ledger.core.decide.draft import Draft
 from ledger.core.decide.gating import holds_its_gates
 from ledger.core.decide.questions import has_lookups_left, wait_ms
@@ -132,6 +132,8 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
     if needs_ruling(action, draft.config) or waits_for(draft.stream, action) is not None:
         return
     if action.running is not None or bar(action, operation, draft.now, draft.config) is not None:
+        return
+    if not action.is_open and not shows_what_is(draft, action):
         return
     if not holds_its_gates(action, draft.config, draft.now):
         return

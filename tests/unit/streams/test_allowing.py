@@ -4,13 +4,16 @@ is a no by its name, before a connection is opened.
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ledger.core.catalogue import Catalogue, parse_catalogue
 from ledger.core.holds import Hold, Scope
+from ledger.core.ids import KeyAlphabet, ProviderKeyRule, provider_key
 from ledger.core.people import NOBODY
 from ledger.core.policy import AUTOMATIC
+from ledger.core.preview import Undone, preview_hash
 from ledger.core.rejections import Rejection
 from streams.allowing import Grounds, Permit, Unallowed
 from streams.hands import Assignment, objection
@@ -191,6 +194,79 @@ def test_a_later_attempt_needs_no_preview_and_all_of_the_rest() -> None:
     assert world.refused() == "unknown_signer"
 
 
+ORIGINAL = Undone(action="payin:v1:acme:renewal-1", status="completed", reference="ch_1")
+AGAIN: dict[str, object] = {"attempt": 2, "fencing_token": 2}
+
+
+def test_what_undoes_an_effect_undoes_the_one_that_people_saw() -> None:
+    """The start names the effect of the action that was on the sheet, at every attempt."""
+    assert World(undoes=ORIGINAL).refused() is None
+    again = World(undoes=ORIGINAL, start_changes=AGAIN, approval_changes={"is_open": True})
+    assert again.refused() is None
+    nameless = ORIGINAL.model_copy(update={"reference": None})
+    assert World(undoes=nameless).refused() is None
+
+
+@pytest.mark.parametrize("later", [{}, AGAIN])
+@pytest.mark.parametrize(
+    "world",
+    [
+        {"start_changes": {"original_reference": "ch_of_somebody_else"}},
+        {"start_changes": {"original_reference": None}},
+        {"intent_changes": {"compensates": "payin:v1:acme:renewal-1#other"}},
+        {"intent_changes": {"compensates": None}},
+        {"undoes": None, "intent_changes": {"compensates": ORIGINAL.action}},
+    ],
+)
+def test_another_original_than_people_saw_is_not_undone(
+    world: dict[str, Any], later: dict[str, object]
+) -> None:
+    """Another effect, another action, one where they saw none, none where they saw one."""
+    changed = {"undoes": ORIGINAL, **world}
+    changed["start_changes"] = changed.get("start_changes", {}) | later
+    assert World(**changed).refused() == "original_differs"
+
+
+def test_a_later_attempt_shows_again_what_it_undoes() -> None:
+    """Without what people saw nobody could say which effect it is."""
+    hidden = World(undoes=ORIGINAL, start_changes=AGAIN, approval_changes={"preview": None})
+    assert hidden.refused() == "preview_missing"
+
+
+def test_nobody_undoes_by_a_start_what_the_intent_does_not() -> None:
+    """Where the table asks nobody too."""
+    world = World(table=TABLE.replace('["charge"]', '["refund"]'))
+    plain = started()
+    assert world.refused(plain) is None
+    forged = plain.model_copy(update={"original_reference": "ch_of_somebody_else"})
+    assert world.refused(forged) == "original_differs"
+
+
+def test_the_key_at_the_provider_is_made_of_the_actions_key() -> None:
+    """By any declaration that was ever published: all attempts bear the key of the first. Another
+    key would be another effect.
+    """
+    world = World(table=TABLE.replace('["charge"]', '["refund"]'))
+    shorter = ProviderKeyRule(length_max=40, alphabet=KeyAlphabet.ALPHANUMERIC)
+    earlier = started().model_copy(update={"provider_key": provider_key(CHARGE, shorter)})
+    assert world.refused(earlier) == "provider_key_differs"
+    world.published.key_rules["charge", 1] = (shorter,)
+    assert world.refused(earlier) is None
+    assert world.refused(started()) is None
+
+
+def test_what_its_caller_carries_out_is_no_executors_to_do() -> None:
+    """By the intent, and by what people agreed to."""
+    assert World(intent_changes={"performer": "caller"}).refused() == "performer_differs"
+    world = World()
+    assert world.start.approval is not None
+    shown = world.start.approval.preview
+    assert shown is not None
+    by_caller = shown.model_copy(update={"performer": "caller"})
+    forged = {"preview": by_caller, "preview_hash": preview_hash(by_caller)}
+    assert World(approval_changes=forged).refused() == "performer_differs"
+
+
 def test_what_was_allowed_is_asked_again_only_after_more_was_published() -> None:
     """A yes stands for what is read; a no is asked again each time."""
     world = World()
@@ -230,7 +306,7 @@ def test_every_name_of_a_refusal_is_reached() -> None:
     """No name without a start that gets it; what is in no table above has a test of its own."""
     tables = (CONFIGURATION, FORGED_START, FORGED_APPROVAL, SAID)
     reached = {str(row[0]) for table in tables for row in table}
-    assert {one.value for one in Unallowed} - reached == {"approval_missing"}
+    assert {one.value for one in Unallowed} - reached == {"approval_missing", "performer_differs"}
     assert {Rejection.OTHER_REQUEST.value, Rejection.NOT_IN_GROUP.value} <= reached
 
 
