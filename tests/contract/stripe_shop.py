@@ -95,10 +95,14 @@ class Shop:
 
     async def fetch(self, path: str) -> dict[str, JsonValue]:
         """Read an object as the API shows it."""
+        return OBJECT.validate_json(await self.raw(path))
+
+    async def raw(self, path: str) -> bytes:
+        """Read the bytes of an answer of the API."""
         headers = {"Authorization": f"Bearer sk_test_{self.account}"}
         async with httpx.AsyncClient(trust_env=False) as client:
             answer = await client.get(f"{self.stage.process.url}{path}", headers=headers)
-        return OBJECT.validate_json(answer.content)
+        return answer.content
 
     async def listed(self, path: str) -> list[dict[str, JsonValue]]:
         """Read the first page of a list as the API shows it."""

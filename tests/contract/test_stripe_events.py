@@ -9,8 +9,10 @@ import pytest
 from aiohttp import web
 
 from ledger.core.money import Money
-from reconciler.providers.port import MappedWebhook, Succeeded
+from reconciler.providers.limits import ANSWER_BYTES_MAX
+from reconciler.providers.port import Absent, Found, MappedWebhook, Succeeded
 from reconciler.providers.registry import event_sources, webhook_mappings, webhook_schemes
+from reconciler.providers.stripe.names import EVENTS, PAGE_MAX
 from reconciler.webhooks import Verified
 from tests.contract.calls import eventually, now_ms
 from tests.contract.stripe_shop import Shop
@@ -218,3 +220,22 @@ async def test_a_payout_report_shows_every_movement(stripe: StripeStage) -> None
     ]
     assert {one["payment_intent_id"] for one in read} == {payment}
     assert read[1]["refund_metadata[actionledger_action_key]"] == refund.action_key
+
+
+@pytest.mark.case("C097")
+async def test_more_than_fits_one_answer_is_read_all_the_same(stripe: StripeStage) -> None:
+    """A full page of events or payments is larger than an answer may be: fewer are asked for, so
+    that no event is left out and a lookup still proves an absence.
+    """
+    shop = Shop(stripe)
+    requests = [shop.payment(minor=100 + nth) for nth in range(110)]
+    for request in requests:
+        assert isinstance(await shop.perform(request), Succeeded)
+    page = await shop.raw(f"{EVENTS}?limit={PAGE_MAX}")
+    assert len(page) > ANSWER_BYTES_MAX
+    raws = await unmapped(shop, "payment_intent.succeeded")
+    assert [webhook_of(shop, raw).action_key for raw in raws] == [
+        one.action_key for one in requests
+    ]
+    assert isinstance(await shop.find(requests[0]), Found)
+    assert await shop.find(shop.payment()) == Absent()

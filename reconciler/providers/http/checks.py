@@ -17,6 +17,7 @@ from reconciler.providers.http.forms import (
     AdapterForm,
     CallForm,
     FindForm,
+    ListingForm,
     MoneyForm,
     PreviewForm,
     PullForm,
@@ -39,7 +40,9 @@ _REQUEST: Final = frozenset(
 )
 _PERFORM: Final = _MARKS | _MONEY | _REQUEST | {"params.NAME"}
 _PREVIEW: Final = _PERFORM - {"provider_key"}
-_LISTING: Final = frozenset({"account", "since_ms", "since_seconds", "since_rfc3339", "cursor"})
+_LISTING: Final = frozenset(
+    {"account", "since_ms", "since_seconds", "since_rfc3339", "cursor", "limit"}
+)
 _CREDENTIAL: Final = "credential"
 
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -273,9 +276,7 @@ def _listing(form: AdapterForm) -> Iterator[Found]:
     listing = form.listing
     if listing is None:
         return
-    has_cursor = _uses("cursor", listing.path, listing.query, listing.headers)
-    if has_cursor != (listing.next is not None):
-        yield ("listing",), "needs both {cursor} in its request and next, or neither"
+    yield from _paging(("listing",), listing)
     shape = form.shape.get(listing.shape)
     if shape is not None and (shape.committed_at is None or shape.operation is None):
         yield ("shape", listing.shape), "must say operation and committed_at, for the listing"
@@ -286,8 +287,16 @@ def _pull(path: TomlPath, pull: PullForm) -> Iterator[Found]:
     for name, text in pull.query.items():
         yield from _texts((*path, "query", name), text, _LISTING)
     yield from _headers((*path, "headers"), pull.headers, _LISTING)
-    if _uses("cursor", pull.path, pull.query, pull.headers) != (pull.next is not None):
+    yield from _paging(path, pull)
+
+
+def _paging(path: TomlPath, paged: ListingForm | PullForm) -> Iterator[Found]:
+    """What a request says of pages is what the description says of them."""
+    asks = (paged.path, paged.query, paged.headers)
+    if _uses("cursor", *asks) != (paged.next is not None):
         yield path, "needs both {cursor} in its request and next, or neither"
+    if _uses("limit", *asks) != (paged.limit is not None):
+        yield path, "needs both {limit} in its request and limit, or neither"
 
 
 def _money(path: TomlPath, money: MoneyForm | None) -> Iterator[Found]:

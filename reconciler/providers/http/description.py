@@ -153,6 +153,7 @@ class Listing:
     call: Call
     next: AnswerPath | None
     first_cursor: str | None
+    limit: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +188,7 @@ class Pull:
     at: AnswerPath
     next: AnswerPath | None
     first_cursor: str | None
+    limit: int | None
     interval_ms: int
     overlap_ms: int
 
@@ -285,7 +287,7 @@ def built(form: AdapterForm) -> Description:
         )
 
     def listing(one: ListingForm) -> Listing:
-        return Listing(call(one), _path(one.next), one.first_cursor)
+        return Listing(call(one), _path(one.next), one.first_cursor, one.limit)
 
     def perform(one: PerformForm) -> Perform:
         return Perform(
@@ -369,6 +371,7 @@ def _pull(form: PullForm, headers: _Headers) -> Pull:
         at=path_of(form.at),
         next=_path(form.next),
         first_cursor=form.first_cursor,
+        limit=form.limit,
         interval_ms=form.interval_seconds * 1_000,
         overlap_ms=form.overlap_seconds * 1_000,
     )

@@ -1,27 +1,25 @@
 """Reads a described provider's own list of events, by GET alone.
 
 Guarantees that a list with a hole never passes for one without: a page that cannot be read ends it
-with a name. An event's bytes are its object written again, so they need not be those of the webhook
-that was sent; its id is. Has no way to make an effect. Built by the adapter, held by the inquirer.
+with a name. An event's bytes are those of its object in the list, so they need not be those of the
+webhook that was sent; its id is. One that cannot be read is brought as well, for a person, and ends
+no reading. Has no way to make an effect. Built by the adapter, held by the inquirer.
 """
 
 from collections.abc import AsyncIterator, Mapping
-from decimal import Decimal
 from typing import Final
-
-import orjson
 
 from reconciler.providers.events import EventsFailed, ListedEvent
 from reconciler.providers.http.answers import (
     UnreadableAnswer,
     code_at,
-    list_at,
     read_json,
     recorded,
     text_at,
 )
 from reconciler.providers.http.description import Description, Pull, written
-from reconciler.providers.http.finder import since_names
+from reconciler.providers.http.finder import fewer_after, page_names
+from reconciler.providers.http.pages import item_or_none, read_page
 from reconciler.providers.http.templates import Unsendable
 from reconciler.providers.http_exchange import Answered, HttpClient, Message, Trouble
 from reconciler.providers.limits import LIST_PAGES_MAX, LOOKUP_EFFECTS_MAX
@@ -53,19 +51,26 @@ class HttpEventSource:
         self, *, account: str, since_at: int, timeout_ms: int
     ) -> AsyncIterator[tuple[ListedEvent, ...]]:
         """Page through the provider's list; see the port."""
-        cursor = self._pull.first_cursor
+        cursor, limit = self._pull.first_cursor, self._pull.limit
         for _ in range(LIST_PAGES_MAX):
-            names = {"account": account, "cursor": cursor, **since_names(since_at)}
-            answer = await self._page(account, names, timeout_ms)
+            names = page_names(account, since_at, cursor, limit)
             try:
-                shown = list_at(answer, self._pull.at)
-                following = None if self._pull.next is None else text_at(answer, self._pull.next)
-                if len(shown) > LOOKUP_EFFECTS_MAX:
+                answered = await self._page(account, names, timeout_ms)
+            except EventsFailed as failed:
+                if (fewer := fewer_after(failed.code, limit)) is None:
+                    raise
+                limit = fewer
+                continue
+            try:
+                page = read_page(answered.body, self._pull.at)
+                following = (
+                    None if self._pull.next is None else text_at(page.answer, self._pull.next)
+                )
+                if len(page.items) > LOOKUP_EFFECTS_MAX:
                     raise UnreadableAnswer
-                page = tuple(map(self._event, shown))
             except UnreadableAnswer:
                 raise EventsFailed(Trouble.ANSWER_INVALID.value) from None
-            yield page
+            yield tuple(map(self._event, page.items))
             if following is None:
                 return
             if following == cursor:
@@ -77,16 +82,15 @@ class HttpEventSource:
         """Close all connections; idempotent."""
         await self._http.close()
 
-    def _event(self, shown: object) -> ListedEvent:
+    def _event(self, raw: bytes) -> ListedEvent:
         webhook = self._description.webhook
         at = None if webhook is None else webhook.event_id
         try:
-            raw = orjson.dumps(shown, default=_fraction)
-        except (TypeError, ValueError):
-            raise UnreadableAnswer from None
-        return ListedEvent(None if at is None else text_at(shown, at), raw)
+            return ListedEvent(None if at is None else text_at(item_or_none(raw), at), raw)
+        except UnreadableAnswer:
+            return ListedEvent(None, raw)
 
-    async def _page(self, account: str, names: Mapping[str, object], timeout_ms: int) -> object:
+    async def _page(self, account: str, names: Mapping[str, object], timeout_ms: int) -> Answered:
         credential = self._api_keys.get(account)
         if credential is None:
             raise EventsFailed("account_not_configured")
@@ -103,20 +107,10 @@ class HttpEventSource:
             raise EventsFailed(exchanged.trouble.value)
         if exchanged.status not in _OK:
             raise EventsFailed(self._code(exchanged) or f"http_{exchanged.status}")
-        try:
-            return read_json(exchanged.body)
-        except UnreadableAnswer:
-            raise EventsFailed(Trouble.ANSWER_INVALID.value) from None
+        return exchanged
 
     def _code(self, answered: Answered) -> str | None:
         try:
             return recorded(code_at(read_json(answered.body), self._description.errors.code))
         except UnreadableAnswer:
             return None
-
-
-def _fraction(value: object) -> orjson.Fragment:
-    """A fraction as it was written, never through a float."""
-    if isinstance(value, Decimal):
-        return orjson.Fragment(str(value).encode())
-    raise TypeError

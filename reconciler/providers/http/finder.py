@@ -107,16 +107,19 @@ class HttpFinder:
         listing = self._description.listing
         if listing is None:
             raise ListingFailed("listing_not_described")
-        cursor, latest_at = listing.first_cursor, 0
+        cursor, limit, latest_at = listing.first_cursor, listing.limit, 0
         for _ in range(LIST_PAGES_MAX):
-            names = {"account": account, "cursor": cursor, **since_names(since_at)}
+            names = page_names(account, since_at, cursor, limit)
             try:
                 answered = await self._ask(account, listing.call, names, timeout_ms)
                 answer = _read(answered, self._description.errors)
                 effects = _effects(answer, listing.call)
                 following = None if listing.next is None else text_at(answer, listing.next)
             except Unanswered as unanswered:
-                raise ListingFailed(unanswered.code) from None
+                if (fewer := fewer_after(unanswered.code, limit)) is None:
+                    raise ListingFailed(unanswered.code) from None
+                limit = fewer
+                continue
             except UnreadableAnswer:
                 raise ListingFailed(Trouble.ANSWER_INVALID.value) from None
             for effect in effects:
@@ -298,12 +301,24 @@ def _listed(effect: ShownEffect, account: str) -> ListedEffect:
     )
 
 
-def since_names(since_at: int) -> Mapping[str, object]:
-    """A point in time as the templates of lists may name it."""
+def page_names(
+    account: str, since_at: int, cursor: str | None, limit: int | None
+) -> Mapping[str, object]:
+    """What the request for one page of a list may name; `since_at` in milliseconds."""
     at = datetime.fromtimestamp(min(since_at // 1000, _LATEST_SECONDS), UTC)
     return {
+        "account": account,
+        "cursor": cursor,
+        "limit": limit,
         "since_ms": since_at,
         # Rounded down: a moment too early is left out again when the answer is read.
         "since_seconds": since_at // 1000,
         "since_rfc3339": at.strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
+
+
+def fewer_after(code: str, limit: int | None) -> int | None:
+    """How many items the same page is asked for after this trouble, or None for no other way."""
+    if code != Trouble.ANSWER_TOO_LARGE.value or limit is None or limit == 1:
+        return None
+    return limit // 2

@@ -15,7 +15,7 @@ from ledger.core.limits import DURATION_MS_MAX, OBSERVED_MAX
 from reconciler.providers.described import Form, SharedAccounts
 from reconciler.providers.http.answers import TimeUnit
 from reconciler.providers.http_exchange import Trouble
-from reconciler.providers.limits import DESCRIPTION_ENTRIES_MAX
+from reconciler.providers.limits import DESCRIPTION_ENTRIES_MAX, LOOKUP_EFFECTS_MAX
 from reconciler.providers.settlement import SettlementForm
 
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -76,6 +76,10 @@ Table: TypeAlias = Annotated[dict[str, Short], Field(max_length=DESCRIPTION_ENTR
 Scalars: TypeAlias = Annotated[
     dict[str, str | int | bool], Field(max_length=DESCRIPTION_ENTRIES_MAX)
 ]
+
+
+PageSize: TypeAlias = Annotated[int, Field(ge=1, le=LOOKUP_EFFECTS_MAX)]
+"""How many items a page is asked for; half as many where the answer is too large for us."""
 
 
 class CapabilitiesForm(Form):
@@ -204,6 +208,7 @@ class ListingForm(CallForm):
 
     next: Steps | None = None
     first_cursor: Short | None = None
+    limit: PageSize | None = None
 
 
 class RowForm(Form):
@@ -259,6 +264,7 @@ class PullForm(Form):
     at: Steps = ""
     next: Steps | None = None
     first_cursor: Short | None = None
+    limit: PageSize | None = None
     interval_seconds: Annotated[int, Field(ge=1, le=86_400)]
     overlap_seconds: Annotated[int, Field(ge=0, le=86_400)] = 300
 

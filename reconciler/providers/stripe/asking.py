@@ -7,12 +7,14 @@ to make an effect. Used by the finder and the source of events.
 """
 
 import time
-from collections.abc import AsyncIterator, Mapping
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from reconciler.providers.error_table import retry_after_ms
 from reconciler.providers.http.answers import UnreadableAnswer, list_at, read_json, value_at
+from reconciler.providers.http.pages import item_or_none, read_page
 from reconciler.providers.http_exchange import Answered, Broken, Exchanges, Message, Trouble
 from reconciler.providers.limits import LIST_PAGES_MAX
 from reconciler.providers.looking import Unanswered
@@ -23,6 +25,7 @@ from reconciler.providers.stripe.names import PAGE_MAX, USER_AGENT, VERSION
 from reconciler.providers.stripe.outcomes import error_code
 
 _OK: Final = 200
+_LIST: Final = ("data",)
 _MISSING: Final = frozenset({"resource_missing"})
 _SPAN_SECONDS: Final = 3_600
 _STRETCH_PAGES_MAX: Final = 20
@@ -30,6 +33,32 @@ _STRETCH_PAGES_MAX: Final = 20
 _FEW_PAGES: Final = 5
 AHEAD_SECONDS: Final = 60
 """How far Stripe's clock may be ahead of ours."""
+
+
+_Item = TypeVar("_Item")
+Reading: TypeAlias = Callable[[bytes], tuple[object, list[_Item]]]
+"""What reads a page: its answer, and the items of its list. Raises UnreadableAnswer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[_Item]):
+    """What a list or a search shows at once; `limit` is how many objects fitted into an answer."""
+
+    items: list[_Item]
+    has_more: bool
+    limit: int
+
+
+def objects(raw: bytes) -> tuple[object, list[object]]:
+    """A page whose objects are needed, every one; raises UnreadableAnswer."""
+    answer = read_json(raw)
+    return answer, list_at(answer, _LIST)
+
+
+def as_written(raw: bytes) -> tuple[object, list[bytes]]:
+    """A page whose objects are kept as they are, even if one of them cannot be read."""
+    page = read_page(raw, _LIST)
+    return page.answer, page.items
 
 
 class Asking:
@@ -61,18 +90,38 @@ class Asking:
         raise Unanswered(code, retry_after_ms(answered))
 
     async def page(
-        self, account: str, resource: str, query: Mapping[str, object], timeout_ms: int
-    ) -> tuple[list[object], bool]:
-        """One page of a list or a search, and whether there is more; raises Unanswered."""
-        path = f"{resource}?{encode(query).decode()}"
-        answered = await self._get(account, path, timeout_ms)
-        answer = _read(answered)
-        if answered.status != _OK:
-            raise Unanswered(error_code(answer, answered.status), retry_after_ms(answered))
+        self,
+        account: str,
+        resource: str,
+        query: Mapping[str, object],
+        timeout_ms: int,
+        *,
+        reading: Reading[_Item],
+        limit: int = PAGE_MAX,
+    ) -> Page[_Item]:
+        """One page of a list or a search, of at most `limit` objects; raises Unanswered.
+
+        Stripe's objects are of any size: where an answer is too large for us, half as many are
+        asked for.
+        """
         try:
-            return list_at(answer, ("data",)), value_at(answer, ("has_more",)) is True
+            path = f"{resource}?{encode({**query, 'limit': limit}).decode()}"
+            answered = await self._get(account, path, timeout_ms)
+        except Unanswered as unanswered:
+            if unanswered.code != Trouble.ANSWER_TOO_LARGE.value or limit == 1:
+                raise
+            fewer = limit // 2
+            return await self.page(
+                account, resource, query, timeout_ms, reading=reading, limit=fewer
+            )
+        if answered.status != _OK:
+            code = error_code(_read(answered), answered.status)
+            raise Unanswered(code, retry_after_ms(answered))
+        try:
+            answer, items = reading(answered.body)
         except UnreadableAnswer:
             raise Unanswered(Trouble.ANSWER_INVALID.value) from None
+        return Page(items, value_at(answer, ("has_more",)) is True, limit)
 
     async def newest(
         self,
@@ -81,18 +130,28 @@ class Asking:
         query: Mapping[str, object],
         timeout_ms: int,
         *,
+        reading: Reading[_Item],
         pages_max: int,
-    ) -> tuple[list[object], bool]:
-        """What a query shows, newest first, and whether that is all; raises Unanswered."""
-        shown: list[object] = []
+    ) -> tuple[list[_Item], bool]:
+        """What a query shows, newest first, up to so many full pages, and whether that is all;
+        raises Unanswered.
+        """
+        shown: list[_Item] = []
         after: str | None = None
-        for _ in range(pages_max):
-            asked = {**query, "limit": PAGE_MAX, "starting_after": after}
-            page, has_more = await self.page(account, resource, asked, timeout_ms)
-            shown += page
-            if not has_more:
+        limit = PAGE_MAX
+        while len(shown) < pages_max * PAGE_MAX:
+            page = await self.page(
+                account,
+                resource,
+                {**query, "starting_after": after},
+                timeout_ms,
+                reading=reading,
+                limit=limit,
+            )
+            shown += page.items
+            if not page.has_more:
                 return shown, True
-            after = _cursor(page)
+            after, limit = _cursor(page.items, after), page.limit
         return shown, False
 
     async def walk(
@@ -102,7 +161,9 @@ class Asking:
         query: Mapping[str, object],
         since: int,
         timeout_ms: int,
-    ) -> AsyncIterator[list[object]]:
+        *,
+        reading: Reading[_Item],
+    ) -> AsyncIterator[list[_Item]]:
         """Everything since a time (seconds), oldest first, stretch by stretch; raises Unanswered.
 
         A stretch that holds too much is halved, one that holds little is doubled.
@@ -114,7 +175,12 @@ class Asking:
                 return
             asked = {**query, "created": {"gte": start, "lt": start + span}}
             shown, is_all = await self.newest(
-                account, resource, asked, timeout_ms, pages_max=_STRETCH_PAGES_MAX
+                account,
+                resource,
+                asked,
+                timeout_ms,
+                reading=reading,
+                pages_max=_STRETCH_PAGES_MAX,
             )
             if not is_all:
                 if span == 1:
@@ -156,8 +222,13 @@ def _read(answered: Answered) -> object:
         return None
 
 
-def _cursor(page: list[object]) -> str:
-    try:
-        return text_in(page[-1], "id")
-    except (IndexError, UnreadableAnswer):
-        raise Unanswered(Trouble.ANSWER_INVALID.value) from None
+def _cursor(items: Sequence[object], before: str | None) -> str:
+    """The last object that has a name: what follows it is shown again where it is not the last."""
+    for item in reversed(items):
+        try:
+            name = text_in(item_or_none(item) if isinstance(item, bytes) else item, "id")
+        except UnreadableAnswer:
+            continue
+        if name != before:
+            return name
+    raise Unanswered(Trouble.ANSWER_INVALID.value)

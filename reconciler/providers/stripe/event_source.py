@@ -1,20 +1,20 @@
 """Reads Stripe's own list of events, to find those that no webhook brought.
 
 Guarantees that events come oldest first and that a list with a hole never passes for one without.
-Stripe keeps events for 30 days (docs.stripe.com/api/events). An event's bytes are its object
-written again, so they need not be those of the webhook; its id is. Has no way to make an effect.
+Stripe keeps events for 30 days (docs.stripe.com/api/events). An event's bytes are those of its
+object in the list, so they need not be those of the webhook; its id is. One that cannot be read is
+brought as well, for a person, and ends no reading. Has no way to make an effect.
 """
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
-import orjson
-
 from reconciler.providers.events import EventsFailed, ListedEvent
 from reconciler.providers.http.answers import UnreadableAnswer
-from reconciler.providers.http_exchange import Exchanges, HttpClient, Trouble
+from reconciler.providers.http.pages import item_or_none
+from reconciler.providers.http_exchange import Exchanges, HttpClient
 from reconciler.providers.looking import Unanswered
-from reconciler.providers.stripe.asking import Asking
+from reconciler.providers.stripe.asking import Asking, as_written
 from reconciler.providers.stripe.effects import text_in
 from reconciler.providers.stripe.mapping import SUBSCRIBED
 from reconciler.providers.stripe.names import EVENTS
@@ -47,7 +47,9 @@ class StripeEvents:
     ) -> AsyncIterator[tuple[ListedEvent, ...]]:
         """The events that mean something here, oldest first; see the port."""
         query = {"types": list(SUBSCRIBED)}
-        walk = self._asking.walk(account, EVENTS, query, since_at // 1000, timeout_ms)
+        walk = self._asking.walk(
+            account, EVENTS, query, since_at // 1000, timeout_ms, reading=as_written
+        )
         try:
             async for stretch in walk:
                 if stretch:
@@ -60,8 +62,8 @@ class StripeEvents:
         await self._asking.close()
 
 
-def _listed(shown: object) -> ListedEvent:
+def _listed(raw: bytes) -> ListedEvent:
     try:
-        return ListedEvent(text_in(shown, "id"), orjson.dumps(shown, default=str))
-    except (UnreadableAnswer, TypeError):
-        raise EventsFailed(Trouble.ANSWER_INVALID.value) from None
+        return ListedEvent(text_in(item_or_none(raw), "id"), raw)
+    except UnreadableAnswer:
+        return ListedEvent(None, raw)

@@ -27,12 +27,11 @@ from reconciler.providers.port import (
     Lookup,
     Span,
 )
-from reconciler.providers.stripe.asking import Asking
+from reconciler.providers.stripe.asking import Asking, objects
 from reconciler.providers.stripe.effects import Effect, effect_of, text_or_none
 from reconciler.providers.stripe.names import (
     ACTION_KEY,
     CHARGES,
-    PAGE_MAX,
     PAYMENTS,
     REFUNDS,
 )
@@ -107,7 +106,7 @@ class StripeFinder:
         What is pending is not listed: it is no effect yet.
         """
         walks = [
-            self._asking.walk(account, resource, {}, since_at // 1000, timeout_ms)
+            self._asking.walk(account, resource, {}, since_at // 1000, timeout_ms, reading=objects)
             for resource in (PAYMENTS, REFUNDS)
         ]
         try:
@@ -177,10 +176,12 @@ class StripeFinder:
     async def _searched(self, account: str, action_key: str, timeout_ms: int) -> Places:
         """Candidates that the index knows; refunds cannot be searched."""
         escaped = action_key.replace("\\", "\\\\").replace("'", "\\'")
-        query = {"query": f"metadata['{ACTION_KEY}']:'{escaped}'", "limit": PAGE_MAX}
-        shown, _ = await self._asking.page(account, f"{PAYMENTS}/search", query, timeout_ms)
+        query = {"query": f"metadata['{ACTION_KEY}']:'{escaped}'"}
+        shown = await self._asking.page(
+            account, f"{PAYMENTS}/search", query, timeout_ms, reading=objects
+        )
         # What it shows besides is not read: our mark is there from the first request on.
-        marked = [one for one in map(_effect, shown) if one.action_key == action_key]
+        marked = [one for one in map(_effect, shown.items) if one.action_key == action_key]
         return {one.reference: PAYMENTS for one in marked}
 
     async def _listed(
@@ -201,7 +202,7 @@ class StripeFinder:
         problem: str | None = None
         for resource in (PAYMENTS, REFUNDS):
             shown, is_all = await self._asking.newest(
-                account, resource, created, timeout_ms, pages_max=pages_max
+                account, resource, created, timeout_ms, reading=objects, pages_max=pages_max
             )
             if not is_all:
                 problem = "too_many_to_look_through"

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from ledger.core.wire import Count, Milliseconds, Text, Wire
 from reconciler.providers.simulated.book import Line
+from reconciler.providers.stripe.simulated import unread
 from reconciler.providers.stripe.simulated.cards import PENDING_REFUND, SLOW_METHODS, declined
 
 PAYMENT: Final = "payment_intent"
@@ -237,6 +238,7 @@ def payment_shown(thing: Thing) -> Object:
             "decline_code": declined(reason).decline_code,
         }
     return {
+        **unread.PAYMENT,
         "id": thing.id,
         "object": "payment_intent",
         "amount": thing.amount,
@@ -266,6 +268,7 @@ def charge_shown(thing: Thing, shelf: Shelf) -> Object:
     failed = thing.status == "requires_payment_method"
     refunded = shelf.refunded(thing.id)
     return {
+        **unread.CHARGE,
         "id": charge_id(thing.id),
         "object": "charge",
         "amount": thing.amount,
@@ -295,6 +298,7 @@ def refund_shown(thing: Thing) -> Object:
     """A Refund."""
     payment = thing.of or ""
     return {
+        **unread.REFUND,
         "id": thing.id,
         "object": "refund",
         "amount": thing.amount,

@@ -354,7 +354,8 @@ class Unavailable(Refusal):
 
 
 def _json(value: object) -> web.StreamResponse:
-    return answered(200, orjson.dumps(value))
+    # Laid out as Stripe does it.
+    return answered(200, orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 
 def _part(form: Form, name: str) -> str | None:
