@@ -13,7 +13,6 @@ import pytest
 
 LONGEST: Final = (
     "acceptance/test_demo.py",
-    "acceptance/test_demo_further.py",
     "simulation/test_histories.py",
 )
 """From below `tests`, the longest first."""

@@ -179,6 +179,9 @@ def whatif(
             dir_okay=False,
         ),
     ] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="Of this tenant only; by itself everybody's.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Rule what was asked before by another policy, and tell what would differ.
@@ -208,6 +211,7 @@ def whatif(
                 tried,
                 catalogue=under,
                 since=since_ms,
+                tenant=tenant,
                 progress=lambda done, of: report(Progress("ledger", done, of, "records")),
             )
         )

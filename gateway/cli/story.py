@@ -8,6 +8,7 @@ from gateway.cli.output import Exit, Json, Output, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from rich.console import Console
 
@@ -31,6 +32,10 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave everything running, to look around.")
     ] = False,
+    here: Annotated[
+        bool,
+        typer.Option("--here", help="Tell it on the installation that runs, beside all else."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Tell the story of 2:13 a.m.: a charge whose answer is lost, and an agent that asks again. Or
@@ -38,7 +43,8 @@ def demo(
 
     Real Kafka, real Postgres, every process of the product and a payment provider with its own
     book, in a temporary folder, ended and removed afterwards. Ends with 0 if every claim held, with
-    3 if one did not.
+    3 if one did not. With --here the chapter is told on what `actionledger up` has started, of a
+    tenant of its own; catalogue and policy are the chapter's until it is over.
 
     Example: actionledger demo approvals --keep
     """
@@ -54,9 +60,20 @@ def demo(
         raise UsageError(
             f"There is no chapter {chapter!r}.", hint=f"There are {', '.join(CHAPTERS)}."
         )
-    told = run_demo(out, Afterwards.STAY if keep else Afterwards.REMOVE, CHAPTERS[chapter])
+    if here and keep:
+        raise UsageError("What is here stays anyhow.", hint="Give --here or --keep.")
+    afterwards = Afterwards.STAY if keep else Afterwards.REMOVE
+    told = run_demo(out, CHAPTERS[chapter], afterwards, here=_running() if here else None)
     code = Exit.OK if told.all_held else Exit.DIFFERENCES
     out.answer(told.result(), lambda _console: None, code)
+
+
+def _running() -> "Path":
+    """Where the local installation is. Raises NoInstallationError."""
+    from gateway.cli.place import local_state, state_folder
+
+    local_state()
+    return state_folder()
 
 
 def _show(console: "Console", chapters: "Iterable[Chapter]") -> None:

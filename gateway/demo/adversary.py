@@ -20,7 +20,7 @@ from gateway.demo.colleagues import Colleague, Sheet, code_of, hand_in, register
 from gateway.demo.refunds import key_of, refund
 from gateway.demo.scene import Scene
 from gateway.wiring.installation import open_log
-from gateway.wiring.local import ACCOUNT, PARTITIONS
+from gateway.wiring.local import PARTITIONS
 from ledger.core.ids import stream_key_of
 from ledger.core.inputs import Judge
 from ledger.core.statement import SignedByKey
@@ -29,7 +29,6 @@ from ledger.log.port import AppendUnknownError, Outgoing
 from ledger.log.topics import Topic, partition_of
 
 EVENT: Final = "return-2026-09-04-01"
-KEY: Final = key_of(EVENT)
 FLOOD: Final = 14
 OPEN_MAX: Final = 10
 WANTED: Final = (Topic.APPROVALS, Topic.ATTEMPTS, Topic.EVIDENCE, Topic.LEDGER, Topic.CONFIG)
@@ -38,10 +37,11 @@ WANTED: Final = (Topic.APPROVALS, Topic.ATTEMPTS, Topic.EVIDENCE, Topic.LEDGER, 
 
 async def _tell(scene: Scene) -> None:
     (mara,) = await registered(scene.stage, "mara")
+    key = key_of(scene, EVENT)
     scene.telling.step("An agent wants to refund 120 EUR, and does not want to wait for Mara")
     await scene.ask(refund(EVENT))
-    scene.show(await scene.until_fact("the question to people", "approval.requested", KEY))
-    sheet = await mara.sheet(KEY)
+    scene.show(await scene.until_fact("the question to people", "approval.requested", key))
+    sheet = await mara.sheet(key)
     await _by_http(scene, sheet)
     forged = await _with_keys(scene, mara, sheet)
     await _at_kafka(scene, forged)
@@ -57,9 +57,9 @@ async def _by_http(scene: Scene, sheet: Sheet) -> None:
     bearer = {"Authorization": f"Bearer {scene.stage.agent_key}"}
     told = [
         code_of(await door.get("/v1/approvals", headers=bearer)),
-        code_of(await door.post("/v1/decisions", json={"key": KEY}, headers=bearer)),
+        code_of(await door.post("/v1/decisions", json={"key": sheet["key"]}, headers=bearer)),
     ]
-    page = await door.get(f"/console/approve/{KEY}", headers=bearer)
+    page = await door.get(f"/console/approve/{sheet['key']}", headers=bearer)
     for code in told:
         scene.telling.say(f"refused: {code}")
     scene.claim(
@@ -74,7 +74,7 @@ async def _by_http(scene: Scene, sheet: Sheet) -> None:
 
 async def _with_keys(scene: Scene, mara: Colleague, sheet: Sheet) -> SignedByKey:
     scene.telling.step("It makes a key and signs in Mara's name; it names Mara's key")
-    stage = scene.stage
+    stage, key = scene.stage, sheet["key"]
     mallory = await stranger(stage, mara.name)
     forged = mallory.sign(sheet)
     _, payload, signature = forged.jws.split(".")
@@ -82,9 +82,9 @@ async def _with_keys(scene: Scene, mara: Colleague, sheet: Sheet) -> SignedByKey
     borrowed = SignedByKey(jws=f"{header}.{payload}.{signature}")
     itself = replace(mallory, name="agent:billing").sign(sheet)
     told = {
-        "unknown_signer": code_of(await hand_in(stage, KEY, forged)),
-        "signature_invalid": code_of(await hand_in(stage, KEY, borrowed)),
-        "unknown_signer, in its own name": code_of(await hand_in(stage, KEY, itself)),
+        "unknown_signer": code_of(await hand_in(stage, key, forged)),
+        "signature_invalid": code_of(await hand_in(stage, key, borrowed)),
+        "unknown_signer, in its own name": code_of(await hand_in(stage, key, itself)),
     }
     for code in told.values():
         scene.telling.say(f"refused: {code}")
@@ -101,9 +101,10 @@ async def _with_keys(scene: Scene, mara: Colleague, sheet: Sheet) -> SignedByKey
 
 async def _at_kafka(scene: Scene, forged: SignedByKey) -> None:
     scene.telling.step("It has got hold of a login at Kafka, with the rights of the agents' door")
-    record = _judgement(forged)
+    key = key_of(scene, EVENT)
+    record = _judgement(key, forged)
     with _client_unheard():
-        refused = [topic.value for topic in WANTED if await _is_refused(scene, topic, record)]
+        refused = [one.value for one in WANTED if await _is_refused(scene, one, key, record)]
     scene.telling.say(f"Kafka refuses to write: {', '.join(refused)}.")
     scene.claim(
         Claim(
@@ -116,10 +117,10 @@ async def _at_kafka(scene: Scene, forged: SignedByKey) -> None:
     scene.telling.step("It has got hold of the login of the door for decisions itself")
     appender = await open_log(scene.stage.settings, "gateway-approvals").appender()
     try:
-        await appender.append(Topic.APPROVALS, _home(Topic.APPROVALS), [record])
+        await appender.append(Topic.APPROVALS, _home(Topic.APPROVALS, key), [record])
     finally:
         await appender.close()
-    answered = await scene.until_answer("refused", KEY)
+    answered = await scene.until_answer("refused", key)
     scene.show(answered)
     scene.claim(
         Claim(
@@ -164,8 +165,8 @@ async def _by_flooding(scene: Scene) -> None:
 
 async def _proof(scene: Scene) -> None:
     scene.telling.step("The proof")
-    lines = await scene.lines(ACCOUNT)
-    status = await scene.status(KEY)
+    lines = await scene.lines()
+    status = await scene.status(key_of(scene, EVENT))
     scene.telling.say(f"The provider's book has {len(lines)} lines; the refund is {status}.")
     scene.claim(
         Claim(
@@ -177,11 +178,11 @@ async def _proof(scene: Scene) -> None:
     )
 
 
-async def _is_refused(scene: Scene, topic: Topic, record: Outgoing) -> bool:
+async def _is_refused(scene: Scene, topic: Topic, key: str, record: Outgoing) -> bool:
     """Whether Kafka lets the door of agents write a record to a topic."""
     appender = await open_log(scene.stage.settings, "gateway").appender()
     try:
-        await appender.append(topic, _home(topic), [record])
+        await appender.append(topic, _home(topic, key), [record])
     except AppendUnknownError as unknown:
         return isinstance(unknown.__cause__, TopicAuthorizationFailedError)
     finally:
@@ -200,18 +201,18 @@ def _client_unheard() -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-def _judgement(signed: SignedByKey) -> Outgoing:
+def _judgement(key: str, signed: SignedByKey) -> Outgoing:
     return outgoing(
-        Judge(key=KEY, signed=signed),
-        stream=stream_key_of(KEY),
-        subject=KEY,
+        Judge(key=key, signed=signed),
+        stream=stream_key_of(key),
+        subject=key,
         event_id=secrets.token_hex(12),
         source="/somewhere/else",
     )
 
 
-def _home(topic: Topic) -> int:
-    return 0 if topic is Topic.CONFIG else partition_of(stream_key_of(KEY), PARTITIONS)
+def _home(topic: Topic, key: str) -> int:
+    return 0 if topic is Topic.CONFIG else partition_of(stream_key_of(key), PARTITIONS)
 
 
 CHAPTER: Final = Chapter(

@@ -9,40 +9,48 @@ key and what it wants. Its first answer comes at once; with `patience_ms` it the
 import asyncio
 import json
 import sys
-from typing import Any
+from collections.abc import AsyncIterator
+from typing import Any, Final
 
 from actionledger import CallerMistake, Intent, Ledger, Result
 
+REFUSED: Final = "Refused"
+"""What is told where the ledger took nothing at all."""
 
-async def ask(given: dict[str, Any]) -> None:
-    """Propose the intent, and wait for as long as the patience lasts."""
+
+async def asked(given: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    """Propose the intent, and wait for as long as the patience lasts; what each answer said."""
     intent = Intent.model_validate(given["intent"])
     async with Ledger(given["url"], given["api_key"]) as ledger:
         try:
             result = await ledger.propose(intent, wait_ms=0)
         except CallerMistake as refused:
-            tell_refusal(refused)
+            yield _refusal(refused)
             return
-        tell(result)
+        yield _answer(result)
         if given["patience_ms"]:
-            tell(await ledger.wait(result.key, timeout_ms=given["patience_ms"]))
+            yield _answer(await ledger.wait(result.key, timeout_ms=given["patience_ms"]))
 
 
-def tell_refusal(refused: CallerMistake) -> None:
+async def tell(given: dict[str, Any]) -> None:
+    """One line of each answer for whoever started us, as it comes."""
+    async for answer in asked(given):
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+def _refusal(refused: CallerMistake) -> dict[str, Any]:
     """That nothing was taken at all, and why."""
-    told = {
-        "result": "Refused",
+    return {
+        "result": REFUSED,
         "code": refused.code,
         "text": refused.text_for_model,
         "problems": [{"path": one.path, "message": one.message} for one in refused.problems],
     }
-    sys.stdout.write(json.dumps(told) + "\n")
-    sys.stdout.flush()
 
 
-def tell(result: Result) -> None:
-    """One line for whoever started us."""
-    told = {
+def _answer(result: Result) -> dict[str, Any]:
+    return {
         "result": type(result).__name__,
         "key": result.key,
         "replayed": result.replayed,
@@ -51,9 +59,7 @@ def tell(result: Result) -> None:
             {"path": one.path, "message": one.message} for one in getattr(result, "differences", ())
         ],
     }
-    sys.stdout.write(json.dumps(told) + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    asyncio.run(ask(json.loads(sys.stdin.readline())))
+    asyncio.run(tell(json.loads(sys.stdin.readline())))

@@ -11,7 +11,6 @@ from gateway.demo.claims import Claim
 from gateway.demo.colleagues import Colleague, Sheet, code_of, registered, stranger
 from gateway.demo.refunds import key_of, refund
 from gateway.demo.scene import Scene, effects, facts_of
-from gateway.wiring.local import ACCOUNT
 from gateway.wiring.publishing import default_policy
 from ledger.core.statement import Say, SignedByKey
 
@@ -45,7 +44,7 @@ class _Approvals:
     async def _waits(self) -> Sheet:
         self._telling.step("An agent wants to refund 120 EUR")
         told = await self._scene.ask(refund(APPROVED))
-        key = key_of(APPROVED)
+        key = self._key(APPROVED)
         self._scene.show(await self._scene.until_fact("the question", "approval.requested", key))
         self._telling.quote(told["text"])
         sheet = await self._mara.sheet(key)
@@ -54,7 +53,7 @@ class _Approvals:
         self._telling.say(f"{sheet['amount']} for {sheet['request']['target']}, row {asked['row']}")
         self._telling.say(f"request {sheet['request_hash'][:30]}…")
         self._telling.say(f"preview {asked['preview_hash'][:30]}…")
-        calls = len(await self._scene.lines(ACCOUNT))
+        calls = len(await self._scene.lines())
         self._scene.claim(
             Claim(
                 "waits",
@@ -67,12 +66,12 @@ class _Approvals:
 
     async def _approved(self, sheet: Sheet) -> SignedByKey:
         self._telling.step("Mara signs, with a key that is hers alone")
-        key, signed = key_of(APPROVED), self._mara.sign(sheet)
+        key, signed = self._key(APPROVED), self._mara.sign(sheet)
         await self._mara.hand_in(key, signed)
         await self._scene.until_fact("the completion", "action.completed", key)
         twice = await self._mara.hand_in(key, signed)
         self._scene.show(await self._scene.until_answer("unchanged", key))
-        lines = await self._scene.lines(ACCOUNT)
+        lines = await self._scene.lines()
         self._telling.book(lines)
         (granted,) = self._facts("approval.granted", key)
         self._scene.claim(
@@ -95,7 +94,7 @@ class _Approvals:
 
     async def _denied(self) -> None:
         self._telling.step("Another refund, and Mara says no")
-        key = key_of(DENIED)
+        key = self._key(DENIED)
         await self._scene.ask(refund(DENIED))
         await self._mara.decide(key, Say.DENY)
         self._scene.show(await self._scene.until_fact("the denial", "action.denied", key))
@@ -114,7 +113,7 @@ class _Approvals:
         self._telling.step("Nobody looks in time")
         self._telling.say(f"An operator lets requests stand for {VALID_MS / 1_000:.0f} seconds.")
         await self._scene.stage.publish("policy", _hasty())
-        key = key_of(EXPIRED)
+        key = self._key(EXPIRED)
         await self._scene.ask(refund(EXPIRED))
         sheet = await self._mara.sheet(key)
         ended = await self._scene.until_fact("the end of the question", "approval.ended", key)
@@ -184,13 +183,13 @@ class _Approvals:
         await self._scene.stage.publish("policy", default_policy())
         event = "return-2026-09-02-04"
         await self._scene.ask(refund(event, minor=OTHER_AMOUNT))
-        return await self._mara.sheet(key_of(event))
+        return await self._mara.sheet(self._key(event))
 
     async def _proof(self) -> None:
         self._telling.step("The proof")
-        lines = await self._scene.lines(ACCOUNT)
+        lines = await self._scene.lines()
         self._telling.book(lines)
-        confirmed = {key_of(APPROVED), key_of(EXPIRED)}
+        confirmed = {self._key(APPROVED), self._key(EXPIRED)}
         self._scene.claim(
             Claim(
                 "book",
@@ -199,6 +198,9 @@ class _Approvals:
                 f"{effects(lines)}",
             )
         )
+
+    def _key(self, event: str) -> str:
+        return key_of(self._scene, event)
 
     def _facts(self, kind: str, key: str) -> list[dict[str, object]]:
         return [fact for one in self._scene.witness.seen for fact in facts_of(one, kind, key)]

@@ -6,16 +6,16 @@ and that who may ask is carried out once.
 
 from typing import Any, Final
 
+from gateway.demo.agent import REFUSED
 from gateway.demo.chapter import Chapter
 from gateway.demo.claims import Claim
-from gateway.demo.scene import REFUSED, Scene, effects
+from gateway.demo.scene import Scene, effects
 from gateway.demo.stage import PRINCIPAL
-from gateway.wiring.local import ACCOUNT, TENANT
 from gateway.wiring.publishing import default_catalogue
 
 SUPPORT: Final = "agent:support"
 PATIENCE_MS: Final = 60_000
-KEY: Final = f"refund:v1:{TENANT}:return-2026-09-02-01"
+EVENT: Final = "return-2026-09-02-05"
 
 
 async def _tell(scene: Scene) -> None:
@@ -62,7 +62,7 @@ async def _who_may_ask(scene: Scene) -> None:
     scene.telling.step("Two agents ask for the same refund")
     refund = {
         "operation": "refund",
-        "business_event": KEY.rpartition(":")[2],
+        "business_event": EVENT,
         "target": "order:A-1842",
         "params": {"charge": "ch_1"},
         "money": {"minor": 2_000, "currency": "EUR"},
@@ -83,7 +83,8 @@ async def _who_may_ask(scene: Scene) -> None:
     done = await scene.ask(
         refund, patience_ms=PATIENCE_MS, api_key=scene.stage.new_agent_key(SUPPORT)
     )
-    scene.show(await scene.until_fact("the completion of the refund", "action.completed", KEY))
+    key = scene.key("refund", EVENT)
+    scene.show(await scene.until_fact("the completion of the refund", "action.completed", key))
     scene.claim(
         Claim(
             "allowed",
@@ -96,7 +97,7 @@ async def _who_may_ask(scene: Scene) -> None:
 
 async def _proof(scene: Scene) -> None:
     scene.telling.step("The proof")
-    lines = await scene.lines(ACCOUNT)
+    lines = await scene.lines()
     scene.telling.book(lines)
     made = effects(lines)
     scene.claim(

@@ -14,7 +14,6 @@ from gateway.demo.refunds import key_of, refund
 from gateway.demo.scene import Scene, effects
 from gateway.demo.waiting import until
 from gateway.http.run_views import RunView
-from gateway.wiring.local import ACCOUNT
 from ledger.core.statement import Move
 
 RUN: Final = "support-2026-09-03-01"
@@ -95,10 +94,10 @@ class _Ceilings:
     async def _reached(self) -> None:
         self._telling.step("A third refund would pass the ceiling")
         told = await self._scene.ask(_refund(ALLOWED), patience_ms=PATIENCE_MS)
-        key = key_of(EVENTS[ALLOWED])
+        key = key_of(self._scene, EVENTS[ALLOWED])
         self._scene.show(await self._scene.until_fact("the case", "review.opened", key))
         self._telling.quote(told["text"])
-        calls = len(effects(await self._scene.lines(ACCOUNT)))
+        calls = len(effects(await self._scene.lines()))
         self._scene.claim(
             Claim(
                 "held_back",
@@ -112,7 +111,7 @@ class _Ceilings:
 
     async def _raised(self) -> None:
         self._telling.step("Mara looks, and lets this one pass under her signature")
-        key, mara = key_of(EVENTS[ALLOWED]), self._mara
+        key, mara = key_of(self._scene, EVENTS[ALLOWED]), self._mara
         sheet = await mara.case(key)
         self._telling.say("" if sheet.about is None else sheet.about.sentence)
         other = mara.settle(sheet, Move.ALLOW, COMMENT, accepts="another-ceiling")
@@ -120,7 +119,7 @@ class _Ceilings:
         self._telling.say(f"refused: {refused}")
         await mara.hand_in(key, mara.settle(sheet, Move.ALLOW, COMMENT))
         self._scene.show(await self._scene.until_fact("the completion", "action.completed", key))
-        made = effects(await self._scene.lines(ACCOUNT))
+        made = effects(await self._scene.lines())
         self._scene.claim(
             Claim(
                 "raised",
@@ -140,8 +139,8 @@ class _Ceilings:
             return run if counted["side_effects"] == ALLOWED + 1 else None
 
         self._bars(await until("the third refund in what the run has used", settled))
-        made = effects(await self._scene.lines(ACCOUNT))
-        self._telling.book(await self._scene.lines(ACCOUNT))
+        made = effects(await self._scene.lines())
+        self._telling.book(await self._scene.lines())
         self._scene.claim(
             Claim(
                 "only_once",

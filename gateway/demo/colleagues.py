@@ -19,8 +19,7 @@ from gateway.demo.waiting import until
 from gateway.http.cases import CaseSheet
 from gateway.signing_case import resolution_of
 from gateway.wiring.installation import open_log
-from gateway.wiring.local import TENANT
-from ledger.core.people import Person, PersonKey
+from ledger.core.people import People, Person, PersonKey
 from ledger.core.people_text import written
 from ledger.core.statement import Move, Resolution, Say, SignedByKey, Statement
 from ledger.log.follow import genesis_of
@@ -161,11 +160,13 @@ async def hand_in(stage: Stage, action_key: str, signed: SignedByKey) -> httpx.R
 
 
 async def registered(stage: Stage, *names: str) -> list[Colleague]:
-    """People with a key each, adopted by every partition as deciding for the tenant."""
-    found = [await stranger(stage, name) for name in names]
+    """People with a key each, adopted by every partition as deciding for the tenant beside those
+    who decide already.
+    """
     in_force = (await read_published(open_log(stage.settings, "cli"))).people
-    text = written(in_force, tuple(_person(one) for one in found))
-    await stage.publish("people", text)
+    found = [await stranger(stage, _free(name, stage, in_force)) for name in names]
+    added = tuple(_person(one) for one in found)
+    await stage.publish("people", written(in_force, (*in_force.people, *added)))
     return found
 
 
@@ -175,9 +176,14 @@ async def stranger(stage: Stage, name: str) -> Colleague:
     return Colleague(name, SigningKey.of(Ed25519PrivateKey.generate()), ledger, stage)
 
 
+def _free(name: str, stage: Stage, in_force: People) -> str:
+    """A name that nobody has yet who decides already."""
+    return name if in_force.person(name) is None else f"{name}-{stage.tenant}"
+
+
 def _person(one: Colleague) -> Person:
     key = PersonKey(id=one.key.id, kind="ed25519", public=one.key.public)
-    return Person(name=one.name, groups=(GROUP,), tenants=(TENANT,), keys=(key,))
+    return Person(name=one.name, groups=(GROUP,), tenants=(one.stage.tenant,), keys=(key,))
 
 
 def code_of(answer: httpx.Response) -> str:

@@ -7,11 +7,11 @@ gives back more than was taken, and is a person's case where it comes to nothing
 
 from typing import Any, Final
 
+from gateway.demo.agent import REFUSED
 from gateway.demo.chapter import Chapter
 from gateway.demo.claims import Claim
 from gateway.demo.colleagues import Colleague, registered
-from gateway.demo.scene import REFUSED, Scene, facts_of
-from gateway.wiring.local import ACCOUNT, TENANT
+from gateway.demo.scene import Scene, facts_of
 from ledger.core.statement import Move
 
 PAID: Final = "order-2026-09-06-01"
@@ -33,11 +33,6 @@ HELD_BACK_MS: Final = 600_000
 COMMENT: Final = "The customer took a voucher for it."
 
 
-def key_of(operation: str, event: str, item: str | None = None) -> str:
-    """The key of an action of the chapter."""
-    return f"{operation}:v1:{TENANT}:{event}" + (f"#{item}" if item else "")
-
-
 class _Compensation:
     """One telling; `tell` from beginning to end."""
 
@@ -48,7 +43,9 @@ class _Compensation:
 
     async def tell(self) -> None:
         """Tell it. Raises NotSeenError where something does not happen at all."""
-        await self._scene.stage.script(_faults())
+        await self._scene.stage.script(
+            _faults(self._key("charge", LOST), self._key("refund", STUCK))
+        )
         await self._charged()
         await self._in_parts()
         await self._never_more()
@@ -60,18 +57,18 @@ class _Compensation:
     async def _charged(self) -> None:
         self._telling.step("A charge of 120 USD, which Mara confirms")
         await self._scene.propose(_charge(PAID, WHOLE))
-        await self._mara.decide(key_of("charge", PAID))
-        self._scene.show(await self._done(key_of("charge", PAID)))
+        await self._mara.decide(self._key("charge", PAID))
+        self._scene.show(await self._done(self._key("charge", PAID)))
 
     async def _in_parts(self) -> None:
         self._telling.step("40 USD of it are given back, then the other 80")
-        await self._scene.propose(_refund(PAID, PART, item="part"))
-        part = await self._done(key_of("refund", PAID, "part"))
-        await self._scene.propose(_refund(PAID, REST, item="rest"))
-        await self._mara.decide(key_of("refund", PAID, "rest"))
-        rest = await self._done(key_of("refund", PAID, "rest"))
+        await self._scene.propose(self._refund(PAID, PART, item="part"))
+        part = await self._done(self._key("refund", PAID, "part"))
+        await self._scene.propose(self._refund(PAID, REST, item="rest"))
+        await self._mara.decide(self._key("refund", PAID, "rest"))
+        rest = await self._done(self._key("refund", PAID, "rest"))
         self._scene.show(rest)
-        keys = [key_of("refund", PAID, item) for item in ("part", "rest")]
+        keys = [self._key("refund", PAID, item) for item in ("part", "rest")]
         rows = [self._fact("policy.decided", key)["row"] for key in keys]
         hashes = {self._fact("intent.recorded", key)["request_hash"] for key in keys}
         agreed = [self._has("approval.granted", key) for key in keys]
@@ -88,7 +85,7 @@ class _Compensation:
 
     async def _never_more(self) -> None:
         self._telling.step("Ten more would be more than was taken")
-        told = await self._scene.ask(_refund(PAID, MORE, item="more"))
+        told = await self._scene.ask(self._refund(PAID, MORE, item="more"))
         for one in told["problems"]:
             self._telling.say(f"{told['code']}: {one['path']}: {one['message']}")
         self._scene.claim(
@@ -102,14 +99,14 @@ class _Compensation:
 
     async def _registered_early(self) -> None:
         self._telling.step("A charge whose answer is lost is to be undone before it is known")
-        charge, refund = key_of("charge", LOST), key_of("refund", LOST)
+        charge, refund = self._key("charge", LOST), self._key("refund", LOST)
         await self._scene.propose(_charge(LOST, SMALL))
         await self._scene.until_fact("the lost answer", "attempt.unresolved", charge)
-        await self._scene.propose(_refund(LOST, SMALL))
+        await self._scene.propose(self._refund(LOST, SMALL))
         await self._scene.until_fact("that it waits", "action.blocked", refund)
-        told = await self._scene.ask(_refund(LOST, SMALL))
+        told = await self._scene.ask(self._refund(LOST, SMALL))
         self._telling.quote(told["text"])
-        undone = [one for one in await self._scene.lines(ACCOUNT) if one["action_key"] == refund]
+        undone = [one for one in await self._scene.lines() if one["action_key"] == refund]
         self._scene.claim(
             Claim(
                 "never_while_open",
@@ -136,10 +133,10 @@ class _Compensation:
 
     async def _fails(self) -> None:
         self._telling.step("An undo that the provider refuses for good")
-        charge, refund = key_of("charge", STUCK), key_of("refund", STUCK)
+        charge, refund = self._key("charge", STUCK), self._key("refund", STUCK)
         await self._scene.propose(_charge(STUCK, SMALL))
         await self._done(charge)
-        await self._scene.propose(_refund(STUCK, SMALL))
+        await self._scene.propose(self._refund(STUCK, SMALL))
         self._scene.show(await self._scene.until_fact("the case", "review.opened", refund))
         sheet = await self._mara.case(refund)
         for one in sheet.reasons:
@@ -161,7 +158,7 @@ class _Compensation:
 
     async def _from_a_backup(self) -> None:
         self._telling.step("An undo that is no refund: a record is deleted, and restored")
-        delete, restore = (key_of(f"record.{name}", DELETED) for name in ("delete", "restore"))
+        delete, restore = (self._key(f"record.{name}", DELETED) for name in ("delete", "restore"))
         await self._scene.propose(_record("delete"))
         await self._mara.decide(delete)
         deleted = await self._done(delete)
@@ -169,7 +166,7 @@ class _Compensation:
         await self._mara.decide(restore)
         self._scene.show(await self._done(restore))
         (completed,) = facts_of(deleted, "action.completed", delete)
-        (line,) = [one for one in await self._scene.lines(ACCOUNT) if one["action_key"] == restore]
+        (line,) = [one for one in await self._scene.lines() if one["action_key"] == restore]
         self._scene.claim(
             Claim(
                 "restored",
@@ -181,7 +178,7 @@ class _Compensation:
 
     async def _proof(self) -> None:
         self._telling.step("The proof")
-        lines = [one for one in await self._scene.lines(ACCOUNT) if one["effect_id"]]
+        lines = [one for one in await self._scene.lines() if one["effect_id"]]
         self._telling.book(lines)
         taken, given = (
             sum(one["amount"]["minor"] for one in lines if one["operation"] == name)
@@ -197,6 +194,18 @@ class _Compensation:
             )
         )
         await self._scene.claim_tables()
+
+    def _key(self, operation: str, event: str, item: str | None = None) -> str:
+        return self._scene.key(operation, event, item)
+
+    def _refund(self, event: str, minor: int, *, item: str | None = None) -> dict[str, Any]:
+        """What undoes a charge, or a part of it; the ledger names the charge to the provider."""
+        whole = _charge(event, minor) | {
+            "operation": "refund",
+            "params": {"reason": "requested_by_customer"},
+            "compensates": self._key("charge", event),
+        }
+        return whole if item is None else whole | {"item": item}
 
     async def _done(self, key: str) -> dict[str, Any]:
         return await self._scene.until_fact(f"the completion of {key}", "action.completed", key)
@@ -223,16 +232,6 @@ def _charge(event: str, minor: int) -> dict[str, Any]:
     }
 
 
-def _refund(event: str, minor: int, *, item: str | None = None) -> dict[str, Any]:
-    """What undoes a charge, or a part of it; the ledger names the charge to the provider."""
-    whole = _charge(event, minor) | {
-        "operation": "refund",
-        "params": {"reason": "requested_by_customer"},
-        "compensates": key_of("charge", event),
-    }
-    return whole if item is None else whole | {"item": item}
-
-
 def _record(name: str, **fields: object) -> dict[str, Any]:
     return {
         "operation": f"record.{name}",
@@ -243,18 +242,18 @@ def _record(name: str, **fields: object) -> dict[str, Any]:
     }
 
 
-def _faults() -> list[dict[str, Any]]:
+def _faults(lost: str, stuck: str) -> list[dict[str, Any]]:
     """One charge is made and not answered; it is told of later. One refund is refused for good,
     and nothing follows that would move its case while somebody looks at it.
     """
     return [
         {
-            "match": {"action_key": key_of("charge", LOST)},
+            "match": {"action_key": lost},
             "fault": {"kind": "commit_then_drop"},
             "webhooks": [{"kind": "late", "delay_ms": HELD_BACK_MS}],
         },
         {
-            "match": {"action_key": key_of("refund", STUCK)},
+            "match": {"action_key": stuck},
             "fault": {"kind": "refuse", "code": "refund_window_closed"},
             "webhooks": [],
         },

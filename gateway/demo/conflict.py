@@ -12,24 +12,23 @@ from gateway.demo.colleagues import registered
 from gateway.demo.scene import Scene, effects, facts_of
 from gateway.demo.waiting import until
 from gateway.http.cases import CaseSheet
-from gateway.wiring.local import ACCOUNT, TENANT
 from ledger.core.statement import Move
 
 EVENT: Final = "renewal-2026-09-04-05"
-KEY: Final = f"charge:v1:{TENANT}:{EVENT}"
 COMMENT: Final = "Their support looked: one charge of 49.90, and a webhook of theirs was wrong."
 
 
 async def _tell(scene: Scene) -> None:
     (mara,) = await registered(scene.stage, "mara")
+    key = scene.key("charge", EVENT)
     scene.telling.step("A charge is made, its answer is lost, and a webhook tells another amount")
-    await scene.stage.script([_lost()])
+    await scene.stage.script([_lost(key)])
     await scene.ask(_charge())
-    scene.show(await scene.until_fact("the case", "review.opened", KEY))
+    scene.show(await scene.until_fact("the case", "review.opened", key))
     scene.telling.step("Another webhook of the same provider tells the amount that was asked for")
 
     async def told_twice() -> CaseSheet | None:
-        sheet = await mara.case(KEY)
+        sheet = await mara.case(key)
         return sheet if len({one.amount for one in sheet.evidence if one.amount}) > 1 else None
 
     sheet = await until("both webhooks in the case", told_twice)
@@ -41,8 +40,8 @@ async def _tell(scene: Scene) -> None:
             "nobody_chooses",
             "Neither is believed: a case of the reason amount_differs, and no completion",
             [one.reason for one in sheet.reasons] == ["amount_differs"]
-            and not _facts(scene, "action.completed")
-            and await scene.status(KEY) == "needs_review",
+            and not _facts(scene, "action.completed", key)
+            and await scene.status(key) == "needs_review",
             f"{[one.reason for one in sheet.reasons]}",
         )
     )
@@ -57,12 +56,12 @@ async def _tell(scene: Scene) -> None:
         )
     )
     scene.telling.step("Mara looks at the provider's own list, and signs which it is")
-    (effect,) = set(effects(await scene.lines(ACCOUNT)))
+    (effect,) = set(effects(await scene.lines()))
     signed = mara.settle(sheet, Move.EFFECT_EXISTS, COMMENT, reference=effect)
-    await mara.hand_in(KEY, signed)
-    scene.show(await scene.until_fact("the completion", "action.completed", KEY))
-    (completed,) = _facts(scene, "action.completed")
-    lines = await scene.lines(ACCOUNT)
+    await mara.hand_in(key, signed)
+    scene.show(await scene.until_fact("the completion", "action.completed", key))
+    (completed,) = _facts(scene, "action.completed", key)
+    lines = await scene.lines()
     scene.claim(
         Claim(
             "one_charge",
@@ -74,8 +73,8 @@ async def _tell(scene: Scene) -> None:
     await scene.claim_tables()
 
 
-def _facts(scene: Scene, kind: str) -> list[dict[str, Any]]:
-    return [fact for one in scene.witness.seen for fact in facts_of(one, kind, KEY)]
+def _facts(scene: Scene, kind: str, key: str) -> list[dict[str, Any]]:
+    return [fact for one in scene.witness.seen for fact in facts_of(one, kind, key)]
 
 
 def _charge() -> dict[str, Any]:
@@ -90,10 +89,10 @@ def _charge() -> dict[str, Any]:
     }
 
 
-def _lost() -> dict[str, Any]:
+def _lost(key: str) -> dict[str, Any]:
     """One request that is answered by nobody, and two webhooks that disagree about it."""
     return {
-        "match": {"account": ACCOUNT},
+        "match": {"action_key": key},
         "times": 1,
         "fault": {"kind": "commit_then_drop"},
         "webhooks": [{"kind": "wrong_amount"}, {"kind": "normal", "delay_ms": 1_000}],

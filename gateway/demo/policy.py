@@ -13,7 +13,6 @@ from gateway.demo.claims import Claim
 from gateway.demo.refunds import key_of, refund
 from gateway.demo.scene import Scene, facts_of
 from gateway.demo.waiting import until
-from gateway.wiring.local import TENANT
 from gateway.wiring.policy_desk import Table, compare_policies, explain
 from gateway.wiring.publishing import default_catalogue, default_policy
 from ledger.core.policy import Policy, parse_policy
@@ -84,7 +83,7 @@ async def _five_kinds(scene: Scene) -> None:
     wrong = []
     for row, outcome, intent in ASKED:
         await scene.ask(intent)
-        key = _key_of(intent)
+        key = scene.key(intent["operation"], intent["business_event"])
         decided = await scene.until_fact(f"a ruling on {key}", "policy.decided", key)
         (fact,) = facts_of(decided, "policy.decided", key)
         scene.telling.say(f"{intent['operation']:<15} {fact['row']:<23} {fact['outcome']}")
@@ -114,7 +113,7 @@ async def _five_kinds(scene: Scene) -> None:
 
 
 async def _why(scene: Scene) -> None:
-    key = key_of("ask-5")
+    key = key_of(scene, "ask-5")
     scene.telling.step("Why is it here?")
     scene.telling.say(f"actionledger policy explain {key}")
     told = await until(
@@ -145,8 +144,10 @@ def _because(tried: RowTried) -> str:
 async def _another_table(scene: Scene) -> None:
     scene.telling.step("What would a lower limit have changed?")
     stricter = _parsed(default_policy().replace("EUR = 50_00", "EUR = 10_00"))
-    scene.telling.say("actionledger policy whatif --policy stricter.toml --since 1h")
-    told = await compare_policies(scene.stage.settings, stricter)
+    scene.telling.say(
+        f"actionledger policy whatif --policy stricter.toml --tenant {scene.stage.tenant}"
+    )
+    told = await compare_policies(scene.stage.settings, stricter, tenant=scene.stage.tenant)
     moves = [one for one in told.moves if one.is_difference]
     for one in moves:
         scene.telling.say(
@@ -159,7 +160,7 @@ async def _another_table(scene: Scene) -> None:
             "With a limit of 10 EUR one of them would have waited for a person",
             told.intent_count == len(ASKED)
             and [(one.was.outcome, one.would_be.outcome, one.keys) for one in moves]
-            == [("automatic", "confirmation", [key_of("ask-4")])],
+            == [("automatic", "confirmation", [key_of(scene, "ask-4")])],
             f"{told.intent_count} {[(one.was, one.would_be, one.keys) for one in moves]}",
         )
     )
@@ -172,10 +173,6 @@ async def _another_table(scene: Scene) -> None:
             f"{sorted(rows)}",
         )
     )
-
-
-def _key_of(intent: dict[str, Any]) -> str:
-    return f"{intent['operation']}:v1:{TENANT}:{intent['business_event']}"
 
 
 def _parsed(text: str) -> Policy:

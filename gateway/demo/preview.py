@@ -11,11 +11,9 @@ from gateway.demo.claims import Claim
 from gateway.demo.colleagues import Colleague, Sheet, registered
 from gateway.demo.refunds import key_of, refund
 from gateway.demo.scene import Scene, effects, facts_of
-from gateway.wiring.local import ACCOUNT
 from gateway.wiring.publishing import default_catalogue
 
 EVENT: Final = "return-2026-09-03-01"
-KEY: Final = key_of(EVENT)
 FACT: Final = "balance_minor"
 TOLERANCE: Final = 10_000
 BALANCE: Final = 1_000_000
@@ -24,7 +22,7 @@ MUCH_LESS: Final = 13_000
 
 async def _tell(scene: Scene) -> None:
     (mara,) = await registered(scene.stage, "mara")
-    await scene.stage.observe(**{FACT: BALANCE})
+    await scene.stage.observe(key_of(scene, EVENT), **{FACT: BALANCE})
     sheet = await _foreseen(scene, mara)
     again = await _moved(scene, mara, sheet)
     await _agreed(scene, mara, again)
@@ -38,15 +36,16 @@ async def _foreseen(scene: Scene, mara: Colleague) -> Sheet:
         f"The catalogue declares: preview by the provider, {FACT} is volatile and may move by "
         f"{TOLERANCE}."
     )
+    key = key_of(scene, EVENT)
     await scene.stage.publish("catalogue", _previewed())
     await scene.ask(refund(EVENT))
-    asked = await scene.until_fact("the question to people", "approval.requested", KEY)
+    asked = await scene.until_fact("the question to people", "approval.requested", key)
     scene.show(asked)
-    sheet = await mara.sheet(KEY)
+    sheet = await mara.sheet(key)
     foreseen = sheet["preview"]["foreseen"]
     scene.telling.say(f"Foreseen: {foreseen['effect']}, {foreseen['scope']}.")
     scene.telling.say(f"Observed: {foreseen['observed']}")
-    calls = len(await scene.lines(ACCOUNT))
+    calls = len(await scene.lines())
     scene.claim(
         Claim(
             "dry",
@@ -59,15 +58,16 @@ async def _foreseen(scene: Scene, mara: Colleague) -> Sheet:
 
 
 async def _moved(scene: Scene, mara: Colleague, sheet: Sheet) -> Sheet:
+    key = key_of(scene, EVENT)
     scene.telling.step("The balance falls, and Mara agrees to what she was shown")
-    await scene.stage.observe(**{FACT: MUCH_LESS})
-    await mara.hand_in(KEY, mara.sign(sheet))
-    ended = await scene.until_fact("the end of the approval", "approval.ended", KEY)
+    await scene.stage.observe(key, **{FACT: MUCH_LESS})
+    await mara.hand_in(key, mara.sign(sheet))
+    ended = await scene.until_fact("the end of the approval", "approval.ended", key)
     scene.show(ended)
-    (fact,) = facts_of(ended, "approval.ended", KEY)
+    (fact,) = facts_of(ended, "approval.ended", key)
     for change in fact["changes"]:
         scene.telling.say(f"{change['name']}: it was {change['was']}, now it is {change['now']}")
-    calls = len(await scene.lines(ACCOUNT))
+    calls = len(await scene.lines())
     scene.claim(
         Claim(
             "moved",
@@ -79,14 +79,15 @@ async def _moved(scene: Scene, mara: Colleague, sheet: Sheet) -> Sheet:
             f"{fact['reason']} {fact['changes']} {calls} calls",
         )
     )
-    return await mara.sheet(KEY, round_=2)
+    return await mara.sheet(key, round_=2)
 
 
 async def _agreed(scene: Scene, mara: Colleague, again: Sheet) -> None:
     scene.telling.step("Mara is asked anew, sees what holds now, and agrees to that")
     shown = again["preview"]["foreseen"]["observed"]
-    await mara.hand_in(KEY, mara.sign(again))
-    scene.show(await scene.until_fact("the completion", "action.completed", KEY))
+    key = key_of(scene, EVENT)
+    await mara.hand_in(key, mara.sign(again))
+    scene.show(await scene.until_fact("the completion", "action.completed", key))
     scene.claim(
         Claim(
             "asked_anew",
@@ -99,7 +100,7 @@ async def _agreed(scene: Scene, mara: Colleague, again: Sheet) -> None:
 
 async def _proof(scene: Scene) -> None:
     scene.telling.step("The proof")
-    lines = await scene.lines(ACCOUNT)
+    lines = await scene.lines()
     scene.telling.book(lines)
     scene.claim(
         Claim(

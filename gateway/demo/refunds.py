@@ -4,7 +4,7 @@ confirm.
 
 from typing import Any, Final
 
-from gateway.wiring.local import TENANT
+from gateway.demo.scene import Scene
 
 AMOUNT: Final = 12_000
 
@@ -22,6 +22,6 @@ def refund(event: str, *, minor: int = AMOUNT, **changed: object) -> dict[str, A
     }
 
 
-def key_of(event: str) -> str:
+def key_of(scene: Scene, event: str) -> str:
     """The key of such a refund."""
-    return f"refund:v1:{TENANT}:{event}"
+    return scene.key("refund", event)

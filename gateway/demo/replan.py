@@ -11,7 +11,7 @@ from gateway.demo.chapter import Chapter
 from gateway.demo.claims import Claim
 from gateway.demo.colleagues import Colleague, Sheet, code_of, registered
 from gateway.demo.scene import Scene, effects, facts_of
-from gateway.wiring.local import ACCOUNT, TENANT
+from gateway.wiring.local import ACCOUNT
 from gateway.wiring.publishing import default_catalogue
 from ledger.core.statement import Say
 
@@ -25,16 +25,6 @@ TRIES_MAX: Final = 5
 HELD_BACK_MS: Final = 600_000
 
 
-def key_of(event: str) -> str:
-    """The key of the first charge of an event; its revision has the same with `~2`."""
-    return f"charge:v1:{TENANT}:{event}"
-
-
-def revision_of(event: str) -> str:
-    """The key of what revises it."""
-    return f"{key_of(event)}~2"
-
-
 class _Replan:
     """One telling; `tell` from beginning to end."""
 
@@ -46,7 +36,7 @@ class _Replan:
     async def tell(self) -> None:
         """Tell it. Raises NotSeenError where something does not happen at all."""
         await self._scene.stage.publish("catalogue", _asked_soon())
-        await self._scene.stage.script(_faults())
+        await self._scene.stage.script(_faults(self._key(LOST), self._key(TURNED_AWAY)))
         await self._search("unavailable")
         await self._first_is_lost()
         await self._changes_its_mind()
@@ -59,18 +49,20 @@ class _Replan:
     async def _first_is_lost(self) -> None:
         self._telling.step("An agent charges 49.90 USD, and the answer is lost")
         await self._scene.ask(_charge(LOST))
-        lost = await self._scene.until_fact("the lost answer", "attempt.unresolved", key_of(LOST))
+        lost = await self._scene.until_fact(
+            "the lost answer", "attempt.unresolved", self._key(LOST)
+        )
         self._scene.show(lost)
 
     async def _changes_its_mind(self) -> None:
         self._telling.step("It changes its mind: 45.00 USD, as a revision of that charge")
-        await self._scene.ask(_revision(LOST))
-        entry = await self._mara.blocked(revision_of(LOST))
-        told = await self._scene.ask(_revision(LOST))
+        await self._scene.ask(self._revision(LOST))
+        entry = await self._mara.blocked(self._revised(LOST))
+        told = await self._scene.ask(self._revision(LOST))
         self._telling.quote(told["text"])
         self._telling.say(f"Mara is shown: {entry['sentence']}")
         recorded = await self._scene.until_fact(
-            "the revision", "intent.recorded", revision_of(LOST)
+            "the revision", "intent.recorded", self._revised(LOST)
         )
         self._scene.show(recorded)
         self._scene.claim(
@@ -78,7 +70,7 @@ class _Replan:
                 "waits",
                 "The revision has a key of its own and waits: the first may have charged",
                 (told["result"], told["key"], entry["names"])
-                == ("Blocked", revision_of(LOST), key_of(LOST)),
+                == ("Blocked", self._revised(LOST), self._key(LOST)),
                 f"{told['result']} {told['key']} {entry['names']}",
             )
         )
@@ -86,15 +78,17 @@ class _Replan:
     async def _found(self) -> None:
         self._telling.step("The provider is asked, and the first has charged")
         await self._search("offered")
-        done = await self._scene.until_fact("the finding", "action.completed", key_of(LOST))
+        done = await self._scene.until_fact("the finding", "action.completed", self._key(LOST))
         self._scene.show(done)
-        (fact,) = facts_of(done, "action.completed", key_of(LOST))
+        (fact,) = facts_of(done, "action.completed", self._key(LOST))
         tries = [
             one["offset"]
             for one in self._scene.witness.seen
-            if any(facts_of(one, "attempt.started", key_of(LOST)))
+            if any(facts_of(one, "attempt.started", self._key(LOST)))
         ]
-        revised = await self._scene.until_fact("the revision", "intent.recorded", revision_of(LOST))
+        revised = await self._scene.until_fact(
+            "the revision", "intent.recorded", self._revised(LOST)
+        )
         self._scene.claim(
             Claim(
                 "never_again",
@@ -106,19 +100,19 @@ class _Replan:
 
     async def _denied(self) -> None:
         self._telling.step("Mara sees both side by side, and says no")
-        sheet = await self._mara.sheet(revision_of(LOST))
+        sheet = await self._mara.sheet(self._revised(LOST))
         self._side_by_side(sheet)
-        await self._mara.hand_in(revision_of(LOST), self._mara.sign(sheet, Say.DENY))
-        denied = await self._scene.until_fact("the denial", "action.denied", revision_of(LOST))
+        await self._mara.hand_in(self._revised(LOST), self._mara.sign(sheet, Say.DENY))
+        denied = await self._scene.until_fact("the denial", "action.denied", self._revised(LOST))
         self._scene.show(denied)
-        told = await self._scene.ask(_revision(LOST))
+        told = await self._scene.ask(self._revision(LOST))
         self._telling.quote(told["text"])
         earlier = sheet["preview"]["revises"]
         self._scene.claim(
             Claim(
                 "side_by_side",
                 "She is shown the difference, and that the first has completed",
-                (earlier["action"], earlier["status"]) == (key_of(LOST), "completed")
+                (earlier["action"], earlier["status"]) == (self._key(LOST), "completed")
                 and _changes(sheet) == [("/money/minor", str(WAS), str(IS))],
                 f"{earlier}",
             )
@@ -135,20 +129,20 @@ class _Replan:
     async def _superseded(self) -> None:
         self._telling.step("Another charge, which the provider turns away: it surely has no effect")
         await self._scene.ask(_charge(TURNED_AWAY))
-        await self._scene.until_fact("the refusal", "attempt.refused", key_of(TURNED_AWAY))
-        told = await self._scene.ask(_revision(TURNED_AWAY))
+        await self._scene.until_fact("the refusal", "attempt.refused", self._key(TURNED_AWAY))
+        told = await self._scene.ask(self._revision(TURNED_AWAY))
         gone = await self._scene.until_fact(
-            "the end of the first", "action.superseded", key_of(TURNED_AWAY)
+            "the end of the first", "action.superseded", self._key(TURNED_AWAY)
         )
         self._scene.show(gone)
-        (fact,) = facts_of(gone, "action.superseded", key_of(TURNED_AWAY))
+        (fact,) = facts_of(gone, "action.superseded", self._key(TURNED_AWAY))
         self._scene.claim(
             Claim(
                 "superseded",
                 "The first gives way in the decision that records the revision, which waits for "
                 "a person, though its amount would go ahead by itself",
-                fact["by"] == revision_of(TURNED_AWAY)
-                and any(facts_of(gone, "intent.recorded", revision_of(TURNED_AWAY)))
+                fact["by"] == self._revised(TURNED_AWAY)
+                and any(facts_of(gone, "intent.recorded", self._revised(TURNED_AWAY)))
                 and told["result"] == "AwaitingApproval",
                 f"{fact} {told['result']}",
             )
@@ -156,7 +150,7 @@ class _Replan:
 
     async def _signed(self) -> None:
         self._telling.step("Mara looks, and signs")
-        key = revision_of(TURNED_AWAY)
+        key = self._revised(TURNED_AWAY)
         sheet = await self._mara.sheet(key)
         self._side_by_side(sheet)
         answer = await self._mara.hand_in(key, self._mara.sign(sheet))
@@ -173,7 +167,7 @@ class _Replan:
 
     async def _proof(self) -> None:
         self._telling.step("The proof")
-        lines = await self._scene.lines(ACCOUNT)
+        lines = await self._scene.lines()
         self._telling.book(lines)
         made = [(one["action_key"], one["amount"]["minor"]) for one in lines if one["effect_id"]]
         self._scene.claim(
@@ -181,7 +175,7 @@ class _Replan:
                 "one_each",
                 "The book has one charge for each: the first of one, the revised of the other",
                 len(effects(lines)) == len({LOST, TURNED_AWAY})
-                and set(made) == {(key_of(LOST), WAS), (revision_of(TURNED_AWAY), IS)},
+                and set(made) == {(self._key(LOST), WAS), (self._revised(TURNED_AWAY), IS)},
                 f"{made}",
             )
         )
@@ -196,11 +190,21 @@ class _Replan:
             if check["name"] == "revises":
                 self._telling.say(check["detail"])
 
+    def _key(self, event: str) -> str:
+        """The key of the first charge of an event; its revision has the same with `~2`."""
+        return self._scene.key("charge", event)
+
+    def _revised(self, event: str) -> str:
+        """The key of what revises it."""
+        return f"{self._key(event)}~2"
+
+    def _revision(self, event: str) -> dict[str, Any]:
+        """The same charge of another amount."""
+        return _charge(event, minor=IS, revises=self._key(event))
+
     async def _search(self, offered: str) -> None:
         """Let the provider answer questions about its effects, or not."""
-        body = {"account": ACCOUNT, "personality": {"search": offered}}
-        answer = await self._scene.stage.provider.post("/control/personality", json=body)
-        answer.raise_for_status()
+        await self._scene.stage.behave(ACCOUNT, search=offered)
 
 
 def _changes(sheet: Sheet) -> list[tuple[str, str, str]]:
@@ -219,11 +223,6 @@ def _charge(event: str, *, minor: int = WAS, **fields: object) -> dict[str, Any]
     }
 
 
-def _revision(event: str) -> dict[str, Any]:
-    """The same charge of another amount."""
-    return _charge(event, minor=IS, revises=key_of(event))
-
-
 def _asked_soon() -> str:
     """The default catalogue, in which the provider is asked about a charge after three seconds."""
     before, name, after = default_catalogue().partition('name = "charge"\n')
@@ -231,19 +230,19 @@ def _asked_soon() -> str:
     return before + name + after.replace(shipped, LOOKUPS, 1)
 
 
-def _faults() -> list[dict[str, Any]]:
+def _faults(lost: str, turned_away: str) -> list[dict[str, Any]]:
     """The first charge is made, nothing is answered, and nothing is told later; the other is turned
     away.
     """
     return [
         {
-            "match": {"action_key": key_of(LOST)},
+            "match": {"action_key": lost},
             "times": TRIES_MAX,
             "fault": {"kind": "commit_then_drop"},
             "webhooks": [{"kind": "late", "delay_ms": HELD_BACK_MS}],
         },
         {
-            "match": {"action_key": key_of(TURNED_AWAY)},
+            "match": {"action_key": turned_away},
             "fault": {"kind": "limit", "retry_after_s": BUSY_S},
         },
     ]

@@ -11,11 +11,9 @@ from gateway.demo.claims import Claim
 from gateway.demo.colleagues import Colleague, code_of, registered, stranger
 from gateway.demo.scene import Scene, effects, facts_of
 from gateway.http.cases import CaseSheet
-from gateway.wiring.local import ACCOUNT, TENANT
 from ledger.core.statement import Move, SignedByKey
 
 EVENT: Final = "welcome-2026-09-02-01"
-KEY: Final = f"email:v1:{TENANT}:{EVENT}"
 COMMENT: Final = "It is in the provider's own list of what was sent."
 
 
@@ -26,10 +24,11 @@ class _Review:
         self._scene = scene
         self._telling = scene.telling
         self._mara = mara
+        self._key = scene.key("email", EVENT)
 
     async def tell(self) -> None:
         """Tell it. Raises NotSeenError where something does not happen at all."""
-        await self._scene.stage.script([_lost()])
+        await self._scene.stage.script([_lost(self._key)])
         await self._answer_is_lost()
         sheet = await self._looks()
         await self._what_is_not_safe(sheet)
@@ -40,8 +39,8 @@ class _Review:
     async def _answer_is_lost(self) -> None:
         self._telling.step("An e-mail is sent, and its answer is lost")
         await self._scene.ask(_email())
-        await self._mara.decide(KEY)
-        self._scene.show(await self._scene.until_fact("the case", "review.opened", KEY))
+        await self._mara.decide(self._key)
+        self._scene.show(await self._scene.until_fact("the case", "review.opened", self._key))
         told = await self._scene.ask(_email())
         self._telling.quote(told["text"])
         self._scene.claim(
@@ -56,7 +55,7 @@ class _Review:
     async def _looks(self) -> CaseSheet:
         self._telling.step("Mara looks at everything that is known, and at what is safe")
         (entry,) = await self._mara.cases()
-        sheet = await self._mara.case(KEY)
+        sheet = await self._mara.case(self._key)
         self._telling.say(f"Why: {entry['sentence']}")
         for one in sheet.evidence:
             self._telling.say(f"Known: {one.kind} to attempt {one.attempt}, {one.code}.")
@@ -85,9 +84,9 @@ class _Review:
         }
         told = {}
         for name, signed in tries.items():
-            told[name] = code_of(await mara.hand_in(KEY, signed))
+            told[name] = code_of(await mara.hand_in(self._key, signed))
             self._telling.say(f"refused: {told[name]}")
-        status = await self._scene.status(KEY)
+        status = await self._scene.status(self._key)
         self._scene.claim(
             Claim(
                 "refused_by_name",
@@ -99,10 +98,12 @@ class _Review:
 
     async def _settles(self, sheet: CaseSheet) -> SignedByKey:
         self._telling.step("Mara finds it at the provider, and signs that it was sent")
-        (effect,) = effects(await self._scene.lines(ACCOUNT))
+        (effect,) = effects(await self._scene.lines())
         signed = self._mara.settle(sheet, Move.EFFECT_EXISTS, COMMENT, reference=effect)
-        await self._mara.hand_in(KEY, signed)
-        self._scene.show(await self._scene.until_fact("the completion", "action.completed", KEY))
+        await self._mara.hand_in(self._key, signed)
+        self._scene.show(
+            await self._scene.until_fact("the completion", "action.completed", self._key)
+        )
         told = await self._scene.ask(_email())
         self._telling.quote(told["text"])
         (completed,) = self._facts("action.completed")
@@ -119,7 +120,7 @@ class _Review:
 
     async def _proof(self, signed: SignedByKey) -> None:
         self._telling.step("The proof")
-        again = await self._mara.hand_in(KEY, signed)
+        again = await self._mara.hand_in(self._key, signed)
         self._scene.claim(
             Claim(
                 "once",
@@ -128,7 +129,7 @@ class _Review:
                 code_of(again),
             )
         )
-        lines = await self._scene.lines(ACCOUNT)
+        lines = await self._scene.lines()
         self._telling.book(lines)
         self._scene.claim(
             Claim(
@@ -140,7 +141,7 @@ class _Review:
         )
 
     def _facts(self, kind: str) -> list[dict[str, Any]]:
-        return [fact for one in self._scene.witness.seen for fact in facts_of(one, kind, KEY)]
+        return [fact for one in self._scene.witness.seen for fact in facts_of(one, kind, self._key)]
 
 
 def _email() -> dict[str, Any]:
@@ -157,10 +158,10 @@ def _email() -> dict[str, Any]:
     }
 
 
-def _lost() -> dict[str, Any]:
+def _lost(key: str) -> dict[str, Any]:
     """It is sent, nothing is answered, and nothing is told later."""
     return {
-        "match": {"account": ACCOUNT},
+        "match": {"action_key": key},
         "fault": {"kind": "commit_then_drop"},
         "webhooks": [],
     }

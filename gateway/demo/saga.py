@@ -10,7 +10,6 @@ from actionledger import Ledger, Money, Plan, PlannedAction, PlannedStep, SagaRe
 from gateway.demo.chapter import Chapter
 from gateway.demo.claims import Claim
 from gateway.demo.scene import Scene, effects
-from gateway.wiring.local import ACCOUNT, TENANT
 
 EVENT: Final = "order-2026-11-30-07"
 SAGA: Final = "order"
@@ -18,16 +17,6 @@ ITEMS: Final = ("goods", "freight", "gift")
 AMOUNT: Final = 1_990
 HELD_BACK_MS: Final = 600_000
 WAIT_MS: Final = 20_000
-
-
-def charge_key(item: str) -> str:
-    """The key of a step."""
-    return f"charge:v1:{TENANT}:{EVENT}#{item}"
-
-
-def refund_key(item: str) -> str:
-    """The key of what undoes it."""
-    return f"refund:v1:{TENANT}:{EVENT}#{item}"
 
 
 class _Saga:
@@ -40,7 +29,7 @@ class _Saga:
 
     async def tell(self) -> None:
         """Tell it. Raises NotSeenError where something does not happen at all."""
-        await self._scene.stage.script(_faults())
+        await self._scene.stage.script(_faults(self._charged("gift"), self._undo("freight")))
         await self._whole_or_not_at_all()
         await self._opens()
         await self._comes_to_nothing()
@@ -61,7 +50,7 @@ class _Saga:
         for one in problem.get("problems", ()):
             self._telling.say(f"refused: {one['path']}: {one['message']}")
         paths = [one["path"] for one in problem.get("problems", ())]
-        lines = await self._scene.lines(ACCOUNT)
+        lines = await self._scene.lines()
         self._scene.claim(
             Claim(
                 "whole_or_not",
@@ -76,7 +65,9 @@ class _Saga:
     async def _opens(self) -> None:
         self._telling.step("An agent opens the plan: three payments, and what undoes each")
         opened = await self._open()
-        recorded = await self._scene.until_fact("the plan", "intent.recorded", charge_key("goods"))
+        recorded = await self._scene.until_fact(
+            "the plan", "intent.recorded", self._charged("goods")
+        )
         intents = [one for one in recorded["data"]["facts"] if one["type"] == "intent.recorded"]
         self._telling.quote(opened.text_for_model)
         self._scene.claim(
@@ -90,7 +81,7 @@ class _Saga:
 
     async def _comes_to_nothing(self) -> None:
         self._telling.step("Two are paid; the third is declined for good")
-        failed = await self._scene.until_fact("the refusal", "action.failed", charge_key("gift"))
+        failed = await self._scene.until_fact("the refusal", "action.failed", self._charged("gift"))
         self._scene.show(failed)
         began = [
             one["action"]
@@ -101,7 +92,7 @@ class _Saga:
             Claim(
                 "last_first",
                 "With the refusal the undo of the last payment is its turn, and no other",
-                began == [refund_key("freight")],
+                began == [self._undo("freight")],
                 f"{began}",
             )
         )
@@ -109,7 +100,7 @@ class _Saga:
     async def _found_out_first(self) -> None:
         self._telling.step("The answer to the first undo is lost")
         lost = await self._scene.until_fact(
-            "the loss of the answer", "attempt.unresolved", refund_key("freight")
+            "the loss of the answer", "attempt.unresolved", self._undo("freight")
         )
         self._scene.show(lost)
         stands = await self._stands()
@@ -136,9 +127,9 @@ class _Saga:
     async def _undone(self) -> None:
         self._telling.step("The provider tells of the refund, and the saga goes on by itself")
         await self._scene.stage.send_webhooks()
-        await self._scene.until_fact("the first undo", "action.completed", refund_key("freight"))
+        await self._scene.until_fact("the first undo", "action.completed", self._undo("freight"))
         done = await self._scene.until_fact(
-            "the second undo", "action.completed", refund_key("goods")
+            "the second undo", "action.completed", self._undo("goods")
         )
         self._scene.show(done)
         ended = await self._ledger.saga(EVENT, SAGA, timeout_ms=WAIT_MS)
@@ -156,7 +147,7 @@ class _Saga:
 
     async def _proof(self) -> None:
         self._telling.step("The proof")
-        lines = await self._scene.lines(ACCOUNT)
+        lines = await self._scene.lines()
         self._telling.book(lines)
         made = effects(lines)
         self._scene.claim(
@@ -168,6 +159,14 @@ class _Saga:
             )
         )
         await self._scene.claim_tables()
+
+    def _charged(self, item: str) -> str:
+        """The key of a step."""
+        return self._scene.key("charge", EVENT, item)
+
+    def _undo(self, item: str) -> str:
+        """The key of what undoes it."""
+        return self._scene.key("refund", EVENT, item)
 
     async def _open(self) -> SagaResult:
         opened = await self._ledger.open_saga(_plan(Money(minor=AMOUNT, currency="USD")), wait_ms=0)
@@ -202,17 +201,17 @@ def _plan(money: Money, *, last: str = "order:A-1842") -> Plan:
     )
 
 
-def _faults() -> list[dict[str, Any]]:
+def _faults(declined: str, lost: str) -> list[dict[str, Any]]:
     """The last payment is declined, and the first undo is done and not answered; it is told of
     later.
     """
     return [
         {
-            "match": {"action_key": charge_key("gift")},
+            "match": {"action_key": declined},
             "fault": {"kind": "refuse", "code": "card_declined"},
         },
         {
-            "match": {"action_key": refund_key("freight")},
+            "match": {"action_key": lost},
             "fault": {"kind": "commit_then_drop"},
             "webhooks": [{"kind": "late", "delay_ms": HELD_BACK_MS}],
         },

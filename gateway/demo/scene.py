@@ -10,11 +10,12 @@ from typing import Any, Final
 import httpx
 
 from gateway.cli.checking import replayed
+from gateway.demo.agent import asked
 from gateway.demo.claims import Claim, Told
 from gateway.demo.stage import Acting, Stage, act
 from gateway.demo.telling import Telling
 from gateway.demo.waiting import until
-from gateway.demo.witness import Document, Witness
+from gateway.demo.witness import Document, Witness, is_of_tenant
 from gateway.local.progress import silent
 
 AGENT: Final = "gateway.demo.agent"
@@ -32,30 +33,30 @@ class Scene:
         self.telling = telling
         self.told = told
 
-    async def agent(
-        self, intent: Intent, *, patience_ms: int = 0, api_key: str | None = None
-    ) -> Acting:
-        """An agent as a process of its own, that asks; by itself the demonstration's."""
-        return await act(
-            AGENT,
-            {
-                "url": self.stage.settings.url,
-                "api_key": self.stage.agent_key if api_key is None else api_key,
-                "patience_ms": patience_ms,
-                "intent": dict(intent),
-            },
-        )
+    def key(self, operation: str, event: str, item: str | None = None) -> str:
+        """The key of what the chapter's agent asks for."""
+        whole = f"{operation}:v1:{self.stage.tenant}:{event}"
+        return whole if item is None else f"{whole}#{item}"
+
+    async def agent(self, intent: Intent, *, patience_ms: int = 0) -> Acting:
+        """The demonstration's agent as a process of its own, that asks and may be killed."""
+        return await act(AGENT, self._given(intent, patience_ms, self.stage.agent_key))
 
     async def ask(
         self, intent: Intent, *, patience_ms: int = 0, api_key: str | None = None
     ) -> dict[str, Any]:
-        """What an agent is told: at once, or with patience in the end."""
-        agent = await self.agent(intent, patience_ms=patience_ms, api_key=api_key)
-        told = await agent.answer()
-        if patience_ms and told["result"] != REFUSED:
-            told = await agent.answer()
-        await agent.end()
-        return told
+        """What an agent is told that nobody kills: at once, or with patience in the end."""
+        key = self.stage.agent_key if api_key is None else api_key
+        answers = [one async for one in asked(self._given(intent, patience_ms, key))]
+        return answers[-1]
+
+    def _given(self, intent: Intent, patience_ms: int, api_key: str) -> dict[str, Any]:
+        return {
+            "url": self.stage.settings.url,
+            "api_key": api_key,
+            "patience_ms": patience_ms,
+            "intent": dict(intent),
+        }
 
     async def propose(self, intent: Intent) -> httpx.Response:
         """Ask over HTTP, as an agent without the SDK does."""
@@ -83,8 +84,13 @@ class Scene:
     def _as_agent(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.stage.agent_key}"}
 
-    async def lines(self, account: str) -> list[dict[str, Any]]:
-        """The provider's book of an account, one request a line."""
+    async def lines(self) -> list[dict[str, Any]]:
+        """The provider's book of the chapter's actions, one request a line."""
+        tenant = self.stage.tenant
+        return [one for one in await self.stage.book() if is_of_tenant(tenant, one["action_key"])]
+
+    async def lines_of(self, account: str) -> list[dict[str, Any]]:
+        """The provider's book of an account that nobody else uses."""
         return [line for line in await self.stage.book() if line["account"] == account]
 
     async def until_fact(self, what: str, fact: str, key: str | None = None) -> Document:
@@ -113,7 +119,7 @@ class Scene:
 
     async def claim_tables(self) -> None:
         """Fold the log from its beginning, and claim that the tables say the same."""
-        replay = await until("a stream in the tables", self._replayed)
+        replay = await until("what was told in the tables", self._replayed)
         self.telling.say(
             f"Replay from offset 0: {replay['decisions']} decisions, {replay['facts']} facts; "
             f"{replay['compared']} streams compared with their rows."
@@ -128,17 +134,16 @@ class Scene:
         )
 
     async def _replayed(self) -> dict[str, Any] | None:
-        """The log folded as far as the tables are, once they have anything."""
-        replay = await replayed(self.stage.settings, silent)
-        return replay if replay["compared"] else None
+        """The log folded as far as the tables are, once they have anything of what was told."""
+        told = next(
+            fact["action"] for one in self.witness.seen for fact in one["data"].get("facts") or ()
+        )
+        replay = await replayed(self.stage.settings, silent, key=told)
+        return replay if replay["action"] else None
 
     def claim(self, one: Claim) -> None:
         """Claim something; the chapter goes on whether it held or not."""
         self.told.claims.append(one)
-
-
-REFUSED: Final = "Refused"
-"""What the agent says where the ledger took nothing at all."""
 
 
 def facts_of(document: Document, kind: str, key: str | None = None) -> list[dict[str, Any]]:

@@ -30,7 +30,6 @@ from gateway.local.state import read_state
 from gateway.settings import Settings
 from gateway.wiring.documents import publish_everywhere
 from gateway.wiring.local import TENANT, local_environment, local_services, prepare_folder
-from gateway.wiring.places import KEYS_FILE
 from gateway.wiring.publishing import Kind
 from ledger.core.errors import LedgerError
 
@@ -66,11 +65,13 @@ class _Owner(BaseModel):
 class Stage:
     """The installation, how to reach it, and the key of the demonstration's agent.
 
-    `door` is the gateway as anybody on the network reaches it, with no key at hand.
+    Everything a chapter asks for is of `tenant`, so that it counts nobody else's. `door` is the
+    gateway as anybody on the network reaches it, with no key at hand.
     """
 
     folder: Path
     settings: Settings
+    tenant: str
     agent_key: str
     provider: httpx.AsyncClient
     door: httpx.AsyncClient
@@ -78,7 +79,7 @@ class Stage:
     def new_agent_key(self, principal: str) -> str:
         """The key of another agent of the tenant."""
         return create_key(
-            self.settings.api_keys_file, tenant=TENANT, principal=principal, role=Role.AGENT
+            self.settings.api_keys_file, tenant=self.tenant, principal=principal, role=Role.AGENT
         )
 
     async def publish(self, kind: Kind, text: str) -> int:
@@ -104,10 +105,10 @@ class Stage:
         body = {"account": account, "personality": traits}
         (await self.provider.post("/control/personality", json=body)).raise_for_status()
 
-    async def observe(self, **facts: int) -> None:
-        """Let the provider see other volatile facts from now on."""
-        answer = await self.provider.post("/control/observed", json={"observed": facts})
-        answer.raise_for_status()
+    async def observe(self, action_key: str, **facts: int) -> None:
+        """Let the provider see other volatile facts about an action from now on."""
+        body = {"match": {"action_key": action_key}, "observed": facts}
+        (await self.provider.post("/control/observed", json=body)).raise_for_status()
 
     async def send_webhooks(self) -> None:
         """Let the provider send what it holds back."""
@@ -173,23 +174,28 @@ async def staged(cache: Path, report: Report, afterwards: Afterwards) -> AsyncIt
     folder = _make_folder()
     try:
         prepare_folder(folder)
-        key = create_key(folder / KEYS_FILE, tenant=TENANT, principal=PRINCIPAL, role=Role.AGENT)
         await up(folder, cache, local_services(), report=report)
-        state = read_state(folder)
-        assert state is not None  # noqa: S101 - `up` returned
-        settings = Settings.from_environment(local_environment(folder, state))
-        async with (
-            httpx.AsyncClient(
-                base_url=settings.provider_urls["simulated"], trust_env=False
-            ) as provider,
-            httpx.AsyncClient(base_url=settings.url, trust_env=False) as door,
-        ):
-            yield Stage(folder, settings, key, provider, door)
+        async with reached(folder, TENANT) as stage:
+            yield stage
     finally:
         if afterwards is Afterwards.STAY:
             (folder / OWNER_FILE).unlink(missing_ok=True)
         else:
             await _remove(folder)
+
+
+@asynccontextmanager
+async def reached(folder: Path, tenant: str) -> AsyncIterator[Stage]:
+    """The installation that runs in a folder, for one tenant of it, whose agent gets a key."""
+    state = read_state(folder)
+    assert state is not None  # noqa: S101 - it runs
+    settings = Settings.from_environment(local_environment(folder, state))
+    key = create_key(settings.api_keys_file, tenant=tenant, principal=PRINCIPAL, role=Role.AGENT)
+    async with (
+        httpx.AsyncClient(base_url=settings.provider_urls["simulated"], trust_env=False) as other,
+        httpx.AsyncClient(base_url=settings.url, trust_env=False) as door,
+    ):
+        yield Stage(folder, settings, tenant, key, other, door)
 
 
 def _make_folder() -> Path:

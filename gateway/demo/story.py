@@ -15,13 +15,10 @@ from gateway.demo.scene import Scene, effects
 from gateway.demo.stage import Acting, act
 from gateway.demo.waiting import until
 from gateway.local.progress import silent
-from gateway.wiring.local import ACCOUNT, TENANT
 
 EVENT: Final = "renewal-2026-08-28-01"
-KEY: Final = f"charge:v1:{TENANT}:{EVENT}"
 AMOUNT: Final = 4_990
 WRONG_AMOUNT: Final = 49_900
-PLAIN_ACCOUNT: Final = "plain"
 PATIENCE_MS: Final = 60_000
 HELD_BACK_MS: Final = 600_000
 SIGKILLED: Final = -9
@@ -34,10 +31,12 @@ class _Story:
         self._scene = scene
         self._stage = scene.stage
         self._telling = scene.telling
+        self._key = scene.key("charge", EVENT)
+        self._plain = f"plain-{scene.stage.tenant}"
 
     async def tell(self) -> None:
         """Tell it. Raises NotSeenError where something does not happen at all."""
-        await self._stage.script(_faults())
+        await self._stage.script(_faults(self._key, self._plain))
         first = await self._agent(AMOUNT, patience_ms=PATIENCE_MS)
         await self._asks(first)
         await self._answer_is_lost(first)
@@ -61,7 +60,7 @@ class _Story:
     async def _answer_is_lost(self, agent: Acting) -> None:
         self._telling.step("The provider takes the money, and the answer is lost")
         lost = await self._scene.until_fact("the loss of the answer", "attempt.unresolved")
-        lines = await self._scene.lines(ACCOUNT)
+        lines = await self._scene.lines()
         self._telling.book(lines)
         self._scene.show(lost)
         code = await agent.kill()
@@ -80,8 +79,8 @@ class _Story:
         self._scene.claim(
             Claim(
                 "committed_and_lost",
-                "The provider committed ch_1 and dropped the answer",
-                effects(lines) == ["ch_1"] and lines[0]["answer"] == "dropped",
+                f"The provider committed {self._effect(lines)} and dropped the answer",
+                len(effects(lines)) == 1 and lines[0]["answer"] == "dropped",
                 f"{effects(lines)}",
             )
         )
@@ -111,7 +110,7 @@ class _Story:
                 str(told["result"]),
             )
         )
-        calls = len(await self._scene.lines(ACCOUNT))
+        calls = len(await self._scene.lines())
         self._scene.claim(
             Claim(
                 "no_second_call", "No second call was made to the provider", calls == 1, f"{calls}"
@@ -144,7 +143,7 @@ class _Story:
             "gateway.demo.plain_agent",
             {
                 "url": str(self._stage.provider.base_url),
-                "api_key": f"sk_sim_{PLAIN_ACCOUNT}",
+                "api_key": f"sk_sim_{self._plain}",
                 "charge": {
                     "target": "order:A-1842",
                     "amount": {"minor": AMOUNT, "currency": "USD"},
@@ -154,7 +153,7 @@ class _Story:
         )
         told = await agent.answer()
         await agent.end()
-        lines = await self._scene.lines(PLAIN_ACCOUNT)
+        lines = await self._scene.lines_of(self._plain)
         self._telling.book(lines)
         made = effects(lines)
         self._telling.say(f"It reports one success, {told['effect']}. The customer paid twice.")
@@ -173,22 +172,23 @@ class _Story:
         done = await self._scene.until_fact("the completion of the action", "action.completed")
         self._scene.show(done)
         (fact,) = (one for one in done["data"]["facts"] if one["type"] == "action.completed")
+        effect = self._effect(await self._scene.lines())
         self._scene.claim(
             Claim(
                 "webhook_settles",
-                "The webhook settles it: completed, ch_1",
-                fact["proof"] == "webhook" and fact["reference"] == "ch_1",
+                f"The webhook settles it: completed, {effect}",
+                (fact["proof"], fact["reference"]) == ("webhook", effect),
                 f"{fact['proof']} {fact['reference']}",
             )
         )
 
     async def _proof(self) -> None:
         self._telling.step("The proof")
-        lines = await self._scene.lines(ACCOUNT)
+        lines = await self._scene.lines()
         made = effects(lines)
         self._telling.say(f"The provider's book: {len(made)} charge for order A-1842.")
         self._scene.claim(
-            Claim("one_charge", "The book shows one charge", made == ["ch_1"], f"{made}")
+            Claim("one_charge", "The book shows one charge", len(made) == 1, f"{made}")
         )
         replay = await until("the settled action in the tables", self._replayed)
         action = replay["action"]
@@ -202,7 +202,8 @@ class _Story:
                 "Replay from offset 0 gives the state in the database",
                 not replay["differences"]
                 and replay["compared"] > 0
-                and (action.get("status"), action.get("reference")) == ("completed", "ch_1"),
+                and (action.get("status"), action.get("reference"))
+                == ("completed", self._effect(lines)),
                 f"{replay['differences']} {action}",
             )
         )
@@ -221,11 +222,15 @@ class _Story:
 
     async def _replayed(self) -> dict[str, Any] | None:
         """The log folded as far as the tables are, once they have come to the end of the action."""
-        replay = await replayed(self._stage.settings, silent, key=KEY)
+        replay = await replayed(self._stage.settings, silent, key=self._key)
         action = replay.get("action") or {}
         return replay if action.get("status") == "completed" else None
 
     # --- what the steps are made of --------------------------------------------------------------
+
+    def _effect(self, lines: list[dict[str, Any]]) -> str:
+        """The first effect that lines of the book speak of, or none."""
+        return next(iter(effects(lines)), "nothing")
 
     async def _agent(self, minor: int, *, patience_ms: int = 0) -> Acting:
         intent = {
@@ -239,14 +244,14 @@ class _Story:
         return await self._scene.agent(intent, patience_ms=patience_ms)
 
 
-def _faults() -> list[dict[str, Any]]:
+def _faults(key: str, plain: str) -> list[dict[str, Any]]:
     """Both first charges are committed and not answered; the ledger's is told of later."""
     lost = {"kind": "commit_then_drop"}
     later = [{"kind": "late", "delay_ms": HELD_BACK_MS}]
     return [
-        {"match": {"account": ACCOUNT}, "fault": lost, "webhooks": later},
-        {"match": {"account": PLAIN_ACCOUNT}, "fault": lost, "webhooks": []},
-        {"match": {"account": PLAIN_ACCOUNT}, "webhooks": []},
+        {"match": {"action_key": key}, "fault": lost, "webhooks": later},
+        {"match": {"account": plain}, "fault": lost, "webhooks": []},
+        {"match": {"account": plain}, "webhooks": []},
     ]
 
 

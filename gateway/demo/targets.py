@@ -12,7 +12,6 @@ from gateway.demo.claims import Claim
 from gateway.demo.colleagues import Colleague, registered
 from gateway.demo.refunds import key_of, refund
 from gateway.demo.scene import Scene, effects
-from gateway.wiring.local import ACCOUNT
 from gateway.wiring.publishing import default_catalogue
 
 FIRST: Final = "return-2026-09-04-01"
@@ -44,7 +43,7 @@ class _Targets:
         """Tell it. Raises NotSeenError where something does not happen at all."""
         await self._scene.stage.publish("catalogue", _remembering())
         await self._scene.stage.publish("policy", POLICY)
-        await self._scene.stage.script([_lost()])
+        await self._scene.stage.script([_lost(self._key(FIRST))])
         await self._first_is_lost()
         await self._second_waits()
         await self._goes_on()
@@ -55,23 +54,25 @@ class _Targets:
     async def _first_is_lost(self) -> None:
         self._telling.step("A refund is made, and its answer is lost")
         await self._scene.ask(refund(FIRST))
-        lost = await self._scene.until_fact("the lost answer", "attempt.unresolved", key_of(FIRST))
+        lost = await self._scene.until_fact(
+            "the lost answer", "attempt.unresolved", self._key(FIRST)
+        )
         self._scene.show(lost)
 
     async def _second_waits(self) -> None:
         self._telling.step("Another agent wants to refund something of the same order")
         await self._scene.ask(_second())
-        entry = await self._mara.blocked(key_of(SECOND))
+        entry = await self._mara.blocked(self._key(SECOND))
         told = await self._scene.ask(_second())
         self._telling.quote(told["text"])
         self._telling.say(f"Mara is shown: {entry['sentence']}")
-        calls = await self._scene.lines(ACCOUNT)
+        calls = await self._scene.lines()
         self._scene.claim(
             Claim(
                 "waits",
                 "The second waits, is told for whom, and the provider has not heard of it",
-                (told["result"], entry["names"]) == ("Blocked", key_of(FIRST))
-                and key_of(FIRST) in told["text"]
+                (told["result"], entry["names"]) == ("Blocked", self._key(FIRST))
+                and self._key(FIRST) in told["text"]
                 and len(calls) == 1,
                 f"{told['result']} {entry['names']} {len(calls)} calls",
             )
@@ -80,8 +81,8 @@ class _Targets:
     async def _goes_on(self) -> None:
         self._telling.step("The webhook settles the first; nobody has to do anything")
         await self._scene.stage.send_webhooks()
-        await self._scene.until_fact("the first completion", "action.completed", key_of(FIRST))
-        done = await self._scene.until_fact("the second", "action.completed", key_of(SECOND))
+        await self._scene.until_fact("the first completion", "action.completed", self._key(FIRST))
+        done = await self._scene.until_fact("the second", "action.completed", self._key(SECOND))
         self._scene.show(done)
         told = await self._scene.ask(_second())
         self._scene.claim(
@@ -97,13 +98,13 @@ class _Targets:
         self._telling.step("The first refund once more, under another key")
         told = await self._scene.ask(refund(AGAIN), patience_ms=PATIENCE_MS)
         self._telling.quote(told["text"])
-        sheet = await self._mara.case(key_of(AGAIN))
+        sheet = await self._mara.case(self._key(AGAIN))
         self._telling.say("" if sheet.about is None else sheet.about.sentence)
         self._scene.claim(
             Claim(
                 "look_alike",
                 "It is held back, and the refund that it looks like is named",
-                (told["result"], sheet.accepts) == ("NeedsReview", key_of(FIRST)),
+                (told["result"], sheet.accepts) == ("NeedsReview", self._key(FIRST)),
                 f"{told['result']} {sheet.accepts}",
             )
         )
@@ -120,9 +121,12 @@ class _Targets:
             )
         )
 
+    def _key(self, event: str) -> str:
+        return key_of(self._scene, event)
+
     async def _proof(self) -> None:
         self._telling.step("The proof")
-        lines = await self._scene.lines(ACCOUNT)
+        lines = await self._scene.lines()
         self._telling.book(lines)
         self._scene.claim(
             Claim(
@@ -144,10 +148,10 @@ def _remembering() -> str:
     return f"{before}{name}look_alike_window_ms = {WINDOW_MS}\n{after}"
 
 
-def _lost() -> dict[str, Any]:
+def _lost(key: str) -> dict[str, Any]:
     """It is done, nothing is answered, and its webhook is held back."""
     return {
-        "match": {"account": ACCOUNT},
+        "match": {"action_key": key},
         "fault": {"kind": "commit_then_drop"},
         "webhooks": [{"kind": "late", "delay_ms": WINDOW_MS}],
     }

@@ -1,4 +1,5 @@
-"""Who watches the log during the demonstration: everything about one tenant, as it comes.
+"""Who watches the log during the demonstration: everything about one tenant, as it comes, from now
+on.
 
 Guarantees that what is shown stands in the log: it reads the topics themselves, never what a
 process says of them. Called by the story.
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from gateway.cli.reading import document_of
 from ledger.core.errors import LedgerError
-from ledger.log.kafka import KafkaLog, KafkaReader
+from ledger.log.kafka import KafkaLog, KafkaReader, Start
 from ledger.log.topics import Topic
 
 READ_MS: Final = 100
@@ -33,9 +34,12 @@ class NotSeenError(LedgerError):
 
 
 class Witness:
-    """All records of a tenant's streams and all webhooks, in the order of their append times."""
+    """All records of a tenant's streams and all webhooks about its actions, in the order of their
+    append times.
+    """
 
     def __init__(self, tenant: str) -> None:
+        self._tenant = tenant
         self._of_tenant = f"{tenant}/".encode()
         self._changed = asyncio.Event()
         self._shown = 0
@@ -69,10 +73,26 @@ class Witness:
         """Read until cancelled."""
         while True:
             for record in await reader.read(timeout_ms=READ_MS):
-                is_ours = (record.key or b"").startswith(self._of_tenant)
-                if is_ours or record.topic == Topic.WEBHOOKS:
+                if record.topic == Topic.WEBHOOKS:
+                    document = document_of(record)
+                    if is_of_tenant(self._tenant, _action_of(document)):
+                        self.seen.append(document)
+                elif (record.key or b"").startswith(self._of_tenant):
                     self.seen.append(document_of(record))
             self._changed.set()
+
+
+def is_of_tenant(tenant: str, action_key: object) -> bool:
+    """Whether what somebody names is the key of an action of a tenant; anything may be named."""
+    return isinstance(action_key, str) and action_key.split(":")[2:3] == [tenant]
+
+
+def _action_of(webhook: Document) -> object:
+    """The action that the simulated provider says a webhook is about; others say anything."""
+    found: object = webhook.get("body")
+    for name in ("data", "metadata", "action_key"):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
 
 
 def _order(document: Document) -> tuple[int, bool]:
@@ -85,8 +105,8 @@ async def watching(log: KafkaLog, partitions: int, tenant: str) -> AsyncIterator
     """A witness of a tenant, for as long as the block runs."""
     witness = Witness(tenant)
     topics = (*BY_STREAM, Topic.WEBHOOKS)
-    places = {(topic.value, part): 0 for topic in topics for part in range(partitions)}
-    reader = await log.reader(places)
+    places = [(topic.value, part) for topic in topics for part in range(partitions)]
+    reader = await log.reader(dict.fromkeys(places, Start.END))
     task = asyncio.create_task(witness.watch(reader), name="witness")
     try:
         yield witness

@@ -98,9 +98,11 @@ async def compare_policies(
     *,
     catalogue: Catalogue | None = None,
     since: int = 0,
+    tenant: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> WhatIf:
-    """Every intent since a log time under a table, and under a catalogue: by itself that in force.
+    """Every intent since a log time, or those of a tenant, under a table and under a catalogue: by
+    itself that in force.
 
     Raises NoCatalogueError and what reading the log raises.
     """
@@ -110,4 +112,6 @@ async def compare_policies(
     if catalogue is None:
         raise NoCatalogueError
     partitions = range((await genesis_of(log)).partitions)
-    return await what_if(log, partitions, policy, catalogue, since=since, progress=progress)
+    return await what_if(
+        log, partitions, policy, catalogue, since=since, tenant=tenant, progress=progress
+    )

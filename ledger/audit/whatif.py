@@ -60,12 +60,14 @@ class Move:
 @dataclass(slots=True)
 class WhatIf:
     """Intents so far, by what was ruled and what would be. Feed it records of each partition in
-    order, from the first on; decisions before `since`, in log time, are not counted.
+    order, from the first on; decisions before `since`, in log time, are not counted, nor intents of
+    other tenants than `tenant` where one is named.
     """
 
     policy: Policy
     catalogue: Catalogue
     since: int = 0
+    tenant: str | None = None
     intent_count: int = 0
     missing: Counter[str] = field(default_factory=Counter)
     folds: dict[int, PartitionFold] = field(default_factory=dict)
@@ -100,9 +102,10 @@ class WhatIf:
                 self._compare(fact, ruled[fact.action])
 
     def _compare(self, intent: IntentRecorded, ruled: PolicyDecided) -> None:
-        request = intent.request
+        request, tenant = intent.request, ActionKey.parse(intent.action).tenant
+        if self.tenant not in {None, tenant}:
+            return
         operation = self.catalogue.operation(request.operation, request.version)
-        tenant = ActionKey.parse(intent.action).tenant
         ruling = self.policy.rule(operation, request, tenant, intent.revises)
         was = Said(ruled.row, ruled.outcome, ruled.asks)
         would_be = Said(ruling.row, ruling.outcome.value, ruling.asks)
@@ -121,14 +124,15 @@ async def what_if(
     catalogue: Catalogue,
     *,
     since: int = 0,
+    tenant: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> WhatIf:
     """Every intent of these partitions that was recorded at or after a log time, up to where they
-    end now.
+    end now; of one tenant, where one is named.
 
     `progress` hears of records read and of how many there are. Raises BrokenInvariantError and what
     the log raises.
     """
-    compared = WhatIf(policy, catalogue, since)
+    compared = WhatIf(policy, catalogue, since, tenant)
     await feed_ledger(log, partitions, compared.feed, progress=progress)
     return compared

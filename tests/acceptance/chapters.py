@@ -1,13 +1,12 @@
 """The chapters of the demonstration as tests know them: what each has to claim, and how long it may
-take. They are told in two files, because one after another they take longer than all else.
+take.
 """
 
-from pathlib import Path
-
-from tests.acceptance.command import Said, start
+from tests.acceptance.command import Installation
+from tests.commands import Said
 
 SECONDS_MAX = 60
-"""For one chapter, from the first process to the last; the machine may be busy."""
+"""For one chapter; the machine may be busy."""
 
 CLAIMS = {
     "story": {
@@ -109,12 +108,11 @@ def all_held(said: Said, chapter: str) -> None:
     assert said.result["all_held"] is True
 
 
-def holds(folder: Path, chapter: str) -> None:
-    """A chapter, told on the real processes, and what it took."""
-    said = start(folder, "demo", chapter, "--json")
+def holds(here: Installation, chapter: str) -> None:
+    """A chapter, told beside whatever else goes on in an installation, and what it took."""
+    said = here.json("demo", chapter, "--here")
     all_held(said, chapter)
     assert said.result["took_ms"]["story"] < SECONDS_MAX * 1_000
 
 
 OTHERS = [name for name in CLAIMS if name != "story"]
-FIRST_FILE, SECOND_FILE = OTHERS[::2], OTHERS[1::2]

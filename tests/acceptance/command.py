@@ -1,40 +1,19 @@
 """The command `actionledger` as its users run it: its exit code, its JSON, its lines."""
 
-import io
-import json
 import os
+import shutil
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from gateway.cli import app
+from tests.commands import Said, told
 
 SECONDS_MAX = 120
 COMMAND = Path(sys.executable).with_name("actionledger")
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command said and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:  # noqa: ANN401 - as free as JSON is
-        """Its JSON document."""
-        return json.loads(self.out)
-
-    @property
-    def result(self) -> Any:  # noqa: ANN401 - as free as JSON is
-        """The result in its JSON document."""
-        return self.document["result"]
 
 
 @dataclass(frozen=True)
@@ -43,20 +22,28 @@ class Installation:
 
     folder: Path
 
-    def json(self, *arguments: str, given: str | None = None) -> Said:
+    def json(self, *arguments: str, given: str = "") -> Said:
         """Run a command with --json in this process: as the command does, without its start."""
         return self.run(*arguments, "--json", given=given)
 
-    def run(self, *arguments: str, given: str | None = None) -> Said:
+    def run(self, *arguments: str, given: str = "") -> Said:
         """Run a command in this process."""
-        out, err = io.StringIO(), io.StringIO()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("ACTIONLEDGER_STATE", str(self.folder))
-            if given is not None:
-                patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
-            with redirect_stdout(out), redirect_stderr(err):
-                code = app.run(arguments)
-        return Said(code, out.getvalue(), err.getvalue())
+        return told(arguments, {"ACTIONLEDGER_STATE": str(self.folder)}, given)
+
+
+@contextmanager
+def running(name: str) -> Iterator[Installation]:
+    """An installation that runs, in a folder of its own."""
+    folder = Path(tempfile.mkdtemp(prefix=f"actionledger-test-{name}-"))
+    if os.geteuid() == 0:
+        folder.chmod(0o711)  # the account of Postgres has to pass
+    try:
+        started = start(folder, "up", "--port", "gateway=0", "--json")
+        assert started.code == 0, started.err
+        yield Installation(folder)
+    finally:
+        start(folder, "down")
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def start(folder: Path, *arguments: str) -> Said:

@@ -2,9 +2,7 @@
 
 import json
 import os
-import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -19,7 +17,8 @@ from gateway.local.state import Phase
 from gateway.webhook_secrets import read_secrets, rotate_secret
 from gateway.wiring.places import KEYS_FILE, SECRETS_FILE
 from tests.acceptance.canaries import PROVIDER_KEY, everything, leaks, secrets_of, state_of
-from tests.acceptance.command import Installation, Said, start
+from tests.acceptance.command import Installation, running
+from tests.commands import Said
 
 pytestmark = pytest.mark.servers
 
@@ -33,16 +32,8 @@ WRONG_PASSWORD = "canary-of-a-wrong-password"
 @pytest.fixture(scope="module")
 def here() -> Iterator[Installation]:
     """An installation that runs, in a folder of its own."""
-    folder = Path(tempfile.mkdtemp(prefix="actionledger-test-canaries-"))
-    if os.geteuid() == 0:
-        folder.chmod(0o711)  # the account of Postgres has to pass
-    try:
-        started = start(folder, "up", "--port", "gateway=0", "--json")
-        assert started.code == 0, started.err
-        yield Installation(folder)
-    finally:
-        start(folder, "down")
-        shutil.rmtree(folder, ignore_errors=True)
+    with running("canaries") as installation:
+        yield installation
 
 
 class Traffic:

@@ -3,9 +3,7 @@
 import asyncio
 import json
 import os
-import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +13,7 @@ import asyncpg
 import pytest
 
 from gateway.wiring.local import local_services
-from tests.acceptance.command import Installation, start
+from tests.acceptance.command import Installation, running
 
 pytestmark = pytest.mark.servers
 
@@ -41,17 +39,8 @@ def intent(minor: int = 1_250, event: str = EVENT) -> str:
 @pytest.fixture(scope="module")
 def here() -> Iterator[Installation]:
     """An installation that runs, in a folder of its own."""
-    folder = Path(tempfile.mkdtemp(prefix="actionledger-test-cli-"))
-    if os.geteuid() == 0:
-        folder.chmod(0o711)  # the account of Postgres has to pass
-    installation = Installation(folder)
-    try:
-        started = start(folder, "up", "--port", "gateway=0", "--json")
-        assert started.code == 0, started.err
+    with running("cli") as installation:
         yield installation
-    finally:
-        start(folder, "down")
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from ledger.log.permissions import Permissions
 from ledger.log.principals import Principal
 from ledger.log.trouble import LogRefusedError, LogUnreachableError
 from projections.migrate import migrate
-from tests.acceptance.command import COMMAND
+from tests.commands import told_beside
 from tests.elsewhere import CERTIFICATE, SUPER_USER, Elsewhere, elsewhere
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
@@ -70,21 +69,11 @@ def environment(outside: Elsewhere, folder: Path) -> dict[str, str]:
 
 
 async def said(environment: dict[str, str], *arguments: str) -> tuple[int, dict[str, object]]:
-    """Run a command as a process with this environment; its exit code and its JSON."""
-    given = {name: text for name, text in os.environ.items() if "ACTIONLEDGER" not in name}
-    process = await asyncio.create_subprocess_exec(
-        COMMAND,
-        *arguments,
-        "--json",
-        env=given | environment,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    """Run a command with this environment; its exit code and its JSON."""
     async with asyncio.timeout(SECONDS_MAX):
-        out, err = await process.communicate()
-    assert process.returncode is not None
-    assert out, err.decode()
-    return process.returncode, json.loads(out)
+        told = await told_beside((*arguments, "--json"), environment)
+    assert told.out, told.err
+    return told.code, json.loads(told.out)
 
 
 def last_words(folder: Path, lines: int = 60) -> str:

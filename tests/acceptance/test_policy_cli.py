@@ -3,16 +3,13 @@ what was asked before, published. One installation for all, from the first test 
 """
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.acceptance.command import Installation, start
+from tests.acceptance.command import Installation, running
 from tests.tree import ROOT
 
 pytestmark = pytest.mark.servers
@@ -42,13 +39,7 @@ def here() -> Iterator[Installation]:
     """An installation that runs under the shipped policy, with a charge that went ahead by itself
     and two refunds that wait for people.
     """
-    folder = Path(tempfile.mkdtemp(prefix="actionledger-test-policy-"))
-    if os.geteuid() == 0:
-        folder.chmod(0o711)  # the account of Postgres has to pass
-    installation = Installation(folder)
-    try:
-        started = start(folder, "up", "--port", "gateway=0", "--json")
-        assert started.code == 0, started.err
+    with running("policy") as installation:
         charge = intent("charge", "invoice-1", 49_90)
         done = installation.json("propose", "--file", "-", "--wait", given=charge)
         assert (done.code, done.result["status"]) == (0, "completed"), done.out + done.err
@@ -58,9 +49,6 @@ def here() -> Iterator[Installation]:
             assert waits.code == 0, waits.out + waits.err
             assert waits.result["status"] == "awaiting_approval"
         yield installation
-    finally:
-        start(folder, "down")
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def explained(here: Installation, *arguments: str) -> Any:  # noqa: ANN401 - as free as JSON is

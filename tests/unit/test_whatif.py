@@ -31,10 +31,17 @@ def three() -> LedgerBuilder:
     return builder
 
 
-async def tried(builder: LedgerBuilder, table: Policy, *, since: int = 0) -> WhatIf:
+async def tried(
+    builder: LedgerBuilder, table: Policy, *, since: int = 0, tenant: str | None = None
+) -> WhatIf:
     """What a table would have said."""
     return await what_if(
-        MemoryLog(builder.everything()), range(builder.count), table, x.catalogue(), since=since
+        MemoryLog(builder.everything()),
+        range(builder.count),
+        table,
+        x.catalogue(),
+        since=since,
+        tenant=tenant,
     )
 
 
@@ -60,6 +67,16 @@ async def test_only_intents_since_a_time_are_counted() -> None:
     """By log time, the bound included."""
     assert (await tried(three(), SMALL, since=x.T0 + 1_000)).intent_count == 2
     assert (await tried(three(), SMALL, since=x.T0 + 2_001)).intent_count == 0
+
+
+async def test_only_intents_of_a_tenant_are_counted() -> None:
+    """Where one is named; by itself those of all."""
+    builder = three()
+    request = x.request(money=Money(minor=50_01, currency="EUR"))
+    builder.take(x.propose("charge:v1:globex:e-3", request=request))
+    assert (await tried(builder, SMALL)).difference_count == 2
+    (move,) = (await tried(builder, SMALL, tenant="globex")).moves
+    assert move.keys == ["charge:v1:globex:e-3"]
 
 
 async def test_the_same_table_makes_no_difference() -> None:
