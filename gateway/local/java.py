@@ -60,6 +60,11 @@ class Java:
         )
         return [str(self.program), *FLAGS, *aot, "-cp", self.class_path]
 
+    @property
+    def formatted(self) -> Path:
+        """Where the first metadata of a new broker are kept as this Kafka writes them."""
+        return self.aot_cache.with_suffix(".checkpoint")
+
     def to_record(self, recording: Path) -> "Java":
         """Return the same, for a training run."""
         return replace(self, recording=recording, nice=limits.TRAINING_NICE)

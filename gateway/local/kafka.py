@@ -10,18 +10,31 @@ super user alone: one for what has to be said before there are any users, and on
 Their logins stand in the broker's own file, because a broker cannot ask itself for them.
 """
 
+import contextlib
+import os
+import shutil
 from enum import Enum
+from pathlib import Path
 
 from gateway.local import limits, ports
 from gateway.local.java import Java
 from gateway.local.processes import Command, until
 from gateway.local.program import Program
-from gateway.local.state import StateFolder, make_folder, require_space, write_private
+from gateway.local.state import (
+    StateFolder,
+    file_trouble,
+    make_folder,
+    new_kafka_id,
+    require_space,
+    write_private,
+)
 
 NAME = "kafka"
 ADMIN = "kafka-admin"
 CONTROLLER = "kafka-controller"
 SUPER_USER = "admin"
+META = Path("data", "meta.properties")
+FIRST_METADATA = Path("data", "__cluster_metadata-0", "00000000000000000000-0000000000.checkpoint")
 
 
 class Admission(Enum):
@@ -170,13 +183,8 @@ class KafkaServer(Program):
         write_private(self._folder / "server.properties", properties)
         write_private(self._folder / "admin_password", agreed.kafka_password)
         write_private(self._folder / "log4j2.properties", LOGGING)
-        if not (self._folder / "data" / "meta.properties").exists():
-            await self._run_once(
-                self._command(
-                    *("kafka.tools.StorageTool", "format", "--ignore-formatted"),
-                    *("-t", agreed.cluster_id, "-c", "server.properties"),
-                )
-            )
+        if not (self._folder / META).exists():
+            await self._format(agreed.cluster_id)
         self._launch(self._command("kafka.Kafka", "server.properties"))
 
     async def wait_ready(self) -> None:
@@ -190,6 +198,30 @@ class KafkaServer(Program):
         if not self.is_running or not self._listens():
             what = "is not ready" if self.is_running else f"ended with code {self.exit_code}"
             raise self._failure(what)
+
+    async def _format(self, cluster_id: str) -> None:
+        """Prepare the storage. Kafka's own tool writes the same each time, but for the names, and a
+        start of Java takes a second: it is run once for each Kafka.
+        """
+        kept, first = self._java.formatted, self._folder / FIRST_METADATA
+        if kept.exists():
+            make_folder(first.parent)
+            with file_trouble(first):
+                shutil.copyfile(kept, first)
+            # Last: with it the storage counts as formatted.
+            meta = f"cluster.id={cluster_id}\ndirectory.id={new_kafka_id()}\nnode.id=1\nversion=1\n"
+            write_private(self._folder / META, meta)
+            return
+        await self._run_once(
+            self._command(
+                *("kafka.tools.StorageTool", "format", "--ignore-formatted"),
+                *("-t", cluster_id, "-c", "server.properties"),
+            )
+        )
+        with contextlib.suppress(OSError):  # another time, then
+            partial = kept.with_name(f"{kept.name}.{os.getpid()}")
+            shutil.copyfile(first, partial)
+            partial.replace(kept)
 
     def _listens(self) -> bool:
         """Whether everybody can connect: it opens its listeners one after another."""

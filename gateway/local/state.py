@@ -125,10 +125,8 @@ class State(BaseModel):
 def new_state(claims: Claims) -> State:
     """Agree on free ports, random passwords and the identity of a new broker."""
     kafka, admin, controller, postgres = claims.choose(4)
-    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     return State(
-        # The tools of Kafka take an argument that begins with a dash for an option.
-        cluster_id=cluster_id.replace("-", "0", 1) if cluster_id.startswith("-") else cluster_id,
+        cluster_id=new_kafka_id(),
         admin_password=secrets.token_urlsafe(24),
         password=secrets.token_urlsafe(24),
         ports={
@@ -138,6 +136,13 @@ def new_state(claims: Claims) -> State:
             "postgres": postgres,
         },
     )
+
+
+def new_kafka_id() -> str:
+    """What Kafka names a cluster or a folder of data by."""
+    name = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    # The tools of Kafka take an argument that begins with a dash for an option.
+    return name.replace("-", "0", 1) if name.startswith("-") else name
 
 
 def default_cache_folder() -> Path:

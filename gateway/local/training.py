@@ -122,4 +122,5 @@ def _drop_old(current: Path) -> None:
     caches = sorted(current.parent.glob("kafka-*.aot"), key=lambda path: path.stat().st_mtime)
     for path in caches[: -limits.AOT_CACHES_MAX]:
         path.unlink(missing_ok=True)
-        path.with_suffix(".lock").unlink(missing_ok=True)
+        for beside in (".lock", ".checkpoint"):
+            path.with_suffix(beside).unlink(missing_ok=True)
