@@ -1,9 +1,12 @@
 """Policy: which row of the decision table applies to an action, and what follows from it.
 
-An action that has not begun is ruled anew under every table that is adopted: what people were asked
-stays where the same is asked of them, and ends where it is not. What has begun goes on under the
-row that it began with.
+An action that has not begun is ruled anew under every table that is adopted, and under every
+catalogue that has another row apply or that takes the right to ask from who asked: what people were
+asked stays where the same is asked of them, and ends where it is not. What has begun goes on under
+the row that it began with.
 """
+
+from typing import Final
 
 from ledger.core.catalogue import Operation
 from ledger.core.config import Config
@@ -22,7 +25,18 @@ MAY_BE_RULED_ANEW = frozenset({Status.AWAITING_APPROVAL, Status.READY, Status.BL
 _RULED_AHEAD = frozenset({"original_open", "planned"})
 """What blocks an action for which there has to be room once its turn comes."""
 
+NOT_ALLOWED: Final = Ruling("principals", Outcome.DENY, None)
+"""What holds before the table is asked: whoever asked may not ask for such an action any more."""
+
 _policy_decided = writer_of(PolicyDecided)
+
+
+def ruling_on(action: Action, operation: Operation, config: Config) -> Ruling:
+    """What applies to an action under the catalogue and the table in force."""
+    if not operation.allows(action.request.principal):
+        return NOT_ALLOWED
+    tenant = ActionKey.parse(action.key).tenant
+    return config.policy.rule(operation, action.request, tenant, action.revises)
 
 
 def rule(draft: Draft, key: ActionKey, request: RecordedRequest, operation: Operation) -> Ruling:
@@ -71,9 +85,7 @@ def rule_ahead(draft: Draft, key: str, operation: Operation) -> None:
     """Rule about what has yet to have its turn in a plan: from now on its budgets are reserved, and
     nobody is asked before it is ruled again.
     """
-    action, tenant = draft.action(key), ActionKey.parse(key).tenant
-    ruling = draft.config.policy.rule(operation, action.request, tenant, action.revises)
-    _decide(draft, key, ruling, None)
+    _decide(draft, key, ruling_on(draft.action(key), operation, draft.config), None)
 
 
 def _rule_ahead_anew(draft: Draft, key: str, operation: Operation, blocked: Blocked) -> None:
@@ -97,8 +109,8 @@ def rule_at_last(draft: Draft, key: str, operation: Operation) -> None:
     """Rule for the first time about what another action of its stream has kept waiting: its step
     begins now.
     """
-    action, tenant = draft.action(key), ActionKey.parse(key).tenant
-    ruling = draft.config.policy.rule(operation, action.request, tenant, action.revises)
+    action = draft.action(key)
+    ruling = ruling_on(action, operation, draft.config)
     deadline_at = _people_until(draft, key, operation, ruling)
     if deadline_at is None:
         deadline_at = no_later(action, draft.now + operation.deadlines.step_ms)
@@ -121,25 +133,34 @@ def _people_until(draft: Draft, key: str, operation: Operation, ruling: Ruling) 
 
 
 def needs_ruling(action: Action, config: Config) -> bool:
-    """Whether another table was adopted since the action was ruled, and it has not begun. What
-    another action blocks is ruled at its turn, unless room for it was reserved ahead.
+    """Whether another table, or a catalogue that makes a difference, was adopted since the action
+    was ruled, and it has not begun. What another action blocks is ruled at its turn, unless room
+    for it was reserved ahead.
     """
-    return (
-        action.policy_hash != config.policy.content_hash
-        and action.status in MAY_BE_RULED_ANEW
-        and (action.blocked is None or action.blocked.reason in _RULED_AHEAD)
-        and not action.has_begun
+    if action.status not in MAY_BE_RULED_ANEW or action.has_begun:
+        return False
+    if action.blocked is not None and action.blocked.reason not in _RULED_AHEAD:
+        return False
+    if action.policy_hash != config.policy.content_hash:
+        return True
+    operation = config.operation(action.request.operation, action.request.version)
+    if operation is None:
+        return False
+    ruling = ruling_on(action, operation, config)
+    return (ruling.row, ruling.asks, ruling.gates) != (
+        action.policy_row,
+        action.asks,
+        action.gates,
     )
 
 
 def rule_anew(draft: Draft, key: str, operation: Operation) -> None:
-    """Rule under the table in force."""
+    """Rule under the catalogue and the table in force."""
     action = draft.action(key)
     if action.blocked is not None:
         _rule_ahead_anew(draft, key, operation, action.blocked)
         return
-    tenant = ActionKey.parse(key).tenant
-    ruling = draft.config.policy.rule(operation, action.request, tenant, action.revises)
+    ruling = ruling_on(action, operation, draft.config)
     is_same = (ruling.row, ruling.asks) == (action.policy_row, action.asks)
     if is_same and ruling.outcome is not Outcome.DENY:
         _decide(draft, key, ruling, None)

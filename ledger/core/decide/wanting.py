@@ -2,6 +2,7 @@
 there. Read by `decide`, and by doors that tell what an action would take.
 """
 
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -34,12 +35,14 @@ def demand_of(request: RecordedRequest) -> dict[str, int]:
 
 
 def targets_of(request: RecordedRequest, operation: Operation | None) -> tuple[str, ...]:
-    """Everything that an action acts on, each once."""
+    """Everything that an action acts on, each once and in normal form: the same under every
+    spelling that has the same request hash.
+    """
     named = [] if request.target is None else [request.target]
     for name in () if operation is None else operation.target_parameters:
         value = request.params.get(name)
         if isinstance(value, str) and value:
-            named.append(value)
+            named.append(unicodedata.normalize("NFC", value))
     return tuple(dict.fromkeys(named))
 
 

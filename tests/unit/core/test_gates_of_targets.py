@@ -135,6 +135,18 @@ def test_a_target_that_is_named_twice_is_one() -> None:
     assert len(world.action(A).claims) == 1
 
 
+@pytest.mark.case("C003")
+def test_c003_another_spelling_of_what_it_acts_on_is_the_same_target() -> None:
+    """C003: composed or decomposed, the provider hears the same, and so do queue and window."""
+    world = Crossing(ONE_AT_A_TIME, target_parameters=("text",), look_alike_window_ms=WINDOW_MS)
+    world.proposes(A, target="order:A", text="R\u00e9")
+    world.proposes(B, target="order:B", text="Re\u0301")
+    assert world.status(B) is Status.BLOCKED
+    world.completes(A)
+    world.proposes(C, target="order:A", text="Re\u0301", starts=False)
+    assert world.status(C) is Status.NEEDS_REVIEW
+
+
 def test_a_person_lets_two_at_one_target() -> None:
     """The one who is blocked names whom it may pass, and nobody else gets through with it."""
     world = Crossing(ONE_AT_A_TIME)

@@ -2,14 +2,18 @@
 it may wait for people.
 """
 
+from dataclasses import replace
+
 import pytest
 
+from ledger.core.catalogue import Catalogue
 from ledger.core.facts import AnyFact, IntentRecorded
 from ledger.core.inputs import CallerOffer
 from ledger.core.offers import offer_of_caller
 from ledger.core.policy import Outcome, Policy
 from ledger.core.rejections import Rejection
 from ledger.core.state import Status
+from tests.asking import policy as table_of
 from tests.examples import (
     BACKOFF_BASE_MS,
     STEP_MS,
@@ -49,7 +53,7 @@ from tests.examples_of_people import (
     withdrawn,
     withdraws,
 )
-from tests.unit.core.language import Given, after, given
+from tests.unit.core.language import After, Given, after, given
 from tests.unit.core.waiting import ASKED, BEGUN, READY, YES, asked
 
 SAME = table(version=2)
@@ -152,6 +156,91 @@ def test_a_ruling_comes_before_what_is_due_by_then() -> None:
     over.when(tick(), at=VALID_MS).then(*anew(TWO, at=VALID_MS, offset=over.offset))
     same = ASKED.and_then(after(VALID_MS, ended("expired"))).under(under(SAME))
     same.when(tick(), at=VALID_MS).then(ruled(SAME))
+
+
+# --- another catalogue, while it waits -----------------------------------------------------------
+
+READS_ONLY = table_of(
+    """
+    [[row]]
+    name = "reads"
+    when.kind = ["read"]
+    outcome = "automatic"
+    reason = "It changes nothing."
+
+    [[row]]
+    name = "charges"
+    when.kind = ["money"]
+    outcome = "people"
+    reason = "Somebody looks at it."
+
+    [[row]]
+    name = "others"
+    outcome = "deny"
+    reason = "A test says so."
+    """
+)
+
+
+def waits_as_a_read() -> Given:
+    """Proposed while its operation counted as reading; nobody has offered to start it."""
+    then = given().under(under(READS_ONLY, kind="read")).when(propose())
+    return then.before.and_then(After(0, then.decided.facts))
+
+
+def next_of(history: Given) -> Given:
+    """What follows when an executor offers to start it: it has not started."""
+    then = history.when(tick(), at=5, offer=offer(at=5))
+    assert then.decided.offer_spent is None
+    return history.and_then(After(5, then.decided.facts))
+
+
+def test_an_operation_that_became_riskier_is_ruled_anew_before_it_starts() -> None:
+    """What another catalogue says of it counts for everything that has not begun."""
+    history = next_of(waits_as_a_read().under(under(READS_ONLY, kind="money")))
+    assert history.action().policy_row == "charges"
+    assert history.action().status is Status.AWAITING_APPROVAL
+
+
+def test_an_operation_that_the_table_refuses_now_never_starts() -> None:
+    """It ends, as it would under another table."""
+    history = next_of(waits_as_a_read().under(under(READS_ONLY, kind="deploy")))
+    assert history.action().status is Status.DENIED
+
+
+def test_who_may_not_ask_any_more_starts_nothing_that_waits() -> None:
+    """Whoever may ask is asked before the table is, for what waits for people too."""
+    for history in (waits_as_a_read(), ASKED):
+        after_it = next_of(for_others(history))
+        assert after_it.action().status is Status.DENIED
+        assert after_it.action().policy_row == "principals"
+
+
+def test_a_caller_starts_nothing_that_it_may_not_ask_for_any_more() -> None:
+    """No executor stands between it and the effect."""
+    own = CallerOffer(nonce="m" * 20, valid_ms=5_000)
+    history = for_others(
+        waits_as_a_read().under(under(READS_ONLY, kind="read", performer="either"))
+    )
+    given_offer = offer_of_caller(own, "charge", T0 + 5)
+    then = history.when(propose(caller=own), at=5, offer=given_offer)
+    assert then.decided.offer_spent is None
+
+
+def test_a_catalogue_that_makes_no_difference_asks_nobody_twice() -> None:
+    """Nothing is due, and what people granted stays."""
+    history = ASKED.under(under(ONE, description="Another text."))
+    history.when(tick(), at=5).then_unchanged("nothing_due")
+
+
+def for_others(history: Given) -> Given:
+    """The same under a catalogue by which only somebody else may ask."""
+    catalogue = history.config.catalogue
+    operations = tuple(
+        one.model_copy(update={"principals": ("agent:other",)}) for one in catalogue.operations
+    )
+    fewer = Catalogue(operations, catalogue.content_hash, catalogue.timing)
+    return history.under(replace(history.config, catalogue=fewer))
 
 
 # --- another table, when it is ready -------------------------------------------------------------
