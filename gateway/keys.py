@@ -292,10 +292,14 @@ def create_key(
     return key
 
 
-def rotate_key(path: Path, id_or_name: str, *, keep_ms: int) -> tuple[StoredKey, str]:
+def rotate_key(
+    path: Path, id_or_name: str, *, keep_ms: int, valid_until: int | None = None
+) -> tuple[StoredKey, str]:
     """A new key for the same caller under the same name; the old one is taken `keep_ms` longer.
 
-    Returns what is kept of the new key, and the key. Raises UnknownKeyError, KeyFileError.
+    The new one ends at `valid_until`, or when the old one was to end: a key for a while never
+    becomes one for ever by itself. Returns what is kept of the new key, and the key. Raises
+    UnknownKeyError, KeyFileError.
     """
     with _changed(path) as keys:
         old = KeyRing(keys).named(id_or_name)
@@ -305,10 +309,11 @@ def rotate_key(path: Path, id_or_name: str, *, keep_ms: int) -> tuple[StoredKey,
                 hint="Make a new one with `actionledger keys create`.",
             )
         ends_at = _now_ms() + keep_ms
+        until = old.valid_until if valid_until is None else valid_until
         if old.valid_until is not None:
             ends_at = min(ends_at, old.valid_until)
         keys[old.caller.key_id] = replace(old, valid_until=ends_at)
-        key, stored = _made(replace(old.caller, key_id=secrets.token_hex(8)), old.name, None)
+        key, stored = _made(replace(old.caller, key_id=secrets.token_hex(8)), old.name, until)
         keys[stored.caller.key_id] = stored
     return stored, key
 

@@ -109,11 +109,18 @@ def rotate(
     keep_hours: Annotated[
         int, typer.Option(min=0, max=8_760, help="How long the old key is still taken.")
     ] = 24,
+    days: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=3_650, help="How long the new key is valid; else as long as the old one was."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Make a new key in the place of another and show it, the only time that it can be seen.
 
-    The old one is taken until its time is over, so that whoever uses it can change over.
+    The old one is taken until its time is over, so that whoever uses it can change over. Where it
+    was to end, the new one ends then too, unless --days says otherwise.
 
     Example: actionledger keys rotate billing --keep-hours 48
     """
@@ -121,7 +128,10 @@ def rotate(
     from gateway.keys import rotate_key
 
     out = Output("keys rotate", as_json=as_json)
-    stored, made = rotate_key(settings().api_keys_file, key, keep_ms=keep_hours * HOUR_MS)
+    until = None if days is None else _now_ms() + days * DAY_MS
+    stored, made = rotate_key(
+        settings().api_keys_file, key, keep_ms=keep_hours * HOUR_MS, valid_until=until
+    )
     result = {"key": made, **_document(stored)}
     out.answer(result, lambda console: console.print(made, soft_wrap=True))
 

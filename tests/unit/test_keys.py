@@ -218,6 +218,17 @@ def test_a_key_may_have_an_end_from_the_start(file: Path) -> None:
     assert ring.caller(key, NOW + HOUR_MS) is KeyRefusal.EXPIRED
 
 
+def test_a_key_for_a_while_is_rotated_into_one_for_a_while(file: Path) -> None:
+    """The new key ends when the old one was to, or when it is said; never later by itself."""
+    end = NOW + 7 * 24 * HOUR_MS
+    key = create_key(file, tenant="acme", principal="p", role=Role.AGENT, valid_until=end)
+    stored, new = rotate_key(file, key[3:19], keep_ms=0)
+    assert stored.valid_until == end
+    assert read_keys(file).caller(new, end) is KeyRefusal.EXPIRED
+    longer, _ = rotate_key(file, new[3:19], keep_ms=0, valid_until=end + HOUR_MS)
+    assert longer.valid_until == end + HOUR_MS
+
+
 def test_a_name_that_is_nobodys_or_of_two_is_refused(file: Path) -> None:
     """Nothing is rotated or revoked on a guess."""
     for _ in range(2):
