@@ -12,6 +12,7 @@ import typer
 
 from gateway.cli.output import Exit, Json, Output, UsageError, plain
 from gateway.cli.unknowns import unknowns
+from ledger.core.errors import LedgerError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,13 +23,35 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
     from projections.views import ActionView, Became
 
+
+class UndecidedInputError(LedgerError):
+    """No decision about an input is known: there is none, or not yet."""
+
+
 PANEL = "Actions"
 ASK_MS = 30_000
 UNAUTHORIZED = 401
 CLIENT_ERROR, SERVER_ERROR = 400, 500
 
+
+def _is_key(text: str | None) -> str | None:
+    """The text, where it is the key of an action: before anything is asked about it."""
+    from ledger.core.ids import ActionKey, MalformedId
+
+    try:
+        return None if text is None else str(ActionKey.parse(text))
+    except MalformedId as malformed:
+        raise UsageError(
+            f"That is no key of an action: {malformed}.",
+            hint="Write it whole, as `actionledger propose` said it.",
+        ) from None
+
+
 Key = Annotated[
-    str, typer.Argument(help="Such as charge:v1:acme:renewal-2026-08-28-01.", show_default=False)
+    str,
+    typer.Argument(
+        help="Such as charge:v1:acme:renewal-2026-08-28-01.", callback=_is_key, show_default=False
+    ),
 ]
 
 
@@ -298,7 +321,9 @@ def _when(at_ms: int | None) -> str | None:
 
 
 def why(
-    key: Annotated[str | None, typer.Argument(help="An action key.", show_default=False)] = None,
+    key: Annotated[
+        str | None, typer.Argument(help="An action key.", callback=_is_key, show_default=False)
+    ] = None,
     cause: Annotated[str | None, typer.Option(help="One input, as topic/partition/offset.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -313,8 +338,14 @@ def why(
         raise UsageError("Name one thing.", hint="Give an action key, or --cause topic/0/0.")
     place = None if cause is None else _place(cause)
     answers, action = asyncio.run(_answers(settings(), key, place))
+    if not answers and key is None:
+        raise UndecidedInputError(
+            f"The read model has no decision about an input at {cause}.",
+            hint="Look whether it is there with `actionledger log tail`; see also `actionledger "
+            "status` for the processor and the projector.",
+        )
     if not answers:
-        _unknown_action(key if key is not None else str(cause))
+        _unknown_action(str(key))
     result: dict[str, Any] = {"inputs": answers}
     if action is not None and action.held is not None:
         result["held"] = action.held

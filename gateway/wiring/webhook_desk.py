@@ -220,6 +220,13 @@ async def look_again(
     """Classify the records at these places again, in the reconciler's role."""
     log = open_log(settings, "reconciler")
     wanted = {(one.partition, one.offset) for one in positions}
+    partitions = (await genesis_of(log)).partitions
+    for one in positions:
+        if one.partition >= partitions:
+            raise NoSuchWebhookError(
+                f"webhooks has no partition {one.partition}: there are 0 to {partitions - 1}.",
+                hint="`actionledger webhook list` has the places.",
+            )
     found: list[Replayed] = []
     async with _desk(settings, log) as (desk, pool, appender, partitions):
         async for record in _records(log, positions):

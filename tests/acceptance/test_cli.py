@@ -126,6 +126,8 @@ def test_which_input_became_what(here: Installation, proposed: dict[str, Any]) -
     place = f"{first['topic']}/{first['partition']}/{first['offset']}"
     (by_place,) = here.json("why", "--cause", place).result["inputs"]
     assert by_place == inputs[0]
+    nothing = here.json("why", "--cause", "intents/0/999999").document["error"]
+    assert nothing["code"] == "undecided_input"
     assert "intent.recorded" in here.run("why", KEY).out
 
 

@@ -1,13 +1,10 @@
 """An operator's `webhook` commands at a running installation, and doors with other schemes."""
 
 import asyncio
-import json
 import os
-import sys
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -23,6 +20,7 @@ from reconciler.providers.registry import ProviderSettings, webhook_mappings
 from reconciler.schemes import STRIPE
 from reconciler.webhooks import WebhookProblem
 from streams.clock import wall_ms
+from tests.commands import Said, told_beside
 from tests.integration.door import SECRET, Door, code_of, opened, signed
 from tests.integration.faust_kit import POLL_SECONDS
 from tests.integration.reconciling import (
@@ -38,7 +36,6 @@ from tests.integration.reconciling import (
 from tests.servers import Addresses
 
 PATIENCE_SECONDS = 60
-COMMAND = Path(sys.executable).with_name("actionledger")
 BANK_SECRET = "a secret that the bank has shown"
 EXAMPLE = Path(http.__file__).with_name("example.toml").read_text(encoding="utf-8")
 HMAC = """
@@ -54,21 +51,6 @@ id_header = "X-Bank-Id"
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a command said."""
-
-    code: int
-    out: str
-    err: str
-    result: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Read the JSON document where there is one."""
-        document = json.loads(self.out) if self.out.startswith("{") else {}
-        object.__setattr__(self, "result", document.get("result"))
-
-
 @dataclass
 class Operator:
     """A terminal at an installation whose reconciler works."""
@@ -81,17 +63,7 @@ class Operator:
 
     async def run(self, *words: str) -> Said:
         """Run a command."""
-        process = await asyncio.create_subprocess_exec(
-            COMMAND,
-            *words,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=dict(self.environment),
-        )
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            out, err = await process.communicate()
-        assert process.returncode is not None
-        return Said(process.returncode, out.decode(), err.decode())
+        return await told_beside(words, self.environment)
 
 
 @pytest.fixture
@@ -170,6 +142,8 @@ async def test_an_operator_tests_lists_shows_and_replays(
     assert '"effect_id": "ch_9"' in shown.out
     missing = await operator.run("webhook", "show", "webhooks/0/99999")
     assert (missing.code, "nothing_there" in missing.err) == (1, True)
+    missing = await operator.run("webhook", "replay", "webhooks/99/0")
+    assert (missing.code, "webhooks has no partition 99" in missing.err) == (1, True)
 
     body = tmp_path / "body.json"
     body.write_bytes(settlement("evt_2", action_key=KEY).raw())

@@ -165,6 +165,17 @@ def test_the_option_that_people_try_first_says_the_release(
     assert f"aiokafka {metadata.version('aiokafka')}\n" in told
 
 
+@pytest.mark.parametrize("command", ["show", "why", "approve", "ask", "review show"])
+@pytest.mark.parametrize("key", ["renewal-1", "\udcff", "charge:v1:acme:re new", "x" * 5_000])
+def test_what_is_no_key_is_told_before_anything_is_asked(
+    capsys: pytest.CaptureFixture[str], command: str, key: str
+) -> None:
+    """By what is wrong with it, be it no UTF-8: no server was asked in vain, and none is blamed."""
+    code, told = answer(capsys, *command.split(), key)
+    assert (code, told["error"]["code"]) == (2, "usage")
+    assert told["error"]["message"].startswith("That is no key of an action: ")
+
+
 def test_nothing_runs_and_nothing_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     """Looking, ending and deleting do no harm where there is nothing."""
     assert answer(capsys, "status")[1]["result"]["phase"] == "stopped"
