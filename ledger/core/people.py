@@ -192,16 +192,26 @@ def objection_to_people(new: People, in_force: People) -> NotReplacing | None:
 
 
 def back_from_revocation(new: People, in_force: People) -> str | None:
-    """The first person or key that is revoked in force and would not be so in a new document."""
+    """The first person or key that is revoked in force and would not be so in a new document. Every
+    key of a revoked person is: under another name it would be the same person's.
+    """
     for person in in_force.people:
         again = new.person(person.name)
         if person.revoked and (again is None or not again.revoked):
             return person.name
         for key in person.keys:
-            found = new.person_of(key.id)
-            if key.revoked and (found is None or not found[1].revoked):
+            if (person.revoked or key.revoked) and not _stays_revoked(key, new):
                 return key.id
     return None
+
+
+def _stays_revoked(key: PersonKey, new: People) -> bool:
+    """Whether a document still has a key, with the same public half, as one that proves nothing."""
+    found = new.person_of(key.id)
+    if found is None:
+        return False
+    owner, same = found
+    return same.public == key.public and (owner.revoked or same.revoked)
 
 
 def parse_people(text: str) -> People | tuple[Mistake, ...]:
@@ -295,7 +305,9 @@ def _wrong_with_passkey(key: PersonKey) -> Iterator[tuple[str, str]]:
 
 
 def _between(people: list[tuple[int, Person]]) -> Iterator[tuple[int, TomlPath, str]]:
-    """What is wrong between people: a name, a key or a principal that two have."""
+    """What is wrong between people: a name or a key that two have. A principal may be that of two:
+    what it asks for neither of them approves.
+    """
     names: set[str] = set()
     taken: dict[str, str] = {}
     for index, person in people:

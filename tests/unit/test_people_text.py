@@ -23,7 +23,7 @@ from ledger.core.people_text import (
     without_person,
     written,
 )
-from tests.unit.signing.decisions import ADA_KEY, ADA_PASSKEY, BEN_KEY, registered
+from tests.unit.signing.decisions import ADA_KEY, ADA_PASSKEY, BEN_KEY, BEN_PASSKEY, registered
 
 ADA = Person(name="ada", tenants=("acme",), groups=("finance",), keys=(registered(ADA_KEY),))
 BEN = Person(name="ben", tenants=("*",))
@@ -112,6 +112,29 @@ def test_what_was_revoked_does_not_come_back_with_an_older_copy() -> None:
     now = revoked(BOTH, ADA_KEY.id)
     moved = read(written(now, (BEN, other)))
     assert objection_to_people(moved, now) is NotReplacing.REVOKED_COMES_BACK
+
+
+def test_the_keys_of_a_revoked_person_do_not_come_back_under_another_name() -> None:
+    """Nor in two steps, left out first, nor with the public half under another id."""
+    now = revoked(read(with_key(BOTH, "ada", ADA_PASSKEY.registered())), "ada")
+    ada = now.person("ada")
+    assert ada is not None
+    for key in ada.keys:
+        others = tuple(one for one in ada.keys if one != key)
+        without = ada.model_copy(update={"keys": others})
+        again = Person(name="ada2", tenants=("*",), keys=(key,))
+        for people in ((without, BEN, again), (without, BEN)):
+            changed = read(written(now, people))
+            assert back_from_revocation(changed, now) == key.id
+            assert objection_to_people(changed, now) is NotReplacing.REVOKED_COMES_BACK
+    passkey = ada.keys[1]
+    emptied = passkey.model_copy(update={"public": BEN_PASSKEY.registered().public})
+    renamed = passkey.model_copy(update={"id": BEN_PASSKEY.id})
+    swapped = (
+        ada.model_copy(update={"keys": (ada.keys[0], emptied)}),
+        Person(name="ada2", tenants=("*",), keys=(renamed,)),
+    )
+    assert back_from_revocation(read(written(now, swapped)), now) == passkey.id
 
 
 def test_what_could_mean_two_things_revokes_neither() -> None:
