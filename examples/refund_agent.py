@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 
-from actionledger import AwaitingApproval, Intent, Ledger, Money
+from actionledger import AwaitingApproval, Intent, Ledger, LedgerTrouble, Money
 
 PATIENCE_MS = 600_000
 
@@ -39,4 +39,12 @@ async def main(case: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:] or ["return-2026-09-02-01"]))
+    for name in ("ACTIONLEDGER_URL", "ACTIONLEDGER_API_KEY"):
+        if not os.environ.get(name):
+            sys.exit(f"Set {name}, as the head of this file says.")
+    try:
+        asyncio.run(main(*sys.argv[1:] or ["return-2026-09-02-01"]))
+    except LedgerTrouble as trouble:
+        sys.exit(f"{type(trouble).__name__}: {trouble}")
+    except KeyboardInterrupt:
+        sys.exit("Not waiting any more. The refund goes on by itself when somebody approves it.")

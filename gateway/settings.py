@@ -87,7 +87,7 @@ class SettingsError(LedgerError):
     def __init__(self, mistakes: tuple[Mistake, ...]) -> None:
         lines = "\n".join(f"  {mistake}" for mistake in mistakes)
         super().__init__(
-            f"the environment has {len(mistakes)} mistake(s):\n{lines}\n",
+            f"The environment has {len(mistakes)} mistake(s):\n{lines}\n",
             hint="Correct the variables named above and start again.",
         )
         self.mistakes = mistakes

@@ -96,8 +96,8 @@ class JarsUnavailableError(LocalError):
     def __init__(self, coordinate: str, reason: str) -> None:
         super().__init__(
             f"Could not fetch {coordinate}: {reason}.",
-            hint="Check the network (HTTPS_PROXY is honoured) and run the same command again; "
-            "what was fetched is kept.",
+            hint="Check the network (HTTPS_PROXY and REQUESTS_CA_BUNDLE are honoured) and run the "
+            "same command again; what was fetched is kept.",
         )
         self.coordinate = coordinate
 
