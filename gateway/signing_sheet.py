@@ -67,6 +67,10 @@ def check_sheet(sheet: DecisionSheet) -> None:
         raise SheetDiffersError("the dry run is of another request")
     if (preview.provider, preview.account) != (sheet.provider, sheet.account):
         raise SheetDiffersError("the dry run is of another provider or account")
+    if (None if preview.undoes is None else preview.undoes.action) != sheet.compensates:
+        raise SheetDiffersError("the dry run does not show what would be undone")
+    if preview.performer != sheet.performer:
+        raise SheetDiffersError("the dry run is of somebody else's call")
 
 
 def statement_of(sheet: DecisionSheet, say: Say, *, comment: str | None) -> Statement:

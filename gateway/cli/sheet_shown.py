@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gateway.console.sheet import Value
-    from ledger.core.preview import Revised
+    from ledger.core.preview import Revised, Undone
 
 _STYLES: Final = {"hidden": "bold red", "odd": "bold yellow reverse", "rtl": "magenta"}
 _NAME_CHARS: Final = 13
+BY_CALLER: Final = "by its caller itself, with its own credentials; no executor stands between"
 MARGIN: Final = "    │ "
 """Stands before every line that somebody else wrote."""
 _MS_PER_S: Final = 1_000
@@ -63,6 +64,10 @@ def subject(sheet: ActionSheet) -> Iterator[tuple[str, str | Shown]]:
         minor = f"{request.money.minor} minor units, {decimals} decimals"
         yield "amount", f"{format_money(request.money)}   ({minor})"
     yield "provider", shown(f"{sheet.provider} / {sheet.account} ({sheet.reliability})")
+    if sheet.compensates is not None:
+        yield "undoes", shown(sheet.compensates)
+    if sheet.performer is not None:
+        yield "carried out", BY_CALLER
     yield "environment", shown(request.environment)
     yield "tenant", shown(sheet.tenant)
     yield "asked by", shown(request.principal)
@@ -107,6 +112,9 @@ def _foreseen(console: "Console", sheet: DecisionSheet) -> None:
         rows(console, ((name, shown(text)) for name, text in found if text is not None))
         listed(console, values_of(dict(said.observed)), said=", now")
     _revised(console, preview.revises)
+    if preview.undoes is not None:
+        console.print(Text("  it undoes an effect that is there:"))
+        rows(console, _undone(preview.undoes))
     for check in preview.checks:
         mark = Text("  ✓ ", style="green") if check.passed else Text("  ! ", style="yellow")
         detail = shown(check.detail)
@@ -134,6 +142,18 @@ def _revised(console: "Console", earlier: "Revised | None") -> None:
         notes(console, (*name.notes, *was.notes, *now.notes))
     if not earlier.changes:
         console.print(Text("    it asks for exactly the same once more"))
+
+
+def _undone(earlier: "Undone") -> Iterator[tuple[str, str | Shown]]:
+    """The action whose effect is undone, as it stood when people were asked."""
+    yield "of", shown(earlier.action)
+    yield "which was", shown(earlier.status)
+    if earlier.reference is not None:
+        yield "reference", shown(earlier.reference)
+    if earlier.target is not None:
+        yield "target", shown(earlier.target)
+    if earlier.money is not None:
+        yield "amount", format_money(earlier.money)
 
 
 def _why(sheet: DecisionSheet) -> Iterator[tuple[str, str | Shown]]:

@@ -55,6 +55,7 @@ class Foreseen:
     checks: tuple[Check, ...]
     provider_says: bool
     revised: "Revised | None" = None
+    undone: "Undone | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,19 @@ class Revised:
     action: Shown
     status: str
     changes: tuple[Moved, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """The action whose effect this one undoes: how it stood when people were asked, the provider's
+    name for its effect, on what and over how much it was.
+    """
+
+    action: Shown
+    status: str
+    reference: Shown | None
+    target: Shown | None
+    money: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +251,7 @@ def _foreseen(preview: Preview) -> Foreseen:
         checks=preview.checks,
         provider_says=said is not None,
         revised=_revised(preview),
+        undone=_undone(preview),
     )
 
 
@@ -246,6 +261,19 @@ def _revised(preview: Preview) -> Revised | None:
         return None
     changes = (Moved(shown(one.name), shown(one.was), shown(one.now)) for one in earlier.changes)
     return Revised(shown(earlier.action), earlier.status, tuple(changes))
+
+
+def _undone(preview: Preview) -> Undone | None:
+    earlier = preview.undoes
+    if earlier is None:
+        return None
+    return Undone(
+        action=shown(earlier.action),
+        status=earlier.status,
+        reference=None if earlier.reference is None else shown(earlier.reference),
+        target=None if earlier.target is None else shown(earlier.target),
+        money=None if earlier.money is None else amount(earlier.money),
+    )
 
 
 def _row(known: "Known") -> Row | None:
@@ -305,7 +333,7 @@ def _unreadable(
         return _INCOMPLETE
     if dry is None or dry.content is None or foreseen is None:
         return _INCOMPLETE
-    if preview_hash(dry.content) != approval.preview_hash:
+    if preview_hash(dry.content) != approval.preview_hash or not _is_of(dry.content, action):
         return _INCOMPLETE
     if not _is_row_here(known, approval):
         return _POLICY_NOT_HERE
@@ -316,6 +344,12 @@ def _unreadable(
     if len(everything) > SHEET_ROWS_MAX or characters > SHEET_CHARS_MAX:
         return _TOO_LARGE
     return None
+
+
+def _is_of(preview: Preview, action: Action) -> bool:
+    """Whether the dry run says which effect the action undoes, and who carries it out."""
+    undone = None if preview.undoes is None else preview.undoes.action
+    return (undone, preview.performer) == (action.compensates, action.performer)
 
 
 def _is_row_here(known: "Known", approval: Approval) -> bool:

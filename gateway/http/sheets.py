@@ -96,7 +96,8 @@ class ActionSheet(OnSheet):
     """What a person sees of an action, whatever they sign about it. `ledger` is the generation of
     the log, `now` the time there, for the countdown; times are milliseconds since
     1970-01-01T00:00:00Z. `you` is the person who looks; `exponent` is how many decimals the
-    currency has.
+    currency has. `compensates` is the action whose effect it undoes; `performer` is set where no
+    executor but the caller itself carries it out.
     """
 
     ledger: str
@@ -117,6 +118,8 @@ class ActionSheet(OnSheet):
     account: str
     reliability: str
     behalf: tuple[str, ...] = ()
+    compensates: str | None = None
+    performer: Literal["caller"] | None = None
     policy: PolicySheet | None = None
     recorded_at: int
     step_deadline_at: int
@@ -223,6 +226,8 @@ def of_action(action: Action, known: "Published") -> dict[str, Any]:
         "account": action.account,
         "reliability": action.reliability,
         "behalf": action.behalf or (),
+        "compensates": action.compensates,
+        "performer": action.performer,
         "policy": _policy(known.policies, action.policy_hash, action.policy_row),
         "recorded_at": action.recorded_at,
         "step_deadline_at": action.step_deadline_at,

@@ -9,7 +9,7 @@ from gateway.cli.sheet_shown import show_sheet
 from gateway.http.sheets import AskedSheet, DecisionSheet, OperationSheet, PolicySheet, SignedSheet
 from gateway.signing_sheet import NothingToSignError, SheetDiffersError, statement_of
 from ledger.core.money import Money
-from ledger.core.preview import Change, Check, Foreseen, Preview, Revised, preview_hash
+from ledger.core.preview import Change, Check, Foreseen, Preview, Revised, Undone, preview_hash
 from ledger.core.request import RecordedRequest, request_hash
 from ledger.core.statement import Say
 
@@ -115,6 +115,8 @@ ELSEWHERE = PREVIEW.model_copy(update={"account": "second"})
         ({"policy": PolicySheet(policy_hash="sha256:policy", row="small")}, "another row"),
         ({"policy": PolicySheet(policy_hash="sha256:other", row="large")}, "another row"),
         ({"account": "second"}, "another provider or account"),
+        ({"compensates": "charge:v1:acme:return-1"}, "does not show what would be undone"),
+        ({"performer": "caller"}, "somebody else's call"),
         ({"amount": "12.00 EUR"}, "the amount in words"),
         ({"amount": None}, "the amount in words"),
         ({"exponent": 3}, "the amount in words"),
@@ -180,6 +182,7 @@ def test_nothing_that_somebody_else_wrote_begins_a_line_of_ours(margin: str) -> 
             "revises": Revised(
                 action=text, status="failed", changes=(Change(name=text, was=text, now=text),)
             ),
+            "undoes": Undone(action=text, status="completed", reference=text, target=text),
         }
     )
     said = SignedSheet(
@@ -190,7 +193,7 @@ def test_nothing_that_somebody_else_wrote_begins_a_line_of_ours(margin: str) -> 
     assert lines.count("What is signed") == 1
     bare = [line for line in lines if "fraud team" in line and "│" not in line]
     assert bare == []
-    assert sum("fraud team" in line for line in lines) == 13
+    assert sum("fraud team" in line for line in lines) == 16
 
 
 def test_the_terminal_computes_the_amount() -> None:
@@ -226,3 +229,34 @@ def test_the_terminal_shows_what_a_revision_changes() -> None:
     text = console.file.getvalue()  # type: ignore[attr-defined] # it is the buffer above
     assert "takes the place of refund:v1:acme:return-1, which was superseded" in text
     assert "/money/minor  was  15000  is  12000" in text
+
+
+def test_the_terminal_shows_which_effect_is_undone() -> None:
+    """The action, how it stood, the provider's name for its effect, its target and amount."""
+    undone = Undone(
+        action="charge:v1:acme:return-1#shirt",
+        status="completed",
+        reference="ch_shirt",
+        target="order:A-1842",
+        money=Money(minor=4_990, currency="EUR"),
+    )
+    shown = PREVIEW.model_copy(update={"undoes": undone})
+    asked = ASKED.model_copy(update={"preview_hash": preview_hash(shown)})
+    changes = {"preview": shown, "asked": asked, "compensates": undone.action}
+    sheet = SHEET.model_copy(update=changes)
+    assert statement_of(sheet, Say.APPROVE, comment=None).preview_hash == preview_hash(shown)
+    text = printed(sheet)
+    assert text.count("charge:v1:acme:return-1#shirt") == 2
+    for line in ("reference     ch_shirt", "amount        49.90 EUR", "which was     completed"):
+        assert line in text
+    hidden = sheet.model_copy(update={"compensates": None})
+    with pytest.raises(SheetDiffersError, match="would be undone"):
+        statement_of(hidden, Say.APPROVE, comment=None)
+
+
+def test_the_terminal_says_that_the_caller_acts_itself() -> None:
+    """Nothing is said where an executor does."""
+    shown = PREVIEW.model_copy(update={"performer": "caller"})
+    sheet = SHEET.model_copy(update={"preview": shown, "performer": "caller"})
+    assert "carried out   by its caller itself" in printed(sheet)
+    assert "by its caller" not in printed(SHEET)

@@ -13,7 +13,7 @@ from ledger.core import facts as f
 from ledger.core.money import Money
 from ledger.core.people import Person
 from ledger.core.policy import AUTOMATIC
-from ledger.core.preview import Change
+from ledger.core.preview import Change, Preview, Undone, preview_hash
 from ledger.core.records import Decision
 from ledger.core.request import request_hash
 from ledger.core.state import Action
@@ -259,6 +259,63 @@ def test_what_a_revision_changes_stands_beside_what_it_revises() -> None:
     assert change.now.notes
     assert sheet(builder).foreseen is not None
     assert sheet(builder).why_not is not None
+
+
+def shows(preview: Preview, **changes: object) -> Sheet:
+    """The sheet of an action whose people are asked by another dry run."""
+    builder = asked()
+    found = known(builder)
+    action, digest = found.action, preview_hash(preview)
+    assert action.dry is not None
+    assert action.approval is not None
+    told = {
+        "dry": replace(action.dry, content=preview, content_hash=digest),
+        "approval": replace(action.approval, preview_hash=digest),
+        **changes,
+    }
+    action = replace(action, **told)  # type: ignore[arg-type] # each is of its field's type
+    return sheet_of(replace(found, action=action), person("ada"), now_ms=x.T0)
+
+
+def dry_run() -> Preview:
+    """What people are shown of the action."""
+    dry = known(asked()).action.dry
+    assert dry is not None
+    assert dry.content is not None
+    return dry.content
+
+
+def test_what_is_undone_stands_on_the_sheet_or_there_is_nothing_to_sign() -> None:
+    """The action, how it stood, the provider's name for its effect, its target and amount; a dry
+    run that shows none, or another, is not what would be signed.
+    """
+    money = Money(minor=124_050, currency="EUR")
+    undone = Undone(action=TWO, status="completed", reference="n_1", target="order:7", money=money)
+    preview = dry_run().model_copy(update={"undoes": undone})
+    found = shows(preview, compensates=TWO)
+    assert found.may == (Say.APPROVE, Say.DENY)
+    assert found.foreseen is not None
+    told = found.foreseen.undone
+    assert told is not None
+    assert told.reference is not None
+    assert told.target is not None
+    assert (told.action.pieces[0].text, told.status, told.money) == (
+        TWO,
+        "completed",
+        "1,240.50 EUR",
+    )
+    assert (told.reference.pieces[0].text, told.target.pieces[0].text) == ("n_1", "order:7")
+    for other in (None, f"{TWO}#other"):
+        assert code(shows(preview, compensates=other)) == "sheet_incomplete"
+    assert code(shows(dry_run(), compensates=TWO)) == "sheet_incomplete"
+
+
+def test_who_carries_it_out_is_what_people_sign() -> None:
+    """A dry run that says otherwise than the ledger is not what would be signed."""
+    by_caller = dry_run().model_copy(update={"performer": "caller"})
+    assert shows(by_caller, performer="caller").may
+    assert code(shows(by_caller)) == "sheet_incomplete"
+    assert code(shows(dry_run(), performer="caller")) == "sheet_incomplete"
 
 
 def test_what_moved_stands_beside_what_was_shown() -> None:
