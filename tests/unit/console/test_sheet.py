@@ -5,8 +5,12 @@ from dataclasses import replace
 import pytest
 from pydantic import JsonValue
 
+from gateway.console.deciding import LABELS
+from gateway.console.keeping import Site
 from gateway.console.limits import SHEET_CHARS_MAX, SHEET_ROWS_MAX
+from gateway.console.pages import Pages
 from gateway.console.port import Known
+from gateway.console.seals import Session, Visitor
 from gateway.console.sheet import Sheet, amount, sheet_of, values_of
 from gateway.memory.queries import MemoryQueries
 from ledger.core import facts as f
@@ -316,6 +320,38 @@ def test_who_carries_it_out_is_what_people_sign() -> None:
     assert shows(by_caller, performer="caller").may
     assert code(shows(by_caller)) == "sheet_incomplete"
     assert code(shows(dry_run(), performer="caller")) == "sheet_incomplete"
+
+
+def page(found: Sheet) -> str:
+    """The page of a sheet, as it is sent."""
+    visitor = Visitor(Session("s", "ada", "k", x.T0 + 1), person("ada"))
+    context = {
+        "visitor": visitor,
+        "form": "",
+        "now": x.T0,
+        "here": "approve",
+        "no": None,
+        "sheet": found,
+        "action": found.action,
+        "fingerprint": found.fingerprint("ada"),
+        "labels": LABELS,
+        "comment_chars_max": 1_000,
+    }
+    answer = Pages(Site("https://ledger.example.com", b"s" * 32)).page("approve", context)
+    return bytes(answer.body).decode()
+
+
+def test_the_page_tells_what_is_undone_and_that_its_caller_acts() -> None:
+    """Each as text that cannot run; and nothing of it where there is nothing to tell."""
+    undone = Undone(action=TWO, status="completed", reference="n_<b>1", target="order:7")
+    told = {"undoes": undone, "performer": "caller"}
+    preview = dry_run().model_copy(update=told)
+    text = page(shows(preview, compensates=TWO, performer="caller"))
+    for said in (TWO, "<strong>completed</strong>", "n_&lt;b&gt;1", "order:7", "its caller itself"):
+        assert said in text, said
+    plain = page(sheet(asked()))
+    assert "What it undoes" not in plain
+    assert "its caller itself" not in plain
 
 
 def test_what_moved_stands_beside_what_was_shown() -> None:
