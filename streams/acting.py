@@ -9,8 +9,9 @@ twice, never returns) is an answer here. Called by the executor, once for every 
 import asyncio
 import hashlib
 import logging
+import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
 from pydantic import JsonValue
@@ -42,7 +43,9 @@ _EXACTLY: Final[Mapping[str, int]] = {}
 
 @dataclass(slots=True)
 class _LastCheck:
-    """Asked with the connection open and no byte sent. It consents once."""
+    """Asked with the connection open and no byte sent. It consents once, and never after `close`:
+    what an adapter left running, in a thread or a task of its own, may not send any more.
+    """
 
     assignment: Assignment
     request: RecordedRequest
@@ -50,17 +53,28 @@ class _LastCheck:
     refuses: Callable[[], str | None]
     has_passed: bool = False
     was_asked_again: bool = False
+    is_closed: bool = False
+    # Adapters may ask from threads: whoever asks has consented before it is closed, or has not.
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self) -> None:
         """Raise `Declined` where the holder must not send now."""
-        if self.has_passed:
-            self.was_asked_again = True
-            raise port.Declined("asked_twice")
-        code = self.objection()
-        if code is not None:
-            raise port.Declined(code)
-        crash_point("before_first_byte")
-        self.has_passed = True
+        with self.lock:
+            if self.is_closed:
+                raise port.Declined("call_over")
+            if self.has_passed:
+                self.was_asked_again = True
+                raise port.Declined("asked_twice")
+            code = self.objection()
+            if code is not None:
+                raise port.Declined(code)
+            crash_point("before_first_byte")
+            self.has_passed = True
+
+    def close(self) -> None:
+        """Consent to nothing from now on: `has_passed` stays as it is."""
+        with self.lock:
+            self.is_closed = True
 
     def objection(self) -> str | None:
         """Why not, or None. What is published counts from then on: where the ledger had adopted it,
@@ -87,32 +101,69 @@ async def act(
     """
     check = _LastCheck(assignment, request, margin_ms, refuses)
     try:
-        early = check.objection()
-        if early is not None:
-            return assignment.decline(early)
-        if assignment.start.approval is not None:
-            changed = await _changed(assignment, request, previewer, tolerances)
-            if changed is not None:
-                return changed
-        async with asyncio.timeout(_limit_ms(assignment, margin_ms) / 1_000):
-            outcome = await performer.perform(
-                provider_request(assignment.start, request),
-                provider_key=assignment.start.provider_key,
-                deadlines=port.Deadlines(assignment.start.connect_ms, assignment.start.response_ms),
-                before_first_byte=check,
-            )
+        said = await _performed(assignment, request, performer, check, previewer, tolerances)
     except TimeoutError:
-        if not check.has_passed:
-            return assignment.decline("deadline_over")
-        outcome = port.Unresolved("hard_deadline")
+        said = _BrokenOff(assignment.decline("deadline_over"), "hard_deadline")
     except port.Declined as declined:
-        return assignment.decline(declined.code)
+        # Of two tries the first may have reached the provider, and the second was not let out.
+        said = _BrokenOff(_declined(assignment, declined.code), "asked_twice")
     except Exception as fault:  # noqa: BLE001 - no adapter may end the calls of all the others
         _tell_of(assignment, fault)
-        if not check.has_passed:
-            return assignment.decline("fault_in_adapter")
-        outcome = port.Unresolved("fault_in_adapter")
-    return _said(assignment, outcome, check)
+        said = _BrokenOff(assignment.decline("fault_in_adapter"), "fault_in_adapter")
+    finally:
+        # Whatever is told from here on stays true: nobody may send any more.
+        check.close()
+    match said:
+        case i.Decline():
+            return said
+        case _BrokenOff(unsent, code):
+            return assignment.report(i.NoAnswer(code=code)) if check.has_passed else unsent
+        case _:
+            return _said(assignment, said, check)
+
+
+@dataclass(frozen=True, slots=True)
+class _BrokenOff:
+    """A call without an outcome: what is to be told where nothing was sent, and by which code it is
+    unknown where something may have been.
+    """
+
+    unsent: i.Decline
+    code: str
+
+
+async def _performed(
+    assignment: Assignment,
+    request: RecordedRequest,
+    performer: port.Performer,
+    check: _LastCheck,
+    previewer: port.Previewer | None,
+    tolerances: Mapping[str, int],
+) -> port.Outcome | i.Decline | _BrokenOff:
+    """What the adapter answered, or why it was not asked."""
+    early = check.objection()
+    if early is not None:
+        return assignment.decline(early)
+    if assignment.start.approval is not None:
+        changed = await _changed(assignment, request, previewer, tolerances)
+        if changed is not None:
+            return changed
+    async with asyncio.timeout(_limit_ms(assignment, check.margin_ms) / 1_000):
+        return await performer.perform(
+            provider_request(assignment.start, request),
+            provider_key=assignment.start.provider_key,
+            deadlines=port.Deadlines(assignment.start.connect_ms, assignment.start.response_ms),
+            before_first_byte=check,
+        )
+
+
+def _declined(assignment: Assignment, code: str) -> i.Decline:
+    """A decline in the words of an adapter, where the log can hold them."""
+    try:
+        return assignment.decline(code)
+    except ValueError as fault:
+        _tell_of(assignment, fault)
+        return assignment.decline("unreportable_decline")
 
 
 async def _changed(

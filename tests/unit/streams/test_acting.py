@@ -1,6 +1,7 @@
 """One call for one start, whatever the adapter does: nothing is said of it that is not known."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -252,3 +253,86 @@ async def test_a_hold_that_comes_while_the_connection_opens_stops_the_first_byte
         refuses=lambda: "held" if heard else None,
     )
     assert answer == own.decline("held")
+
+
+async def test_a_decline_after_the_first_byte_is_no_decline() -> None:
+    """An adapter that lets its second try's refusal out has sent the first one."""
+
+    def behave(check: Guard) -> port.Outcome:
+        check()
+        check()
+        raise AssertionError
+
+    assert outcome(await said(Adapter(behave))) == i.NoAnswer(code="asked_twice")
+
+
+@pytest.mark.parametrize("ends", ["late", "fault", "declined", "not_sent"])
+async def test_what_an_adapter_leaves_running_may_not_send_any_more(ends: str) -> None:
+    """Once it was told that nothing was sent, a thread of the adapter's that comes later is
+    refused: the ledger may have begun the action anew.
+    """
+    may_go, refused = threading.Event(), asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+
+    def straggle(check: Guard) -> None:
+        may_go.wait()
+        code = ""
+        try:
+            check()
+        except port.Declined as declined:
+            code = declined.code
+        loop.call_soon_threadsafe(refused.set_result, code)
+
+    async def behave(check: Guard) -> port.Outcome:
+        call = asyncio.create_task(asyncio.to_thread(straggle, check))
+        match ends:
+            case "late":
+                await asyncio.shield(call)
+            case "fault":
+                raise KeyError("pool")
+            case "declined":
+                raise port.Declined("changed_its_mind")
+            case _:
+                pass
+        return port.NotSent("connect_failed", port.Retry.LATER)
+
+    answer = await said(Adapter(behave))
+    may_go.set()
+    assert await refused == "call_over"
+    assert isinstance(answer, i.Decline) or isinstance(answer.outcome, i.NotSent)
+
+
+async def test_a_consent_that_comes_while_the_call_is_cut_off_is_read_after_closing() -> None:
+    """Of asking and closing one comes first, and what is told says which."""
+    asked, goes_on = threading.Event(), threading.Event()
+
+    def refuses() -> str | None:
+        if threading.current_thread() is not threading.main_thread():
+            asked.set()
+            goes_on.wait()
+        return None
+
+    async def behave(check: Guard) -> port.Outcome:
+        threading.Thread(target=check).start()
+        await asyncio.to_thread(asked.wait)
+        threading.Timer(0.05, goes_on.set).start()
+        raise KeyError("pool")
+
+    own = assignment()
+    assert own.intent is not None
+    answer = await act(
+        own, own.intent.request, Adapter(behave), margin_ms=MARGIN_MS, refuses=refuses
+    )
+    assert outcome(answer) == i.NoAnswer(code="fault_in_adapter")
+
+
+@pytest.mark.parametrize("code", ["x" * (TEXT_CHARS_MAX + 1), "half \ud800", 7])
+async def test_a_decline_that_the_log_cannot_hold_is_a_decline(code: object) -> None:
+    """Nothing was sent, whatever the adapter calls it; nor does its word end other calls."""
+
+    def behave(check: Guard) -> port.Outcome:
+        raise port.Declined(code)  # type: ignore[arg-type] # as an adapter without types may
+
+    answer = await said(Adapter(behave))
+    assert isinstance(answer, i.Decline)
+    assert answer.code == "unreportable_decline"
