@@ -1,7 +1,7 @@
-"""What commands about adopted documents have in common: mistakes with their lines, publishing with
-its wait, and the text in force.
+"""What commands about adopted documents have in common: the text of a file, mistakes with their
+lines, publishing with its wait, and the text in force.
 
-Called by `catalogue` and `policy`.
+Called by `catalogue` and `policy`; by other commands for the text of a file.
 """
 
 import asyncio

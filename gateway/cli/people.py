@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from gateway.cli.documents import text_of
 from gateway.cli.output import Exit, Json, Output, UsageError
 from gateway.cli.passphrase import PassphraseFile
 
@@ -154,7 +155,7 @@ def check(file: Document, as_json: Json = False) -> None:
     from ledger.core.people import People, parse_people
 
     out = Output("people check", as_json=as_json)
-    parsed = parse_people(file.read_text(encoding="utf-8"))
+    parsed = parse_people(text_of(file))
     if not isinstance(parsed, People):
         _refuse_mistakes(out, file, parsed)
     names = [one.name for one in parsed.people]
@@ -175,7 +176,7 @@ def publish(file: Document, timeout: Timeout = TIMEOUT_S, as_json: Json = False)
     """
     from gateway.wiring.publishing import DocumentRefusedError, checked_document
 
-    text = file.read_text(encoding="utf-8")
+    text = text_of(file)
     try:
         checked_document("people", text)
     except DocumentRefusedError as refused:

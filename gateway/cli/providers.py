@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gateway.cli.documents import text_of
 from gateway.cli.output import Exit, Json, Output
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def _beyond(name: str, adapter: "Adapter", file: Path) -> "tuple[Mistake, ...]":
     from ledger.core.toml_lines import line_of, lines_of
     from reconciler.providers.promises import beyond
 
-    text = file.read_text(encoding="utf-8")
+    text = text_of(file)
     parsed = parse_catalogue(text)
     if not isinstance(parsed, Catalogue):
         return parsed

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gateway.cli.documents import text_of
 from gateway.cli.output import Json, Output, UsageError
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def rotate(
     from reconciler.schemes import scheme_of
 
     out = Output("secrets rotate", as_json=as_json)
-    given = None if secret_file is None else secret_file.read_text(encoding="utf-8").strip()
+    given = None if secret_file is None else text_of(secret_file).strip()
     scheme = scheme_of(webhook_schemes(providers(settings(), None)), provider)
     if given is not None and not scheme.is_usable_secret(given):
         raise UsageError(
