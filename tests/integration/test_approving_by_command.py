@@ -2,9 +2,6 @@
 
 import asyncio
 import contextlib
-import json
-import os
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +14,7 @@ import uvicorn
 from gateway.local.ports import free_ports
 from gateway.signing_key_file import create_key_file
 from tests import asking
+from tests.commands import Said, told_beside
 from tests.integration.asking_people import POLL_SECONDS, Office, office, refund_body
 from tests.integration.door import charge_body
 from tests.integration.installation import PATIENCE_SECONDS
@@ -24,7 +22,6 @@ from tests.servers import Addresses
 
 pytestmark = [pytest.mark.servers, pytest.mark.asyncio(loop_scope="module")]
 
-COMMAND = Path(sys.executable).with_name("actionledger")
 PASSPHRASE = "correct horse battery staple"
 POLICY = (
     asking.asked("refund", valid_ms=600_000)
@@ -32,20 +29,6 @@ POLICY = (
     + asking.EVERYTHING_GOES_AHEAD
 )
 HOSTILE = "Renewal \u202egnihton\u202c for p\u0430ypal\x1b[2J\u200b"
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command said, and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def result(self) -> Any:  # noqa: ANN401 - as free as JSON is
-        """The result in its JSON document."""
-        return json.loads(self.out)["result"]
 
 
 @dataclass
@@ -58,28 +41,15 @@ class Terminal:
 
     async def run(self, *words: str, typed: str = "", who: str = "eve") -> Said:
         """Run a command with what is typed at it."""
-        process = await asyncio.create_subprocess_exec(
-            COMMAND,
-            *words,
-            "--key-file",
-            self.folder / f"{who}.pem",
-            "--passphrase-file",
-            self.folder / "passphrase",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={
-                "PATH": os.defpath,
-                "HOME": str(self.folder),
-                "LC_ALL": "C.UTF-8",
-                "COLUMNS": "200",
-                "ACTIONLEDGER_URL": self.url,
-            },
-        )
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            out, err = await process.communicate(typed.encode())
-        assert process.returncode is not None
-        return Said(process.returncode, out.decode(), err.decode())
+        key = ("--key-file", str(self.folder / f"{who}.pem"))
+        passphrase = ("--passphrase-file", str(self.folder / "passphrase"))
+        environment = {
+            "HOME": str(self.folder),
+            "COLUMNS": "200",
+            "ACTIONLEDGER_STATE": str(self.folder),
+            "ACTIONLEDGER_URL": self.url,
+        }
+        return await told_beside((*words, *key, *passphrase), environment, typed)
 
     async def asked_for(self, body: dict[str, Any]) -> str:
         """An agent asks for something, and somebody can be shown it; its key."""

@@ -3,21 +3,15 @@ signature.
 """
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
+from tests.commands import Said, told_beside
 from tests.integration.asking_people import POLL_SECONDS, office
 from tests.integration.installation import PATIENCE_SECONDS
-from tests.integration.test_approving_by_command import (
-    COMMAND,
-    Said,
-    Terminal,
-    served,
-    with_key_files,
-)
+from tests.integration.test_approving_by_command import Terminal, served, with_key_files
 from tests.integration.test_gates_by_http import CATALOGUE, POLICY, body, done, in_flight
 from tests.integration.test_reviews import case_of
 from tests.servers import Addresses
@@ -39,25 +33,15 @@ async def terminal(servers: Addresses, tmp_path: Path) -> AsyncIterator[Terminal
 async def operating(terminal: Terminal, *words: str) -> Said:
     """Run a command that reads the installation itself."""
     settings = terminal.people.door.settings
-    process = await asyncio.create_subprocess_exec(
-        COMMAND,
-        *words,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={
-            "PATH": os.defpath,
-            "HOME": str(terminal.folder),
-            "LC_ALL": "C.UTF-8",
-            "COLUMNS": "200",
-            "ACTIONLEDGER_KAFKA": settings.kafka_bootstrap,
-            "ACTIONLEDGER_DATABASE": settings.database_url,
-            "ACTIONLEDGER_TOPIC_PREFIX": settings.topic_prefix,
-        },
-    )
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        out, err = await process.communicate()
-    assert process.returncode is not None
-    return Said(process.returncode, out.decode(), err.decode())
+    environment = {
+        "HOME": str(terminal.folder),
+        "COLUMNS": "200",
+        "ACTIONLEDGER_STATE": str(terminal.folder),
+        "ACTIONLEDGER_KAFKA": settings.kafka_bootstrap,
+        "ACTIONLEDGER_DATABASE": settings.database_url,
+        "ACTIONLEDGER_TOPIC_PREFIX": settings.topic_prefix,
+    }
+    return await told_beside(words, environment)
 
 
 async def once(terminal: Terminal, holds: Callable[[Said], bool], *words: str) -> Said:

@@ -34,6 +34,7 @@ from reconciler.providers.port import (
 )
 from reconciler.providers.settlement import SIMULATED
 from reconciler.providers.simulated.payouts import COLUMNS
+from tests.commands import told_beside
 from tests.integration.installation import PARTITIONS, Installation, charge, installed
 from tests.integration.reconciling import Reconciling, evidence, reconciling
 from tests.integration.test_holds import settings_of
@@ -323,16 +324,11 @@ async def test_the_command_says_what_differs_and_where_to_look(
         assert "Nothing was sent: 1 of 1 line is bad." in told
 
 
-async def command(place: Place, path: Path, *options: str) -> tuple[str, int | None]:
+async def command(place: Place, path: Path, *options: str) -> tuple[str, int]:
     """What the command says of a file, and how it ends."""
-    ran = await asyncio.create_subprocess_exec(
-        Path(sys.executable).with_name("actionledger"),
-        *("evidence", "import", str(path), "--provider", "simulated", *options),
-        env=environment(place),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    said, _ = await ran.communicate()
-    return said.decode(), ran.returncode
+    words = ("evidence", "import", str(path), "--provider", "simulated", *options)
+    said = await told_beside(words, environment(place))
+    return said.out, said.code
 
 
 @pytest.mark.parametrize("point", ["lines_sent", "lines_acked"])
