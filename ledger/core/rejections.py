@@ -194,7 +194,8 @@ MEANINGS: dict[Rejection, Meaning] = {
         "The key belongs to no person who is registered here.", retry_can_help=True
     ),
     Rejection.SIGNER_REVOKED: Meaning(
-        "The key or its person was revoked, or the key is past its end.", retry_can_help=False
+        "The key or its person was revoked, or the key ends before what it signed does.",
+        retry_can_help=False,
     ),
     Rejection.OTHER_LEDGER: Meaning("It was signed for another ledger.", retry_can_help=False),
     Rejection.OTHER_ACTION: Meaning("It was signed for another action.", retry_can_help=False),
