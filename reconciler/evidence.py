@@ -3,28 +3,41 @@
 
 Guarantees that one source counts once: every piece bears an id of its source that follows from the
 source alone, so a webhook delivered five times, or a lookup answered again after a crash, is the
-same piece. The record's own id keeps where it came from. Must never soften what was found, nor say
-what the ledger should make of it. Called by the webhook agent and the inquirer.
+same piece. The record's own id keeps where it came from. An adapter's answer to a question that
+does not fit the log is an answer too: that it could not be told. Must never soften what was found,
+nor say what the ledger should make of it. Called by the webhook agent and the inquirer.
 """
 
 import hashlib
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias, TypeVar, assert_never
 
-from ledger.core.facts import LookupStarted
+from ledger.core.facts import LookupStarted, PreviewStarted
 from ledger.core.ids import stream_key_of
 from ledger.core.inputs import Evidence, EvidenceKind, Meaning, PreviewRead
-from ledger.core.limits import INTEGER_MAX
-from ledger.log.envelope import outgoing
-from ledger.log.port import Outgoing
+from ledger.core.limits import DURATION_MS_MAX, INTEGER_MAX
+from ledger.core.money import Money
+from ledger.core.preview import Foreseen
+from ledger.log.envelope import Unreadable, outgoing, read_input
+from ledger.log.port import Outgoing, Record
 from ledger.log.topics import Topic, partition_of
 from ledger.log.webhook_record import WebhookSource
 from reconciler.limits import FURTHER_REFERENCES_MAX, SOURCE_PART_CHARS_MAX
 from reconciler.matching import Matched
-from reconciler.providers.port import Absent, Found, Inconclusive, Lookup, MappedWebhook
+from reconciler.providers.port import (
+    Absent,
+    Found,
+    Inconclusive,
+    Lookup,
+    MappedWebhook,
+    Unforeseen,
+)
 from reconciler.repeats import fact_of
 
 SOURCE: Final = "/actionledger/reconciler"
+
+UNREPORTABLE: Final = "unreportable_answer"
+"""What is told of an answer for which the log has no words."""
 
 WebhookKind: TypeAlias = Literal[
     EvidenceKind.WEBHOOK, EvidenceKind.SETTLEMENT, EvidenceKind.LISTING
@@ -113,18 +126,31 @@ def webhook_evidence(matched: Matched, mapped: MappedWebhook, receipt: Receipt) 
     )
 
 
+def reportable(started: LookupStarted, answer: Lookup) -> Lookup:
+    """The answer of a finder where the log can hold it, else that it said nothing. Never raises,
+    whatever an adapter returned.
+    """
+    try:
+        _pieces(started, answer)
+    except Exception:  # noqa: BLE001 - no adapter may end the questions of all the others
+        return Inconclusive(UNREPORTABLE)
+    return answer
+
+
 def lookup_evidence(started: LookupStarted, answer: Lookup) -> tuple[Evidence, ...]:
     """What a lookup found out, as evidence that names the lookup.
 
     More than one effect under one key gives one piece each: the first settles the action, each
     further one is the ledger's proof that the act happened again.
     """
+    return _pieces(started, reportable(started, answer))
+
+
+def _pieces(started: LookupStarted, answer: Lookup) -> tuple[Evidence, ...]:
+    """As `lookup_evidence`; raises what there is to raise where the log cannot hold the answer."""
     source_id = lookup_source_id(started.action, started.lookup)
     match answer:
-        case Found(reference=reference, money=money, further_references=further):
-            first = _answer(started, source_id, Meaning.EFFECT, reference=reference).model_copy(
-                update={"money": money}
-            )
+        case Found(reference=str(reference), money=money, further_references=further):
             others = (
                 _answer(
                     started,
@@ -135,13 +161,16 @@ def lookup_evidence(started: LookupStarted, answer: Lookup) -> tuple[Evidence, .
                 )
                 for other in further[:FURTHER_REFERENCES_MAX]
             )
+            first = _answer(started, source_id, Meaning.EFFECT, reference=reference, money=money)
             return (first, *others)
-        case Absent():
+        case Absent(searched_until_at=int() | None):
             return (_answer(started, source_id, Meaning.ABSENT),)
-        case Inconclusive(code=code):
+        case Inconclusive(code=str(code), retry_after_ms=int() | None as wait_ms):
+            if not 0 <= (wait_ms or 0) <= DURATION_MS_MAX:
+                raise ValueError("no time to wait")
             return (_answer(started, source_id, Meaning.INCONCLUSIVE, code=code),)
         case _:
-            assert_never(answer)
+            raise ValueError("no answer")
 
 
 def _answer(
@@ -150,19 +179,58 @@ def _answer(
     meaning: Meaning,
     *,
     reference: str | None = None,
+    money: Money | None = None,
     code: str | None = None,
 ) -> Evidence:
-    return Evidence(
+    return _legible(
+        Evidence(
+            key=started.action,
+            kind=EvidenceKind.LOOKUP,
+            source_id=source_id,
+            provider=started.provider,
+            account=started.account,
+            meaning=meaning,
+            lookup=started.lookup,
+            reference=reference,
+            money=money,
+            code=code,
+        )
+    )
+
+
+def preview_read(started: PreviewStarted, seen: Foreseen | Unforeseen) -> PreviewRead:
+    """What a previewer said, or that it said nothing the log can hold. Never raises, whatever an
+    adapter returned.
+    """
+    try:
+        return _legible(_read(started, seen))
+    except Exception:  # noqa: BLE001 - as above
+        return _read(started, Unforeseen(UNREPORTABLE))
+
+
+def _read(started: PreviewStarted, seen: Foreseen | Unforeseen) -> PreviewRead:
+    if not isinstance(seen, Foreseen) and not isinstance(seen.code, str):
+        raise ValueError("no answer")
+    return PreviewRead(
         key=started.action,
-        kind=EvidenceKind.LOOKUP,
-        source_id=source_id,
+        preview=started.preview,
         provider=started.provider,
         account=started.account,
-        meaning=meaning,
-        lookup=started.lookup,
-        reference=reference,
-        code=code,
+        foreseen=seen if isinstance(seen, Foreseen) else None,
+        code=None if isinstance(seen, Foreseen) else seen.code,
     )
+
+
+_Said = TypeVar("_Said", Evidence, PreviewRead)
+
+
+def _legible(said: _Said) -> _Said:
+    """The same, once the door of its topic can read it. Raises ValueError where it could not."""
+    sent = outgoing(said, stream="", subject=said.key, event_id="", source=SOURCE)
+    read = read_input(Record(Topic.EVIDENCE, 0, 0, 0, sent.key, sent.value, sent.headers))
+    if isinstance(read, Unreadable):
+        raise ValueError(read.reason)  # noqa: TRY004 - of what it says, not of its type
+    return said
 
 
 def webhook_record(evidence: Evidence, receipt: Receipt, partitions: int) -> Placed:

@@ -22,7 +22,6 @@ from ledger.core.catalogue import Catalogue, Operation
 from ledger.core.errors import LedgerError
 from ledger.core.facts import IntentRecorded, LookupStarted, PreviewStarted
 from ledger.core.ids import ActionKey
-from ledger.core.inputs import PreviewRead
 from ledger.core.preview import Foreseen
 from ledger.core.timing import Timing
 from ledger.log.crashpoints import crash_point, crash_while
@@ -34,7 +33,14 @@ from ledger.log.topics import Topic
 from ledger.log.trouble import TruncatedLogError
 from projections.changes import listening
 from reconciler.absence import counted, span_of
-from reconciler.evidence import Placed, lookup_evidence, lookup_record, preview_record
+from reconciler.evidence import (
+    Placed,
+    lookup_evidence,
+    lookup_record,
+    preview_read,
+    preview_record,
+    reportable,
+)
 from reconciler.limits import UNMATCHED_LOOK_MS
 from reconciler.providers.port import (
     Finder,
@@ -329,16 +335,9 @@ class Inquirer:
         before.
         """
         seen = await self._preview(followed.partition, asked, started)
-        if isinstance(seen, Unforeseen):
-            logger.warning("preview_not_given", extra={"action": started.action, "code": seen.code})
-        read = PreviewRead(
-            key=started.action,
-            preview=started.preview,
-            provider=started.provider,
-            account=started.account,
-            foreseen=None if isinstance(seen, Unforeseen) else seen,
-            code=seen.code if isinstance(seen, Unforeseen) else None,
-        )
+        read = preview_read(started, seen)
+        if read.foreseen is None:
+            logger.warning("preview_not_given", extra={"action": started.action, "code": read.code})
         await self._tell_evidence(preview_record(read, self._partitions))
         followed.answered(asked)
         self.answered_count += 1
@@ -360,6 +359,7 @@ class Inquirer:
                 seen = await previewer.preview(
                     previewed_request(intent, started), timeout_ms=self._lookup_timeout_ms
                 )
+            seen = self._whole(seen, intent)
         except TimeoutError:
             return Unforeseen("previewer_timeout")
         except LedgerError:
@@ -368,11 +368,11 @@ class Inquirer:
             # A previewer promises never to raise: a fault of ours must not leave people unasked.
             logger.exception("previewer_failed", extra={"provider": started.provider})
             return Unforeseen("previewer_failed")
-        return self._whole(seen, intent)
+        return seen
 
     def _whole(self, seen: Foreseen | Unforeseen, intent: IntentRecorded) -> Foreseen | Unforeseen:
         """The preview, if it has every volatile fact that people are to rely on."""
-        if isinstance(seen, Unforeseen) or self._catalogue is None:
+        if not isinstance(seen, Foreseen) or self._catalogue is None:
             return seen
         operation = self._catalogue.operation(intent.request.operation, intent.request.version)
         if operation is None or set(operation.volatile) <= seen.observed.keys():
@@ -386,7 +386,7 @@ class Inquirer:
                 find = finder.find
                 if span is not None and isinstance(finder, SpanFinder):
                     find = partial(finder.find_within, span)
-                return await find(
+                answer = await find(
                     account=started.account,
                     provider_key=started.provider_key,
                     action_key=started.action,
@@ -399,6 +399,10 @@ class Inquirer:
             # A finder promises never to raise: a fault of ours must not leave the action unasked.
             logger.exception("finder_failed", extra={"provider": started.provider})
             return Inconclusive("finder_failed")
+        fitting = reportable(started, answer)
+        if fitting is not answer:
+            logger.error("finder_unreportable", extra={"provider": started.provider})
+        return fitting
 
     async def _append(self, topic: str, partition: int, records: list[Outgoing]) -> None:
         """Append what counts once; again with a new producer when the first one is spent."""

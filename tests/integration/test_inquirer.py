@@ -11,6 +11,7 @@ from ledger.client.client import LedgerClient
 from ledger.core.catalogue import Catalogue, parse_catalogue
 from ledger.core.facts import EvidenceRecorded, LookupStarted
 from ledger.core.inputs import Meaning
+from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.log.attention_record import AttentionKind, AttentionRaised, read_attention
 from ledger.log.kafka import KafkaLog
 from ledger.log.topics import Topic
@@ -310,17 +311,28 @@ async def test_a_saved_position_is_where_the_next_begins(
         assert {row["epoch"] for row in saved} == {1}
 
 
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (RuntimeError("a fault of ours"), "finder_failed"),
+        (Found("x" * (TEXT_CHARS_MAX + 1), None, {}, None), "unreportable_answer"),
+    ],
+)
 async def test_a_finder_that_breaks_its_word_is_an_inconclusive_answer(
-    servers: Addresses, database_url: str, provider: ProviderProcess
+    servers: Addresses,
+    database_url: str,
+    provider: ProviderProcess,
+    answer: Exception | Found,
+    code: str,
 ) -> None:
-    """An error in an adapter is told to the ledger as no answer; the inquirer goes on."""
+    """An error in an adapter, or an answer that the log cannot hold, is told to the ledger as no
+    answer; the inquirer goes on.
+    """
     async with migrated(database_url) as pool, installed(servers.kafka_bootstrap, HASTY) as one:
         performer = performers(of(provider))["simulated"]
         await one.processor()
         await one.executor(performer)
-        inquirer = Inquirer(
-            one.log, {"simulated": Scripted(RuntimeError("a fault of ours"))}, pool=pool
-        )
+        inquirer = Inquirer(one.log, {"simulated": Scripted(answer)}, pool=pool)
         await one._start(inquirer.run, inquirer.ready)
         async with LedgerClient(one.log, PARTITIONS) as client:
             proposal = charge("renewal-1")
@@ -329,7 +341,7 @@ async def test_a_finder_that_breaks_its_word_is_an_inconclusive_answer(
             async with asyncio.timeout(20):
                 while not (found := await evidence(one)):
                     await asyncio.sleep(POLL_SECONDS)
-        assert (found[0].meaning, found[0].code) == (Meaning.INCONCLUSIVE, "finder_failed")
+        assert (found[0].meaning, found[0].code) == (Meaning.INCONCLUSIVE, code)
         await performer.close()
 
 

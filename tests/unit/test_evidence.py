@@ -4,27 +4,32 @@ import dataclasses
 
 import pytest
 
-from ledger.core.facts import LookupStarted
+from ledger.core.facts import LookupStarted, PreviewStarted
 from ledger.core.ids import ActionKey
 from ledger.core.inputs import Evidence, EvidenceKind, Meaning
 from ledger.core.limits import ACTION_KEY_CHARS_MAX, TEXT_CHARS_MAX
 from ledger.core.money import Money
+from ledger.core.preview import Foreseen
 from ledger.log.envelope import read_input
 from ledger.log.port import Record
 from ledger.log.topics import partition_of
 from reconciler.evidence import (
+    Placed,
     Receipt,
     lookup_evidence,
     lookup_record,
     lookup_source_id,
     meaning_of,
+    preview_read,
+    preview_record,
+    reportable,
     webhook_evidence,
     webhook_record,
     webhook_source_id,
 )
 from reconciler.limits import FURTHER_REFERENCES_MAX
 from reconciler.matching import Matched, MatchedBy
-from reconciler.providers.port import Absent, Found, Inconclusive
+from reconciler.providers.port import Absent, Found, Inconclusive, Lookup, Unforeseen
 from reconciler.repeats import fact_of
 from tests.unit.test_matching import KEY, SETTLED, says
 
@@ -38,6 +43,15 @@ STARTED = LookupStarted(
     provider="simulated",
     account="main",
     provider_key=KEY,
+    answer_by=1_700_000_060_000,
+)
+PREVIEWED = PreviewStarted(
+    action=KEY,
+    version=2,
+    preview=1,
+    provider="simulated",
+    account="main",
+    intent_offset=2,
     answer_by=1_700_000_060_000,
 )
 
@@ -133,6 +147,92 @@ def test_an_absence_is_not_an_answer_that_never_came(
     """Not there and not known are told apart."""
     (evidence,) = lookup_evidence(STARTED, answer)
     assert (evidence.meaning, evidence.code, evidence.reference) == (meaning, code, None)
+
+
+TOO_LONG = "x" * (TEXT_CHARS_MAX + 1)
+HALF = "ch_\ud800"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Found(TOO_LONG, None, {}, None),
+        Found(HALF, None, {}, None),
+        Found("ch_\0", None, {}, None),
+        Found(12345, None, {}, None),  # type: ignore[arg-type]
+        Found(None, None, {}, None),  # type: ignore[arg-type]
+        Found("ch_1", "49.90 EUR", {}, None),  # type: ignore[arg-type]
+        Found("ch_1", Money.model_construct(minor=2**60, currency="EUR"), {}, None),
+        Found("ch_1", None, {}, None, (TOO_LONG,)),
+        Found("ch_1", None, {}, None, (HALF,)),
+        Found("ch_1", None, {}, None, (7,)),  # type: ignore[arg-type]
+        Found("ch_1", None, {}, None, None),  # type: ignore[arg-type]
+        Absent("yesterday"),  # type: ignore[arg-type]
+        Inconclusive(TOO_LONG),
+        Inconclusive("error: \udfff"),
+        Inconclusive(None),  # type: ignore[arg-type]
+        Inconclusive("busy", "60"),  # type: ignore[arg-type]
+        Inconclusive("busy", -1),
+        Inconclusive("busy", 2**70),
+        None,
+        "nothing found",
+    ],
+)
+def test_an_answer_that_the_log_cannot_hold_is_no_answer(answer: Lookup) -> None:
+    """Whatever an adapter returns, its question is answered in words that the ledger reads: else it
+    would be put again at each start, and end each of them.
+    """
+    assert reportable(STARTED, answer) == Inconclusive("unreportable_answer")
+    (evidence,) = lookup_evidence(STARTED, answer)
+    assert (evidence.meaning, evidence.code) == (Meaning.INCONCLUSIVE, "unreportable_answer")
+    assert read_back(lookup_record(evidence, 6)) == evidence
+
+
+def test_an_answer_at_the_bounds_of_the_log_is_told_as_it_is() -> None:
+    """What the log can hold is never softened."""
+    longest = "\U0001f600" * TEXT_CHARS_MAX
+    for answer in (
+        Found(longest, MONEY, {}, longest, (longest,)),
+        Absent(1_700_000_000_000),
+        Inconclusive(longest, 0),
+    ):
+        assert reportable(STARTED, answer) is answer
+        for evidence in lookup_evidence(STARTED, answer):
+            assert read_back(lookup_record(evidence, 6)) == evidence
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        Unforeseen(TOO_LONG),
+        Unforeseen(HALF),
+        Unforeseen(None),  # type: ignore[arg-type]
+        Foreseen(target="order\0"),
+        Foreseen.model_construct(target=HALF, observed={}),
+        Foreseen.model_construct(effect=TOO_LONG, observed={}),
+        Foreseen.model_construct(observed={"left": object()}),  # type: ignore[dict-item]
+        Absent(),
+        None,
+    ],
+)
+def test_a_preview_that_the_log_cannot_hold_was_not_given(seen: Foreseen | Unforeseen) -> None:
+    """People are asked without it, or nobody is, as the operation says; the inquirer goes on."""
+    read = preview_read(PREVIEWED, seen)
+    assert (read.foreseen, read.code) == (None, "unreportable_answer")
+    assert read_back(preview_record(read, 6)) == read
+
+
+def test_a_preview_that_the_log_can_hold_is_told_as_it_is() -> None:
+    """What the provider foresees, or why it does not, in its own words."""
+    seen = Foreseen(effect="Takes 49.90 EUR.", target="Jana", observed={"left": 3})
+    assert preview_read(PREVIEWED, seen).foreseen == seen
+    assert preview_read(PREVIEWED, Unforeseen("busy")).code == "busy"
+
+
+def read_back(placed: Placed) -> object:
+    """What the ledger reads of a record for the topic."""
+    sent = placed.record
+    return read_input(Record("evidence", placed.partition, 0, 0, sent.key, sent.value, ()))
 
 
 @pytest.mark.case("C057")
