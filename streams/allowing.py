@@ -133,7 +133,7 @@ def unallowed(
     unlike = _unlike(start, intent, operation, published)
     if unlike is not None:
         return unlike
-    ruling = published.policy.rule(operation, request, key.tenant, intent.revises)
+    ruling = published.policy.rule(operation, request, key.tenant, intent.revises, intent.performer)
     if ruling.outcome is Outcome.DENY:
         return Unallowed.POLICY_DENIES
     approval = start.approval

@@ -105,4 +105,7 @@ def _asks_people(doors: Doors, given: Propose, tenant: str) -> bool:
     operation = published.catalogue.operation(request.operation, request.version)
     if operation is None or not operation.allows(request.principal):
         return False
-    return published.policy.rule(operation, request, tenant, given.revises).asks is not None
+    ruling = published.policy.rule(
+        operation, request, tenant, given.revises, None if given.caller is None else "caller"
+    )
+    return ruling.asks is not None

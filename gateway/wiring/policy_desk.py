@@ -87,8 +87,8 @@ async def explain(settings: Settings, key: str, table: Table) -> Explained | Non
         action=action,
         policy=policy,
         in_force=policy.content_hash == published.policy.content_hash,
-        ruling=policy.rule(operation, request, tenant, action.revises),
-        rows=try_rows(policy, operation, request, tenant),
+        ruling=policy.rule(operation, request, tenant, action.revises, action.performer),
+        rows=try_rows(policy, operation, request, tenant, action.performer),
     )
 
 

@@ -106,7 +106,7 @@ class WhatIf:
         if self.tenant not in {None, tenant}:
             return
         operation = self.catalogue.operation(request.operation, request.version)
-        ruling = self.policy.rule(operation, request, tenant, intent.revises)
+        ruling = self.policy.rule(operation, request, tenant, intent.revises, intent.performer)
         was = Said(ruled.row, ruled.outcome, ruled.asks)
         would_be = Said(ruling.row, ruling.outcome.value, ruling.asks)
         move = self._moves.setdefault((was, would_be), Move(was, would_be))

@@ -19,13 +19,23 @@ from ledger.core.money import Money, format_money
 from ledger.core.operation import Level, Operation
 from ledger.core.patterns import matcher
 from ledger.core.request import RecordedRequest
-from ledger.core.when import LEVELS, RISKS, AmountBounds, LevelBounds, ParameterBounds, When
+from ledger.core.when import (
+    LEVELS,
+    RISKS,
+    AmountBounds,
+    CarriedOut,
+    LevelBounds,
+    ParameterBounds,
+    When,
+)
 
 Answer = bool | str
 """Whether a condition holds, or the name of the fact that is missing."""
 
-Check = Callable[[RecordedRequest, str], Answer]
-"""What is left to ask when the operation is known: of a request and its tenant."""
+Check = Callable[[RecordedRequest, str, CarriedOut], Answer]
+"""What is left to ask when the operation is known: of a request, its tenant, and by whom it is
+carried out.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +47,7 @@ class Condition:
     name: str
     wanted: str
     bind: Callable[[Operation | None], Answer | Check]
-    found: Callable[[Operation | None, RecordedRequest, str], str | None]
+    found: Callable[[Operation | None, RecordedRequest, str, CarriedOut], str | None]
 
 
 def conditions(when: When) -> tuple[Condition, ...]:
@@ -67,10 +77,10 @@ def _of_operation(when: When) -> Iterator[Condition]:
 
         def bind(declared: Operation | None) -> Answer | Check:
             # Of an operation that nobody declared the request still says the name.
-            return holds(declared.name) if declared else lambda asked, _: holds(asked.operation)
+            return holds(declared.name) if declared else lambda asked, *_: holds(asked.operation)
 
         yield Condition(
-            "operation", _either(when.operation), bind, lambda _, asked, __: asked.operation
+            "operation", _either(when.operation), bind, lambda _, asked, *__: asked.operation
         )
     if when.kind is not None:
         yield _declared("kind", when.kind, frozenset(when.kind).__contains__)
@@ -92,7 +102,7 @@ def _declared(field: str, wanted: tuple[str, ...], holds: Callable[[str], bool])
         given = value(declared)
         return field if given is None else holds(given)
 
-    return Condition(field, _either(wanted), bind, lambda declared, _, __: value(declared))
+    return Condition(field, _either(wanted), bind, lambda declared, *_: value(declared))
 
 
 def _risk(fact: str, bounds: LevelBounds) -> Condition:
@@ -109,7 +119,7 @@ def _risk(fact: str, bounds: LevelBounds) -> Condition:
         f"risk.{fact}",
         _between(bounds),
         bind,
-        lambda declared, _, __: None if declared is None else level(declared),
+        lambda declared, *_: None if declared is None else level(declared),
     )
 
 
@@ -119,39 +129,48 @@ def _of_request(when: When) -> Iterator[Condition]:
         yield Condition(
             "tenant",
             _either(when.tenant),
-            lambda _: lambda _, tenant: of_tenant(tenant),
-            lambda _, __, tenant: tenant,
+            lambda _: lambda _, tenant, __: of_tenant(tenant),
+            lambda _, __, tenant, ___: tenant,
         )
     if when.principal is not None:
         of_principal = matcher(when.principal)
         yield Condition(
             "principal",
             _either(when.principal),
-            lambda _: lambda asked, _: of_principal(asked.principal),
-            lambda _, asked, __: asked.principal,
+            lambda _: lambda asked, *_: of_principal(asked.principal),
+            lambda _, asked, *__: asked.principal,
         )
     if when.environment is not None:
         of_environment = matcher(when.environment)
         yield Condition(
             "environment",
             _either(when.environment),
-            lambda _: lambda asked, _: of_environment(asked.environment),
-            lambda _, asked, __: asked.environment,
+            lambda _: lambda asked, *_: of_environment(asked.environment),
+            lambda _, asked, *__: asked.environment,
         )
     if when.target is not None:
         yield _target(when.target)
+    if when.performer is not None:
+        performs = frozenset(when.performer).__contains__
+        # Asked of the action, whatever the catalogue says now: it goes on as it was recorded.
+        yield Condition(
+            "performer",
+            _either(when.performer),
+            lambda _: lambda _, __, performer: performs(performer),
+            lambda _, __, ___, performer: performer,
+        )
 
 
 def _target(patterns: tuple[str, ...]) -> Condition:
     holds = matcher(patterns)
 
-    def check(asked: RecordedRequest, _: str) -> Answer:
+    def check(asked: RecordedRequest, _: str, __: CarriedOut) -> Answer:
         return "target" if asked.target is None else holds(asked.target)
 
     def bind(declared: Operation | None) -> Answer | Check:
         return False if declared is not None and declared.target is None else check
 
-    return Condition("target", _either(patterns), bind, lambda _, asked, __: asked.target)
+    return Condition("target", _either(patterns), bind, lambda _, asked, *__: asked.target)
 
 
 def _moves_no_money(declared: Operation | None) -> bool:
@@ -166,14 +185,14 @@ def _moves_no_money(declared: Operation | None) -> bool:
 def _currencies(codes: tuple[str, ...]) -> Condition:
     known = frozenset(codes)
 
-    def check(asked: RecordedRequest, _: str) -> Answer:
+    def check(asked: RecordedRequest, _: str, __: CarriedOut) -> Answer:
         return "currency" if asked.money is None else asked.money.currency in known
 
     return Condition(
         "currency",
         _either(codes),
         lambda declared: False if _moves_no_money(declared) else check,
-        lambda _, asked, __: None if asked.money is None else asked.money.currency,
+        lambda _, asked, *__: None if asked.money is None else asked.money.currency,
     )
 
 
@@ -181,7 +200,7 @@ def _amount(bounds: AmountBounds) -> Condition:
     above, most = bounds.above or {}, bounds.at_most or {}
     known = {code: (above.get(code, -1), most.get(code, INTEGER_MAX)) for code in above | most}
 
-    def check(asked: RecordedRequest, _: str) -> Answer:
+    def check(asked: RecordedRequest, _: str, __: CarriedOut) -> Answer:
         money = asked.money
         if money is None:
             return "amount"
@@ -194,7 +213,7 @@ def _amount(bounds: AmountBounds) -> Condition:
         "amount",
         _amounts(above, most),
         lambda declared: False if _moves_no_money(declared) else check,
-        lambda _, asked, __: None if asked.money is None else format_money(asked.money),
+        lambda _, asked, *__: None if asked.money is None else format_money(asked.money),
     )
 
 
@@ -217,7 +236,7 @@ def _parameter(name: str, bounds: ParameterBounds) -> Condition:
     fact = f"parameters.{name}"
     tests = tuple(_tests(bounds))
 
-    def check(asked: RecordedRequest, _: str) -> Answer:
+    def check(asked: RecordedRequest, _: str, __: CarriedOut) -> Answer:
         if name not in asked.params:
             return fact
         value = _normal(asked.params[name])
@@ -233,7 +252,7 @@ def _parameter(name: str, bounds: ParameterBounds) -> Condition:
         fact,
         " and ".join(_parameter_words(bounds)),
         bind,
-        lambda _, asked, __: excerpt(repr(asked.params[name])) if name in asked.params else None,
+        lambda _, asked, *__: excerpt(repr(asked.params[name])) if name in asked.params else None,
     )
 
 

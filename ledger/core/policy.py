@@ -20,7 +20,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
@@ -44,7 +44,7 @@ from ledger.core.policy_contradictions import (
     contradictions_of_ceiling,
 )
 from ledger.core.request import RecordedRequest
-from ledger.core.when import When
+from ledger.core.when import CarriedOut, When
 from ledger.core.wire import Milliseconds, Text, Wire
 
 __all__ = [
@@ -227,15 +227,23 @@ class Policy:
         request: RecordedRequest,
         tenant: str,
         revises: str | None = None,
+        performer: Literal["caller"] | None = None,
     ) -> Ruling:
         """What the table says. An operation of None is one that nobody declared: every fact that
         the catalogue would have told is missing. What revises another action never goes ahead by
-        itself, whatever the row says.
+        itself, whatever the row says. `performer` is set where no executor but the caller itself
+        carries it out.
         """
-        ruling = self._rule(operation, request, tenant)
+        ruling = self._rule(operation, request, tenant, performer or "executor")
         return ruling if revises is None else _reviewable(ruling)
 
-    def _rule(self, operation: Operation | None, request: RecordedRequest, tenant: str) -> Ruling:
+    def _rule(
+        self,
+        operation: Operation | None,
+        request: RecordedRequest,
+        tenant: str,
+        performer: CarriedOut,
+    ) -> Ruling:
         kept = self._bound.get(id(operation))
         if kept is None or kept[0] is not operation:
             kept = self._bind(operation)
@@ -244,7 +252,7 @@ class Policy:
         for ruling, gaps, checks in kept[1]:
             unanswered: list[str] = []
             for check in checks:
-                answer = check(request, tenant)
+                answer = check(request, tenant, performer)
                 if answer is False:
                     break
                 if answer is not True:

@@ -20,7 +20,7 @@ DEFAULT_ROW = "default"
 
 _ALWAYS_THERE = ("operation", "tenant", "principal", "environment")
 _NAMES = ("operation", "provider", "account", "tenant", "principal", "environment", "target")
-_CHOICES = ("kind", "reliability", "preview", "currency")
+_CHOICES = ("kind", "reliability", "preview", "performer", "currency")
 
 
 def contradictions(rows: "Sequence[tuple[int, Row]]") -> Iterator[tuple[int, TomlPath, str]]:

@@ -5,11 +5,13 @@ and the approval pages.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from ledger.core.conditions import Answer, Condition, conditions
 from ledger.core.operation import Operation
 from ledger.core.policy import Policy, Row
 from ledger.core.request import RecordedRequest
+from ledger.core.when import CarriedOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,15 @@ class RowTried:
 
 
 def try_rows(
-    policy: Policy, operation: Operation | None, request: RecordedRequest, tenant: str
+    policy: Policy,
+    operation: Operation | None,
+    request: RecordedRequest,
+    tenant: str,
+    performer: Literal["caller"] | None = None,
 ) -> tuple[RowTried, ...]:
     """Every row with every condition, also those that a ruling needs not look at."""
-    return tuple(_tried(row, operation, request, tenant) for row in policy.rows)
+    by = performer or "executor"
+    return tuple(_tried(row, operation, request, tenant, by) for row in policy.rows)
 
 
 def _tried(
@@ -45,19 +52,26 @@ def _tried(
     operation: Operation | None,
     request: RecordedRequest,
     tenant: str,
+    performer: CarriedOut,
 ) -> RowTried:
-    tried = tuple(_condition_tried(one, operation, request, tenant) for one in conditions(row.when))
+    tried = tuple(
+        _condition_tried(one, operation, request, tenant, performer) for one in conditions(row.when)
+    )
     answers = [one.holds for one in tried]
     matches = False if False in answers else (None if None in answers else True)
     return RowTried(row, matches, tried)
 
 
 def _condition_tried(
-    condition: Condition, operation: Operation | None, request: RecordedRequest, tenant: str
+    condition: Condition,
+    operation: Operation | None,
+    request: RecordedRequest,
+    tenant: str,
+    performer: CarriedOut,
 ) -> Tried:
     bound = condition.bind(operation)
-    answer: Answer = bound(request, tenant) if callable(bound) else bound
-    found = condition.found(operation, request, tenant)
+    answer: Answer = bound(request, tenant, performer) if callable(bound) else bound
+    found = condition.found(operation, request, tenant, performer)
     return Tried(
         condition.name, condition.wanted, found, answer if isinstance(answer, bool) else None
     )

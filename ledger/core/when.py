@@ -4,7 +4,7 @@ Immutable and free of behaviour: `ledger.core.conditions` puts them to an action
 `parse_policy`.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -23,6 +23,8 @@ Amounts = Annotated[
     Field(min_length=1, max_length=CHOICES_MAX),
 ]
 """Minor units by currency: `{ EUR = 50_00 }` is fifty euro."""
+CarriedOut = Literal["executor", "caller"]
+"""Who carries an action out: an executor, or its caller itself."""
 Patterns = Annotated[tuple[Pattern, ...], Field(strict=False, min_length=1, max_length=CHOICES_MAX)]
 Whole = Annotated[int, Field(ge=-INTEGER_MAX, le=INTEGER_MAX)]
 Size = Annotated[int, Field(ge=0, le=INTENT_BYTES_MAX)]
@@ -99,6 +101,10 @@ class When(Wire):
         Annotated[
             tuple[PreviewSource, ...], Field(strict=False, min_length=1, max_length=CHOICES_MAX)
         ]
+        | None
+    ) = None
+    performer: (
+        Annotated[tuple[CarriedOut, ...], Field(strict=False, min_length=1, max_length=CHOICES_MAX)]
         | None
     ) = None
     tenant: Patterns | None = None

@@ -4,6 +4,7 @@ plain reading of its rows says.
 
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from typing import Literal
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,6 +29,7 @@ conditions = st.fixed_dictionaries(
         "principal": st.lists(st.sampled_from(["agent:*", "agent:a", "user:*"]), min_size=1),
         "target": st.lists(st.sampled_from(["order:*", "order:1", "host:*"]), min_size=1),
         "reliability": st.lists(st.sampled_from(["keyed", "none"]), min_size=1, max_size=1),
+        "performer": st.lists(st.sampled_from(["executor", "caller"]), min_size=1, max_size=1),
         "currency": st.lists(st.sampled_from(["EUR", "USD"]), min_size=1, unique=True),
         "risk": st.dictionaries(
             st.sampled_from(RISKS),
@@ -52,6 +54,7 @@ rows = st.lists(
     min_size=1,
     max_size=6,
 )
+performers = st.sampled_from(["caller", None])
 declared = st.builds(
     lambda kind, name, reliability, facts: operation(
         kind=kind, name=name, reliability=reliability, risk=risk(**facts)
@@ -150,11 +153,12 @@ def test_what_nobody_can_compare_never_goes_ahead_by_itself(
 
 
 @settings(max_examples=400)
-@given(rows, declared | st.none(), asked)
+@given(rows, declared | st.none(), asked, performers)
 def test_the_ruling_is_that_of_a_plain_reading(
     drawn: list[tuple[dict[str, object], Outcome, int, bool]],
     operation_: Operation | None,
     request_: Request,
+    performer: Literal["caller"] | None,
 ) -> None:
     """The compiled table agrees with the rule, spelled out row by row."""
     if operation_ is not None:
@@ -164,6 +168,8 @@ def test_the_ruling_is_that_of_a_plain_reading(
     might: list[tuple[tuple[int, int, bool], str]] = []
     for row in policy.rows:
         answers = plainly(row.when, operation_, request_)
+        by = "executor" if performer is None else "caller"
+        answers.append(row.when.performer is None or by in row.when.performer)
         if False in answers:
             continue
         ruling = Ruling(row.name, row.outcome, row.asks)
@@ -175,7 +181,7 @@ def test_the_ruling_is_that_of_a_plain_reading(
     if expected is None or might:
         candidates = [*([] if expected is None else [expected]), *might, default]
         expected = max(candidates, key=lambda one: one[0])
-    ruling = policy.rule(operation_, request_, TENANT)
+    ruling = policy.rule(operation_, request_, TENANT, performer=performer)
     assert (strictness(ruling), ruling.row) == expected
     assert bool(ruling.missing) == bool(might)
 

@@ -10,6 +10,8 @@ from ledger.core.policy import (
     AUTOMATIC_POLICY_HASH,
     Asks,
     Outcome,
+    Policy,
+    parse_policy,
     policy_hash,
 )
 from ledger.core.policy_tried import try_rows
@@ -226,6 +228,32 @@ def test_the_tenant_counts() -> None:
     table = policy(row("ours", 'when.tenant = ["acme"]'))
     assert table.rule(operation(), request(), "acme").row == "ours"
     assert table.rule(operation(), request(), "globex").row == "default"
+
+
+@pytest.mark.law("S4")
+def test_a_row_can_demand_a_real_executor() -> None:
+    """What its caller carries out itself is another matter, whatever the catalogue lets it."""
+    table = policy(row("ours", 'when.performer = ["executor"]') + row("theirs", outcome="deny"))
+    for declared in (operation(performer=who) for who in ("executor", "caller", "either")):
+        assert table.rule(declared, request(), TENANT).row == "ours"
+        assert table.rule(declared, request(), TENANT, performer="caller").row == "theirs"
+    assert table.rule(None, request(), TENANT, performer="caller").row == "theirs"
+    callers = policy(row("theirs", 'when.performer = ["caller"]', "deny") + row("all"))
+    assert callers.rule(operation(), request(), TENANT).row == "all"
+    assert callers.rule(operation(), request(), TENANT, performer="caller").row == "theirs"
+    both = policy(row("both", 'when.performer = ["executor", "caller"]'))
+    assert both.rule(operation(), request(), TENANT, performer="caller").row == "both"
+    (tried,) = try_rows(both, operation(), request(), TENANT, "caller")
+    (told,) = tried.conditions
+    assert (told.name, told.found, told.holds) == ("performer", "caller", True)
+    assert told.wanted == "executor or caller"
+
+
+def test_nobody_else_carries_anything_out() -> None:
+    """Either of both is no performer of an action."""
+    found = parse_policy(row("it", 'when.performer = ["either"]'))
+    assert not isinstance(found, Policy)
+    assert {one.path for one in found} >= {"row[0].when.performer[0]"}
 
 
 def test_a_ruling_does_not_depend_on_what_was_ruled_before() -> None:

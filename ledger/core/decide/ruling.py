@@ -36,7 +36,7 @@ def ruling_on(action: Action, operation: Operation, config: Config) -> Ruling:
     if not operation.allows(action.request.principal):
         return NOT_ALLOWED
     tenant = ActionKey.parse(action.key).tenant
-    return config.policy.rule(operation, action.request, tenant, action.revises)
+    return config.policy.rule(operation, action.request, tenant, action.revises, action.performer)
 
 
 def rule(draft: Draft, key: ActionKey, request: RecordedRequest, operation: Operation) -> Ruling:
@@ -44,7 +44,9 @@ def rule(draft: Draft, key: ActionKey, request: RecordedRequest, operation: Oper
     beyond the deadline that its caller gave.
     """
     action = draft.action(str(key))
-    ruling = draft.config.policy.rule(operation, request, key.tenant, action.revises)
+    ruling = draft.config.policy.rule(
+        operation, request, key.tenant, action.revises, action.performer
+    )
     _decide(draft, action.key, ruling, _people_until(draft, action.key, operation, ruling))
     if action.revises is None and action.compensates is None:
         _follow(draft, action.key, operation, ruling)

@@ -124,3 +124,21 @@ def test_people_see_and_sign_that_the_caller_carries_it_out() -> None:
     assert shown(event, CHARGE).performer is None
     assert shown(event, OTHER).performer == "caller"
     assert preview_hash(shown(event, CHARGE)) != preview_hash(shown(event, OTHER))
+
+
+@pytest.mark.law("S4")
+def test_a_table_that_demands_an_executor_is_asked_of_every_ruling() -> None:
+    """What its caller carries out is denied by it, when it is proposed and under another table."""
+    text = (
+        passes(more='when.performer = ["executor"]')
+        + '[[row]]\nname = "callers"\noutcome = "deny"\nreason = "An executor does it."\n'
+    )
+    event = Event(world(policy(text), performer="either"))
+    event.propose(CHARGE)
+    assert event.action(CHARGE).status is Status.READY
+    caller = CallerOffer(nonce="n" * 20, valid_ms=5_000)
+    assert event.propose(OTHER, caller=caller)[-1] == "action.denied"
+    event = Event(world(policy(asked("charge") + passes()), performer="either"))
+    event.propose(OTHER, caller=caller)
+    event.known = event.known.under(world(policy(text), performer="either"))
+    assert event.goes_on()[-1] == "action.denied"
