@@ -97,6 +97,12 @@ def _many(first: int, asked: argparse.Namespace) -> int:
 
     tally = many(first, histories, workers=asked.workers, saboteur=asked.saboteur, heard=heard)
     _say("")
+    reached = sum(1 for state in REACHED if tally.reached[state])
+    _say(
+        f"{tally.histories} histories, {tally.cpu_s:.0f} s of CPU,"
+        f" {1_000 * tally.cpu_s / tally.histories:.1f} ms each;"
+        f" {time.monotonic() - began:.0f} s in all; {reached} of {len(REACHED)} states reached"
+    )
     if tally.broken:
         seed, _ = tally.broken[0]
         _tell_broken(live(seed, saboteur=asked.saboteur), asked)

@@ -45,17 +45,12 @@ from tests.simulation.world import Only, World
 SLICE_MS = 500
 STATES_EVERY = 8
 """In one history of so many every state is compared whole, and callers follow."""
-CODEC_ASKED_EVERY = 16
+CODEC_ASKED_EVERY = 64
 """In one history of so many every reader reads every byte itself."""
+SIGNED_EVERY = 16
+"""In one history of so many signatures are real ones."""
 DRAIN_MS = 8_000
 """After everything is settled: what is still on its way arrives, and changes nothing."""
-
-
-@contextmanager
-def _in_short() -> Iterator[None]:
-    """What takes time and decides nothing is done once, or in a shorter way."""
-    with read_once(), stubbed():
-        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +100,8 @@ class History:
             model = self.model
             Supervisor(world, lambda number: Projector(world, number, model), drawn.projectors)
         Operators(world, self.model, self.observer).begin()
-        self.really = not seed % CODEC_ASKED_EVERY
-        self.deciders = Deciders(world, really=self.really)
+        self.is_signed = not seed % SIGNED_EVERY
+        self.deciders = Deciders(world, really=self.is_signed)
         if drawn.table is not None:
             self.deciders.begin()
             Desk(world, self.provider, self.observer, self.deciders).begin()
@@ -125,8 +120,7 @@ class History:
         """Live it, and judge it. Never raises for a broken law."""
         broken = None
         try:
-            drawn = self.world.weather
-            with bounded(drawn), nullcontext() if self.really else _in_short():
+            with bounded(self.world.weather), self._in_short():
                 self._live()
                 self._judge()
         except BrokenLawError as found:
@@ -141,6 +135,16 @@ class History:
             struck=tuple(self.world.draws.struck),
             lines=tuple(self.world.lines or ()),
         )
+
+    @contextmanager
+    def _in_short(self) -> Iterator[None]:
+        """What takes time and decides nothing is done once, or in a shorter way; not in all."""
+        reads_all = not self.world.seed % CODEC_ASKED_EVERY
+        with (
+            nullcontext() if reads_all else read_once(),
+            nullcontext() if self.is_signed else stubbed(),
+        ):
+            yield
 
     def _live(self) -> None:
         world = self.world

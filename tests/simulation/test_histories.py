@@ -11,6 +11,7 @@ import pytest
 
 from ledger.core.rejections import Rejection
 from ledger.core.table import ACCEPTED
+from tests.simulation import history as history_module
 from tests.simulation.history import History, Outcome, run
 from tests.simulation.reached import NEVER, RARE, REACHED, SELDOM
 from tests.simulation.runs import live, many, only, read, shrink, told
@@ -90,6 +91,22 @@ def test_a_seed_that_once_broke_a_law_keeps_it(seed: int) -> None:
     a history too far for a law as it was written.
     """
     assert live(seed).broken is None
+
+
+def test_reading_once_for_all_changes_no_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where every reader reads every byte itself the bytes are the same: of plain histories, and
+    of those with people, gates and plans.
+    """
+    seeds = (*range(1, 25), 50, 55, 57)
+
+    def digests() -> list[str]:
+        histories = [History(seed) for seed in seeds]
+        assert [history.run().broken for history in histories] == [None] * len(seeds)
+        return [history.digest() for history in histories]
+
+    shared = digests()
+    monkeypatch.setattr(history_module, "CODEC_ASKED_EVERY", 1)
+    assert digests() == shared
 
 
 def test_seeds_are_different_histories() -> None:
