@@ -66,7 +66,7 @@ def why(action: Action, *, now_ms: int, hold: Hold | None = None) -> str:
             return "Its own deadline passed before anything had begun."
         case Status.CANCELLED:
             reason = f": {action.code}" if action.code else ""
-            return f"Who asked for it took it back before anything had begun{reason}."
+            return f"It was taken back before anything had begun{reason}."
         case Status.SUPERSEDED:
             return "Another action took its place before anything had begun."
         case _:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.console.limits import NOTES_MAX
 from gateway.console.text import Shown, grouped, shown
+from tests.tree import ROOT
 
 
 def kinds(text: str) -> list[tuple[str, str]]:
@@ -163,3 +164,13 @@ def test_hashes_are_read_in_groups() -> None:
     digits = "0123456789abcdef" * 4
     assert "".join(grouped(f"sha256:{digits}")) == digits
     assert {len(group) for group in grouped(digits)} == {4}
+
+
+def test_two_blanks_look_like_two_wherever_a_text_stands() -> None:
+    """A page that folds blanks shows a target of two as one of one: the style of every text of
+    somebody else keeps them.
+    """
+    style = (ROOT / "gateway" / "console" / "static" / "console.css").read_text(encoding="utf-8")
+    (rule,) = re.findall(r"^\.text \{([^}]*)\}", style, re.MULTILINE)
+    assert "white-space: pre-wrap" in rule
+    assert kinds("order:A  1") == [("plain", "order:A  1")]
