@@ -210,7 +210,7 @@ def preview_read(started: PreviewStarted, seen: Foreseen | Unforeseen) -> Previe
 
 def _read(started: PreviewStarted, seen: Foreseen | Unforeseen) -> PreviewRead:
     if not isinstance(seen, Foreseen) and not isinstance(seen.code, str):
-        raise ValueError("no answer")
+        raise ValueError("no answer")  # noqa: TRY004 - as for lookups
     return PreviewRead(
         key=started.action,
         preview=started.preview,

@@ -34,6 +34,7 @@ from ledger.core.facts import (
     PreviewStarted,
     ReviewOpened,
 )
+from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.core.records import Decision
 from ledger.log.attention_record import (
     AttentionKind,
@@ -284,7 +285,8 @@ class Inquiring:
             action=fact.action,
             stream=decision.stream,
             version=fact.version,
-            code=code,
+            # With what stands before it, a code that the ledger took may be too long here.
+            code=code[:TEXT_CHARS_MAX],
             decided_at=decision.decided_at,
             ledger_partition=self.partition,
             ledger_offset=decision.at,
