@@ -122,7 +122,7 @@ KINDS: Final[Mapping[Code, Kind]] = {
     Code.TOO_MANY_DECISIONS: Kind(
         429,
         "This person has sent more decisions in a minute than anybody can have looked at.",
-        "Wait a minute. If it was not you, have the key revoked: `actionledger people key revoke`.",
+        "Wait a minute. If it was not you, have the key revoked: `actionledger people revoke`.",
         _SAME_AGAIN,
     ),
     Code.TOO_MANY_WAITING: Kind(

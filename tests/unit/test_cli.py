@@ -1,6 +1,7 @@
 """The command line without a server: arguments, exit codes, the shape of its JSON, its help."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -142,6 +143,22 @@ def test_a_misspelt_setting_is_named(
     code, told = answer(capsys, "status")
     assert code == 2
     assert "ACTIONLEDGER_KAFKAA" in told["error"]["message"]
+
+
+def test_every_command_that_is_named_anywhere_is_there() -> None:
+    """In the documents, and in what commands and pages advise."""
+    calls = re.compile(r"`{1,2}actionledger ((?:[a-z][a-z-]*)(?: [a-z][a-z-]*)*)")
+    files = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "sdk" / "README.md"]
+    files += [one for part in ("gateway", "ledger") for one in (ROOT / part).rglob("*.py")]
+    groups = {words[:length] for words in COMMANDS for length in range(len(words))}
+    for file in files:
+        for call in calls.findall(file.read_text(encoding="utf-8")):
+            named: tuple[str, ...] = ()
+            for word in call.split():
+                if named not in groups:
+                    break
+                named = (*named, word)
+            assert named in groups | set(COMMANDS), f"{file.name}: actionledger {call}"
 
 
 def test_an_answer_has_one_shape(capsys: pytest.CaptureFixture[str]) -> None:
