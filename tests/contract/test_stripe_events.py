@@ -222,7 +222,6 @@ async def test_a_payout_report_shows_every_movement(stripe: StripeStage) -> None
     assert read[1]["refund_metadata[actionledger_action_key]"] == refund.action_key
 
 
-@pytest.mark.case("C097")
 async def test_more_than_fits_one_answer_is_read_all_the_same(stripe: StripeStage) -> None:
     """A full page of events or payments is larger than an answer may be: fewer are asked for, so
     that no event is left out and a lookup still proves an absence.

@@ -39,6 +39,7 @@ NOT_ASKED: dict[str, dict[str, str]] = {
         "the_same_key_with_another_request_is_refused": NO_REPLAY,
         "an_effect_without_an_answer_is_found": NO_SEARCH,
         "what_never_happened_is_absent": NO_SEARCH,
+        "what_was_refused_is_not_found": NO_SEARCH,
         "a_reference_of_another_action_proves_nothing": NO_SEARCH,
         "the_list_shows_every_effect_once": "effects cannot be listed",
     },

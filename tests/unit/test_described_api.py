@@ -68,6 +68,7 @@ operation = "=charge"
 provider_key = "ours.key"
 money = { decimal = "total.value", currency = "total.currency" }
 committed_at = { at = "made", unit = "rfc3339" }
+exists = { state = ["paid"] }
 result = { state = "state" }
 
 [shape.refund]

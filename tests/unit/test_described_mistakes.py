@@ -90,6 +90,22 @@ EDITS = [
     Edit('scope = "scope"', 'scope = "a..b"\nsort = 1', "is not a known key"),
     # What a search may say.
     Edit("absent_statuses = [404]", "absent_statuses = [500]", "must be 204, 404 or 410"),
+    Edit(
+        'result = { id = "id", operation',
+        'none = { state = ["failed"] }\nresult = { id = "id", operation',
+        "needs exists beside it",
+    ),
+    Edit(
+        'result = { id = "id", operation',
+        'exists = { a = ["x"] }\nnone = { a = ["y", "x"] }\nresult = { id = "id", operation',
+        "has x as exists has",
+    ),
+    Edit(
+        'result = { id = "id", operation',
+        'exists = { a = [] }\nresult = { id = "id", operation',
+        "at least 1",
+    ),
+    Edit('next = "next"', 'next = "next"\nlimit = 100', "needs both {limit}"),
     Edit('answers = "list"', 'answers = "one"\nabsent_statuses = [404]', "needs absent_codes"),
     # No row makes an unknown outcome a known one.
     Edit(ROW, 'verdict = "not_sent_later"', "must be refused_later or refused_never or unresolved"),

@@ -43,7 +43,9 @@ class Fault(StrEnum):
     SLOW_ANSWER = "slow_answer"
     """The effect is made at once, and the answer comes `SLOW_MS` later."""
     REFUSED = "refused"
-    """A definite no to this request, for good."""
+    """A definite no to this request, for good. A provider that keeps what failed keeps it here too,
+    and shows it to whoever looks.
+    """
     REFUSED_FOR_NOW = "refused_for_now"
     """A definite no that may be a yes later."""
 

@@ -317,6 +317,28 @@ async def what_never_happened_is_absent(stage: Stage) -> None:
     demand(isinstance(there, Absent), f"on another account it answered {there}")
 
 
+async def what_was_refused_is_not_found(stage: Stage) -> None:
+    """An object that a provider keeps of what it refused is neither found nor listed as an effect,
+    and a request that went through beside it is both.
+    """
+    declared = can(stage)
+    _must_search(declared)
+    call = await _refused(stage, Fault.REFUSED, Retry.NEVER)
+    beside = Call(stage, call.account)
+    async with performing(stage) as performer, finding(stage) as finder:
+        await beside.perform(performer)
+        await _has_effects(beside, 1)
+        found, other = await call.find(finder), await beside.find(finder)
+        listed = []
+        if declared.lists_effects:
+            listing = finder.list_effects(account=call.account, since_at=0, timeout_ms=5_000)
+            listed = [one.action_key async for one in listing]
+    demand(not isinstance(found, Found), f"of what was refused it answered {found}")
+    demand(isinstance(other, Found), f"of what went through it answered {other}")
+    if declared.lists_effects:
+        demand(listed == [beside.action_key], f"it listed {listed}")
+
+
 async def a_lookup_that_is_not_offered_proves_nothing(stage: Stage) -> None:
     """Where nothing can be searched, a lookup says so and is no absence."""
     if not _searches(can(stage)):
@@ -400,6 +422,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     many_calls_are_one_effect_each,
     an_effect_without_an_answer_is_found,
     what_never_happened_is_absent,
+    what_was_refused_is_not_found,
     a_lookup_that_is_not_offered_proves_nothing,
     a_lookup_without_an_answer_proves_nothing,
     a_reference_of_another_action_proves_nothing,

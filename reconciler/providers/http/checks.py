@@ -19,9 +19,11 @@ from reconciler.providers.http.forms import (
     FindForm,
     ListingForm,
     MoneyForm,
+    PerformForm,
     PreviewForm,
     PullForm,
     RowForm,
+    ShapeForm,
 )
 from reconciler.providers.http.signature_checks import signature_contradictions
 from reconciler.providers.http.templates import BadTemplate, Name, names_in, pieces_of
@@ -96,6 +98,9 @@ def contradictions(form: AdapterForm) -> Iterator[Found]:
         yield from _listing(form)
     for name, shape in form.shape.items():
         yield from _money(("shape", name, "money"), shape.money)
+        yield from _states(("shape", name), shape)
+    for name, perform in form.perform.items():
+        yield from _counterparts(name, perform, form)
     if form.webhook is not None:
         yield from _webhook(form)
         yield from signature_contradictions(form.webhook.signature)
@@ -211,6 +216,40 @@ def _unknown(path: TomlPath, name: Name, known: frozenset[str]) -> Iterator[Foun
         return
     shown, offered = excerpt(dotted, chars_max=60), ", ".join(sorted(known))
     yield path, f"has {{{shown}}}, which is not known here; known: {offered}"
+
+
+def _states(path: TomlPath, shape: ShapeForm) -> Iterator[Found]:
+    if shape.none and not (shape.exists or shape.parts):
+        said = "needs exists beside it: without it every object is an effect"
+        yield (*path, "none"), said
+    for at, values in shape.exists.items():
+        twice = [value for value in values if value in shape.none.get(at, ())]
+        if twice:
+            yield (*path, "none", at), f"has {excerpt(str(twice[0]), chars_max=60)} as exists has"
+
+
+def _counterparts(name: str, perform: PerformForm, form: AdapterForm) -> Iterator[Found]:
+    """What a call asks for beyond its status, lookups and the listing have to ask for as well: an
+    object that failed would be found, and complete its action.
+    """
+    made = {one.shape for one in form.perform.values()}
+    shown: list[tuple[TomlPath, FindForm | ListingForm]] = [
+        (("find", index), find) for index, find in enumerate(form.find)
+    ]
+    if form.listing is not None:
+        shown.append((("listing",), form.listing))
+    for path, one in shown:
+        shape = form.shape.get(one.shape)
+        if shape is None or (one.shape != perform.shape and one.shape in made):
+            continue
+        success = perform.success
+        is_said = all(one.equals.get(at) == value for at, value in success.equals.items())
+        if not (is_said or shape.exists):
+            said = f"{one.shape} needs exists: {name} asks for success.equals, else all is found"
+            yield (*path, "shape"), said
+        if success.parts is not None and shape.parts is None:
+            said = f"{one.shape} needs parts: {name} asks for success.parts, else a part is found"
+            yield (*path, "shape"), said
 
 
 def _preview(path: TomlPath, preview: PreviewForm, form: AdapterForm) -> Iterator[Found]:

@@ -60,9 +60,25 @@ class TimeAt:
     unit: TimeUnit
 
 
+Equals: TypeAlias = tuple[tuple[AnswerPath, str | int | bool], ...]
+"""By path the value that has to stand there."""
+OneOf: TypeAlias = tuple[tuple[AnswerPath, tuple[str | int | bool, ...]], ...]
+"""By path the values of which one has to stand there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeParts:
+    """Where the parts of an object stand, and what an item of one that exists holds."""
+
+    at: AnswerPath
+    equals: Equals
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Where in one object of the provider everything stands."""
+    """Where in one object of the provider everything stands, and how it says that there is an
+    effect (always, without `exists`) or none.
+    """
 
     reference: AnswerPath
     account: Source | None
@@ -72,6 +88,9 @@ class Shape:
     request_hash: AnswerPath | None
     money: MoneyAt | None
     committed_at: TimeAt | None
+    exists: OneOf
+    none: OneOf
+    parts: ShapeParts | None
     result: tuple[tuple[str, AnswerPath], ...]
 
 
@@ -100,7 +119,7 @@ class Parts:
     """Where the parts of an effect stand, what an item of one that exists holds, what is kept."""
 
     at: AnswerPath
-    equals: tuple[tuple[AnswerPath, str | int | bool], ...]
+    equals: Equals
     result: tuple[tuple[str, AnswerPath], ...]
 
 
@@ -112,7 +131,7 @@ class Perform:
     method: str
     body: BodyTemplate | None
     statuses: frozenset[int]
-    equals: tuple[tuple[AnswerPath, str | int | bool], ...]
+    equals: Equals
     parts: Parts | None = None
 
 
@@ -125,7 +144,7 @@ class Preview:
     method: str
     body: BodyTemplate | None
     statuses: frozenset[int]
-    equals: tuple[tuple[AnswerPath, str | int | bool], ...]
+    equals: Equals
     effect: Source | None
     target: Source | None
     scope: Source | None
@@ -139,6 +158,7 @@ class Find:
     call: Call
     by: Literal["key", "reference", "marker"]
     answers: Literal["one", "list"]
+    equals: Equals
     absent_statuses: frozenset[int]
     absent_codes: frozenset[str]
     not_offered: tuple[tuple[int, str | None], ...]
@@ -151,6 +171,7 @@ class Listing:
     """The list of all effects."""
 
     call: Call
+    equals: Equals
     next: AnswerPath | None
     first_cursor: str | None
     limit: int | None
@@ -279,6 +300,7 @@ def built(form: AdapterForm) -> Description:
             call=call(one),
             by=one.by,
             answers=one.answers,
+            equals=_equals(one.equals),
             absent_statuses=frozenset(one.absent_statuses),
             absent_codes=frozenset(one.absent_codes),
             not_offered=tuple((row.status, row.code) for row in one.not_offered),
@@ -287,7 +309,8 @@ def built(form: AdapterForm) -> Description:
         )
 
     def listing(one: ListingForm) -> Listing:
-        return Listing(call(one), _path(one.next), one.first_cursor, one.limit)
+        equals = _equals(one.equals)
+        return Listing(call(one), equals, _path(one.next), one.first_cursor, one.limit)
 
     def perform(one: PerformForm) -> Perform:
         return Perform(
@@ -313,10 +336,12 @@ def built(form: AdapterForm) -> Description:
     )
 
 
-def _equals(
-    form: Mapping[str, str | int | bool],
-) -> tuple[tuple[AnswerPath, str | int | bool], ...]:
+def _equals(form: Mapping[str, str | int | bool]) -> Equals:
     return tuple((path_of(at), value) for at, value in form.items())
+
+
+def _one_of(form: Mapping[str, list[str | int | bool]]) -> OneOf:
+    return tuple((path_of(at), tuple(values)) for at, values in form.items())
 
 
 def _parts(form: PartsForm | None) -> Parts | None:
@@ -327,6 +352,7 @@ def _parts(form: PartsForm | None) -> Parts | None:
 
 
 def _shape(form: ShapeForm) -> Shape:
+    parts = form.parts
     return Shape(
         reference=path_of(form.reference),
         account=_source(form.account),
@@ -336,6 +362,9 @@ def _shape(form: ShapeForm) -> Shape:
         request_hash=_path(form.request_hash),
         money=_money(form.money),
         committed_at=_time(form.committed_at),
+        exists=_one_of(form.exists),
+        none=_one_of(form.none),
+        parts=None if parts is None else ShapeParts(path_of(parts.at), _equals(parts.equals)),
         result=tuple((name, path_of(at)) for name, at in form.result.items()),
     )
 

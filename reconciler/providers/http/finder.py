@@ -1,12 +1,13 @@
 """Looks effects up at a described provider, by GET alone.
 
-Guarantees that absent is said only if every search that can be asked was answered whole, and that
-a list with a hole never passes for one without. Has no way to make an effect. Built by the
+Guarantees that absent is said only if every search that can be asked was answered whole, that an
+object which failed or is still at work is no effect, and that a list with a hole never passes for
+one without. Has no way to make an effect. Built by the
 registry, held by inquirer and reconciler.
 """
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, assert_never
 
@@ -21,8 +22,8 @@ from reconciler.providers.http.answers import (
     time_at,
     value_at,
 )
-from reconciler.providers.http.description import Call, Description, Errors, Find, Shape
-from reconciler.providers.http.effects import ShownEffect, is_ours, read_effect
+from reconciler.providers.http.description import Call, Description, Equals, Errors, Find, Shape
+from reconciler.providers.http.effects import ShownEffect, holds, is_ours, read_effect
 from reconciler.providers.http.templates import Names, Unsendable
 from reconciler.providers.http_exchange import Answered, Broken, HttpClient, Message, Trouble
 from reconciler.providers.limits import (
@@ -112,7 +113,7 @@ class HttpFinder:
             names = page_names(account, since_at, cursor, limit)
             try:
                 answered = await self._ask(account, listing.call, names, timeout_ms)
-                answer = _read(answered, self._description.errors)
+                answer = _read(answered, self._description.errors, listing.equals)
                 effects = _effects(answer, listing.call)
                 following = None if listing.next is None else text_at(answer, listing.next)
             except Unanswered as unanswered:
@@ -123,6 +124,8 @@ class HttpFinder:
             except UnreadableAnswer:
                 raise ListingFailed(Trouble.ANSWER_INVALID.value) from None
             for effect in effects:
+                if effect.state != "exists":
+                    continue
                 listed = _listed(effect, account)
                 if listed.committed_at < latest_at:
                     # Whoever lists on from the last effect seen would leave some out.
@@ -158,7 +161,7 @@ class HttpFinder:
         is_search = find.by != "reference"
         if _is_absent(find, answered, errors):
             return _Shown([], is_search)
-        answer = _read(answered, errors)
+        answer = _read(answered, errors, find.equals)
         until = find.searched_until
         try:
             if find.more is not None and _says_more(value_at(answer, find.more)):
@@ -208,15 +211,18 @@ def _is_absent(find: Find, answered: Answered, errors: Errors) -> bool:
     return bodiless or not find.absent_codes or _code(answered, errors) in find.absent_codes
 
 
-def _read(answered: Answered, errors: Errors) -> object:
+def _read(answered: Answered, errors: Errors, equals: Equals) -> object:
     """The answer's value; raises Unanswered with the provider's code, or its status."""
     if answered.status not in _OK:
         code = recorded(_code(answered, errors)) or f"http_{answered.status}"
         raise Unanswered(code, retry_after_ms(answered))
     try:
-        return read_json(answered.body)
+        answer = read_json(answered.body)
     except UnreadableAnswer:
         raise Unanswered(Trouble.ANSWER_INVALID.value) from None
+    if not holds(answer, equals):
+        raise Unanswered(recorded(code_at(answer, errors.code)) or "answer_not_recognised")
+    return answer
 
 
 def _code(answered: Answered, errors: Errors) -> str | None:
@@ -246,12 +252,13 @@ def _effects(answer: object, call: Call) -> list[ShownEffect]:
 
 def _judged(shown: list[_Shown], wanted: _Wanted) -> Lookup:
     """What the effects that were shown prove about this action."""
-    effects = {
+    effects: dict[tuple[Shape, str], tuple[ShownEffect, Shape]] = {}
+    for effect, shape in (one for search in shown for one in search.effects):
         # Two kinds of objects may be numbered alike.
-        (shape, effect.reference): (effect, shape)
-        for search in shown
-        for effect, shape in search.effects
-    }
+        known, _ = effects.setdefault((shape, effect.reference), (effect, shape))
+        if known.state != effect.state:
+            # One of the searches is behind, and nobody knows which.
+            effects[shape, effect.reference] = replace(known, state="pending"), shape
     ours = [
         effect
         for effect, shape in effects.values()
@@ -267,15 +274,20 @@ def _judged(shown: list[_Shown], wanted: _Wanted) -> Lookup:
         # Our key or reference leads to what is not ours: neither found nor absent.
         return Inconclusive("effect_of_another_action")
     searches = [search for search in shown if search.is_search]
-    if not ours:
-        if wanted.reference is not None:
+    exist = [one for one in ours if one.state == "exists"]
+    if not exist:
+        unsettled = {one.state for one in ours} - {"none"}
+        if unsettled:
+            code = "effect_in_part" if "in_part" in unsettled else "effect_pending"
+            return Inconclusive(code)
+        if wanted.reference not in {None, *(one.reference for one in ours)}:
             return Inconclusive("reference_not_found")
         if not searches:
             return Inconclusive("no_search_offered")
         untils = [one.searched_until_at for one in searches if one.searched_until_at is not None]
         return Absent(min(untils, default=None))
-    ours.sort(key=lambda one: (one.reference != wanted.reference, one.committed_at or 0))
-    first, *further = ours
+    exist.sort(key=lambda one: (one.reference != wanted.reference, one.committed_at or 0))
+    first, *further = exist
     return Found(
         reference=first.reference,
         money=first.money,

@@ -78,6 +78,11 @@ Scalars: TypeAlias = Annotated[
 ]
 
 
+Conditions: TypeAlias = Annotated[
+    dict[str, Annotated[list[str | int | bool], Field(min_length=1)]],
+    Field(max_length=DESCRIPTION_ENTRIES_MAX),
+]
+"""By path, the values of which one has to stand there; all paths have to hold."""
 PageSize: TypeAlias = Annotated[int, Field(ge=1, le=LOOKUP_EFFECTS_MAX)]
 """How many items a page is asked for; half as many where the answer is too large for us."""
 
@@ -116,8 +121,17 @@ class TimeForm(Form):
     unit: TimeUnit
 
 
+class ShapePartsForm(Form):
+    """A list in the object with one item a part, and how an item says that its part exists."""
+
+    at: Steps
+    equals: Annotated[Scalars, Field(min_length=1)]
+
+
 class ShapeForm(Form):
-    """Where in the provider's object the things stand that the ledger looks at."""
+    """Where in the provider's object the things stand that the ledger looks at, and how it says
+    that there is an effect, or none. Without `exists` every object is one.
+    """
 
     reference: Steps
     account: Origin | None = None
@@ -127,6 +141,9 @@ class ShapeForm(Form):
     request_hash: Steps | None = None
     money: MoneyForm | None = None
     committed_at: TimeForm | None = None
+    exists: Conditions = Field(default_factory=dict)
+    none: Conditions = Field(default_factory=dict)
+    parts: ShapePartsForm | None = None
     result: Table = Field(default_factory=dict)
 
 
@@ -196,6 +213,7 @@ class FindForm(CallForm):
 
     by: Literal["key", "reference", "marker"]
     answers: Literal["one", "list"]
+    equals: Scalars = Field(default_factory=dict)
     absent_statuses: list[Status] = Field(default_factory=list)
     absent_codes: list[Short] = Field(default_factory=list)
     not_offered: list[NotOfferedForm] = Field(default_factory=list)
@@ -206,6 +224,7 @@ class FindForm(CallForm):
 class ListingForm(CallForm):
     """How all effects are listed, oldest first, always by GET."""
 
+    equals: Scalars = Field(default_factory=dict)
     next: Steps | None = None
     first_cursor: Short | None = None
     limit: PageSize | None = None

@@ -11,13 +11,12 @@ from reconciler.providers.http.answers import (
     code_at,
     kept,
     list_at,
-    matches,
     read_json,
     recorded,
     value_at,
 )
 from reconciler.providers.http.description import Errors, Parts, Perform, Row
-from reconciler.providers.http.effects import is_ours, read_effect
+from reconciler.providers.http.effects import holds, is_ours, read_effect
 from reconciler.providers.http_exchange import Answered, Broken, Trouble
 from reconciler.providers.port import (
     NotSent,
@@ -50,7 +49,7 @@ def outcome_of(
         return _failed(exchanged, errors, row, code)
     if answer is None:
         return Unresolved(Trouble.ANSWER_INVALID.value)
-    says_so = all(matches(value_at(answer, path), value) for path, value in perform.equals)
+    says_so = holds(answer, perform.equals)
     succeeded = _succeeded(request, provider_key, answer, perform) if says_so else None
     if isinstance(succeeded, Succeeded | Partial):
         if row is not None and row.verdict is Verdict.UNRESOLVED:
@@ -81,7 +80,9 @@ def _succeeded(
     if shape.money is not None and effect.money != request.money:
         return Unresolved("answer_with_another_amount")
     whole = Succeeded(effect.reference, effect.result)
-    return whole if perform.parts is None else _of_parts(whole, answer, perform.parts)
+    told = whole if perform.parts is None else _of_parts(whole, answer, perform.parts)
+    # An object that failed, or is still at work, is what a lookup would say of it as well.
+    return None if isinstance(told, Succeeded) and effect.state != "exists" else told
 
 
 def _of_parts(whole: Succeeded, answer: object, parts: Parts) -> Succeeded | Partial | None:
@@ -90,9 +91,7 @@ def _of_parts(whole: Succeeded, answer: object, parts: Parts) -> Succeeded | Par
         items = list_at(answer, parts.at)
     except UnreadableAnswer:
         return None
-    exist = [
-        all(matches(value_at(item, path), value) for path, value in parts.equals) for item in items
-    ]
+    exist = [holds(item, parts.equals) for item in items]
     if not any(exist):
         return None
     if all(exist):
