@@ -14,6 +14,7 @@ from ledger.core import inputs as i
 from ledger.core.decide import Decided, decide
 from ledger.core.facts import ActionCancelled
 from ledger.core.holds import order_hash
+from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.core.people import NOBODY, people_hash
 from ledger.core.people_text import written
 from ledger.core.policy import policy_hash
@@ -26,6 +27,7 @@ from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.topics import Topic
 from ledger.signing.keys import sign
 from projections.fold import fold_batch, read_batch
+from projections.rows import ACTIONS, REFERENCES
 from streams import deciding
 from streams.owner import Owner
 from tests import examples as x
@@ -186,6 +188,23 @@ def test_what_settles_a_case_is_kept_or_refused_by_name(
     else:
         assert decision.facts
     run.is_stored()
+
+
+@pytest.mark.parametrize(
+    ("reference", "is_found"),
+    [("\U0001f44b" * 512, True), ("\U0001f44b" * 513, False), ("r" * TEXT_CHARS_MAX, True)],
+)
+def test_a_name_that_no_index_can_hold_is_in_the_facts_alone(
+    reference: str, *, is_found: bool
+) -> None:
+    """A name of a thousand wide characters is longer than an entry of an index may be."""
+    run = Run(x.propose())
+    assert run.says(Topic.ATTEMPTS, x.report(x.success(reference))).facts
+    batch = fold_batch(read_batch({0: PartitionFold(0)}, run.ledger), {})
+    assert batch.stopped == []
+    named = [row[REFERENCES.columns.index("reference")] for row in batch.rows[REFERENCES.name]]
+    assert named == ([reference] if is_found else [])
+    assert any(reference in str(row) for row in batch.rows[ACTIONS.name])
 
 
 @given(TEXTS, TEXTS)
