@@ -106,13 +106,18 @@ def _money(called: str, was: Operation, now: Operation) -> Iterator[CatalogueCha
     elif was.money != now.money:
         said = "requests without it" if now.money == "required" else "requests with it"
         yield _broken(called, "money", was.money, now.money, f"{said} are refused")
+    before, after = was.allows_zero, now.allows_zero
+    if before and not after:
+        yield _broken(called, "allows_zero", before, after, "an amount of 0 is refused")
+    elif before != after:
+        yield _change(called, "allows_zero", before, after, says="an amount of 0 is taken")
     for code in sorted(was.amount_multiple_of.keys() | now.amount_multiple_of.keys()):
-        before, after = was.amount_multiple_of.get(code), now.amount_multiple_of.get(code)
+        coarse, fine = was.amount_multiple_of.get(code), now.amount_multiple_of.get(code)
         path = f"amount_multiple_of.{code}"
-        if (before or 1) % (after or 1):
-            yield _broken(called, path, before, after, "other amounts are refused")
-        elif before != after:
-            yield _change(called, path, before, after, says="more amounts are taken")
+        if (coarse or 1) % (fine or 1):
+            yield _broken(called, path, coarse, fine, "other amounts are refused")
+        elif coarse != fine:
+            yield _change(called, path, coarse, fine, says="more amounts are taken")
 
 
 def _target(called: str, was: Target | None, now: Target | None) -> Iterator[CatalogueChange]:

@@ -175,6 +175,8 @@ def _in_names(operation: Operation) -> Iterator[Contradiction]:
             yield ("tolerances", name), f"is a tolerance for {name}, which volatile does not name"
         elif name in operation.parameters and operation.parameters[name].type != "integer":
             yield ("tolerances", name), "means nothing for a parameter that is no whole number"
+    if operation.allows_zero and not operation.moves_money:
+        yield ("allows_zero",), "means nothing for an operation that moves no money"
     if operation.amount_multiple_of and operation.money == "forbidden":
         yield ("amount_multiple_of",), "means nothing for an operation that takes no money"
     if operation.compensation == operation.name:

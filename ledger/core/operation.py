@@ -155,6 +155,8 @@ class Operation(Wire):
     `search_lag_ms`: how far the provider's lookup runs behind its book. `lookups`: delays after
     which an unknown outcome is looked up. `look_alike_window_ms`: how long an equal request is
     suspected to be a duplicate; 0 is off. `performer`: who may carry it out.
+    `allows_zero`: whether nought is an amount, as where a card is only checked; what moves money
+    refuses it otherwise.
     `amount_multiple_of`: by currency, of how many minor units every amount has to be a multiple.
     `caller_attests_no_effect`: whether a caller's own word that nothing happened is proof of it.
     `compensation`: the operation that may undo it; `compensation_target`: on what that may act.
@@ -169,6 +171,7 @@ class Operation(Wire):
     reliability: Reliability
     target: Target | None = None
     money: Literal["required", "forbidden", "optional"]
+    allows_zero: bool = False
     amount_multiple_of: Annotated[dict[Currency, Multiple], Field(max_length=CHOICES_MAX)] = Field(
         default_factory=dict
     )
@@ -206,6 +209,11 @@ class Operation(Wire):
     def allows(self, principal: str) -> bool:
         """Whether a principal may ask for this operation at all; policy comes after."""
         return _matches(principal, self.principals)
+
+    @property
+    def moves_money(self) -> bool:
+        """Whether it is about money, and not only about something that may have a price."""
+        return self.money == "required" or (self.kind == "money" and self.money == "optional")
 
     def check(self, request: Request) -> tuple[Problem, ...]:
         """Everything in which a request falls outside the declaration, at most DIFFERENCES_MAX;
@@ -246,6 +254,13 @@ class Operation(Wire):
         if self.money == "forbidden":
             yield Problem(
                 "/money", ProblemCode.MONEY_NOT_ALLOWED, f"{self.name} takes no money; leave it out"
+            )
+        elif money.minor == 0 and self.moves_money and not self.allows_zero:
+            yield Problem(
+                "/money/minor",
+                ProblemCode.AMOUNT_ZERO,
+                f"/money/minor is 0, and {self.name} moves no money for it; send the amount "
+                "that is meant",
             )
         multiple = self.amount_multiple_of.get(money.currency, 1)
         if money.minor % multiple:

@@ -287,6 +287,13 @@ def test_a_multiple_of_no_money_means_nothing() -> None:
     assert (mistake.line, mistake.path) == (12, "operation[0].amount_multiple_of")
 
 
+def test_nothing_is_an_amount_only_where_money_moves() -> None:
+    """An operation that takes no money has no rule for none of it."""
+    no_money = (('"required"', '"forbidden"'), ('money_impact = "high"', 'money_impact = "none"'))
+    (mistake,) = mistakes(changed(*no_money, ("lookups =", "allows_zero = true\nlookups =")))
+    assert (mistake.line, mistake.path) == (12, "operation[0].allows_zero")
+
+
 def test_what_moves_money_has_an_impact() -> None:
     """The kind of an operation and its declared risk cannot contradict each other."""
     no_money = (('"required"', '"forbidden"'), ('money_impact = "high"', 'money_impact = "none"'))

@@ -106,6 +106,14 @@ def test_coarser_amounts_break_and_finer_ones_do_not() -> None:
     assert (gone.now, gone.is_breaking) == ("(absent)", False)
 
 
+def test_refusing_nothing_breaks_and_taking_it_does_not() -> None:
+    """Whoever checked cards with 0 is refused; nobody else notices."""
+    no, yes = SMALL, changed(("lookups =", "allows_zero = true\nlookups ="))
+    for was, now, is_breaking in ((no, yes, False), (yes, no, True)):
+        (change,) = catalogue_changes(catalogue(was), catalogue(now))
+        assert (change.path, change.is_breaking) == ("allows_zero", is_breaking)
+
+
 def test_operations_come_and_go() -> None:
     """What is new may be asked for; what is gone breaks whoever asked for it."""
     two = SMALL + SMALL.replace("version = 1", "version = 2")
@@ -157,6 +165,7 @@ def test_every_field_of_an_operation_is_compared() -> None:
         "name",
         "version",
         "money",
+        "allows_zero",
         "amount_multiple_of",
         "target",
         "parameters",

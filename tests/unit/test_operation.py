@@ -167,6 +167,21 @@ def test_money_is_required_allowed_or_refused(
     assert [problem.code.value for problem in problems] == expected
 
 
+@pytest.mark.case("C083")
+def test_c083_nothing_is_no_amount_where_money_moves() -> None:
+    """C083: a refund of 0 is a mistake, unless its operation says that 0 means something."""
+    nothing, one = ({"minor": minor, "currency": "EUR"} for minor in (0, 1))
+    refused = [("/money/minor", "amount_zero")]
+    for declared, given, expected in (
+        (operation(kind="money"), nothing, refused),
+        (operation(kind="money"), one, []),
+        (operation(kind="money", allows_zero=True), nothing, []),
+        (operation(kind="message"), nothing, []),
+        (operation(kind="other", money="required"), nothing, refused),
+    ):
+        assert found(declared, request(money=given)) == expected
+
+
 def test_an_amount_is_a_multiple_where_its_currency_has_one() -> None:
     """Nought is one of all; a currency that is not named has none."""
     declared = operation(amount_multiple_of={"KWD": 10})
