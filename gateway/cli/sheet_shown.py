@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from gateway.console.sheet import values_of
@@ -94,7 +95,7 @@ def listed(console: "Console", values: "Iterable[Value]", *, said: str = "") -> 
         line.append(marked(value.path))
         line.append(f"  ({value.kind}{said})\n{MARGIN}", style="dim")
         line.append(marked(value.text))
-        console.print(line, soft_wrap=True)
+        put(console, line)
         notes(console, (*value.path.notes, *value.text.notes))
 
 
@@ -118,7 +119,7 @@ def _foreseen(console: "Console", sheet: DecisionSheet) -> None:
     for check in preview.checks:
         mark = Text("  ✓ ", style="green") if check.passed else Text("  ! ", style="yellow")
         detail = shown(check.detail)
-        console.print(mark + marked(detail), soft_wrap=True)
+        put(console, mark + marked(detail))
         notes(console, detail.notes)
 
 
@@ -129,7 +130,7 @@ def _revised(console: "Console", earlier: "Revised | None") -> None:
     line = Text("  it takes the place of ")
     line.append(marked(shown(earlier.action)))
     line.append(f", which was {earlier.status} when people were asked")
-    console.print(line, soft_wrap=True)
+    put(console, line)
     for change in earlier.changes:
         name, was, now = shown(change.name), shown(change.was), shown(change.now)
         line = Text("    ")
@@ -138,7 +139,7 @@ def _revised(console: "Console", earlier: "Revised | None") -> None:
         line.append(marked(was))
         line.append("  is  ", style="dim")
         line.append(marked(now))
-        console.print(line, soft_wrap=True)
+        put(console, line)
         notes(console, (*name.notes, *was.notes, *now.notes))
     if not earlier.changes:
         console.print(Text("    it asks for exactly the same once more"))
@@ -181,7 +182,7 @@ def _history(console: "Console", sheet: DecisionSheet) -> None:
         said = f"round {one.round}: {one.person} said {one.decision} at {moment(one.decided_at)}"
         comment = "" if one.comment is None else f": {one.comment}"
         line = shown(said + comment)
-        console.print(Text(MARGIN) + marked(line), soft_wrap=True)
+        put(console, Text(MARGIN) + marked(line))
         notes(console, line.notes)
 
 
@@ -266,14 +267,39 @@ def rows(console: "Console", told: Iterable[tuple[str, str | Shown]]) -> None:
         line = Text(f"  {name:<{_NAME_CHARS}} ")
         known = value if isinstance(value, Shown) else shown(value)
         line.append(marked(known, margin=" " * _NAME_CHARS + " │ "))
-        console.print(line, soft_wrap=True)
+        put(console, line)
         notes(console, known.notes)
 
 
 def notes(console: "Console", found: Iterable[str]) -> None:
     """What a reader has to know of characters."""
     for note in found:
-        console.print(Text(f"    ⚠ {note}", style="bold yellow"), soft_wrap=True)
+        put(console, Text(f"    ⚠ {note}", style="bold yellow"))
+
+
+def put(console: "Console", line: Text) -> None:
+    """Print a line that somebody else may have had a hand in. Where the terminal is narrower it is
+    broken here, at the margin: the terminal itself would begin anew at its own edge.
+    """
+    if not console.is_terminal:
+        console.print(line, soft_wrap=True)
+        return
+    for one in line.split("\n", allow_blank=True):
+        first, *further = one.divide(_ends(one.plain, console.width))
+        console.print(first, soft_wrap=True)
+        for part in further:
+            console.print(Text(MARGIN, style="dim") + part, soft_wrap=True)
+
+
+def _ends(text: str, width: int) -> Iterator[int]:
+    """Where a line has to end so that each part fits, the further ones behind the margin."""
+    used = 0
+    for place, character in enumerate(text):
+        cells = cell_len(character)
+        if used + cells > width:
+            yield place
+            used = len(MARGIN)
+        used += cells
 
 
 def marked(text: Shown, *, margin: str = MARGIN) -> Text:

@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from gateway.cli.sheet_shown import show_sheet
@@ -194,6 +195,31 @@ def test_nothing_that_somebody_else_wrote_begins_a_line_of_ours(margin: str) -> 
     bare = [line for line in lines if "fraud team" in line and "│" not in line]
     assert bare == []
     assert sum("fraud team" in line for line in lines) == 16
+
+
+@pytest.mark.parametrize("width", [40, 81])
+def test_what_is_wider_than_the_terminal_goes_on_behind_the_margin(width: int) -> None:
+    """However a text is filled up with blanks, no line of the terminal begins with the rest of it;
+    none of it is lost.
+    """
+    said = "\U0001f44b" * 9 + " " * 15 + "What is signed"
+    sheet = SHEET.model_copy(
+        update={"request": REQUEST.model_copy(update={"params": {"note": f"{said * 7}\n{said}"}})}
+    )
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        force_terminal=True,
+        color_system=None,
+        legacy_windows=False,
+    )
+    show_sheet(console, sheet, heading="To be decided")
+    lines = str(console.file.getvalue()).splitlines()  # type: ignore[attr-defined] # as above
+    assert max(cell_len(line) for line in lines) <= width
+    theirs = [line for line in lines if "\U0001f44b" in line or line.startswith("    │ ")]
+    assert all(line.startswith("    │ ") for line in theirs)
+    assert said * 8 in "".join(line.removeprefix("    │ ") for line in theirs)
+    assert [line for line in lines if line.startswith("What is signed")] == ["What is signed"]
 
 
 def test_the_terminal_computes_the_amount() -> None:
