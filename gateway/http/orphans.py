@@ -6,6 +6,7 @@ person's name. Called by people's own tools.
 """
 
 import logging
+from functools import partial
 from typing import Annotated, Final
 
 from fastapi import APIRouter
@@ -19,7 +20,7 @@ from gateway.http.codes import Code
 from gateway.http.doors import doors_of
 from gateway.http.limits import SHEETS_MAX
 from gateway.http.openapi import answer, json_body, problems
-from gateway.http.persons import person_of
+from gateway.http.persons import person_of, uncovered
 from gateway.http.problems import No, Trouble
 from gateway.http.sheets import OnSheet, PersonsList
 from gateway.orphans import WHY
@@ -182,7 +183,7 @@ async def _noted(http: HttpRequest, partition: str, offset: str) -> Noted | No:
     if isinstance(asked, No):
         return asked
     person, found = asked
-    value = await read_json(http)
+    value = await read_json(http, objection=partial(uncovered, http, doors))
     if isinstance(value, No):
         return value
     body = read_model(NoteBody, value, Code.INVALID_BODY)

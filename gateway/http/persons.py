@@ -19,7 +19,7 @@ from ledger.core.ids import ActionKey
 from ledger.core.invariants import BrokenInvariantError
 from ledger.core.people import Person
 from ledger.core.rejections import Rejection
-from ledger.signing.logins import NotLoggedIn, read_login
+from ledger.signing.logins import NotLoggedIn, covers_body, read_login
 
 logger = logging.getLogger("actionledger.http")
 
@@ -41,13 +41,13 @@ class LoginTokens:
 
     def person(self, http: HttpRequest, doors: Doors) -> Person | No | None:
         """The person of the token, or why it is none; None without the header."""
-        header = http.headers.get("authorization", "")
-        if not header.lower().startswith(SCHEME):
+        token = _token_of(http)
+        if token is None:
             return None
         query = f"?{http.url.query}" if http.url.query else ""
         path = http.scope.get("raw_path", b"").decode("latin-1") or http.url.path
         read = read_login(
-            header[len(SCHEME) :].strip(),
+            token,
             doors.published().people,
             ledger=doors.ledger_id,
             method=http.method,
@@ -55,6 +55,19 @@ class LoginTokens:
             now_ms=doors.wall_clock_ms(),
         )
         return _no(doors, _CODES[read]) if isinstance(read, NotLoggedIn) else read
+
+
+def _token_of(http: HttpRequest) -> str | None:
+    header = http.headers.get("authorization", "")
+    return header[len(SCHEME) :].strip() if header.lower().startswith(SCHEME) else None
+
+
+def uncovered(http: HttpRequest, doors: Doors, body: bytes) -> No | None:
+    """Why a body is not the word of the person who logged in, or None: a token covers it too."""
+    token = _token_of(http)
+    if token is None or covers_body(token, body):
+        return None
+    return _no(doors, Code.LOGIN_ELSEWHERE)
 
 
 def person_of(http: HttpRequest, doors: Doors) -> Person | No:

@@ -1,11 +1,12 @@
 """Who reads: a token of a person's own key for one request of one minute, or a passkey's answer.
 
 Guarantees that a token that was overheard reads the same thing again for a minute and nothing else,
-and that it is no decision: its type is another. Nothing may be changed under such a token, since it
-does not cover a body. Must never ask a clock: the time is given. Called by the doors and the
-command line.
+and that it is no decision: its type is another. It covers a body by its hash, which a door that
+takes one has to ask for (`covers_body`). Must never ask a clock: the time is given. Called by the
+doors and the command line.
 """
 
+import hashlib
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -58,10 +59,14 @@ class _Login(Wire):
     exp: _Seconds
     method: Annotated[str, Field(max_length=16)]
     path: Annotated[str, Field(max_length=_PATH_CHARS_MAX)]
+    body: Text | None = None
+    """The SHA-256 of the body in hexadecimal digits; left out where there is none."""
 
 
-def login_token(key: SigningKey, *, ledger: str, method: str, path: str, now_ms: int) -> str:
-    """A token for one request: its method, and its path with the query as it is sent.
+def login_token(
+    key: SigningKey, *, ledger: str, method: str, path: str, now_ms: int, body: bytes = b""
+) -> str:
+    """A token for one request: its method, its path with the query as it is sent, and its body.
 
     `ledger` is the generation of the log, so that a token for one ledger is none for another.
     Raises LoginPathTooLongError.
@@ -70,15 +75,30 @@ def login_token(key: SigningKey, *, ledger: str, method: str, path: str, now_ms:
         raise LoginPathTooLongError
     issued_at = now_ms // 1_000
     login = _Login(
-        ledger=ledger, iat=issued_at, exp=issued_at + LOGIN_S_MAX, method=method, path=path
+        ledger=ledger,
+        iat=issued_at,
+        exp=issued_at + LOGIN_S_MAX,
+        method=method,
+        path=path,
+        body=_body_hash(body),
     )
-    return key.token(canonicalize(login.model_dump()), jws.LOGIN)
+    return key.token(_bytes_of(login), jws.LOGIN)
+
+
+def _body_hash(body: bytes) -> str | None:
+    return hashlib.sha256(body).hexdigest() if body else None
+
+
+def _bytes_of(login: _Login) -> bytes:
+    return canonicalize(login.model_dump(exclude_none=True))
 
 
 def read_login(
     token: str, people: People, *, ledger: str, method: str, path: str, now_ms: int
 ) -> Person | NotLoggedIn:
-    """The person whose request this is, or why it is nobody's. Any text has an answer."""
+    """The person whose request this is, or why it is nobody's. Any text has an answer. Whether a
+    body is theirs too is asked once it was read: `covers_body`.
+    """
     claimed = jws.claimed(token) if len(token) <= LOGIN_CHARS_MAX else None
     if claimed is None or claimed.typ != jws.LOGIN:
         return NotLoggedIn.LOGIN_INVALID
@@ -100,6 +120,13 @@ def read_login(
     return NotLoggedIn.LOGIN_OVER if now_ms >= login.exp * 1_000 else person
 
 
+def covers_body(token: str, body: bytes) -> bool:
+    """Whether a token that `read_login` has taken was signed for this body, or for none at all."""
+    claimed = jws.claimed(token)
+    login = None if claimed is None else _read(claimed.payload)
+    return login is not None and login.body == _body_hash(body)
+
+
 def read_passkey_login(
     assertion: Assertion, people: People, *, challenge: bytes, now_ms: int
 ) -> Person | NotLoggedIn:
@@ -117,13 +144,13 @@ def read_passkey_login(
 
 
 def _is_over(person: Person, key: PersonKey, now_ms: int) -> bool:
-    return person.revoked or key.revoked or (key.not_after is not None and now_ms > key.not_after)
+    return person.revoked or key.revoked or (key.not_after is not None and now_ms >= key.not_after)
 
 
 def _read(payload: bytes) -> _Login | None:
     """What a token says, in the only bytes that say it."""
     try:
         login = _Login.model_validate_json(payload)
-        return login if canonicalize(login.model_dump()) == payload else None
+        return login if _bytes_of(login) == payload else None
     except (ValidationError, NotCanonical):
         return None

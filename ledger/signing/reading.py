@@ -65,13 +65,16 @@ def read_signed(signed: Signed, people: People) -> Read | Rejection:
         return Rejection.SIGNATURE_INVALID
     if statement.approver != person.name:
         return Rejection.OTHER_PERSON
-    if _is_over(person, key, statement.expires_at):
+    if _ends_before(person, key, statement.expires_at):
         return Rejection.SIGNER_REVOKED
     return Read(statement, person.name, key_id)
 
 
-def _is_over(person: Person, key: PersonKey, at: int) -> bool:
-    return person.revoked or key.revoked or (key.not_after is not None and at > key.not_after)
+def _ends_before(person: Person, key: PersonKey, end: int) -> bool:
+    """Whether the key proves nothing any more before an end: neither does any more at that moment,
+    so both may be the same.
+    """
+    return person.revoked or key.revoked or (key.not_after is not None and end > key.not_after)
 
 
 class _NotProven(Exception):

@@ -49,7 +49,7 @@ class Office:
         """Ask as a person."""
         return await self.door.http.get(path, headers=self.login("GET", path, who))
 
-    def login(self, method: str, path: str, who: str) -> dict[str, str]:
+    def login(self, method: str, path: str, who: str, *, body: bytes = b"") -> dict[str, str]:
         """The header by which a person logs in for one request."""
         token = login_token(
             asking.KEYS[who],
@@ -57,6 +57,7 @@ class Office:
             method=method,
             path=path,
             now_ms=self.door.now_ms,
+            body=body,
         )
         return {"Authorization": f"{LOGINS} {token}"}
 

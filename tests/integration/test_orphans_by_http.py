@@ -1,5 +1,6 @@
 """What no action explains, by HTTP: who sees it, and a word that takes it off the list."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -56,8 +57,14 @@ async def reconciled(people: Office) -> None:
 
 async def say(people: Office, place: str, who: str, body: dict[str, Any]) -> httpx.Response:
     """Hand in a word on one of them."""
-    path = f"/v1/orphans/{place}/note"
-    return await people.door.http.post(path, json=body, headers=people.login("POST", path, who))
+    path, raw = f"/v1/orphans/{place}/note", json.dumps(body).encode()
+    return await sent(people, path, raw, people.login("POST", path, who, body=raw))
+
+
+async def sent(people: Office, path: str, raw: bytes, login: dict[str, str]) -> httpx.Response:
+    """Send a body under a login."""
+    headers = {"Content-Type": "application/json", **login}
+    return await people.door.http.post(path, content=raw, headers=headers)
 
 
 async def test_people_see_what_is_their_tenants_and_one_word_closes_it(
@@ -118,4 +125,8 @@ async def test_what_is_asked_wrongly_has_a_name(servers: Addresses, tmp_path: Pa
         for body in bodies:
             answer = await say(people, marked, "ada", body)
             assert (answer.status_code, code_of(answer)) == (400, "invalid_body"), body
+        path, mine, other = f"/v1/orphans/{marked}/note", b'{"note":"mine"}', b'{"note":"other"}'
+        for signed in (other, b""):
+            answer = await sent(people, path, mine, people.login("POST", path, "ada", body=signed))
+            assert (answer.status_code, code_of(answer)) == (401, "login_elsewhere")
         assert len(await all_records(people.door.one, Topic.WEBHOOKS)) == 2

@@ -1,5 +1,7 @@
 """A person's own key file, and the tokens it makes for reading."""
 
+from typing import Any
+
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -22,6 +24,7 @@ from ledger.signing.logins import (
     LOGIN_S_MAX,
     LoginPathTooLongError,
     NotLoggedIn,
+    covers_body,
     login_token,
     read_login,
 )
@@ -100,7 +103,7 @@ def test_equal_statements_have_equal_signatures() -> None:
     assert sign(STATEMENT, ADA_KEY) == sign(STATEMENT, signing_key(1))
 
 
-HERE: dict[str, str] = {"ledger": "generation-1", "method": "GET", "path": "/v1/actions?limit=1"}
+HERE: dict[str, Any] = {"ledger": "generation-1", "method": "GET", "path": "/v1/actions?limit=1"}
 
 
 def login(now_ms: int = T0, key: SigningKey = ADA_KEY, **other: str) -> str:
@@ -119,6 +122,16 @@ def test_a_token_is_good_for_one_request_of_one_ledger(part: str) -> None:
     """Overheard, it reads the same again and nothing else."""
     found = read_login(login(), PEOPLE, now_ms=T0, **(HERE | {part: "another"}))
     assert found is NotLoggedIn.LOGIN_ELSEWHERE
+
+
+def test_a_token_covers_the_body_that_it_was_signed_for() -> None:
+    """Overheard, it says nothing else in the person's name; what says nothing covers nothing."""
+    bodies = (b"", b"{}", b'{"note":"x"}', b'{"note":"y"}')
+    for signed in bodies:
+        token = login_token(ADA_KEY, now_ms=T0, body=signed, **HERE)
+        assert read_login(token, PEOPLE, now_ms=T0, **HERE) == PEOPLE.person("ada")
+        assert [covers_body(token, body) for body in bodies] == [body == signed for body in bodies]
+    assert not covers_body("no token", b"")
 
 
 @pytest.mark.parametrize(
@@ -164,12 +177,12 @@ def test_a_token_of_a_key_that_ended_reads_nothing() -> None:
     key = registered(ADA_KEY)
     for ada in (
         person("ada", key.model_copy(update={"revoked": True})),
-        person("ada", key.model_copy(update={"not_after": T0 - 1})),
+        person("ada", key.model_copy(update={"not_after": T0})),
         person("ada", key).model_copy(update={"revoked": True}),
     ):
         found = read_login(login(), people(ada), now_ms=T0, **HERE)
         assert found is NotLoggedIn.LOGIN_SIGNER_REVOKED
-    until = person("ada", key.model_copy(update={"not_after": T0}))
+    until = person("ada", key.model_copy(update={"not_after": T0 + 1}))
     assert read_login(login(), people(until), now_ms=T0, **HERE) == until
     assert read_login(login(), people(), now_ms=T0, **HERE) is NotLoggedIn.LOGIN_UNKNOWN_SIGNER
 

@@ -142,7 +142,7 @@ def test_a_passkey_logs_its_person_in() -> None:
     assert refused is NotLoggedIn.LOGIN_UNKNOWN_SIGNER
 
 
-@pytest.mark.parametrize("ends", [{"revoked": True}, {"not_after": T0 - 1}])
+@pytest.mark.parametrize("ends", [{"revoked": True}, {"not_after": T0}])
 def test_a_passkey_that_ended_logs_nobody_in(ends: dict[str, Any]) -> None:
     """A passkey that was revoked or is past its end opens no page; up to its end it does."""
     assertion = read_assertion(ADA_PASSKEY.assertion_json(CHALLENGE))
@@ -151,7 +151,7 @@ def test_a_passkey_that_ended_logs_nobody_in(ends: dict[str, Any]) -> None:
     ended = people(person("ada", key.model_copy(update=ends)))
     found = read_passkey_login(assertion, ended, challenge=CHALLENGE, now_ms=T0)
     assert found is NotLoggedIn.LOGIN_SIGNER_REVOKED
-    until = person("ada", key.model_copy(update={"not_after": T0}))
+    until = person("ada", key.model_copy(update={"not_after": T0 + 1}))
     assert read_passkey_login(assertion, people(until), challenge=CHALLENGE, now_ms=T0) == until
 
 
