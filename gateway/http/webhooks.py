@@ -49,7 +49,6 @@ STATUSES: Final[Mapping[WebhookProblem, int]] = {
     WebhookProblem.MALFORMED_TIMESTAMP: 400,
     WebhookProblem.MALFORMED_SIGNATURE: 400,
     WebhookProblem.UNSUPPORTED_SIGNATURE: 400,
-    WebhookProblem.NOT_UTF8: 400,
     # A secret of ours that verifies nothing is our trouble: the sender is to try again.
     WebhookProblem.NO_USABLE_SECRET: 503,
     WebhookProblem.SIGNATURE_MISMATCH: 401,
