@@ -68,6 +68,17 @@ class UnknownSecretError(LedgerError):
     """No secret of this account has this fingerprint, or it is the only one that has no end."""
 
 
+class TooManySecretsError(LedgerError):
+    """An account has as many secrets that are still accepted as are compared with a webhook."""
+
+    def __init__(self, provider: str, account: str) -> None:
+        super().__init__(
+            f"{provider}.{account} has {SECRETS_PER_ACCOUNT_MAX} secrets that are still accepted.",
+            hint="Revoke one with `actionledger secrets revoke`, or end all others with"
+            " `actionledger secrets rotate --keep-hours 0`.",
+        )
+
+
 def read_secrets(path: Path) -> SecretsByAccount:
     """The secrets of a file by provider and account. Raises WebhookSecretsError."""
     try:
@@ -184,17 +195,21 @@ def rotate_secret(
     """Put a new secret before those of an account and return it; the others are accepted on.
 
     The provider's own new one, or one drawn here. Those before it end `keep_ms` from now at the
-    latest; what has ended is dropped. Raises WebhookSecretsError.
+    latest; what has ended is dropped. Raises WebhookSecretsError, and TooManySecretsError with the
+    file as it was: to drop one that is still accepted would break what was promised of it.
     """
     made = secret or new_secret()
     now_ms = _now_ms()
     with _changed(path) as found:
-        kept = [
+        ends_at = now_ms + keep_ms
+        shortened = (
             replace(one, accepted_until=min(one.accepted_until or ends_at, ends_at))
             for one in found.get((provider, account), ())
-            if one.is_live(now_ms) and one.secret != made and (ends_at := now_ms + keep_ms)
-        ]
-        several = (WebhookSecret(made), *kept)[:SECRETS_PER_ACCOUNT_MAX]
+            if one.secret != made
+        )
+        several = (WebhookSecret(made), *(one for one in shortened if one.is_live(now_ms)))
+        if len(several) > SECRETS_PER_ACCOUNT_MAX:
+            raise TooManySecretsError(provider, account)
         problem, _ = _of_account(provider, account, {"secrets": [one.secret for one in several]})
         if problem:
             raise WebhookSecretsError(path, problem, hint=SHAPE)

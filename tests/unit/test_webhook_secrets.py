@@ -13,6 +13,7 @@ from gateway.private_files import LOOK_EVERY_S
 from gateway.webhook_secrets import (
     SECRETS_PER_ACCOUNT_MAX,
     SecretsFile,
+    TooManySecretsError,
     UnknownSecretError,
     WebhookSecretsError,
     read_secrets,
@@ -64,13 +65,22 @@ def test_rotating_again_shortens_no_time_and_lengthens_none(file: Path) -> None:
     assert len(read_secrets(file)["simulated", "main"]) == 2
 
 
-def test_an_account_keeps_a_bounded_number_of_secrets(file: Path) -> None:
-    """The oldest goes when there would be too many to compare."""
-    for _ in range(SECRETS_PER_ACCOUNT_MAX + 2):
+def test_no_secret_that_is_still_promised_is_dropped_for_room(file: Path) -> None:
+    """One too many is refused with the file as it was; one that is revoked or ended makes room."""
+    for _ in range(SECRETS_PER_ACCOUNT_MAX - 1):
         rotate_secret(file, "simulated", "main", keep_ms=HOUR_MS)
+    before = file.read_bytes()
+    with pytest.raises(TooManySecretsError, match=r"simulated\.main has 8 secrets"):
+        rotate_secret(file, "simulated", "main", keep_ms=HOUR_MS)
+    assert file.read_bytes() == before
     several = read_secrets(file)["simulated", "main"]
-    assert len(several) == SECRETS_PER_ACCOUNT_MAX
-    assert OLD not in {one.secret for one in several}
+    assert several[-1].secret == OLD
+    again = rotate_secret(file, "simulated", "main", keep_ms=HOUR_MS, secret=several[0].secret)
+    assert again == several[0].secret
+    revoke_secret(file, "simulated", "main", several[-1].fingerprint)
+    rotate_secret(file, "simulated", "main", keep_ms=HOUR_MS)
+    last = rotate_secret(file, "simulated", "main", keep_ms=0)
+    assert SecretsFile(file).live("simulated", "main", now_ms()) == (last,)
 
 
 def test_a_secret_of_the_provider_can_be_put_first(file: Path) -> None:
