@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pydantic_core import from_json
+
 from gateway.console.text import Shown, shown
 from ledger.core.canonical import canonicalize
 from projections.views import EventView
@@ -91,17 +93,26 @@ def _differing(
     """What the dry run says differently, but for names that are told already."""
     before, after = dict(_leaves(was)), dict(_leaves(now))
     for name in sorted(before.keys() | after.keys()):
-        old, new = before.get(name, _ABSENT), after.get(name, _ABSENT)
+        old, new = before.get(name), after.get(name)
         if old != new and name not in without:
-            yield Moved(shown(name), shown(old), shown(new))
+            yield Moved(shown(name), shown(_text(old, beside=new)), shown(_text(new, beside=old)))
 
 
 def _leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every value that holds no others, as JSON: a text is told from a number that looks alike."""
     # The hash of the payload and the checks stand elsewhere on the page.
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and value:
         for name, item in value.items():
             if path or name not in {"request_hash", "checks"}:
                 yield from _leaves(item, f"{path} {name}".strip())
     else:
         path = path.removeprefix("foreseen ").removeprefix("observed ")
-        yield path, value if isinstance(value, str) else canonicalize(value).decode()
+        yield path, canonicalize(value).decode()
+
+
+def _text(value: str | None, *, beside: str | None) -> str:
+    """A value as it is read: a text without its quotes, unless what stands beside it is no text."""
+    if value is None:
+        return _ABSENT
+    is_text = value.startswith('"') and (beside is None or beside.startswith('"'))
+    return str(from_json(value)) if is_text else value

@@ -10,6 +10,7 @@ from gateway.console.keeping import Site
 from gateway.console.limits import SHEET_CHARS_MAX, SHEET_ROWS_MAX
 from gateway.console.pages import Pages
 from gateway.console.port import Known
+from gateway.console.rounds import earlier_rounds
 from gateway.console.seals import Session, Visitor
 from gateway.console.sheet import Sheet, amount, sheet_of, values_of
 from gateway.memory.queries import MemoryQueries
@@ -352,6 +353,31 @@ def test_the_page_tells_what_is_undone_and_that_its_caller_acts() -> None:
     plain = page(sheet(asked()))
     assert "What it undoes" not in plain
     assert "its caller itself" not in plain
+
+
+def test_what_is_of_another_type_than_was_shown_stands_beside_it() -> None:
+    """A text of digits is no number, an empty object is not nothing, and true is no text."""
+    builder = asked()
+    events = list(known(builder).events)
+    preview = next(one for one in events if one.type == "preview.recorded")
+    at = events.index(preview)
+    was = {"fee": "1", "open": True, "plan": {}, "state": "open"}
+    now = {"fee": 1, "open": "true", "state": "shut"}
+    rounds = [
+        replace(preview, data={**preview.data, "content": {"foreseen": {"observed": observed}}})
+        for observed in (was, now)
+    ]
+    ended = f.ApprovalEnded(action=KEY, version=5, nonce="n", reason="expired")
+    over = replace(events[-1], type=ended.type, data=ended.model_dump(mode="json"))
+    (earlier,) = earlier_rounds((*events[:at], rounds[0], *events[at + 1 :], over, rounds[1]))
+    assert [
+        tuple(part.pieces[0].text for part in (one.name, one.was, one.now)) for one in earlier.moved
+    ] == [
+        ("fee", '"1"', "1"),
+        ("open", "true", '"true"'),
+        ("plan", "{}", "(absent)"),
+        ("state", "open", "shut"),
+    ]
 
 
 def test_what_moved_stands_beside_what_was_shown() -> None:
