@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.console.app import Console, add_console
 from gateway.http import actions, approvals, health, orphans, reviews, runs, sagas, webhooks
@@ -19,12 +20,13 @@ from gateway.http.codes import Code
 from gateway.http.doors import Doors, Instance, KeyPort, LedgerPort, QueriesPort
 from gateway.http.openapi import describe
 from gateway.http.orphans import NoteBody
-from gateway.http.outermost import Outermost
-from gateway.http.paths import names_in_the_way
+from gateway.http.outermost import InFlight, Outermost
+from gateway.http.paths import names_in_the_way, path_with_whole_names
 from gateway.http.persons import LoginTokens
 from gateway.http.problems import No
 from gateway.http.saga_bodies import SagaBody
 from gateway.http.waiting_quota import WaitingQuota
+from gateway.http.webhooks import is_delivery
 from gateway.settings import Settings
 from gateway.webhook_secrets import SecretsFile
 from ledger.log.port import Appender
@@ -51,9 +53,27 @@ ROUTERS: Final = (
 _BY_STATUS: Final = {404: Code.NOT_FOUND, 405: Code.METHOD_NOT_ALLOWED}
 
 
-def bare_app() -> FastAPI:
+class _Door(FastAPI):
+    """The app, which takes a delivery of a webhook to its own layer at once: those of the framework
+    have nothing to do for it, and cost a tenth of what it takes.
+    """
+
+    straight: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take a request."""
+        if self.straight is not None and scope["type"] == "http":
+            scope["path"] = path_with_whole_names(scope)
+            if is_delivery(scope):
+                scope["app"] = self
+                await self.straight(scope, receive, send)
+                return
+        await super().__call__(scope, receive, send)
+
+
+def bare_app() -> _Door:
     """The routes with nothing behind them: enough to be described."""
-    app = FastAPI(
+    app = _Door(
         title="Action Ledger",
         version=VERSION,
         description=_DESCRIPTION,
@@ -116,7 +136,9 @@ def create_app(
     app.state.doors = doors
     if console is not None:
         add_console(app, console)
-    app.add_middleware(Outermost, metrics=doors.metrics)
+    in_flight = InFlight()
+    app.add_middleware(Outermost, metrics=doors.metrics, in_flight=in_flight)
+    app.straight = Outermost(app, doors.metrics, in_flight)
     return app
 
 

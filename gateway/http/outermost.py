@@ -9,6 +9,7 @@ import asyncio
 import logging
 import secrets
 import time
+from dataclasses import dataclass
 from typing import Final
 
 from starlette.requests import ClientDisconnect
@@ -33,13 +34,21 @@ _HEADERS: Final = (
 )
 
 
+@dataclass(slots=True)
+class InFlight:
+    """How many requests are under way."""
+
+    requests: int = 0
+
+
 class Outermost:
     """An ASGI layer around the app."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, in_flight: InFlight | None = None) -> None:
+        """Layers that are given the same `in_flight` bound together what is under way."""
         self._app = app
         self._metrics = metrics
-        self._in_flight = 0
+        self._in_flight = InFlight() if in_flight is None else in_flight
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request, or pass on what is none."""
@@ -57,9 +66,9 @@ class Outermost:
                 message = {**message, "headers": [*message["headers"], *_HEADERS]}
             await send(message)
 
-        self._in_flight += 1
+        self._in_flight.requests += 1
         try:
-            if self._in_flight > REQUESTS_IN_FLIGHT_MAX:
+            if self._in_flight.requests > REQUESTS_IN_FLIGHT_MAX:
                 await No(Code.TOO_BUSY).response()(scope, receive, answer)
             elif is_delivery(scope):
                 await deliver(scope, receive, answer)
@@ -80,7 +89,7 @@ class Outermost:
                 no = No(Code.INTERNAL, incident=incident)
                 await no.response()(scope, receive, answer)
         finally:
-            self._in_flight -= 1
+            self._in_flight.requests -= 1
             method = scope["method"] if scope["method"] in _METHODS else "other"
             seconds = time.perf_counter() - started_s
             self._metrics.request(method, _route(scope), status, seconds)

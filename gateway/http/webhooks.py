@@ -8,6 +8,7 @@ never parse a body, keep one that is not believed, or say what it made of it. Ca
 import asyncio
 import logging
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Final
 
 from fastapi import APIRouter
@@ -40,6 +41,8 @@ KEPT_HEADERS: Final = ("content-type", "user-agent")
 checked again by an auditor."""
 
 _MS_PER_S: Final = 1_000
+QUERIES_REMEMBERED: Final = 256
+_QUERY_BYTES_REMEMBERED: Final = 256
 
 STATUSES: Final[Mapping[WebhookProblem, int]] = {
     WebhookProblem.TOO_LARGE: 413,
@@ -62,6 +65,12 @@ class _Query(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     account: Annotated[str, Field(min_length=1, max_length=TEXT_CHARS_MAX)] | None = None
+
+
+@lru_cache(maxsize=QUERIES_REMEMBERED)
+def _asked(query: bytes) -> _Query | No:
+    """What a query says: those of an endpoint are all the same."""
+    return read_query(_Query, HttpRequest({"type": "http", "query_string": query}))
 
 
 class Accepted(BaseModel):
@@ -134,7 +143,8 @@ async def deliver(scope: Scope, receive_part: Receive, send: Send) -> None:
 
 def _account(http: HttpRequest, doors: Doors, provider: str) -> str | No:
     """The account whose secrets verify this webhook: the one named, or the provider's only one."""
-    asked = read_query(_Query, http)
+    query: bytes = http.scope["query_string"]
+    asked = read_query(_Query, http) if len(query) > _QUERY_BYTES_REMEMBERED else _asked(query)
     if isinstance(asked, No):
         return asked
     accounts = doors.webhook_secrets.accounts(provider)

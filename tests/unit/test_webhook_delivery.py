@@ -40,5 +40,13 @@ async def test_it_is_counted_under_its_route_and_refused_by_its_codes() -> None:
         assert (unknown.status_code, unknown.json()["code"]) == (404, "webhook_source_unknown")
         assert unknown.headers["x-content-type-options"] == "nosniff"
         assert (await http.get("/v1/webhooks/nobody")).status_code == 405
+        # A slash that was sent within a name parts nothing: this is no delivery.
+        assert (await http.post("/v1%2Fwebhooks/nobody", content=b"{}")).json()["code"] != (
+            "webhook_source_unknown"
+        )
+        twice = await http.post("/v1/webhooks/nobody?account=a&account=b", content=b"{}")
+        assert (twice.status_code, twice.json()["code"]) == (400, "invalid_query")
+        long = await http.post(f"/v1/webhooks/nobody?account={'a' * 300}", content=b"{}")
+        assert (long.status_code, long.json()["code"]) == (404, "webhook_source_unknown")
     counted = app.state.doors.metrics.text().decode()
     assert 'route="/v1/webhooks/{provider}",status="4xx"' in counted
