@@ -242,6 +242,7 @@ class Judge:
             desk.names,
         ).judge()
         desk.settled, desk.settled_at, desk.opened = fact, record["at"], None
+        action.was_ever_noted |= action.was_noted
         self.answers[f"resolved: {move}"] += 1
         if move == "allow":
             action.gates.allowed.append(fact["accepts"])

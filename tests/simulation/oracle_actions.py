@@ -43,6 +43,8 @@ class PlainAction:
     asked: Asked = field(default_factory=Asked)
     gates: AtGates = field(default_factory=AtGates)
     desk: OnDesk = field(default_factory=OnDesk)
+    was_ever_noted: bool = False
+    """Whether `was_noted` was true after any case of it, and not only after the last one."""
 
     @property
     def operation(self) -> str:

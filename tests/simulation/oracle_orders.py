@@ -46,6 +46,7 @@ class Orders:
                 checks = fact["content"].get("checks", ())
                 shown = [one["passed"] for one in checks if one["name"] == "revises"]
                 self.shown[action.key] = shown
+                self._shows(action, fact["content"].get("undoes"))
             case "attempt.started":
                 self._starts(action, fact)
                 Plans(self._all(stream)).starts(action)
@@ -103,6 +104,7 @@ class Orders:
         """What is revised never starts; what has begun is only found out."""
         later = [one.key for one in self.actions.values() if one.revises == action.key]
         law(not later, "order", f"{action.key} starts, and {later} revise it")
+        self._undoes_what_was_shown(action, fact)
         if action.is_open:
             return
         lineage = list(self._lineage(action))
@@ -116,6 +118,33 @@ class Orders:
             law(told and told == true[: len(told)], "order", f"{action.key}: {told} is {true}")
         if action.compensates is not None:
             self._undoes(action, fact, self.actions[action.compensates])
+
+    def _shows(self, action: PlainAction, told: Json | None) -> None:
+        """People see which effect is undone as it stands, and none where none is."""
+        if action.compensates is None:
+            law(told is None, "S4", f"{action.key} undoes nothing, and people are shown {told}")
+            return
+        original = self.actions[action.compensates]
+        asked = original.intent["request"]
+        named = None if original.completed is None else original.completed["reference"]
+        is_so = {
+            "action": original.key,
+            "status": original.status,
+            "reference": (told or {}).get("reference") if named is None else named,
+            "target": asked.get("target"),
+            "money": asked.get("money"),
+        }
+        seen = {name: (told or {}).get(name) for name in is_so}
+        law(seen == is_so, "S4", f"{action.key} undoes {is_so}, and people are shown {told}")
+
+    def _undoes_what_was_shown(self, action: PlainAction, fact: Json) -> None:
+        """Of what people agreed to, the very effect that stood on their sheet, at every attempt."""
+        approval = fact.get("approval")
+        if approval is None or action.compensates is None:
+            return
+        told = (approval.get("preview") or {}).get("undoes") or {}
+        agreed, begun = (told.get("action"), told.get("reference")), fact.get("original_reference")
+        law(agreed == (action.compensates, begun), "S4", f"{action.key} undoes {begun}: {agreed}")
 
     def _lineage(self, action: PlainAction) -> Iterator[PlainAction]:
         while action.revises is not None:
@@ -206,7 +235,7 @@ def undone(actions: Mapping[str, PlainAction], book: list[Entry]) -> None:
             for one in made.get(original.key, ())
             if (one.committed_at or 0) <= entries[0].sent_at
         ]
-        told = before or original.was_noted or _was_told_by_mistake(original)
+        told = before or original.was_ever_noted or _was_told_by_mistake(original)
         law(told, "undo", f"{key} undid {original.key}, which was nothing")
         if not action.gates.allowed:
             whole = 1 if original.money is None else original.money
