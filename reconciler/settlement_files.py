@@ -1,8 +1,9 @@
 """A settlement file: CSV or JSON lines of a payout report, read line by line as statement lines.
 
 Guarantees that every line is one of three things: a statement, one that its type makes irrelevant,
-or bad with a code and a sentence; that money is never rounded and never read from a float; and that
-a file of any length takes no more memory than its longest line. Must never drop a line silently.
+or bad with a code and a sentence, also where an open quote takes in the lines behind it; that money
+is never rounded and never read from a float; and that a file of any length takes no more memory
+than its longest line. Must never drop a line silently.
 Called by the import; `parse_row` is pure.
 """
 
@@ -11,6 +12,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias, assert_never
 
@@ -18,8 +20,9 @@ from pydantic import ValidationError
 
 from ledger.core.limits import INTEGER_CHARS_MAX, INTEGER_MAX
 from ledger.core.money import Money, exponent
-from ledger.core.strict import MalformedJson, character_fault, parse
+from ledger.core.strict import JsonFault, MalformedJson, character_fault, parse
 from reconciler.limits import FILE_LINE_BYTES_MAX
+from reconciler.providers.http.answers import UnreadableAnswer, read_json
 from reconciler.providers.settlement import AmountForm, Columns, FileFormat, MomentForm
 from reconciler.statement_lines import StatementLine
 
@@ -28,15 +31,28 @@ Fields: TypeAlias = Mapping[str, object]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _AMOUNT_CHARS_MAX: Final = 40
+_OF_ONE_VALUE: Final = frozenset(
+    {
+        JsonFault.FLOAT_REFUSED,
+        JsonFault.INTEGER_TOO_LARGE,
+        JsonFault.LONE_SURROGATE,
+        JsonFault.NUL_CHARACTER,
+        JsonFault.TOO_DEEP,
+    }
+)
+"""Faults of JSON that a column has alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a file by its columns, with the number and the bytes that it has there."""
+    """One line of a file by its columns, with the number and the bytes that it has there; `behind`
+    are the numbers of further lines that it takes in, in quotes.
+    """
 
     number: int
     raw: bytes
     fields: Fields
+    behind: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +100,10 @@ def read_file(file: LinesOfBytes, columns: Columns, file_format: FileFormat) -> 
     """Every line of a file in its order. Blank lines are none. Raises OSError."""
     rows = _csv_rows(file, columns) if file_format == "csv" else _json_rows(file)
     for row in rows:
-        yield row if isinstance(row, BadLine) else parse_row(row, columns)
+        read = row if isinstance(row, BadLine) else parse_row(row, columns)
+        yield read
+        if isinstance(row, Row) and isinstance(read, BadLine):
+            yield from _taken_in(row.number, row.behind)
 
 
 def begins_as(path: Path, columns: Columns) -> bool:
@@ -97,9 +116,16 @@ def begins_as(path: Path, columns: Columns) -> bool:
         value = parse(first.strip())
         names = set(value) if isinstance(value, dict) else set()
     except MalformedJson:
-        text = first.decode(errors="replace").strip()
-        names = set(next(csv.reader([text], delimiter=columns.delimiter), []))
+        names = set(_cells(first.decode(errors="replace").strip(), columns))
     return columns.needed <= names
+
+
+def _cells(line: str, columns: Columns) -> list[str]:
+    """The cells of one line; none where it is not CSV."""
+    try:
+        return next(csv.reader([line], delimiter=columns.delimiter), [])
+    except csv.Error:
+        return []
 
 
 def parse_row(row: Row, columns: Columns) -> Read:
@@ -144,11 +170,16 @@ def _text(fields: Fields, column: str | None) -> str | None:
     value = _at(fields, column)
     if value is None or value == "":
         return None
+    if isinstance(value, Decimal):
+        raise _Bad("float_refused", f'{column} is a fraction; write it as a text, such as "49.90"')
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise _Bad("not_a_text", f"{column} is neither a text nor a whole number")
     text = str(value)
     if (fault := character_fault(text)) is not None:
         raise _Bad("not_plain_text", f"{column} holds {fault}")
+    if "\n" in text or "\r" in text:
+        # No name, amount or time has one; the lines behind it may be records of their own.
+        raise _Bad("not_plain_text", f"{column} holds the end of a line; is a quote left open?")
     return text
 
 
@@ -259,15 +290,29 @@ def _json_rows(file: LinesOfBytes) -> Iterator[Row | BadLine]:
         text = raw.strip()
         if not text:
             continue
-        try:
-            value = parse(text, bytes_max=FILE_LINE_BYTES_MAX)
-        except MalformedJson as malformed:
-            yield BadLine(number, malformed.code.value, str(malformed))
-            continue
-        if isinstance(value, dict):
+        value = _json_of(text)
+        if isinstance(value, MalformedJson):
+            yield BadLine(number, value.code.value, str(value))
+        elif isinstance(value, dict):
             yield Row(number, text, value)
         else:
             yield BadLine(number, "not_an_object", "a line is one JSON object")
+
+
+def _json_of(text: bytes) -> object:
+    """The value of a line, or why it has none. What makes a value unfit for the ledger, a fraction
+    or half a character, is a matter of the column it stands in: most are read by nobody.
+    """
+    try:
+        return parse(text, bytes_max=FILE_LINE_BYTES_MAX)
+    except MalformedJson as malformed:
+        if malformed.code not in _OF_ONE_VALUE:
+            return malformed
+        fault = malformed
+    try:
+        return read_json(text)
+    except UnreadableAnswer:
+        return fault
 
 
 def _csv_rows(file: LinesOfBytes, columns: Columns) -> Iterator[Row | BadLine]:
@@ -277,32 +322,49 @@ def _csv_rows(file: LinesOfBytes, columns: Columns) -> Iterator[Row | BadLine]:
     header: Sequence[str] | None = None
     while True:
         taken.begin()
+        cells: list[str] = []
         try:
             cells = next(reader)
+            fault = taken.fault
         except StopIteration:
             break
         except csv.Error as error:
-            yield BadLine(taken.number, "not_csv", str(error))
+            fault = taken.fault or BadLine(taken.number, "not_csv", taken.why(error))
             reader = csv.reader(taken, delimiter=columns.delimiter, strict=True)
+        if fault is None and (not cells or cells == [""]):
             continue
-        if taken.fault is not None:
-            yield taken.fault
-            continue
-        if not cells or cells == [""]:
-            continue
-        if header is None:
+        if fault is None and header is None:
             header = cells
             if (said := _unfit(header, columns)) is not None:
                 yield BadLine(taken.number, "columns_differ", said)
                 return
-        elif len(cells) != len(header):
+            continue
+        if fault is None and header is not None and len(cells) != len(header):
             said = f"it has {len(cells)} cells, the header {len(header)}"
-            yield BadLine(taken.number, "columns_differ", said)
-        else:
-            fields = dict(zip(header, cells, strict=True))
-            yield Row(taken.number, bytes(taken.raw).rstrip(b"\r\n"), fields)
+            fault = BadLine(taken.number, "columns_differ", said)
+        if fault is None:
+            fields = dict(zip(header or (), cells, strict=True))
+            raw = bytes(taken.raw).rstrip(b"\r\n")
+            yield Row(taken.number, raw, fields, tuple(taken.behind))
+            continue
+        yield fault
+        if header is None:
+            return
+        yield from _taken_in(taken.number, taken.behind, told=fault.number)
     if header is None:
         yield BadLine(1, "columns_differ", "the file has no header")
+
+
+def _taken_in(first: int, behind: Sequence[int], *, told: int | None = None) -> Iterator[BadLine]:
+    """The lines behind the first of a bad record, but for one that was told of already: they may be
+    records of their own, behind a quote that was left open, and nobody knows which.
+    """
+    for number in behind:
+        if number != told:
+            said = f"it stands in the quotes of line {first}, which is bad; is a quote left open?"
+            yield BadLine(number, "in_bad_record", said)
+    if told is not None and told != first:
+        yield BadLine(first, "in_bad_record", f"its quotes take in line {told}, which is bad")
 
 
 def _unfit(header: Sequence[str], columns: Columns) -> str | None:
@@ -324,15 +386,25 @@ class _Taken:
     def begin(self) -> None:
         """A new record begins with the next line."""
         self.number = 0
+        self.behind: list[int] = []
         self.raw = bytearray()
         self.fault: BadLine | None = None
+
+    def why(self, error: csv.Error) -> str:
+        """What is wrong with the record at hand."""
+        if b"\r" in self.raw.rstrip(b"\r\n").replace(b"\r\n", b""):
+            return "a line ends with CR alone: save the file with LF or CRLF"
+        return str(error)
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
         number, raw = next(self._lines)
-        self.number = self.number or number
+        if not self.number:
+            self.number = number
+        elif isinstance(raw, BadLine) or raw.strip():
+            self.behind.append(number)
         if isinstance(raw, BadLine):
             self.fault = self.fault or raw
             return "\n"

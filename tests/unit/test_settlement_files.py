@@ -183,17 +183,68 @@ def test_one_bad_line_costs_no_other() -> None:
 
 def test_a_record_over_several_lines_has_the_number_of_its_first() -> None:
     """A quoted description with line ends is one line of the report."""
-    rows = f'1;"p\nq";;5.00;EUR;Sale;{DATE}\n2;r;;5.00;EUR;Sale;{DATE}\n'
-    found = lines_of(HEADER + rows)
+    rows = f'"p\nq";1;p;;5.00;EUR;Sale;{DATE}\n;2;r;;5.00;EUR;Sale;{DATE}\n'
+    found = lines_of(f"Text;{HEADER}{rows}")
+    assert [type(read) for read in found] == [Stated, Stated]
     assert [read.number for read in found] == [2, 4]
 
 
 def test_a_quote_left_open_does_not_eat_the_file() -> None:
-    """It ends as one bad line when it is longer than a line may be."""
+    """Every line that it takes in is bad by itself, and none behind it when it has become too long;
+    the numbers say which.
+    """
     rows = f'1;"p;;5.00;EUR;Sale;{DATE}\n' + f"2;r;;5.00;EUR;Sale;{DATE}\n" * 4_000
     found = lines_of(HEADER + rows)
     assert isinstance(found[0], BadLine)
     assert any(isinstance(read, Stated) for read in found)
+    assert [read.number for read in found] == list(range(2, 4_003))
+
+
+GOOD = f"{{}};p;;5.00;EUR;Sale;{DATE}\n"
+
+
+@pytest.mark.parametrize(
+    ("opens", "closes", "code"),
+    [
+        # Until the end of the file, or until a quote that opens another cell.
+        (f'3;"p;;5.00;EUR;Sale;{DATE}\n', "", "not_csv"),
+        (f'3;"p;;5.00;EUR;Sale;{DATE}\n', f'7;"q";;5.00;EUR;Sale;{DATE}\n', "not_csv"),
+        # The quotes close, and the record has another number of cells, or a type that is none.
+        (f'3;"p;;5.00;EUR;Sale;{DATE}\n', f'7;";;5.00;EUR;Sale;{DATE}\n', "not_plain_text"),
+        (f'3;"p;;5.00;EUR;Sale;{DATE}\n', '7;"\n', "columns_differ"),
+        (f'3;p;;5.00;EUR;"Sale;{DATE}\n', f'7;p;;5.00;EUR;";{DATE}\n', "not_plain_text"),
+    ],
+)
+def test_no_line_in_the_quotes_of_a_bad_one_is_lost(opens: str, closes: str, code: str) -> None:
+    """Each is counted under its own number; blank lines are none; what is before them is read."""
+    text = HEADER + GOOD.format(1) + opens + GOOD.format(4) + "\n" + GOOD.format(6) + closes
+    found = lines_of(text)
+    assert isinstance(found[0], Stated)
+    told = [read for read in found[1:] if isinstance(read, BadLine)]
+    assert [read.number for read in told] == [3, 4, 6, 7][: 4 if closes else 3]
+    assert [read.code for read in told] == [code] + ["in_bad_record"] * (len(told) - 1)
+
+
+def test_a_fault_within_quotes_is_told_of_its_own_line() -> None:
+    """Of a record over several lines each is bad once, whichever of them is to blame."""
+    text = HEADER.encode() + b'1;"p\nq\xff\nr";;5.00;EUR;Sale;x\n' + GOOD.format(2).encode()
+    found = lines_of(text)
+    codes = {read.number: read.code for read in found if isinstance(read, BadLine)}
+    assert codes == {2: "in_bad_record", 3: "not_utf8", 4: "in_bad_record"}
+    assert [type(read) for read in found] == [BadLine, BadLine, BadLine, Stated]
+
+
+def test_lines_that_end_with_cr_alone_are_named(tmp_path: Path) -> None:
+    """As old spreadsheets write them: the file is refused with what is to be done."""
+    text = (HEADER + GOOD.format(1)).replace("\n", "\r")
+    (read,) = lines_of(text)
+    assert isinstance(read, BadLine)
+    assert (read.number, read.code) == (1, "not_csv")
+    assert "CR alone" in read.detail
+    file = tmp_path / "mac.csv"
+    file.write_text(text, encoding="utf-8", newline="")
+    assert not begins_as(file, BANK)
+    assert isinstance(one(f"1;p;;5.00;EUR;Sale;{DATE}\r"), Stated)
 
 
 @pytest.mark.parametrize(
@@ -229,6 +280,22 @@ def test_json_lines_in_our_own_form() -> None:
     assert second.line.money is None
 
 
+NEEDED = '"line_id":"1","reference":"ch_1","effect":"exists","occurred_at":1800000000000'
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["0.93", "1e400", "-1e99999", "9" * 400, r'"cut \ud83d"', r'"\u0000"', "[" * 80 + "]" * 80],
+    ids=range(7),
+)
+def test_a_column_that_nobody_reads_makes_no_line_bad(value: str) -> None:
+    """A fraction, a number or a text that the ledger cannot keep stands in nobody's way there."""
+    text = f'{{{NEEDED}, "currency":"EUR", "amount_minor":5, "score":{value}}}'
+    (read,) = lines_of(text, OWN_FORM, "jsonl")
+    assert isinstance(read, Stated), read
+    assert read.line.money == Money(minor=5, currency="EUR")
+
+
 def test_a_dot_goes_deeper_in_json() -> None:
     """Columns of an object within the object."""
     nested = replace(OWN_FORM, reference="data.id", action_key="data.metadata.key")
@@ -247,13 +314,17 @@ def test_a_dot_goes_deeper_in_json() -> None:
         ("{", "not_json"),
         ("[]", "not_an_object"),
         ('{"a":1,"a":2}', "duplicate_key"),
-        ('{"effect":"exists","amount_minor":49.9}', "float_refused"),
+        (f'{{{NEEDED}, "amount_minor":49.9}}', "float_refused"),
+        (f'{{{NEEDED}, "currency":"EUR", "amount_minor":1e99999}}', "not_an_amount"),
+        (f'{{{NEEDED}, "operation":"a\\ud83d"}}', "not_plain_text"),
+        (f'{{{NEEDED}, "memo":NaN}}', "not_a_number"),
+        (f'{{{NEEDED}, "memo":{"[" * 30_000}{"]" * 30_000}}}', "too_deep"),
         ('{"effect":["exists"]}', "not_a_text"),
         ('{"effect":true}', "not_a_text"),
     ],
 )
 def test_a_bad_json_line_has_a_code(line: str, code: str) -> None:
-    """The strict reader of the ledger reads every line."""
+    """No line is guessed, and no amount is read from a fraction."""
     (read,) = lines_of(line, OWN_FORM, "jsonl")
     assert isinstance(read, BadLine)
     assert read.code == code
