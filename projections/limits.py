@@ -87,9 +87,3 @@ GENESIS_WAIT_MS_MAX = 30_000
 
 SAGAS_READ_MAX = 50
 """Sagas of one list: each is folded from everything that was recorded of its business event."""
-
-REFERENCE_BYTES_MAX = 2_048
-"""A provider's name for an effect by which its action is found. One entry of an index of Postgres
-has at most 2,704 bytes, and with the name stand an account and an action's key, 590 at most. A
-longer one, which no provider uses, is in the facts alone.
-"""

@@ -47,7 +47,14 @@ from projections.writer import BatchWriter, WriterAheadError
 
 logger = logging.getLogger("actionledger")
 
-_REFUSED = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, OverflowError, TypeError)
+_REFUSED = (
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+    # A text that is too long for an index.
+    asyncpg.ProgramLimitExceededError,
+    OverflowError,
+    TypeError,
+)
 """What the database says to a row that it can never take."""
 
 Progress = Callable[[int], None]

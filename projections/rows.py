@@ -32,7 +32,6 @@ from ledger.core.records import Cause, Decision
 from ledger.core.snapshot import FOLD_VERSION, dump
 from ledger.core.state import Action, Attempt, Stream
 from ledger.log.fold import PartitionFold
-from projections.limits import REFERENCE_BYTES_MAX
 from projections.relations import saga_place, what_blocks
 
 Row = tuple[Any, ...]
@@ -379,9 +378,7 @@ def resolution_row(decision: Decision, fact: ReviewResolved, partition: int) -> 
 
 
 def reference_row(decision: Decision, fact: AnyFact, after: Action, partition: int) -> Row | None:
-    """A provider's name for an action that this fact brought to light, or None; one that no index
-    can hold is none.
-    """
+    """A provider's name for an action that this fact brought to light, or None."""
     match fact:
         case EvidenceRecorded(meaning=Meaning.REVERSED):
             # What was given back has a name of its own, or that of another action.
@@ -392,8 +389,6 @@ def reference_row(decision: Decision, fact: AnyFact, after: Action, partition: i
             return None
     # Proof without a name of the provider's is completed under the action's own key.
     if reference is None or reference == after.key:
-        return None
-    if len(reference.encode()) > REFERENCE_BYTES_MAX:
         return None
     return (
         after.account,

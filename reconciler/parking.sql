@@ -7,7 +7,7 @@
 
 -- name: known_references
 -- The actions known under provider references, for a batch of webhooks. Reads the projector's
--- table by its primary key; the provider is compared because account names are per provider.
+-- table by its index on names; the provider is compared because account names are per provider.
 select r.provider, r.account, r.reference, r.action_key
 from unnest($1::text[], $2::text[], $3::text[]) as wanted (provider, account, reference)
 join lateral (
