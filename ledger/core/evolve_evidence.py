@@ -81,7 +81,10 @@ def _told(action: Action, fact: f.EvidenceRecorded) -> Told | None:
                 told = replace(told, for_good=fact.code or "no_effect")
         case Meaning.REVERSED:
             told = replace(told, reversals=_given_back(told.reversals, reversal_of(action, fact)))
-        case Meaning.PENDING | Meaning.INCONCLUSIVE:
+        case Meaning.PENDING:
+            if fact.reference is not None:
+                told = replace(told, pending=_with(told.pending, fact.reference)[:NAMES_TOLD_MAX])
+        case Meaning.INCONCLUSIVE:
             pass
     return action.told if told == Told() else told
 

@@ -140,6 +140,16 @@ def is_told(action: Action) -> bool:
     return bool(effects_told(action) or reversals_told(action))
 
 
+def pending_told(action: Action) -> tuple[str, ...]:
+    """The names of objects that were told to be moving, and of which nobody has told yet that they
+    are there or came to nothing.
+    """
+    if action.told is None:
+        return ()
+    over = {*effects_told(action), *names_told(action), *action.told.nothing}
+    return tuple(name for name in action.told.pending if name not in over)
+
+
 def is_denied(action: Action, attempt: Attempt) -> bool:
     """Whether the attempt definitely had no effect, by its own outcome or by what was told."""
     told = () if action.told is None else action.told.denied
@@ -153,7 +163,9 @@ def counted(action: Action) -> Iterator[Attempt]:
 
 def contradicts_itself(action: Action) -> bool:
     """Whether what is known cannot all be true: an effect that no attempt is left to have had, one
-    under the name of what came to nothing, or an attempt that both succeeded and had none.
+    under the name of what came to nothing, or an attempt that both succeeded and had none. An
+    object that is still moving can become an effect: it speaks against the word of others that
+    there was none, though not against an attempt's own outcome.
     """
     told = action.told
     nothing = frozenset[str]() if told is None else frozenset(told.nothing)
@@ -166,4 +178,8 @@ def contradicts_itself(action: Action) -> bool:
         for one in tries
     ):
         return True
-    return bool(tries) and is_told(action) and all(is_denied(action, one) for one in tries)
+    if not tries or not all(is_denied(action, one) for one in tries):
+        return False
+    denied = () if told is None else told.denied
+    is_word_of_others = any(one.number in denied for one in tries)
+    return is_told(action) or (is_word_of_others and bool(pending_told(action)))

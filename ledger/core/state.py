@@ -245,7 +245,8 @@ class Told:
     comes makes no difference.
 
     `effects` are names of effects beside the action's own reference, its key for one without a
-    name; `nothing` names of objects that came to nothing. `done` are attempts of which their holder
+    name; `nothing` names of objects that came to nothing, and `pending` of those that were told to
+    be moving, whatever became of them. `done` are attempts of which their holder
     said so late, `denied` attempts that were told to have had none, and `for_good` is the code of a
     "no" after which nothing is tried again.
     """
@@ -256,6 +257,7 @@ class Told:
     denied: tuple[int, ...] = ()
     for_good: str | None = None
     reversals: tuple[Reversal, ...] = ()
+    pending: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,8 @@ def open_case(state: Json, fact: Json, now: int) -> None:
 
 
 def _nothing() -> Json:
-    return {"effects": [], "nothing": [], "done": [], "denied": [], "reversals": []}
+    lists = ("effects", "nothing", "done", "denied", "reversals", "pending")
+    return {name: [] for name in lists}
 
 
 def _weight(reason: str) -> int:
@@ -130,6 +131,8 @@ def _tell_evidence(state: Json, told: Json, fact: Json) -> None:
             _name(told["nothing"], name)
         if fact.get("for_good"):
             told["for_good"] = fact.get("code", "no_effect")
+    elif meaning == "pending" and name is not None:
+        _name(told["pending"], name)
     elif meaning == "reversed":
         _given_back(state, told["reversals"], fact)
 

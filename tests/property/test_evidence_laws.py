@@ -103,6 +103,7 @@ def pieces(base: str) -> list[Piece]:
             evidence(kind, i.Meaning.NO_EFFECT, 10 + number, reference=x.REFERENCE),
             evidence(kind, i.Meaning.NO_EFFECT, 20 + number, reference="ch_2"),
             evidence(kind, i.Meaning.PENDING, number),
+            evidence(kind, i.Meaning.PENDING, 10 + number, reference="ch_2"),
             evidence(kind, i.Meaning.INCONCLUSIVE, number),
             evidence(kind, i.Meaning.ABSENT, number),
         ]
@@ -124,6 +125,7 @@ def pieces(base: str) -> list[Piece]:
             answers(i.Meaning.EFFECT),
             answers(i.Meaning.EFFECT, money=x.EUR_499),
             answers(i.Meaning.ABSENT),
+            answers(i.Meaning.PENDING, reference="ch_2"),
         ]
     return said
 

@@ -10,7 +10,7 @@ from typing import Final, assert_never
 
 from ledger.core.catalogue import Operation
 from ledger.core.decide.draft import Decided, Draft, replayed
-from ledger.core.decide.judging import Effect, raise_reversals, tell_effect, tell_none, unresolved
+from ledger.core.decide.judging import Effect, closed_by, raise_reversals, tell_effect, tell_none
 from ledger.core.decide.schedule import find_out, review, try_again
 from ledger.core.evolve_evidence import reversal_of
 from ledger.core.facts import ActionFailed, AttemptAbsent, EvidenceRecorded, Proof
@@ -24,6 +24,7 @@ from ledger.core.proof import (
     effects_told,
     is_told,
     names_told,
+    pending_told,
     reversals_told,
 )
 from ledger.core.rejections import Refused, Rejection
@@ -85,6 +86,9 @@ def weigh(draft: Draft, given: Evidence) -> Decided:
                 tell_none(draft, action.key, denies, given.reference, code)
         case May.GIVE_BACK:
             _given_back(draft, action, fact)
+        case May.KEEP if meaning is Meaning.PENDING:
+            if contradicts_itself(draft.action(action.key)):
+                review(draft, action.key, "evidence_conflicts")
         case May.KEEP | May.NEVER:
             pass
         case _:
@@ -148,7 +152,7 @@ def _given_back(draft: Draft, before: Action, fact: EvidenceRecorded) -> None:
 
 def _absent(draft: Draft, key: str, given: Evidence, denies: tuple[int, ...]) -> None:
     """The provider does not know it: what that closes is tried again where the class allows it."""
-    closes = unresolved(draft.action(key), denies)
+    closes = closed_by(draft.action(key), denies)
     for attempt in closes:
         draft.add(
             AttemptAbsent(
@@ -159,7 +163,7 @@ def _absent(draft: Draft, key: str, given: Evidence, denies: tuple[int, ...]) ->
             )
         )
     after = draft.action(key)
-    if is_told(after):
+    if is_told(after) or pending_told(after):
         if denies and contradicts_itself(after):
             review(draft, key, "evidence_conflicts")
     elif closes and after.status is Status.READY:

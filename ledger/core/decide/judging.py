@@ -18,6 +18,7 @@ from ledger.core.proof import (
     effects_told,
     is_told,
     names_told,
+    pending_told,
     reversals_told,
 )
 from ledger.core.reversals import (
@@ -82,7 +83,7 @@ def tell_none(draft: Draft, key: str, denies: tuple[int, ...], name: str | None,
     where an effect has been told too a person gets both.
     """
     speaks = bool(denies) or name in names_told(draft.action(key))
-    for attempt in unresolved(draft.action(key), denies):
+    for attempt in closed_by(draft.action(key), denies):
         draft.add(
             AttemptRefused(
                 action=key,
@@ -94,15 +95,19 @@ def tell_none(draft: Draft, key: str, denies: tuple[int, ...], name: str | None,
         )
     after = draft.action(key)
     is_for_good = after.told is not None and after.told.for_good is not None
-    if is_told(after):
+    if is_told(after) or pending_told(after):
         if speaks and contradicts_itself(after):
             review(draft, key, "evidence_conflicts")
     elif denies and is_for_good and after.status is Status.READY:
         after_no_effect(draft, key, code, Retry.NEVER)
 
 
-def unresolved(action: Action, denies: tuple[int, ...]) -> tuple[Attempt, ...]:
-    """The attempts that a denial closes: those that are over and have no outcome."""
+def closed_by(action: Action, denies: tuple[int, ...]) -> tuple[Attempt, ...]:
+    """The attempts that a denial closes: those that are over and have no outcome. None while
+    something of the action is still moving at its provider.
+    """
+    if pending_told(action):
+        return ()
     return tuple(
         one
         for one in action.attempts
