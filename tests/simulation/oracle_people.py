@@ -151,6 +151,8 @@ class Asked:
 
     ruled: Json | None = None
     shown: str | None = None
+    question: int | None = None
+    """The number of what the provider was asked last and has not said."""
     foreseen_anew: bool | None = None
     """Whether what the provider foresaw was told since the last round; None where it was not asked
     what it foresees.
@@ -224,9 +226,16 @@ class Case:
         match self.fact["type"]:
             case "policy.decided":
                 return self.ruled()
+            case "preview.started":
+                self.asked.question = self.fact["preview"]
             case "preview.recorded":
                 self.asked.shown = self.fact["preview_hash"]
+                acts = self.fact["content"].get("performer")
+                self.must(acts == self.intent.get("performer"), f"shown to be done by {acts}")
                 is_foreseen = self.fact["content"].get("foreseen") is not None
+                is_answer = self.fact["preview"] == self.asked.question
+                self.must(is_answer or not is_foreseen, "foreseen, and nobody was asked")
+                self.asked.question = None
                 self.asked.foreseen_anew = True if is_foreseen else None
             case "approval.requested":
                 self.requested()

@@ -2,7 +2,7 @@
 full.
 """
 
-from typing import Final
+from typing import Final, Literal
 
 from ledger.core import evolve as evolving
 from ledger.core import inputs as i
@@ -56,8 +56,9 @@ def _rules_as_the_row_says(
     request: RecordedRequest,
     tenant: str,
     revises: str | None = None,
+    performer: Literal["caller"] | None = None,
 ) -> Ruling:
-    return _original_rule(self, operation, request, tenant)
+    return _original_rule(self, operation, request, tenant, performer=performer)
 
 
 # --- undoing -------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Final
 
 from ledger.core import evolve as evolving
 from ledger.core import inputs as i
+from ledger.core.catalogue import Operation
 from ledger.core.config import Config
 from ledger.core.decide import approvals, asking, attempts, dispatch, ruling, schedule
 from ledger.core.decide import time as ticking
@@ -14,8 +15,9 @@ from ledger.core.decide.schedule import after_decline
 from ledger.core.facts import AttemptDeclined
 from ledger.core.holds import Hold
 from ledger.core.people import Person
+from ledger.core.preview import Foreseen, Preview, Undone
 from ledger.core.rejections import Rejection
-from ledger.core.state import Action, Approval, Status
+from ledger.core.state import Action, Approval, Status, Stream
 from ledger.core.statement import Say, Statement
 from streams import timetable
 from tests.simulation.sabotage import Everything, Saboteur, no_invariants
@@ -160,7 +162,54 @@ def _any_row_keeps_the_round(draft: Draft, key: str, reason: str, changes: objec
 _original_end = asking.end
 
 
+# --- what they are shown -------------------------------------------------------------------------
+
+
+def _asks_by_what_was_foreseen(draft: Draft, key: str, operation: Operation) -> None:
+    """What the provider foresaw once is good for every round."""
+    dry = draft.action(key).dry
+    if dry is None or dry.content is None:
+        _original_ask(draft, key, operation)
+        return
+    asking._record_preview(draft, key, dry.content.foreseen)
+    asking._request(draft, key)
+
+
+_original_ask = asking.ask
+
+
+def _shows_no_original(action: Action, stream: Stream) -> Undone | None:
+    """What is undone is nobody's business."""
+    return None
+
+
+def _shows_no_performer(draft: Draft, action: Action, foreseen: Foreseen | None) -> Preview:
+    """Who carries it out is nobody's business."""
+    return _original_drawn(draft, action, foreseen).model_copy(update={"performer": None})
+
+
+_original_drawn = asking._drawn
+
 PEOPLE: Final[dict[str, Saboteur]] = {
+    "preview_of_another_round": Saboteur(
+        "people are asked anew by what the provider foresaw for the round before",
+        403,
+        (
+            (asking, "ask", _asks_by_what_was_foreseen),
+            (ruling, "ask", _asks_by_what_was_foreseen),
+            (schedule, "ask", _asks_by_what_was_foreseen),
+        ),
+    ),
+    "original_unseen": Saboteur(
+        "people are not shown which effect is undone",
+        124,
+        ((asking, "_undone", _shows_no_original),),
+    ),
+    "performer_unseen": Saboteur(
+        "people are not shown that a caller acts itself",
+        28,
+        ((asking, "_drawn", _shows_no_performer),),
+    ),
     "approval_bound_to_the_key_only": Saboteur(
         "a signature is good for any payload, tenant and ledger",
         322,
