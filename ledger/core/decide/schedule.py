@@ -133,7 +133,8 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
         return
     if action.running is not None or bar(action, operation, draft.now, draft.config) is not None:
         return
-    if not action.is_open and not shows_what_is(draft, action):
+    is_asked = action.asks is not None and not action.is_open
+    if is_asked and not shows_what_is(draft, action):
         return
     if not holds_its_gates(action, draft.config, draft.now):
         return

@@ -92,13 +92,8 @@ def test_a_start_rests_on_the_original_that_people_saw_at_every_attempt() -> Non
     assert again.approval.observed is None
 
 
-@pytest.mark.parametrize("has_agreed", [False, True])
-def test_who_was_shown_no_original_is_asked_anew(has_agreed: bool) -> None:  # noqa: FBT001
-    """A log may hold what was asked before people saw it: nothing starts on that."""
-    event = paid_twice()
-    event.propose(PAYOUT, compensates=CHARGE, money=eur(1_000))
-    if has_agreed:
-        event.says(PAYOUT)
+def forget_original(event: Event) -> None:
+    """People were asked by a preview of before, which shows no original."""
     earlier = event.action(PAYOUT)
     assert earlier.dry is not None
     assert earlier.approval is not None
@@ -112,8 +107,30 @@ def test_who_was_shown_no_original_is_asked_anew(has_agreed: bool) -> None:  # n
     actions = (told if one.key == PAYOUT else one for one in event.known.stream.actions)
     stream = replace(event.known.stream, actions=tuple(actions))
     event.known = replace(event.known, stream=stream)
+
+
+@pytest.mark.parametrize("has_agreed", [False, True])
+def test_who_was_shown_no_original_is_asked_anew(has_agreed: bool) -> None:  # noqa: FBT001
+    """A log may hold what was asked before people saw it: nothing starts on that."""
+    event = paid_twice()
+    event.propose(PAYOUT, compensates=CHARGE, money=eur(1_000))
+    if has_agreed:
+        event.says(PAYOUT)
+    forget_original(event)
     assert event.goes_on() == ["approval.ended", "preview.recorded", "approval.requested"]
     assert shown(event).undoes is not None
+
+
+def test_what_nobody_is_asked_about_any_more_starts_whatever_was_shown() -> None:
+    """Another table lets it go ahead by itself: what people saw before keeps nothing back."""
+    event = paid_twice()
+    event.propose(PAYOUT, compensates=CHARGE, money=eur(1_000))
+    forget_original(event)
+    event.known = event.known.under(world(policy(passes())))
+    event.goes_on()
+    assert event.action(PAYOUT).asks is None
+    event.goes_on()
+    assert begun(event).action == PAYOUT
 
 
 def test_people_see_and_sign_that_the_caller_carries_it_out() -> None:
