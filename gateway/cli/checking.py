@@ -39,7 +39,8 @@ def replay(
     key: Annotated[str | None, typer.Option(help="Show this action as it was then.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Fold the ledger from offset 0 and compare every stream with its row, byte for byte.
+    """Fold the ledger from offset 0 and compare the state of every stream with the one that the
+    database keeps of it, byte for byte. The tables that people read are compared by `rebuild`.
 
     Without a limit it goes as far as the database does. With one it shows the state as of then, and
     compares the streams that have not moved since. It only reads: no replay causes an effect. Ends
@@ -47,12 +48,15 @@ def replay(
 
     Example: actionledger replay --to-time 2026-08-28T02:13:00Z
     """
+    from gateway.cli.log import stream_of
     from gateway.cli.place import settings
     from gateway.cli.progress import progress
 
     out = Output("replay", as_json=as_json)
     if to_offset and to_time:
         raise UsageError("Two limits at once.", hint="Give --to-offset or --to-time.")
+    if key is not None:
+        stream_of(key)
     until = _offsets(to_offset) if to_offset else None
     as_of = _time(to_time) if to_time else None
     with progress() as report:
@@ -105,6 +109,11 @@ async def replayed(
     log = open_log(settings, "cli")
     partitions = range((await genesis_of(log)).partitions)
     chosen = sorted(until) if until else list(partitions)
+    for part in chosen:
+        if part not in partitions:
+            raise UsageError(
+                f"ledger has no partition {part}.", hint=f"Name one of 0 to {partitions[-1]}."
+            )
     async with (
         await open_pool(settings) as pool,
         pool.acquire() as connection,
@@ -196,7 +205,9 @@ def _show_replay(console: "Console", result: "Mapping[str, Any]") -> None:
         console.print(f"  {status:<18}{count:>8,}")
     if result["void_records"]:
         console.print(f"  [dim]{result['void_records']} void records count for nobody[/]")
-    if "action" in result:
+    if "action" in result and result["action"] is None:
+        console.print("The action was not there then.")
+    elif "action" in result:
         console.print_json(data=result["action"])
     for one in result["differences"][:SHOWN_MAX]:
         console.print(
@@ -214,9 +225,10 @@ def _show_replay(console: "Console", result: "Mapping[str, Any]") -> None:
     else:
         moved = f"; moved on since: {result['moved_on']:,}" if result["moved_on"] else ""
         console.print(
-            f"[green]✓[/] Compared with the database: {result['compared']:,}, all as the log says"
-            f"{moved}."
+            "[green]✓[/] Compared with the states that the database keeps: "
+            f"{result['compared']:,}, all as the log says{moved}."
         )
+        console.print("[dim]The tables that people read: actionledger rebuild[/]")
 
 
 def rebuild(

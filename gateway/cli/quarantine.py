@@ -53,8 +53,11 @@ def list_records(
     from gateway.cli.place import settings
     from gateway.wiring.installation import open_log
     from gateway.wiring.quarantine_desk import Filter, list_quarantine
+    from ledger.log.topics import Topic
 
     out = Output("quarantine list", as_json=as_json)
+    if topic is not None and topic not in set(Topic):
+        raise UsageError(f"There is no topic {topic!r}.", hint=f"Name one of {', '.join(Topic)}.")
     since = 0 if hours is None else int(_now_ms() - hours * 3_600_000)
     wanted = Filter(topic=topic, reason=reason, since=since, is_waiting=waiting)
     found = asyncio.run(list_quarantine(open_log(settings(), "cli"), wanted))

@@ -93,7 +93,8 @@ async def gateway(
         if not all(scheme_of(schemes, provider).is_usable_secret(secret) for secret in secrets):
             raise CannotServeError(
                 f"A webhook secret of {provider}.{account} is none.",
-                hint="Write it as the provider shows it, and as the provider's description says.",
+                hint="Put the one that the provider shows in its place: `actionledger secrets "
+                "rotate --secret-file`, or `secrets revoke` where it was replaced before.",
             )
     keys = KeyFile(settings.api_keys_file)
     log = open_log(settings, "gateway")

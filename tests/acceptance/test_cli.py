@@ -150,6 +150,9 @@ def test_log_and_database_say_the_same(here: Installation, proposed: dict[str, A
     assert done["differences"] == []
     assert done["compared"] >= 1
     assert done["action"]["status"] == "completed"
+    nowhere = here.json("replay", "--to-offset", "99:1")
+    assert (nowhere.code, nowhere.document["error"]["code"]) == (2, "usage")
+    assert "was not there then" in here.run("replay", "--key", KEY, "--to-time", "1").out
     before = here.json("replay", "--key", KEY, "--to-time", "1")
     assert before.code == 0
     assert before.result["action"] is None

@@ -102,6 +102,8 @@ def test_help_teaches_with_an_example(
         (("replay", "--to-offset", "0"), 2, "usage"),
         (("replay", "--to-offset", "0:1", "--to-time", "1"), 2, "usage"),
         (("replay", "--to-time", "yesterday"), 2, "usage"),
+        (("replay", "--key", "renewal-1"), 2, "usage"),
+        (("quarantine", "list", "--topic", "intent"), 2, "usage"),
         (("log", "tail", "--topic", "leger"), 2, "usage"),
         (("log", "tail"), 1, "no_installation"),
         (("reset",), 2, "usage"),
