@@ -82,7 +82,8 @@ def _told(action: Action, fact: f.EvidenceRecorded) -> Told | None:
         case Meaning.REVERSED:
             told = replace(told, reversals=_given_back(told.reversals, reversal_of(action, fact)))
         case Meaning.PENDING:
-            if fact.reference is not None:
+            # What something is given back by may move for months: the effect was there.
+            if fact.reference is not None and fact.reverses is None:
                 told = replace(told, pending=_with(told.pending, fact.reference)[:NAMES_TOLD_MAX])
         case Meaning.INCONCLUSIVE:
             pass

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from ledger.core.facts import IntentRecorded
 from ledger.core.invariants import invariant
-from ledger.core.proof import reversals_told
+from ledger.core.proof import given_back
 from ledger.core.state import EFFECT_IS_TOLD, OF_REVERSALS, Action, Status, Stream
 from ledger.core.statement import Move
 
@@ -114,7 +114,7 @@ def is_reversed(action: Action) -> bool:
 
 def _is_given_back(action: Action) -> bool:
     """Whether all of its amount was given back; what names no amount is all of it."""
-    whole, amounts = action.request.money, [one.minor for one in reversals_told(action)]
+    whole, amounts = action.request.money, [one.minor for one in given_back(action)]
     if whole is None or None in amounts:
         return bool(amounts)
     return sum(one or 0 for one in amounts) >= whole.minor

@@ -135,6 +135,14 @@ def reversals_told(action: Action) -> tuple[Reversal, ...]:
     return () if action.told is None else action.told.reversals
 
 
+def given_back(action: Action) -> tuple[Reversal, ...]:
+    """What was given back and stayed so: neither a dispute that was won nor a refund that failed
+    after all.
+    """
+    nothing = () if action.told is None else action.told.nothing
+    return tuple(one for one in reversals_told(action) if one.reference not in nothing)
+
+
 def is_told(action: Action) -> bool:
     """Whether anything has told of an effect; what was given back was there."""
     return bool(effects_told(action) or reversals_told(action))

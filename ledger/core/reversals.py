@@ -9,7 +9,7 @@ from typing import Final
 
 from ledger.core.money import Money, format_money
 from ledger.core.order import has_something_to_undo, is_reversed, original_of
-from ledger.core.proof import effects_told, reversals_told
+from ledger.core.proof import effects_told, given_back
 from ledger.core.state import Action, Reversal, Stream
 
 _NAMES_CHARS_MAX: Final = 512
@@ -24,7 +24,7 @@ def reversed_elsewhere(stream: Stream, action: Action) -> tuple[Reversal, ...]:
     """What was given back of an action that no compensation of it is known to have given back."""
     undoing = compensations_of(stream, action)
     own = {name for undo in undoing for name in (*effects_told(undo), undo.key)}
-    return tuple(one for one in reversals_told(action) if one.reference not in own)
+    return tuple(one for one in given_back(action) if one.reference not in own)
 
 
 def minor_of(reversals: tuple[Reversal, ...], whole: Money) -> int:
@@ -35,7 +35,7 @@ def minor_of(reversals: tuple[Reversal, ...], whole: Money) -> int:
 def reversed_minor(action: Action) -> int:
     """How much of an action's amount was given back, by whomever, in minor units."""
     whole = action.request.money
-    return 0 if whole is None else minor_of(reversals_told(action), whole)
+    return 0 if whole is None else minor_of(given_back(action), whole)
 
 
 def goes_beyond(stream: Stream, action: Action) -> str | None:

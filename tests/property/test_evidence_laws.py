@@ -27,6 +27,10 @@ OVER = x.LEASE_MS + x.SKEW_MS + x.LAG_MS + x.SETTLE_MS + 1
 NOW = OVER + 10
 
 KINDS = (i.EvidenceKind.WEBHOOK, i.EvidenceKind.SETTLEMENT, i.EvidenceKind.LISTING)
+MOVING = "ch_3"
+"""An object of which nothing but that it is moving is told: once it is over, a person who was asked
+meanwhile still has the case.
+"""
 USD = Money(minor=4_990, currency="USD")
 
 
@@ -102,8 +106,8 @@ def pieces(base: str) -> list[Piece]:
             evidence(kind, i.Meaning.NO_EFFECT, number),
             evidence(kind, i.Meaning.NO_EFFECT, 10 + number, reference=x.REFERENCE),
             evidence(kind, i.Meaning.NO_EFFECT, 20 + number, reference="ch_2"),
-            evidence(kind, i.Meaning.PENDING, number),
-            evidence(kind, i.Meaning.PENDING, 10 + number, reference="ch_2"),
+            evidence(kind, i.Meaning.PENDING, number, reference=MOVING),
+            evidence(kind, i.Meaning.PENDING, 10 + number, reference=None),
             evidence(kind, i.Meaning.INCONCLUSIVE, number),
             evidence(kind, i.Meaning.ABSENT, number),
         ]
@@ -125,7 +129,7 @@ def pieces(base: str) -> list[Piece]:
             answers(i.Meaning.EFFECT),
             answers(i.Meaning.EFFECT, money=x.EUR_499),
             answers(i.Meaning.ABSENT),
-            answers(i.Meaning.PENDING, reference="ch_2"),
+            answers(i.Meaning.PENDING, reference=MOVING),
         ]
     return said
 

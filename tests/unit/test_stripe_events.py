@@ -112,7 +112,7 @@ def meaning(raw: bytes, mapping: StripeMapping = ALONE) -> MappedWebhook:
         ),
         ("refund.updated", REFUND, {"metadata": MARKS}, ("final", "exists")),
         ("refund.failed", REFUND, {"metadata": MARKS, "status": "failed"}, ("final", "none")),
-        ("refund.failed", REFUND, {"status": "failed"}, ("progress", "pending")),
+        ("refund.failed", REFUND, {"status": "failed"}, ("final", "none")),
         ("charge.refund.updated", REFUND, {}, ("final", "reversed")),
         ("charge.dispute.created", DISPUTE, {}, ("final", "reversed")),
         (
@@ -124,8 +124,8 @@ def meaning(raw: bytes, mapping: StripeMapping = ALONE) -> MappedWebhook:
         ("charge.dispute.funds_withdrawn", DISPUTE, {}, ("final", "reversed")),
         ("charge.dispute.updated", DISPUTE, {}, ("progress", "pending")),
         ("charge.dispute.closed", DISPUTE, {"status": "lost"}, ("final", "reversed")),
-        ("charge.dispute.closed", DISPUTE, {"status": "won"}, ("progress", "pending")),
-        ("charge.dispute.funds_reinstated", DISPUTE, {"status": "won"}, ("progress", "pending")),
+        ("charge.dispute.closed", DISPUTE, {"status": "won"}, ("final", "none")),
+        ("charge.dispute.funds_reinstated", DISPUTE, {"status": "won"}, ("final", "none")),
     ],
 )
 def test_each_type_has_its_meaning(

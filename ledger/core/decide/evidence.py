@@ -28,6 +28,7 @@ from ledger.core.proof import (
     reversals_told,
 )
 from ledger.core.rejections import Refused, Rejection
+from ledger.core.reversals import minor_of, names_of, of_whole, reversed_elsewhere
 from ledger.core.state import Action, Lookup, Status
 
 _PROOFS: Final[dict[EvidenceKind, Proof]] = {
@@ -53,7 +54,8 @@ def weigh(draft: Draft, given: Evidence) -> Decided:
     may = PROOF[given.kind, meaning, action.status]
     lookup = given.lookup if given.kind is EvidenceKind.LOOKUP else None
     asked = action.question if action.question and action.question.number == lookup else None
-    denies = _denies(draft, action, given, asked) if may in _DENYING else ()
+    stays = _is_of_reversal(draft, action, given)
+    denies = _denies(draft, action, given, asked) if may in _DENYING and not stays else ()
     fact = EvidenceRecorded(
         action=action.key,
         version=draft.version(action.key),
@@ -73,6 +75,8 @@ def weigh(draft: Draft, given: Evidence) -> Decided:
     )
     draft.add(fact)
     match may:
+        case _ if stays:
+            _not_given_back(draft, action, fact)
         case May.PROVE | May.CONFIRM:
             known = effects_told(action)
             is_new = (given.reference or action.key) not in known
@@ -109,6 +113,28 @@ def _meaning(draft: Draft, action: Action, given: Evidence) -> Meaning:
         return given.meaning
     is_its_effect = given.reverses is None or given.reverses in effects_told(original)
     return Meaning.EFFECT if is_its_effect else Meaning.REVERSED
+
+
+def _is_of_reversal(draft: Draft, action: Action, given: Evidence) -> bool:
+    """Whether a piece says that what was to give an effect back came to nothing: a refund that
+    failed after all, a dispute that was won. The effect stays. Of what undoes another action it is
+    the word about its own effect.
+    """
+    is_nothing = given.meaning is Meaning.NO_EFFECT and given.reverses is not None
+    return is_nothing and original_of(draft.stream, action) is None
+
+
+def _not_given_back(draft: Draft, before: Action, fact: EvidenceRecorded) -> None:
+    """What was said to have come back stays with whom it was taken for: whoever was told of it is
+    told that it did not, and with how much that leaves.
+    """
+    raised = (one for one in reversed_elsewhere(draft.stream, before) if one.raised)
+    if fact.reference not in {one.reference for one in raised}:
+        return
+    left, whole = reversed_elsewhere(draft.stream, draft.action(before.key)), before.request.money
+    names = f"not {fact.reference}" if not left else f"{names_of(left)}; not {fact.reference}"
+    told = names if whole is None else f"{of_whole(minor_of(left, whole), whole)}: {names}"
+    review(draft, before.key, "reversed_elsewhere", told)
 
 
 def _denies(draft: Draft, action: Action, given: Evidence, asked: Lookup | None) -> tuple[int, ...]:

@@ -75,11 +75,19 @@ SUBSCRIBED: Final = tuple(
 20 types (docs.stripe.com/api/events/list)."""
 
 _LOST: Final = "lost"
+_WON: Final = "won"
+_REINSTATED: Final = "charge.dispute.funds_reinstated"
 _TAKEN_BACK: Final = frozenset({"charge.dispute.created", "charge.dispute.funds_withdrawn"})
 _REFUND_STATES: Final[Mapping[str, _Said]] = {
     "succeeded": ("final", "exists"),
     "failed": ("final", "none"),
     "canceled": ("final", "none"),
+}
+
+
+_FOREIGN_REFUND_STATES: Final[Mapping[str, _Said]] = {
+    **_REFUND_STATES,
+    "succeeded": ("final", "reversed"),
 }
 
 
@@ -152,9 +160,12 @@ def _said(about: object, event_type: str, marks: Mapping[str, str]) -> _Said:
         status = text_in(about, "status")
         if marks.get(ACTION_KEY) is not None:
             return _REFUND_STATES.get(status, _PENDING)
-        return ("final", "reversed") if status == "succeeded" else _PENDING
+        # One that fails after it had succeeded gives back what it took: nothing was given back.
+        return _FOREIGN_REFUND_STATES.get(status, _PENDING)
     if event_type in _DISPUTES:
         status = text_in(about, "status")
+        if event_type == _REINSTATED or status == _WON:
+            return "final", "none"
         takes = event_type in _TAKEN_BACK and not status.startswith("warning")
         return ("final", "reversed") if takes or status == _LOST else _PENDING
     if event_type == "charge.succeeded" and value_at(about, ("captured",)) is not True:

@@ -1,0 +1,89 @@
+"""What was to give an effect back and came to nothing: a refund that failed after it had succeeded,
+a dispute that was won. The effect stays, and its amount is there to be given back.
+"""
+
+from itertools import permutations
+
+import pytest
+
+from ledger.core import inputs as i
+from ledger.core.money import Money
+from ledger.core.proof import given_back
+from ledger.core.reversals import reversed_minor
+from ledger.core.state import Action, Status
+from tests import examples as x
+from tests.property.test_evidence_laws import BASES, Piece, told
+from tests.unit.core.beside import Event
+
+ALL = Money(minor=4_990, currency="EUR")
+
+
+def says(meaning: i.Meaning, name: str, money: Money = ALL) -> i.Evidence:
+    """What a webhook tells of a refund or a dispute of the charge."""
+    said = x.found_out(meaning, lookup=None, reference=name, source=f"{meaning} {name}")
+    return said.model_copy(
+        update={"kind": i.EvidenceKind.WEBHOOK, "money": money, "reverses": x.REFERENCE}
+    )
+
+
+DONE = x.report(x.success(x.REFERENCE))
+BACK, NOT_BACK = says(i.Meaning.REVERSED, "re_1"), says(i.Meaning.NO_EFFECT, "re_1")
+
+
+def after(*said: i.Evidence | i.Report) -> Action:
+    """The charge once all of this was told."""
+    return told(BASES["running"], [Piece("", one) for one in said])
+
+
+@pytest.mark.parametrize("order", list(permutations([DONE, BACK, NOT_BACK])))
+def test_what_did_not_come_back_is_not_counted(order: tuple[i.Evidence | i.Report, ...]) -> None:
+    """In every order the charge stands, and nothing of it is known to have been given back."""
+    action = after(*order)
+    assert action.status is Status.COMPLETED
+    assert (given_back(action), reversed_minor(action)) == ((), 0)
+    reasons = frozenset() if action.case is None else action.case.reasons
+    assert reasons <= {"reversed_elsewhere"}
+
+
+def test_whoever_was_told_that_it_came_back_is_told_that_it_did_not() -> None:
+    """With what is left of it."""
+    action = after(DONE, BACK)
+    assert action.case is not None
+    assert action.case.names == "49.90 EUR of 49.90 EUR: re_1"
+    part = says(i.Meaning.REVERSED, "re_1", Money(minor=3_000, currency="EUR"))
+    other = says(i.Meaning.REVERSED, "dp_1", Money(minor=1_200, currency="EUR"))
+    for said, names in (
+        ([BACK, NOT_BACK], "0.00 EUR of 49.90 EUR: not re_1"),
+        ([part, other, NOT_BACK], "12.00 EUR of 49.90 EUR: dp_1; not re_1"),
+    ):
+        case = after(DONE, *said).case
+        assert case is not None
+        assert case.names == names
+
+
+def test_a_refund_of_somebody_elses_that_fails_fails_no_open_action() -> None:
+    """It speaks of the giving back, and not of the attempt."""
+    assert after(NOT_BACK).status is Status.ATTEMPTING
+    assert told(BASES["asked"], [Piece("", NOT_BACK)]).status is Status.UNKNOWN
+
+
+def test_what_moves_to_give_an_effect_back_says_nothing_against_it() -> None:
+    """A dispute is open for months; what an absence closes it closes all the same."""
+    moving = says(i.Meaning.PENDING, "dp_1")
+    action = told(BASES["asked"], [Piece("", moving), Piece("", x.found_out(i.Meaning.ABSENT))])
+    assert action.case is None
+
+
+@pytest.mark.case("C135")
+def test_c135_what_came_back_to_us_may_be_given_back_again() -> None:
+    """C135: a refund at the provider's desk that is cancelled later leaves the whole amount to a
+    compensation.
+    """
+    event = Event()
+    event.propose(x.CHARGE, acts=True)
+    event.take(DONE)
+    event.take(BACK)
+    event.take(NOT_BACK)
+    assert reversed_minor(event.action(x.CHARGE)) == 0
+    event.propose("payout:v1:acme:renewal-1", compensates=x.CHARGE)
+    assert event.refusal() is None
