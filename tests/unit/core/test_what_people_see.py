@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.core.facts import AttemptStarted
+from ledger.core.facts import AttemptStarted, IntentRecorded
 from ledger.core.inputs import CallerOffer, Meaning
 from ledger.core.preview import Preview, preview_hash
 from ledger.core.state import Status
+from ledger.log.published import Published
+from streams.allowing import Grounds, unallowed
 from tests import examples as x
 from tests.asking import asked, policy
 from tests.examples import CHARGE, PAYOUT
-from tests.unit.core.beside import Event, eur, world
+from tests.unit.core.beside import GENERATION, Event, eur, world
 from tests.unit.core.crossing import passes
 
 OTHER = f"{CHARGE}#gift"
@@ -31,6 +33,17 @@ def shown(event: Event, key: str = PAYOUT) -> Preview:
 def begun(event: Event) -> AttemptStarted:
     """The start that was decided last."""
     return [fact for fact in event.facts if isinstance(fact, AttemptStarted)][-1]
+
+
+def refusal(event: Event) -> str | None:
+    """What an executor says of that start, where the same is published."""
+    start, config = begun(event), event.known.config
+    recorded = (fact for fact in event.facts if isinstance(fact, IntentRecorded))
+    intent = next(fact for fact in recorded if fact.action == start.action)
+    read = Published(catalogue=config.catalogue, policy=config.policy, people=config.people)
+    read.policies[config.policy.content_hash] = config.policy
+    code = unallowed(start, intent, Grounds(read, GENERATION))
+    return None if code is None else code.value
 
 
 def paid_twice() -> Event:
@@ -77,6 +90,7 @@ def test_a_start_rests_on_the_original_that_people_saw_at_every_attempt() -> Non
     assert first.approval is not None
     assert (first.approval.preview, first.approval.is_open) == (shown(event), None)
     assert first.original_reference == "ch_shirt"
+    assert refusal(event) is None
     event.reports(PAYOUT, x.no_answer())
     assert event.action(PAYOUT).status is Status.UNKNOWN
     event.goes_on(later=x.LOOKUPS[0])
@@ -90,6 +104,16 @@ def test_a_start_rests_on_the_original_that_people_saw_at_every_attempt() -> Non
     assert (again.approval.preview, again.approval.is_open) == (shown(event), True)
     assert again.original_reference == "ch_shirt"
     assert again.approval.observed is None
+    assert refusal(event) is None
+
+
+def test_what_undoes_by_itself_is_acted_on() -> None:
+    """Where the table asks nobody an executor takes the ledger's word for the effect."""
+    event = Event()
+    event.completes(CHARGE, "ch_shirt")
+    event.propose(PAYOUT, compensates=CHARGE, money=eur(1_000))
+    assert event.goes_on() == ["attempt.started"]
+    assert (begun(event).original_reference, refusal(event)) == ("ch_shirt", None)
 
 
 def forget_original(event: Event) -> None:
