@@ -106,11 +106,15 @@ class ColdStore:
             rows = await connection.fetch(self._sql["due"], partition, *behind, until, limit)
         return [(row["due_at"], row["stream_key"]) for row in rows]
 
-    async def ready(self, partition: int, limit: int) -> list[str]:
-        """Streams with an action that waits for capacity, who waits longest first."""
+    async def ready(
+        self, partition: int, operation: str, behind: tuple[int, str], limit: int
+    ) -> list[tuple[int, str]]:
+        """Since when and in which streams actions of an operation wait for capacity, who waits
+        longest first, behind a given place in that order.
+        """
         async with self._asking() as connection:
-            rows = await connection.fetch(self._sql["ready"], partition, limit)
-        return [row["stream_key"] for row in rows]
+            rows = await connection.fetch(self._sql["ready"], partition, operation, *behind, limit)
+        return [(row["since"], row["stream_key"]) for row in rows]
 
     @asynccontextmanager
     async def _asking(self) -> "AsyncIterator[Connection]":

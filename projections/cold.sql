@@ -100,10 +100,18 @@ order by next_due_at, stream_key collate "C"
 limit $5
 
 -- name: ready
--- Actions that wait for capacity, who waits longest first; served by actions_ready.
-select stream_key
+-- Actions of one operation that wait for capacity, who waits longest first, behind a given place, by
+-- code points; served by actions_ready. So many of another operation that nobody offers, or that a
+-- hold stops, are never read before them.
+select
+    (extract(epoch from updated_at) * 1000)::bigint as since,
+    stream_key
 from actionledger.actions
 where ledger_partition = $1
   and status = 'ready'
-order by updated_at
-limit $2
+  and operation = $2
+  and updated_at >= timestamptz 'epoch' + $3::bigint * interval '1 millisecond'
+  and (updated_at, stream_key collate "C")
+      > (timestamptz 'epoch' + $3::bigint * interval '1 millisecond', $4::text)
+order by updated_at, stream_key collate "C"
+limit $5

@@ -110,12 +110,16 @@ class ColdLoading:
             owner.timetable.page_read(page, found)
 
     async def _load_ready(self, store: ColdStore, owner: Owner) -> None:
-        wanted = owner.timetable.ready_wanted()
-        if not wanted:
-            return
-        found = await store.ready(owner.partition, wanted)
-        if await self._hold(store, owner, found):
-            owner.timetable.ready_read(wanted, len(found))
+        """A page of each operation that is offered and of which too few are known who wait."""
+        for _ in owner.offers.operations(owner.running_at(mono_ms())):
+            page = owner.ready_wanted(mono_ms())
+            if page is None:
+                return
+            found = await store.ready(owner.partition, page.operation, page.behind, page.limit)
+            keys = [key for _, key in found if key not in owner.timetable.awaiting]
+            if not await self._hold(store, owner, keys):
+                return
+            owner.timetable.ready_read(page, found)
 
     async def _hold(self, store: ColdStore, owner: Owner, keys: Sequence[str]) -> bool:
         """Load the streams that the owner does not hold, in this order; False where it must be

@@ -118,8 +118,17 @@ DUE_PAGE_MAX: Final = 1_000
 DUE_HELD_MAX: Final = 5_000
 """No page is asked for while so many timers of one partition are known."""
 
+READY_PAGE_MAX: Final = 1_000
+"""Streams that wait for capacity read back at once, of one operation, while fewer than half as many
+are known."""
+
 AWAITING_HELD_MAX: Final = 10_000
-"""Streams of one partition that are known to wait for capacity; others wait in the projection."""
+"""Streams of one partition that are known to wait for capacity and are not held; others wait in the
+projection.
+"""
+
+AWAITING_OPERATION_MIN: Final = READY_PAGE_MAX // 2
+"""Of each operation so many are known although there are AWAITING_HELD_MAX: none hides another."""
 
 COLD_PATIENCE_MS: Final = 100
 """How long a round waits for streams to be loaded, before it goes on without the inputs that need

@@ -95,6 +95,15 @@ class OfferBook:
             offered.incarnation, operation, offered.sequence, best.appended_at, best.until_at
         )
 
+    def operations(self, running_at: int) -> set[str]:
+        """What is offered now, whether its slots are taken or not."""
+        return {
+            operation
+            for standing in self._standing.values()
+            if running_at <= standing.until_at and standing.offered.slots
+            for operation in standing.offered.operations
+        }
+
     def slots_left(self, running_at: int) -> int:
         """Slots of all offers that stand, whatever operations they are for."""
         left = 0

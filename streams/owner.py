@@ -39,7 +39,7 @@ from streams.limits import STREAMS_HELD_MAX
 from streams.memory import StreamMemory
 from streams.offers import OfferBook
 from streams.ticking import Ticking
-from streams.timetable import Timetable
+from streams.timetable import ReadyPage, Timetable
 
 FAULT_PAUSE_MS = 600_000
 
@@ -417,6 +417,10 @@ class Owner:
     def next_due_at(self) -> int | None:
         """When the next timer is due, in log time."""
         return self.timetable.next_due_at()
+
+    def ready_wanted(self, mono_ms: int) -> ReadyPage | None:
+        """Who waits for capacity that there is and has to be read back, or None."""
+        return self.timetable.ready_wanted(self.offers.operations(self.running_at(mono_ms)))
 
     def ticks(self, mono_ms: int) -> list[Outgoing]:
         """Ticks to append to `internal`: one a stream at most, for what is due and for what

@@ -1,13 +1,15 @@
 """When the streams of a partition are next due, and which of them wait for capacity.
 
-It knows every stream that is held, and of the others those that are due soon: the rest is read back
-from the projection in the order of its timers, a page at a time, so that what is in memory does not
-grow with what is unfinished. Nothing here decides; a tick that comes too early finds nothing to do.
+It knows every stream that is held, and of the others those that are due soon, and some that wait
+for capacity that there is: the rest is read back from the projection in the order of its timers, or
+in which they came to wait, a page at a time, so that what is in memory does not grow with what is
+unfinished. Nothing here decides; a tick that comes too early finds nothing to do.
 Without I/O; called by the owner of a partition.
 """
 
 import heapq
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -19,9 +21,11 @@ from ledger.core.sagas import may_begin
 from ledger.core.state import Action, Status, Stream
 from streams.limits import (
     AWAITING_HELD_MAX,
+    AWAITING_OPERATION_MIN,
     DUE_AHEAD_MS,
     DUE_HELD_MAX,
     DUE_PAGE_MAX,
+    READY_PAGE_MAX,
 )
 
 BEGINNING = (0, "")
@@ -40,6 +44,18 @@ class DuePage:
     limit: int = DUE_PAGE_MAX
 
 
+@dataclass(frozen=True, slots=True)
+class ReadyPage:
+    """A question for the projection: who waits for capacity for an operation, behind a place in the
+    order in which they came to wait. `serial` tells one question from the same asked later.
+    """
+
+    operation: str
+    behind: tuple[int, str]
+    serial: int
+    limit: int
+
+
 class Timetable:
     """Timers and waiting streams of one partition, by key of the stream."""
 
@@ -47,10 +63,17 @@ class Timetable:
         self._due: list[tuple[int, str]] = []
         self._scheduled: dict[str, int] = {}
         self._awaiting: dict[str, tuple[Want, ...]] = {}
+        self._known = Counter[str]()
+        self._not_held: set[str] = set()
+        self._not_held_of = Counter[str]()
+        self._ready_to: dict[str, tuple[int, str]] = {}
+        self._ready_through: set[str] = set()
+        self._ready_asked: dict[str, ReadyPage] = {}
+        self._ready_last = ""
+        self._ready_serial = 0
         self._loaded_to = BEGINNING
         self._let_go_at: tuple[int, str] | None = None
         self._loads = False
-        self._may_be_ready_elsewhere = False
 
     def read_back(self) -> None:
         """Not every stream is held: from now on the projection is asked for what is due."""
@@ -61,7 +84,9 @@ class Timetable:
     def look_again(self) -> None:
         """Ask the projection for everything that is due soon or waits, from the beginning."""
         self._loaded_to = BEGINNING
-        self._may_be_ready_elsewhere = self._loads
+        self._ready_to.clear()
+        self._ready_through.clear()
+        self._ready_asked.clear()
 
     # What is due
 
@@ -87,7 +112,7 @@ class Timetable:
         """A fault of ours met a tick and would meet the next one as fast as the log can write, so
         what is due in the stream is tried again later.
         """
-        self._awaiting.pop(key, None)
+        self._await(key, ())
         self._put(key, until)
 
     def _put(self, key: str, when: int) -> None:
@@ -112,12 +137,18 @@ class Timetable:
     # Who waits for capacity
 
     def _await(self, key: str, wants: tuple[Want, ...]) -> None:
-        if not wants:
-            self._awaiting.pop(key, None)
-        elif key in self._awaiting or len(self._awaiting) < AWAITING_HELD_MAX or not self._loads:
+        """What a stream that is held waits for; who waits already keeps its place."""
+        before = self._awaiting.get(key, ())
+        if before != wants:
+            self._known.subtract(_undeclined(before))
+            self._known.update(_undeclined(wants))
+        if key in self._not_held:
+            self._not_held.remove(key)
+            self._not_held_of.subtract({operation for operation, _ in before})
+        if wants:
             self._awaiting[key] = wants
         else:
-            self._may_be_ready_elsewhere = True
+            self._awaiting.pop(key, None)
 
     @property
     def awaiting(self) -> Mapping[str, tuple[Want, ...]]:
@@ -133,6 +164,7 @@ class Timetable:
         A row stays in its place when its time has passed: an action that waits for capacity since
         its retry was due still stands there, and not where its deadline will be.
         """
+        self._let_wait(stream.key)
         when, place = self._scheduled.get(stream.key), _place_of(stream)
         # Rows know no allowance for clocks, so they stand up to this much earlier in the order.
         if when is None or place is None or when <= self._loaded_to[0] + skew_ms:
@@ -159,18 +191,69 @@ class Timetable:
             end = max(page.behind, (self._let_go_at[0] - 1, ""))
         self._loaded_to = end
 
-    def ready_wanted(self) -> int:
-        """How many streams that wait for capacity to ask the projection for; 0 while enough are
-        known.
+    def _let_wait(self, key: str) -> None:
+        """That a stream waits is remembered without it; where too many do, who waits for this
+        operation is read back from its beginning. Each operation has room of its own, so that one
+        without capacity hides no other.
         """
-        room = AWAITING_HELD_MAX - len(self._awaiting)
-        wanted = self._loads and self._may_be_ready_elsewhere and room > AWAITING_HELD_MAX // 2
-        return room if wanted else 0
+        operations = {operation for operation, _ in self._awaiting.get(key, ())}
+        if not operations or key in self._not_held:
+            return
+        has_room = len(self._not_held) < AWAITING_HELD_MAX or any(
+            self._not_held_of[operation] < AWAITING_OPERATION_MIN for operation in operations
+        )
+        if has_room:
+            self._not_held.add(key)
+            self._not_held_of.update(operations)
+            return
+        self._await(key, ())
+        for operation in operations:
+            self._ready_to.pop(operation, None)
+            self._ready_through.discard(operation)
+            self._ready_asked.pop(operation, None)
 
-    def ready_read(self, asked: int, found: int) -> None:
-        """So many are held now; fewer than asked for are all."""
-        if found < asked:
-            self._may_be_ready_elsewhere = False
+    def ready_wanted(self, offered: Collection[str]) -> ReadyPage | None:
+        """What to ask the projection for, or None while of every operation that is offered enough
+        are known who wait, or all. One operation after another has its turn.
+        """
+        if not self._loads:
+            return None
+        wanted = sorted(
+            operation
+            for operation in offered
+            if operation not in self._ready_through
+            and self._known[operation] <= READY_PAGE_MAX // 2
+        )
+        if not wanted:
+            return None
+        operation = next((one for one in wanted if one > self._ready_last), wanted[0])
+        self._ready_last = operation
+        page = self._ready_asked.get(operation)
+        if page is None:
+            self._ready_serial += 1
+            behind = self._ready_to.get(operation, BEGINNING)
+            page = ReadyPage(operation, behind, self._ready_serial, READY_PAGE_MAX)
+            self._ready_asked[operation] = page
+        return page
+
+    def ready_read(self, page: ReadyPage, found: list[tuple[int, str]]) -> None:
+        """The streams of a page are held now, or were known; fewer than asked for are the last.
+        Who was let go without being remembered meanwhile may stand before the page: then it counts
+        for nothing.
+        """
+        asked = self._ready_asked.get(page.operation)
+        if asked is None or asked.serial != page.serial:
+            return
+        del self._ready_asked[page.operation]
+        if len(found) < page.limit:
+            self._ready_through.add(page.operation)
+        else:
+            self._ready_to[page.operation] = found[-1]
+
+
+def _undeclined(wants: tuple[Want, ...]) -> list[str]:
+    """Operations that any holder may be asked for: who was declined may wait for a new one."""
+    return [operation for operation, declined in wants if not declined]
 
 
 def next_due_of(stream: Stream, now: int, config: Config) -> int | None:

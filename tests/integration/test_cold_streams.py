@@ -15,6 +15,7 @@ from ledger.log.topics import Topic
 from projections.cold import ColdStore
 from projections.states import ColdStreams
 from reconciler.providers.null import NullPerformer
+from tests.examples import propose
 from tests.integration.installation import (
     PARTITIONS,
     PATIENCE_SECONDS,
@@ -23,7 +24,8 @@ from tests.integration.installation import (
     installed,
     settled,
 )
-from tests.projecting import projected, projected_to, running, until
+from tests.ledgers import LedgerBuilder
+from tests.projecting import project, projected, projected_to, running, until
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -221,3 +223,32 @@ async def test_without_the_database_only_what_needs_it_waits(
             await own_servers.postgres.restart()
             async with asyncio.timeout(PATIENCE_SECONDS):
                 assert (await proposed(client, let_go)).decision.unchanged is not None
+
+
+async def test_who_waits_is_read_operation_by_operation_and_page_by_page(
+    database_url: str,
+) -> None:
+    """In the order in which they came to wait, by code points where that is one moment; those who
+    wait for another operation are not among them.
+    """
+    builder = LedgerBuilder()
+    for number, operation in enumerate(["email", "charge", "email", "charge", "charge"] * 3):
+        key = f"{operation}:v1:acme:{'eE-'[number % 3]}{number}"
+        builder.take(propose(key), executor=None, later_ms=number % 2)
+    begun = "charge:v1:acme:begun"
+    builder.take(propose(begun))
+    wanted = sorted(
+        (stream.actions[0].updated_at, stream.key)
+        for stream in builder.streams.values()
+        if stream.actions[0].request.operation == "charge" and stream.key != "acme/begun"
+    )
+    async with projected(database_url) as pool:
+        await project(pool, builder)
+        store = ColdStore(pool)
+        found: list[tuple[int, str]] = []
+        while page := await store.ready(0, "charge", found[-1] if found else (0, ""), 2):
+            assert len(page) <= 2
+            found += page
+        assert found == wanted
+        assert len(await store.ready(0, "email", (0, ""), 100)) == 6
+        assert await store.ready(0, "payout", (0, ""), 100) == []

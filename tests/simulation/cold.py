@@ -110,10 +110,12 @@ class Cold:
             due = self.model.due(owner.partition, page.behind, page.until, page.limit)
             keys = [key for _, key in due]
             self._hold(seat, keys, partial(owner.timetable.page_read, page, due))
-        wanted = owner.timetable.ready_wanted()
-        if wanted:
-            ready = self.model.ready(owner.partition, wanted)
-            self._hold(seat, ready, partial(owner.timetable.ready_read, wanted, len(ready)))
+        wanted = owner.ready_wanted(self.processor.mono_ms())
+        if wanted is not None:
+            wanted = replace(wanted, limit=PAGE_MAX)
+            ready = self.model.ready(owner.partition, wanted.operation, wanted.behind, wanted.limit)
+            unknown = [key for _, key in ready if key not in owner.timetable.awaiting]
+            self._hold(seat, unknown, partial(owner.timetable.ready_read, wanted, ready))
         if owner.memory.wants_filter and owner.partition % 2:
             owner.memory.begin_filter(FILTER_BYTES)
             self._fill(owner, "")

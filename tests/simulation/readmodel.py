@@ -164,14 +164,18 @@ class ReadModel:
     def _is_in(self, key: str, partition: int) -> bool:
         return partition_of(key, self.world.partitions) == partition
 
-    def ready(self, partition: int, limit: int) -> list[str]:
-        """Streams with an action that waits for capacity, who waits longest first."""
+    def ready(
+        self, partition: int, operation: str, behind: tuple[int, str], limit: int
+    ) -> list[tuple[int, str]]:
+        """Streams with an action of an operation that waits for capacity, who waits longest first,
+        behind a place.
+        """
         found = [
             (action.updated_at, key)
             for key, action in self._actions(partition)
-            if action.status is Status.READY
+            if action.status is Status.READY and action.request.operation == operation
         ]
-        return [key for _, key in sorted(found)[:limit]]
+        return sorted(one for one in found if one > behind)[:limit]
 
     def _actions(self, partition: int) -> list[tuple[str, Action]]:
         return [

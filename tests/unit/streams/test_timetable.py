@@ -7,13 +7,14 @@ import pytest
 from ledger.core.inputs import Meaning, Retry
 from ledger.core.state import Status, Stream
 from streams import timetable as module
-from streams.limits import DUE_AHEAD_MS, DUE_PAGE_MAX
+from streams.limits import DUE_AHEAD_MS, DUE_PAGE_MAX, READY_PAGE_MAX
 from streams.timetable import Timetable
 from tests.examples import (
     CONFIG,
     REFERENCE,
     STREAM,
     T0,
+    decline,
     found_out,
     not_sent,
     propose,
@@ -26,11 +27,11 @@ from tests.examples_of_sagas import TRAVELS, do, plan, undo
 from tests.ledgers import LedgerBuilder
 
 
-def ready_streams(count: int) -> list[Stream]:
-    """So many streams, each with a charge that waits for capacity."""
+def ready_streams(count: int, operation: str = "charge") -> list[Stream]:
+    """So many streams, each with an action that waits for capacity."""
     builder = LedgerBuilder()
     for number in range(count):
-        builder.take(propose(f"charge:v1:acme:e{number}"), executor=None)
+        builder.take(propose(f"{operation}:v1:acme:{operation}-{number}"), executor=None)
     return list(builder.streams.values())
 
 
@@ -40,7 +41,7 @@ def test_what_is_held_is_never_asked_for() -> None:
     for stream in ready_streams(3):
         timetable.schedule(stream, T0, CONFIG)
     assert timetable.page_wanted(T0) is None
-    assert timetable.ready_wanted() == 0
+    assert timetable.ready_wanted(["charge"]) is None
     assert len(timetable.awaiting) == 3
 
 
@@ -117,37 +118,143 @@ def test_what_is_let_go_while_a_page_is_on_its_way_is_read_again() -> None:
     assert again.behind < (deadline, stream.key) < (again.until, "")
 
 
+def read_through(timetable: Timetable, operation: str = "charge") -> None:
+    """The projection has nobody of this operation who waits."""
+    page = timetable.ready_wanted([operation])
+    assert page is not None
+    assert (page.operation, page.behind) == (operation, module.BEGINNING)
+    timetable.ready_read(page, [])
+    assert timetable.ready_wanted([operation]) is None
+
+
 def test_who_waits_for_capacity_waits_on_without_being_held() -> None:
     """What it waits for is known; only where too many wait are others read back later."""
     timetable = Timetable()
     timetable.read_back()
-    assert timetable.ready_wanted() > 0
-    timetable.ready_read(timetable.ready_wanted(), 0)
-    assert timetable.ready_wanted() == 0
+    read_through(timetable)
     (stream,) = ready_streams(1)
     timetable.schedule(stream, T0, CONFIG)
     timetable.let_go(stream, CONFIG.timing.skew_ms)
     assert timetable.awaiting == {stream.key: (("charge", frozenset()),)}
 
 
-def test_beyond_the_bound_waiting_streams_are_read_back_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Memory does not grow with what waits; when half of those known have begun, more are asked
-    for.
-    """
+@pytest.fixture
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four streams are remembered that are not held, two of each operation, in pages of four."""
     monkeypatch.setattr(module, "AWAITING_HELD_MAX", 4)
+    monkeypatch.setattr(module, "AWAITING_OPERATION_MIN", 2)
+    monkeypatch.setattr(module, "READY_PAGE_MAX", 4)
+
+
+def let_go(timetable: Timetable, streams: list[Stream]) -> None:
+    """None of these is held any more."""
+    for stream in streams:
+        timetable.let_go(stream, CONFIG.timing.skew_ms)
+
+
+@pytest.mark.usefixtures("_few")
+def test_beyond_the_bound_waiting_streams_are_read_back_later() -> None:
+    """Memory does not grow with what waits and is not held; when half of those known have begun,
+    more are asked for, from the beginning.
+    """
     timetable = Timetable()
     timetable.read_back()
-    timetable.ready_read(timetable.ready_wanted(), 0)
+    read_through(timetable)
     streams = ready_streams(6)
     for stream in streams:
         timetable.schedule(stream, T0, CONFIG)
+    assert len(timetable.awaiting) == 6
+    let_go(timetable, streams)
     assert len(timetable.awaiting) == 4
-    assert timetable.ready_wanted() == 0
-    for stream in streams[:3]:
+    assert timetable.ready_wanted(["charge"]) is None
+    for stream in streams[:2]:
         timetable.schedule(Stream(stream.key), T0, CONFIG)
-    assert timetable.ready_wanted() == 3
+    page = timetable.ready_wanted(["charge"])
+    assert page is not None
+    assert page.behind == module.BEGINNING
+
+
+@pytest.mark.usefixtures("_few")
+def test_an_operation_without_capacity_keeps_room_for_every_other() -> None:
+    """However many wait for one, of another the first are known, and those behind are asked for."""
+    timetable = Timetable()
+    timetable.read_back()
+    for operation in ("charge", "email"):
+        read_through(timetable, operation)
+    emails, charges = ready_streams(9, "email"), ready_streams(3)
+    for stream in emails + charges:
+        timetable.schedule(stream, T0, CONFIG)
+    let_go(timetable, emails + charges)
+    wants = [wants[0][0] for wants in timetable.awaiting.values()]
+    assert (wants.count("email"), wants.count("charge")) == (4, 2)
+    page = timetable.ready_wanted(["charge"])
+    assert page is not None
+    assert page.operation == "charge"
+
+
+@pytest.mark.usefixtures("_few")
+def test_those_under_a_hold_are_passed_page_by_page() -> None:
+    """A page without anybody who may begin is followed by the next one behind it: they hide nobody.
+    A release looks at them again.
+    """
+    timetable = Timetable()
+    timetable.read_back()
+    first = timetable.ready_wanted(["charge"])
+    assert first is not None
+    timetable.ready_read(first, [(T0, f"acme/e{number}") for number in range(4)])
+    second = timetable.ready_wanted(["charge"])
+    assert second is not None
+    assert second.behind == (T0, "acme/e3")
+    timetable.ready_read(second, [(T0, "acme/e4")])
+    assert timetable.ready_wanted(["charge"]) is None
+    timetable.look_again()
+    read_through(timetable)
+
+
+@pytest.mark.usefixtures("_few")
+def test_those_let_go_while_a_page_is_on_its_way_are_read_again() -> None:
+    """The page may end behind one that is not remembered, and was asked for before that."""
+    timetable = Timetable()
+    timetable.read_back()
+    streams = ready_streams(6)
+    page = timetable.ready_wanted(["charge"])
+    assert page is not None
+    for stream in streams:
+        timetable.schedule(stream, T0, CONFIG)
+    let_go(timetable, streams)
+    timetable.ready_read(page, [])
+    for stream in streams[:4]:
+        timetable.schedule(Stream(stream.key), T0, CONFIG)
+    read_through(timetable)
+
+
+def test_operations_have_their_turn_one_after_another() -> None:
+    """Pages and pages of one do not keep another waiting; what nobody offers is not read."""
+    timetable = Timetable()
+    timetable.read_back()
+    asked = []
+    for number in range(4):
+        page = timetable.ready_wanted(["charge", "email"])
+        assert page is not None
+        asked.append(page.operation)
+        timetable.ready_read(page, [(T0 + number, "acme/e")] * page.limit)
+    assert asked == ["charge", "email", "charge", "email"]
+    assert timetable.ready_wanted([]) is None
+
+
+def test_who_was_declined_by_all_there_are_hides_nobody() -> None:
+    """What waits for a holder that has yet to come does not count as enough."""
+    builder = LedgerBuilder()
+    for number in range(READY_PAGE_MAX):
+        key = f"charge:v1:acme:e{number}"
+        builder.take(propose(key))
+        builder.take(decline(key=key), executor=None)
+    timetable = Timetable()
+    timetable.read_back()
+    for stream in builder.streams.values():
+        timetable.schedule(stream, T0 + 2_000, CONFIG)
+    assert len(timetable.awaiting) == READY_PAGE_MAX
+    assert timetable.ready_wanted(["charge"]) is not None
 
 
 def test_a_new_configuration_looks_at_everything_again() -> None:
