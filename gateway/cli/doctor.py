@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
 
 CHECK_SECONDS_MAX = 10.0
+DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +289,19 @@ async def _webhooks(settings: "Settings") -> str:
     return said
 
 
+async def _quarantine(settings: "Settings") -> str:
+    """How much was set aside in the last day and not put back. Nothing waits for it."""
+    from gateway.wiring.installation import open_log
+    from gateway.wiring.quarantine_desk import Filter, list_quarantine
+    from streams.clock import wall_ms
+
+    wanted = Filter(since=wall_ms() - DAY_MS, is_waiting=True)
+    found = await list_quarantine(open_log(settings, "cli"), wanted)
+    if not found:
+        return "nothing was set aside in the last day"
+    return f"{len(found):,} set aside in the last day: actionledger quarantine list --waiting"
+
+
 async def _notices(settings: "Settings") -> str:
     """Read who is told that something waits, with the secrets of each. Calls nobody."""
     from reconciler.notifying.destinations import load_destinations
@@ -354,6 +368,7 @@ _INSTALLATION: tuple[tuple[str, Check], ...] = (
     ("projector", _lag),
     ("providers", _providers),
     ("webhooks", _webhooks),
+    ("quarantine", _quarantine),
     ("notices", _notices),
     ("clocks", _clock),
     ("HTTP door", _door),

@@ -52,6 +52,7 @@ def _show_unknowns(console: "Console", found: "Sequence[UnknownView]") -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from gateway.console.why import span
     from gateway.unknowns import unknown_of
     from ledger.core.money import format_money
 
@@ -68,7 +69,7 @@ def _show_unknowns(console: "Console", found: "Sequence[UnknownView]") -> None:
             one.key,
             "" if one.money is None else format_money(one.money),
             str(one.attempts),
-            f"{one.age_ms / 1_000:,.0f} s",
+            span(one.age_ms),
             escape("\n".join(one.evidence)) or "none so far",
             one.next_told
             if one.next_at is None
@@ -87,5 +88,6 @@ def _window(window: "KeyWindow | None", now_ms: int) -> str:
 
 
 def _in(at_ms: int, now_ms: int) -> str:
-    left_s = (at_ms - now_ms) / 1_000
-    return f"in {left_s:,.0f} s" if left_s > 0 else "now"
+    from gateway.console.why import span
+
+    return f"in {span(at_ms - now_ms)}" if at_ms > now_ms else "now"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from gateway.cli.doctor import _quarantine
 from gateway.wiring import quarantine_desk as desk
 from gateway.wiring.ordering import order
 from ledger.client.client import LedgerClient
@@ -151,6 +152,8 @@ async def test_poison_among_configuration_is_set_aside_and_orders_behind_it_are_
         found = await until_set_aside(one, Topic.CONFIG, PARTITIONS)
         stood = {each.offset: each.timestamp for each in await one.records(Topic.CONFIG, 0)}
         assert_in_time(found, stood)
+        said = await _quarantine(settings_of(one))
+        assert said == "1 set aside in the last day: actionledger quarantine list --waiting"
         (listed,) = await desk.list_quarantine(one.log, desk.Filter(topic="config"))
         assert (listed.place, listed.reason, listed.copies) == (f"config/0/{at}", "not_json", 3)
         _, _, planned = await desk.find_quarantined(one.log, listed.place)
