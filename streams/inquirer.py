@@ -12,7 +12,7 @@ Several share the partitions. Run by the wiring.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, assert_never
 
@@ -267,8 +267,10 @@ class Inquirer:
             followed.put_back(asked)
             return
         crash_point("lookup_answered")
-        for evidence in lookup_evidence(started, answer):
-            await self._tell_evidence(lookup_record(evidence, self._partitions))
+        # In one batch, which is there or not: whoever comes back after a crash finds the question
+        # answered by the first, and would never tell of what was done twice.
+        pieces = lookup_evidence(started, answer)
+        await self._tell_evidence([lookup_record(piece, self._partitions) for piece in pieces])
         crash_point("evidence_acked")
         followed.answered(asked)
         self.answered_count += 1
@@ -326,8 +328,10 @@ class Inquirer:
             },
         )
 
-    async def _tell_evidence(self, placed: Placed) -> None:
-        appending = self._append(Topic.EVIDENCE, placed.partition, [placed.record])
+    async def _tell_evidence(self, pieces: Sequence[Placed]) -> None:
+        """Make pieces about one action durable, all of them or none."""
+        records = [one.record for one in pieces]
+        appending = self._append(Topic.EVIDENCE, pieces[0].partition, records)
         await crash_while("evidence_sent", appending)
 
     async def _foresee(self, followed: Inquiring, asked: Asked, started: PreviewStarted) -> None:
@@ -338,7 +342,7 @@ class Inquirer:
         read = preview_read(started, seen)
         if read.foreseen is None:
             logger.warning("preview_not_given", extra={"action": started.action, "code": read.code})
-        await self._tell_evidence(preview_record(read, self._partitions))
+        await self._tell_evidence([preview_record(read, self._partitions)])
         followed.answered(asked)
         self.answered_count += 1
 

@@ -390,3 +390,41 @@ async def test_two_inquirers_share_the_partitions(servers: Addresses, database_u
             await one.stop(0)
             while sorted(both[1]._followed) != list(range(PARTITIONS)):
                 await asyncio.sleep(POLL_SECONDS)
+
+
+async def test_all_that_a_lookup_found_is_told_at_once(
+    servers: Addresses,
+    database_url: str,
+    provider: ProviderProcess,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In one append, which is there or not: a crash between two would leave the question answered
+    and the second effect told by nobody.
+    """
+    appends: list[int] = []
+    append = Inquirer._append
+
+    async def counting(self: Inquirer, topic: str, partition: int, records: list[Any]) -> None:
+        if topic == Topic.EVIDENCE:
+            appends.append(len(records))
+        await append(self, topic, partition, records)
+
+    monkeypatch.setattr(Inquirer, "_append", counting)
+    proposal = charge("renewal-1")
+    twice = Found("ch_1", proposal.request.money, {}, proposal.key, ("ch_2",))
+    async with migrated(database_url) as pool, installed(servers.kafka_bootstrap, HASTY) as one:
+        performer = performers(of(provider))["simulated"]
+        await one.processor()
+        await one.executor(performer)
+        inquirer = Inquirer(one.log, {"simulated": Scripted(twice)}, pool=pool)
+        await one._start(inquirer.run, inquirer.ready)
+        async with LedgerClient(one.log, PARTITIONS) as client:
+            lose_answer(provider, proposal.key)
+            await client.propose(proposal, timeout_ms=10_000)
+            await settled(client, proposal.key, "completed")
+            async with asyncio.timeout(20):
+                while len(found := await evidence(one)) < len(("ch_1", "ch_2")):
+                    await asyncio.sleep(POLL_SECONDS)
+        assert [one.reference for one in found] == ["ch_1", "ch_2"]
+        assert appends == [2]
+        await performer.close()
