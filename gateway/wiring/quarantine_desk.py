@@ -14,10 +14,11 @@ import asyncpg
 from gateway.settings import Settings
 from gateway.wiring.installation import BEGIN_SECONDS_MAX, open_pool
 from ledger.core.errors import LedgerError
+from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.log.envelope import Unreadable
 from ledger.log.follow import genesis_of
 from ledger.log.kafka import KafkaLog
-from ledger.log.port import Record
+from ledger.log.port import AppendUnknownError, Record
 from ledger.log.quarantine import (
     QuarantinedRecord,
     RedrivenRecord,
@@ -36,6 +37,10 @@ PLACES_REMEMBERED_MAX = 100_000
 
 class NotInQuarantineError(LedgerError):
     """Nothing that stood at this place was set aside."""
+
+
+class NameUnfitError(LedgerError):
+    """The name of who puts a record back cannot be recorded."""
 
 
 class QuarantineFullError(LedgerError):
@@ -110,10 +115,26 @@ async def find_quarantined(
 
 
 async def redrive(log: KafkaLog, entry: QuarantinedRecord, planned: Redrive, *, by: str) -> int:
-    """Put a record back, and record that; its offset there. Raises AppendUnknownError."""
+    """Put a record back, and record that; its offset there. Raises AppendUnknownError, and before
+    anything is done NameUnfitError.
+    """
+    try:
+        redriven(entry, by=by, redriven_to=0)
+    except ValueError as unfit:
+        raise NameUnfitError(
+            "Who puts it back cannot be recorded under this name.",
+            hint=f"Use a name of text, at most {TEXT_CHARS_MAX} characters long.",
+        ) from unfit
     appender = await log.appender()
     try:
         (appended,) = await appender.append(planned.topic, planned.partition, [planned.record])
+        if appended.offset < 0:
+            raise AppendUnknownError(
+                f"The record is in {planned.topic} {planned.partition}, and the broker did not "
+                "say where.",
+                hint="See with `actionledger log tail` where it stands; put back again, it counts "
+                "once.",
+            )
         said = redriven(entry, by=by, redriven_to=appended.offset)
         await appender.append(Topic.QUARANTINE, entry.partition, [said])
     finally:
