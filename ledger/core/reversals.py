@@ -7,6 +7,7 @@ back by ourselves, is told here from the stream alone.
 
 from typing import Final
 
+from ledger.core.limits import INTEGER_MAX
 from ledger.core.money import Money, format_money
 from ledger.core.order import has_something_to_undo, is_reversed, original_of
 from ledger.core.proof import effects_told, given_back
@@ -28,8 +29,11 @@ def reversed_elsewhere(stream: Stream, action: Action) -> tuple[Reversal, ...]:
 
 
 def minor_of(reversals: tuple[Reversal, ...], whole: Money) -> int:
-    """How much was given back, in minor units; what names no amount is all of it."""
-    return sum(whole.minor if one.minor is None else one.minor for one in reversals)
+    """How much was given back, in minor units; what names no amount is all of it. No sum is larger
+    than what a number of the log can be: each word of a provider may be as large as that.
+    """
+    told = sum(whole.minor if one.minor is None else one.minor for one in reversals)
+    return min(told, INTEGER_MAX)
 
 
 def reversed_minor(action: Action) -> int:
@@ -62,7 +66,7 @@ def goes_beyond(stream: Stream, action: Action) -> str | None:
 
 def of_whole(minor: int, whole: Money) -> str:
     """How much of how much: `12.00 EUR of 50.00 EUR`."""
-    part = Money(minor=minor, currency=whole.currency)
+    part = Money(minor=min(minor, INTEGER_MAX), currency=whole.currency)
     return f"{format_money(part)} of {format_money(whole)}"
 
 

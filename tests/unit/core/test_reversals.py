@@ -9,7 +9,7 @@ import pytest
 from ledger.core import inputs as i
 from ledger.core.facts import ReviewOpened
 from ledger.core.inputs import EvidenceKind, Meaning
-from ledger.core.limits import REVERSALS_KEPT_MAX
+from ledger.core.limits import INTEGER_MAX, REVERSALS_KEPT_MAX
 from ledger.core.money import Money
 from ledger.core.proof import reversals_told
 from ledger.core.rejections import Rejection
@@ -81,6 +81,22 @@ def test_c079_a_reversal_in_part_leaves_the_rest_and_names_both_amounts() -> Non
     again = given_back(1_200, source="settlement:7", kind=EvidenceKind.SETTLEMENT)
     assert event.take(again) == ["evidence.recorded"]
     assert reversed_minor(event.action()) == 1_200
+
+
+def test_amounts_whose_sum_no_number_can_be_are_a_case() -> None:
+    """A provider says twice that it gave back as much as can be said, and an undo gives back too:
+    each is recorded, and a person is told the largest amount there is.
+    """
+    event = charged()
+    event.propose(UNDO, compensates=CHARGE)
+    event.take(x.tick(), acts=True)
+    event.reports(UNDO, x.success("re_1"))
+    for name in ("dp_1", "dp_2"):
+        assert event.take(given_back(INTEGER_MAX, name))[0] == "evidence.recorded"
+    assert reversed_minor(event.action()) == INTEGER_MAX
+    told = names(event, "returned_too_much")
+    assert told is not None
+    assert told.startswith("90071992547409.91 EUR of 49.90 EUR: dp_1, dp_2")
 
 
 def test_a_further_reversal_tells_the_person_the_new_sum() -> None:
