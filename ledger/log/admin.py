@@ -145,16 +145,13 @@ async def check_topics(
             name: _settings(spec, replicas_in_sync_min, flush_records)
             for name, spec in wanted.items()
         }
-        existing = set(await _asked(admin.list_topics))
-        missing = [
-            Difference(name, "topic", "exists", "missing")
-            for name in wanted
-            if name not in existing
+        asked = await _asked(lambda: clients.described(admin, list(wanted)))
+        there = {one["topic"]: one for one in asked}
+        found = [
+            Difference(name, "topic", "exists", "missing") for name in wanted if name not in there
         ]
-        present = [name for name in wanted if name in existing]
-        found: list[Difference] = list(missing)
-        for described in await _asked(lambda: admin.describe_topics(present)):
-            name, count = described["topic"], len(described["partitions"])
+        for name, described in there.items():
+            count = len(described["partitions"])
             if count != wanted[name].partitions:
                 found.append(
                     Difference(name, "partitions", str(wanted[name].partitions), str(count))
@@ -164,7 +161,7 @@ async def check_topics(
             if replicas < replicas_in_sync_min:
                 wanted_replicas = f"{replicas_in_sync_min} or more"
                 found.append(Difference(name, "replicas", wanted_replicas, str(replicas)))
-        found.extend(await _config_differences(admin, settings, present))
+        found.extend(await _config_differences(admin, settings, list(there)))
         return tuple(found)
     finally:
         await admin.close()
@@ -272,7 +269,7 @@ async def check_counts(log: KafkaLog, partitions: int, topics: Iterable[Topic] =
     }
     admin = await _admin(log)
     try:
-        described = await _asked(lambda: admin.describe_topics(list(wanted)))
+        described = await _asked(lambda: clients.described(admin, list(wanted)))
     finally:
         await admin.close()
     found = {one["topic"]: len(one["partitions"]) for one in described}

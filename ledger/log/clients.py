@@ -7,17 +7,20 @@ records back once its fetching task has died; what is private to it is touched h
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
     KafkaError,
     ProducerClosed,
     TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
 )
+from aiokafka.protocol.metadata import MetadataRequest
 
 from ledger.core.errors import LedgerError
 from ledger.log.login import refusal
@@ -26,6 +29,7 @@ from ledger.log.trouble import LogRefusedError, LogUnreachableError
 START_DEADLINE_SECONDS = 30.0
 CLOSE_DEADLINE_SECONDS = 5.0
 _NO_RIGHTS: Final = (ClusterAuthorizationFailedError, TopicAuthorizationFailedError)
+_NOT_THERE: Final = {UnknownTopicOrPartitionError.errno, TopicAuthorizationFailedError.errno}
 _CUT_TRIES_MAX = 8
 _CUT_SECONDS = 0.1
 _GIVEN_UP_SECONDS = 3.0
@@ -89,6 +93,24 @@ async def meet(client: AIOKafkaClient, *, answer_seconds: float) -> None:
         await client.bootstrap()
     finally:
         client._request_timeout_ms = kept  # noqa: SLF001 - as above
+
+
+def ask_about(consumer: AIOKafkaConsumer, topics: Collection[str]) -> None:
+    """Have a consumer that holds no partitions ask about these topics: by itself it asks the broker
+    for all that there are, whosoever they are. What is asked next waits for the answer.
+    """
+    if topics and not consumer.assignment():
+        consumer._client.set_topics(topics)  # noqa: SLF001 - nothing else says what it is to know
+
+
+async def described(admin: AIOKafkaAdminClient, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Those of these topics that there are for us, with their partitions. Asks about no others, and
+    has no broker make what is missing, which aiokafka's own question may. Raises KafkaError.
+    """
+    request = MetadataRequest(list(names), allow_auto_topic_creation=False)
+    answer = await admin._send_request(request)  # noqa: SLF001 - there is no other way to say so
+    found: list[dict[str, Any]] = answer.to_object()["topics"]
+    return [one for one in found if one["error_code"] not in _NOT_THERE]
 
 
 async def not_started(failure: BaseException, given: Mapping[str, Any]) -> LedgerError:

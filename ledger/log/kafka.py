@@ -191,6 +191,7 @@ class KafkaReader:
         """
         wanted = self._named(places)
         try:
+            clients.ask_about(self._consumer, {place.topic for place in wanted})
             found = await self._consumer.end_offsets(list(wanted))
         except KafkaError as failure:
             raise trouble_of(failure, "Asking where partitions end") from failure
@@ -204,6 +205,7 @@ class KafkaReader:
         """
         wanted = self._named(places)
         try:
+            clients.ask_about(self._consumer, {place.topic for place in wanted})
             found = await self._consumer.beginning_offsets(list(wanted))
         except KafkaError as failure:
             raise trouble_of(failure, "Asking where partitions begin") from failure
@@ -214,7 +216,8 @@ class KafkaReader:
 
     async def begin(self, places: Mapping[tuple[str, int], int | Start]) -> None:
         """Read the given partitions from now on. Raises LogUnreachableError."""
-        self._consumer.assign(list(self._named(places)))
+        if places or self._consumer.assignment():
+            self._consumer.assign(list(self._named(places)))
         ends = [place for place, start in places.items() if start is Start.END]
         begins = [place for place, start in places.items() if start is Start.BEGINNING]
         found = await self.end_offsets(ends) if ends else {}
