@@ -9,7 +9,6 @@ import asyncpg
 from ledger.log.port import Record
 from ledger.log.reading import ReadableLog
 from projections.checksum import checksum
-from projections.migrate import migrate
 from projections.projector import Projector
 from tests.ledgers import LedgerBuilder, MemoryLog
 
@@ -21,10 +20,8 @@ CUT = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.AdminShu
 
 @contextlib.asynccontextmanager
 async def projected(url: str) -> AsyncIterator[asyncpg.Pool]:
-    """A migrated database and a pool on it."""
+    """A pool on a database with every table."""
     async with asyncpg.create_pool(url, min_size=1, max_size=6) as pool:
-        async with pool.acquire() as connection:
-            await migrate(connection)
         yield pool
 
 

@@ -3,7 +3,8 @@
 `servers` is started once per session and shared: use your own topics, groups and databases on it.
 `own_servers` and `module_servers` are for tests that kill them. With ACTIONLEDGER_TEST_KAFKA
 (host:port) and ACTIONLEDGER_TEST_DATABASE (the URL of a superuser) the shared ones are those, and
-none are started. `database_url` is a new, empty database for one test.
+none are started. `database_url` is a new database for one test, with every table;
+`empty_database_url` is one without.
 """
 
 import asyncio
@@ -12,13 +13,12 @@ import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from urllib.parse import urlsplit, urlunsplit
 
-import asyncpg
 import pytest
 
 from gateway import local
 from gateway.local.postgres import Commit
+from tests import databases
 
 KAFKA_VARIABLE = "ACTIONLEDGER_TEST_KAFKA"
 DATABASE_VARIABLE = "ACTIONLEDGER_TEST_DATABASE"
@@ -61,6 +61,7 @@ def servers() -> Iterator[Addresses]:
     kafka, database = os.environ.get(KAFKA_VARIABLE), os.environ.get(DATABASE_VARIABLE)
     if kafka and database:
         yield Addresses(kafka, database)
+        asyncio.run(databases.forget(database))
         return
     loop = asyncio.new_event_loop()
     # Once per machine; every restart gains by it.
@@ -89,12 +90,16 @@ async def own_servers() -> AsyncIterator[local.Servers]:
 
 @pytest.fixture
 async def database_url(servers: Addresses) -> AsyncIterator[str]:
-    """Make an empty database for this test and drop it afterwards, connections included."""
+    """Make a database with every table for this test and drop it afterwards."""
     name = f"test_{secrets.token_hex(6)}"
-    admin = await asyncpg.connect(servers.admin_url)
-    try:
-        await admin.execute(f"CREATE DATABASE {name}")
-        yield urlunsplit(urlsplit(servers.admin_url)._replace(path=f"/{name}"))
-        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    finally:
-        await admin.close()
+    yield await databases.make(servers.admin_url, name)
+    await databases.drop(servers.admin_url, name)
+
+
+@pytest.fixture
+async def empty_database_url(servers: Addresses) -> AsyncIterator[str]:
+    """Make an empty database for this test and drop it afterwards."""
+    name = f"test_{secrets.token_hex(6)}"
+    await databases.execute(servers.admin_url, f"CREATE DATABASE {name}")
+    yield databases.url_of(servers.admin_url, name)
+    await databases.drop(servers.admin_url, name)

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
-import asyncpg
 import httpx
 from fastapi import FastAPI
 from standardwebhooks import Webhook
@@ -22,7 +20,7 @@ from gateway.keys import Role, create_key
 from gateway.settings import Settings
 from gateway.wiring.publishing import Kind
 from ledger.client.client import LedgerClient
-from projections.migrate import migrate
+from tests import databases
 from tests.integration.installation import CATALOGUE, PARTITIONS, Installation, installed
 from tests.servers import Addresses
 
@@ -114,26 +112,10 @@ def signed(
 
 @contextlib.asynccontextmanager
 async def database(admin_url: str) -> AsyncIterator[str]:
-    """A migrated database of its own, dropped afterwards."""
+    """A database of its own with every table, dropped afterwards."""
     name = f"door_{secrets.token_hex(6)}"
-    url = urlunsplit(urlsplit(admin_url)._replace(path=f"/{name}"))
-    await _run(admin_url, f"CREATE DATABASE {name}")
-    connection = await asyncpg.connect(url)
-    try:
-        await migrate(connection)
-    finally:
-        await connection.close()
-    yield url
-    await _run(admin_url, f"DROP DATABASE {name} WITH (FORCE)")
-
-
-async def _run(url: str, statement: str) -> None:
-    """Run one statement on a connection of its own: the server may have been killed meanwhile."""
-    connection = await asyncpg.connect(url)
-    try:
-        await connection.execute(statement)
-    finally:
-        await connection.close()
+    yield await databases.make(admin_url, name)
+    await databases.drop(admin_url, name)
 
 
 def settings_for(

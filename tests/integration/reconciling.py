@@ -22,7 +22,6 @@ from ledger.log.quarantine import QuarantinedRecord
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic, partition_of
 from ledger.log.webhook_record import WebhookReceived, webhook_key, webhook_outgoing
-from projections.migrate import migrate
 from reconciler.evidence import webhook_source_id
 from reconciler.notifying.notifier import Notifier
 from reconciler.providers.port import Finder, MappedWebhook, WebhookMapping
@@ -55,6 +54,7 @@ def settlement(
     *,
     reference: str | None = "ch_1",
     action_key: str | None = None,
+    provider_key: str | None = None,
     account: str = "main",
     verified_for: str = "main",
     event_type: EventType = "effect.settled",
@@ -74,7 +74,7 @@ def settlement(
             target="order:A-1842",
             description=None,
             amount=MONEY,
-            key=None,
+            key=provider_key,
             reference=None,
             metadata=Metadata(action_key=action_key),
         ),
@@ -203,9 +203,11 @@ async def know_action(
     target: str | None = None,
     asked_at: int | None = None,
     begun_at: int | None = None,
+    provider_key: str | None = None,
 ) -> None:
     """Let the read model know actions, as the projector does, with its notice: asked for at a time,
-    by itself now, and begun at one, by itself never.
+    by itself now, and begun at one, by itself never. The provider was given `provider_key`, by
+    itself the action's own.
     """
     asked = datetime.now(UTC) if asked_at is None else _moment(asked_at)
     for text in action_keys:
@@ -233,11 +235,12 @@ async def know_action(
             await pool.execute(
                 "insert into actionledger.attempts (action_key, number, tenant_id, provider,"
                 " account, fencing_token, holder, provider_key, status, started_at, lease_until)"
-                " values ($1, 1, $2, 'simulated', $3, 1, 'h', $1, 'unresolved', $4, $4)",
+                " values ($1, 1, $2, 'simulated', $3, 1, 'h', $5, 'unresolved', $4, $4)",
                 text,
                 key.tenant,
                 account,
                 _moment(begun_at),
+                text if provider_key is None else provider_key,
             )
     await pool.execute("select pg_notify('actionledger_changed', '0:8')")
 
@@ -277,8 +280,6 @@ def desk(
 async def migrated(database_url: str) -> AsyncIterator[asyncpg.Pool]:
     """A pool on a database with every table."""
     async with asyncpg.create_pool(database_url, min_size=1, max_size=5) as pool:
-        async with pool.acquire() as connection:
-            await migrate(connection)
         yield pool
 
 

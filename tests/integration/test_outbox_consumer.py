@@ -134,9 +134,9 @@ class Service:
 
 
 @pytest_asyncio.fixture
-async def service(database_url: str) -> AsyncIterator[Service]:
+async def service(empty_database_url: str) -> AsyncIterator[Service]:
     """The service on an empty database."""
-    async with asyncpg.create_pool(database_url, min_size=0, max_size=2) as pool:
+    async with asyncpg.create_pool(empty_database_url, min_size=0, max_size=2) as pool:
         await pool.execute(EFFECTS_SQL)
         await pool.execute("create table invoices (order_id text check (length(order_id) < 20))")
         yield Service(pool)

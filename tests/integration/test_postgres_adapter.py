@@ -117,12 +117,12 @@ class Place:
 
 
 @pytest_asyncio.fixture
-async def place(database_url: str, tmp_path: Path) -> AsyncIterator[Place]:
+async def place(empty_database_url: str, tmp_path: Path) -> AsyncIterator[Place]:
     """An empty database with the tables, a role that acts and a role that can only look."""
-    owner = await asyncpg.connect(database_url)
+    owner = await asyncpg.connect(empty_database_url)
     await owner.execute(EFFECTS_SQL + TABLES)
     names = {name: f"{name}_{secrets.token_hex(4)}" for name in ("acting", "looking")}
-    address = urlsplit(database_url)
+    address = urlsplit(empty_database_url)
     for name, role in names.items():
         await owner.execute(f"create role {role} login password '{role}'")
         host = address.netloc.rpartition("@")[2]

@@ -38,12 +38,12 @@ pytestmark = pytest.mark.servers
 
 
 @pytest.fixture
-def settings(servers: Addresses, database_url: str, tmp_path: Path) -> Settings:
+def settings(servers: Addresses, empty_database_url: str, tmp_path: Path) -> Settings:
     """Topics and a database of its own."""
     return Settings.from_environment(
         {
             "ACTIONLEDGER_KAFKA": servers.kafka_bootstrap,
-            "ACTIONLEDGER_DATABASE": database_url,
+            "ACTIONLEDGER_DATABASE": empty_database_url,
             "ACTIONLEDGER_TOPIC_PREFIX": f"setup{secrets.token_hex(4)}.",
             "ACTIONLEDGER_PARTITIONS": "2",
             "ACTIONLEDGER_STATE": str(tmp_path),
