@@ -26,6 +26,11 @@ LOST: Final[tuple[type[Exception], ...]] = (TimeoutError, OSError, httpx.Transpo
 """What a call to a provider raises when its answer is lost on the way."""
 
 _AGAIN: Final = frozenset({408, 429, 502, 503, 504})
+_NOT_TAKEN: Final = 429
+"""Of those the one that says that nothing was taken."""
+
+_NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_REFUSED: Final = range(400, 500)
 _SAFE: Final = "Make the same call again: the key follows from what is asked, so it is safe."
 
 
@@ -83,7 +88,9 @@ class Exchange:
         body: bytes | None = None,
         wait_ms: int = 0,
     ) -> Reply:
-        """Ask until there is an answer that is one; raises LedgerUnavailable when there is none."""
+        """Ask until there is an answer that is one. Raises LedgerUnavailable when there is none,
+        and where a refusal comes after an answer that was lost: what that one took is not known.
+        """
         request = self._client.build_request(
             method,
             path,
@@ -94,10 +101,15 @@ class Exchange:
         )
         give_up_at = time.monotonic() + (self._retries.total_ms + wait_ms) / 1_000
         last = "no attempt was made"
+        may_be_taken = False
         for attempt in range(1, self._retries.attempts_max + 1):
-            reply, last, asked_ms = await self._once(request)
-            if reply is not None:
+            reply, last, asked_ms, is_lost = await self._once(request)
+            if reply is not None and not (may_be_taken and reply.status in _REFUSED):
                 return reply
+            if reply is not None:
+                last = f"an earlier one was lost, and now it is status {reply.status}"
+                break
+            may_be_taken |= is_lost and method == "POST"
             pause_s = self._retries.wait_ms(attempt, asked_ms) / 1_000
             is_last = attempt == self._retries.attempts_max
             if is_last or time.monotonic() + pause_s > give_up_at:
@@ -105,19 +117,22 @@ class Exchange:
             await asyncio.sleep(pause_s)
         raise LedgerUnavailable(f"The ledger gave no answer ({last}).", hint=_SAFE)
 
-    async def _once(self, request: httpx.Request) -> tuple[Reply | None, str, int]:
-        """The answer; or None with what happened instead and the least wait that was asked for."""
+    async def _once(self, request: httpx.Request) -> tuple[Reply | None, str, int, bool]:
+        """The answer; or None with what happened instead, the least wait that was asked for, and
+        whether the ledger may have taken the request.
+        """
         try:
             response = await self._client.send(request, stream=True)
             try:
                 raw = await _read(response)
             finally:
                 await response.aclose()
-        except httpx.TransportError as error:
-            return None, type(error).__name__, 0
-        if response.status_code in _AGAIN:
-            return None, f"status {response.status_code}", _retry_after_ms(response)
-        return Reply(response.status_code, raw, self._origin), "", 0
+        except httpx.RequestError as error:
+            return None, type(error).__name__, 0, not isinstance(error, _NOT_SENT)
+        status = response.status_code
+        if status in _AGAIN:
+            return None, f"status {status}", _retry_after_ms(response), status != _NOT_TAKEN
+        return Reply(status, raw, self._origin), "", 0, False
 
     async def close(self) -> None:
         """Close all connections; idempotent."""

@@ -21,7 +21,6 @@ from actionledger.errors import (
     ActionRaised,
     CallerMistake,
     LedgerTrouble,
-    LedgerUnavailable,
     OutcomeNotRecorded,
 )
 from actionledger.exchange import LOST, Exchange
@@ -205,7 +204,11 @@ class Performance:
             raise
         try:
             result = await self._tell(key, named, told)
-        except LedgerUnavailable as trouble:
+        except LedgerTrouble as trouble:
+            # Whatever stands against telling it, the function ran: nobody may hear that it did not.
+            if isinstance(trouble, CallerMistake):
+                with suppress(LedgerTrouble):
+                    await self._say(key, {**named, "outcome": _unresolved("outcome_not_taken")})
             seen = None if told.effect is None else told.effect.reference
             raise OutcomeNotRecorded(key, seen) from trouble
         if told.raised is not None:
@@ -277,7 +280,9 @@ def _code(text: str) -> str:
 
 def _is_effect(returned: object) -> bool:
     """Whether a function kept to its declaration; without a reference nothing is proven."""
-    return isinstance(returned, Effect) and 0 < len(returned.reference) <= REFERENCE_CHARS_MAX
+    if not isinstance(returned, Effect) or not isinstance(returned.reference, str):
+        return False
+    return 0 < len(returned.reference) <= REFERENCE_CHARS_MAX
 
 
 def _result_of(effect: Effect) -> dict[str, JsonValue]:
