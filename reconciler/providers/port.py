@@ -384,13 +384,17 @@ class Capabilities:
 
     def __post_init__(self) -> None:
         """Refuse answers that cannot all be true."""
-        searchable = self.finds_by_key or self.finds_by_reference or self.finds_by_marker
+        # What an effect is called is known from an answer, and it is the answer that was lost.
+        searchable_without_answer = self.finds_by_key or self.finds_by_marker
+        searchable = searchable_without_answer or self.finds_by_reference
         keyed = self.reliability is Reliability.KEYED
         contradictions = {
             "keyed without a key window": keyed and self.key_window_ms is IMPOSSIBLE,
             "replay proven without keys": bool(self.replay_proven) and not keyed,
             "remembers answers without keys": bool(self.remembers) and not keyed,
-            "lookup without a lookup": (self.reliability is Reliability.LOOKUP and not searchable),
+            "lookup without a search by key or marker": (
+                self.reliability is Reliability.LOOKUP and not searchable_without_answer
+            ),
             "searchable without a search lag": (
                 bool(searchable) and self.search_lag_ms is IMPOSSIBLE
             ),
