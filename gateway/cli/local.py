@@ -261,6 +261,8 @@ def _show_status(console: "Console", found: "Status") -> None:
     console.print(f"[bold]{found.phase.value}[/]")
     if found.failure is not None:
         console.print("\n".join(found.failure), soft_wrap=True)
+    if not found.processes:
+        return
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("process", "phase", "pid", "up", "port", "restarts", "MB"):
         table.add_column(name, justify="left" if name in {"process", "phase"} else "right")

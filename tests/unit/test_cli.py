@@ -6,18 +6,23 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import metadata
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from rich.console import Console
 
 from gateway.cli import progress as progress_module
 from gateway.cli.app import app, run
+from gateway.cli.local import _show_status
 from gateway.cli.output import Output, code_of, plain
 from gateway.cli.trouble import as_trouble
+from gateway.local.control import Status
 from gateway.local.errors import PortTakenError
 from gateway.local.progress import Progress
+from gateway.local.state import Phase
 from gateway.wiring.names import Process
 from ledger.core.money import Money
 from tests.tree import ROOT
@@ -407,3 +412,13 @@ def test_the_providers_that_are_configured_are_shown(
     assert run(["provider", "show", "bank"]) == 0
     assert "for 1 day" in capsys.readouterr().out
     assert answer(capsys, "provider", "show", "acquirer")[0] == 2
+
+
+def test_a_start_that_failed_is_told_without_an_empty_table() -> None:
+    """Nothing runs then: what is wrong is all there is to say."""
+    written = StringIO()
+    _show_status(
+        Console(file=written, width=200),
+        Status(Phase.FAILED, ("The port is taken.", "Take another."), None, ()),
+    )
+    assert written.getvalue() == "failed\nThe port is taken.\nTake another.\n"
