@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gateway.cli.actions import Key
 from gateway.cli.documents import (
     TIMEOUT_S,
     Source,
@@ -32,9 +33,6 @@ group = typer.Typer(
 File = Annotated[
     Path,
     typer.Argument(help="A policy in TOML.", exists=True, dir_okay=False, show_default=False),
-]
-Key = Annotated[
-    str, typer.Argument(help="Such as refund:v1:acme:return-2026-08-28-01.", show_default=False)
 ]
 
 

@@ -189,7 +189,9 @@ def test_the_option_that_people_try_first_says_the_release(
     assert f"aiokafka {metadata.version('aiokafka')}\n" in told
 
 
-@pytest.mark.parametrize("command", ["show", "why", "approve", "ask", "review show"])
+@pytest.mark.parametrize(
+    "command", ["show", "why", "approve", "ask", "review show", "policy explain"]
+)
 @pytest.mark.parametrize("key", ["renewal-1", "\udcff", "charge:v1:acme:re new", "x" * 5_000])
 def test_what_is_no_key_is_told_before_anything_is_asked(
     capsys: pytest.CaptureFixture[str], command: str, key: str
