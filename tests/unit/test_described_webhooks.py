@@ -5,6 +5,9 @@ from pathlib import Path
 import orjson
 import pytest
 
+from ledger.core.money import Money
+from reconciler.matching import Matched, MatchedBy, match_webhook
+from reconciler.providers.http.parsing import parse_description
 from reconciler.providers.port import About, MappedWebhook, Unrecognised
 from reconciler.providers.registry import webhook_mappings
 from tests.unit.test_described_api import DESCRIPTION, settings
@@ -91,3 +94,90 @@ def test_a_declared_composite_says_what_a_webhook_is_about(
     mapped = mapping.map(raw)
     assert isinstance(mapped, MappedWebhook)
     assert (mapped.about, mapped.reference) == (about, None)
+
+
+STATES = """
+reverses = "charge.of"
+money = { minor = "total", currency = "=EUR" }
+
+[webhook.type]
+"charge.opened" = { meaning = "irrelevant", effect = "pending" }
+"charge.refunded" = { meaning = "final", effect = "reversed" }
+"charge.updated" = [
+    { equals = { "charge.state" = "paid", live = true }, meaning = "final", effect = "exists" },
+    { equals = { "charge.state" = "failed" }, meaning = "final", effect = "none" },
+    { equals = { "charge.state" = "disputed" }, meaning = "final", effect = "reversed" },
+    { equals = { "charge.state" = "sent" }, meaning = "progress", effect = "pending" },
+]
+"""
+TYPES = DESCRIPTION[DESCRIPTION.index("\n[webhook.type]") :]
+
+
+def told(folder: Path, kind: str, **fields: object) -> MappedWebhook | Unrecognised:
+    """What a description that judges by a state within the body makes of an event."""
+    shop = settings(folder, "http://127.0.0.1:1")
+    assert shop.adapter_file is not None
+    shop.adapter_file.write_text(DESCRIPTION.replace(TYPES, STATES), encoding="utf-8")
+    raw = orjson.dumps({"kind": kind, "id": 5, "at": 1_700_000_000, "total": 990, **fields})
+    return webhook_mappings([shop])["shop"].map(raw)
+
+
+@pytest.mark.parametrize(
+    ("state", "live", "meaning", "effect"),
+    [
+        ("paid", True, "final", "exists"),
+        ("failed", True, "final", "none"),
+        ("failed", None, "final", "none"),
+        ("sent", False, "progress", "pending"),
+    ],
+)
+def test_one_type_means_what_the_state_in_its_body_says(
+    tmp_path: Path, state: str, live: object, meaning: str, effect: str
+) -> None:
+    """The first row that fits decides, and nothing of it is a reversal."""
+    mapped = told(tmp_path, "charge.updated", charge={"ref": "C-1", "state": state}, live=live)
+    assert isinstance(mapped, MappedWebhook)
+    assert (mapped.meaning, mapped.effect, mapped.reverses) == (meaning, effect, None)
+
+
+@pytest.mark.parametrize("charge", [{"state": "held"}, {"state": "paid"}, {"state": 1}, {}, None])
+def test_a_state_without_a_row_is_unrecognised(tmp_path: Path, charge: object) -> None:
+    """A state of next year means nothing yet, and is kept and counted."""
+    found = told(tmp_path, "charge.updated", charge=charge, live=1)
+    assert found == Unrecognised("unknown_event_state", "charge.updated")
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"), [("charge.refunded", "x"), ("charge.updated", "disputed")]
+)
+def test_what_was_given_back_names_what_it_was_taken_from(
+    tmp_path: Path, kind: str, state: str
+) -> None:
+    """A reversal has its own name, that of the effect, and what was given back."""
+    mapped = told(tmp_path, kind, charge={"ref": "R-1", "of": "C-1", "state": state})
+    assert isinstance(mapped, MappedWebhook)
+    assert (mapped.meaning, mapped.effect) == ("final", "reversed")
+    assert (mapped.reference, mapped.reverses, mapped.names) == ("R-1", "C-1", "C-1")
+    assert mapped.money == Money(minor=990, currency="EUR")
+    match = match_webhook(mapped, account="main", known=["charge:v1:acme:e1"])
+    assert match == Matched("charge:v1:acme:e1", MatchedBy.REFERENCE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('reverses = "charge.of"\n', "", "webhook.reverses says not what was given back"),
+        ('"final", effect = "none"', '"progress", effect = "none"', "exists, none or reversed"),
+        ('"progress", effect = "pending"', '"final", effect = "pending"', "else pending"),
+        ('equals = { "charge.state" = "failed" }, ', "", "are never looked at"),
+        ('"charge.updated" = [', '"charge.odd" = []\n"charge.updated" = [', "at least 1"),
+        ('effect = "exists"', 'effect = "is there"', "must be 'exists'"),
+    ],
+)
+def test_rows_that_contradict_themselves_are_refused(old: str, new: str, said: str) -> None:
+    """Each is told with its reason."""
+    text = DESCRIPTION.replace(TYPES, STATES)
+    assert not isinstance(parse_description(text), tuple)
+    mistakes = parse_description(text.replace(old, new, 1))
+    assert isinstance(mistakes, tuple)
+    assert any(said in one.message for one in mistakes), mistakes

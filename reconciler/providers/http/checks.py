@@ -6,7 +6,7 @@ outcome into a known one; nothing is promised that is not described. Called by `
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, TypeAlias
 
@@ -16,6 +16,7 @@ from reconciler.providers.described import account_contradictions
 from reconciler.providers.http.forms import (
     AdapterForm,
     CallForm,
+    EventForm,
     FindForm,
     ListingForm,
     MoneyForm,
@@ -24,6 +25,7 @@ from reconciler.providers.http.forms import (
     PullForm,
     RowForm,
     ShapeForm,
+    WebhookForm,
 )
 from reconciler.providers.http.signature_checks import signature_contradictions
 from reconciler.providers.http.templates import BadTemplate, Name, names_in, pieces_of
@@ -350,17 +352,33 @@ def _webhook(form: AdapterForm) -> Iterator[Found]:
     yield from _money(("webhook", "money"), webhook.money)
     if webhook.pull is not None:
         yield from _pull(("webhook", "pull"), webhook.pull)
-    marks = (webhook.action_key, webhook.provider_key, webhook.reference, webhook.composite)
+    marks = (
+        webhook.action_key,
+        webhook.provider_key,
+        webhook.reference,
+        webhook.reverses,
+        webhook.composite,
+    )
     if all(one is None for one in marks):
         said = "names nothing to match by: action_key, provider_key, reference or composite"
         yield ("webhook",), said
     if webhook.composite is not None and webhook.money is None:
         said = "needs money: an equal amount and currency are part of what names the action"
         yield ("webhook", "composite"), said
-    for name, event in webhook.type.items():
-        if (event.meaning == "final") == (event.effect == "pending"):
-            said = "must have the effect exists or none if it is final, and pending if it is not"
-            yield ("webhook", "type", name), said
+    for name, rows in webhook.type.items():
+        yield from _events(("webhook", "type", name), rows, webhook)
+
+
+def _events(path: TomlPath, rows: Sequence[EventForm], webhook: WebhookForm) -> Iterator[Found]:
+    for index, row in enumerate(rows):
+        place = path if len(rows) == 1 else (*path, index)
+        if (row.meaning == "final") == (row.effect == "pending"):
+            said = "must have the effect exists, none or reversed if it is final, else pending"
+            yield place, said
+        if row.effect == "reversed" and webhook.reverses is None:
+            yield place, "is reversed, and webhook.reverses says not what was given back"
+        if not row.equals and index < len(rows) - 1:
+            yield place, "fits everything, so that the rows behind it are never looked at"
 
 
 def _row(path: TomlPath, row: RowForm, form: AdapterForm) -> Iterator[Found]:

@@ -224,6 +224,15 @@ class Composite:
 
 
 @dataclass(frozen=True, slots=True)
+class EventRow:
+    """What a webhook of a type means that holds these values."""
+
+    meaning: Literal["final", "progress", "irrelevant"]
+    effect: Literal["exists", "none", "pending", "reversed"]
+    equals: Equals
+
+
+@dataclass(frozen=True, slots=True)
 class Webhook:
     """Where in a webhook everything stands, and what its types mean."""
 
@@ -234,14 +243,12 @@ class Webhook:
     account: Source
     occurred_at: TimeAt
     reference: AnswerPath | None
+    reverses: AnswerPath | None
     action_key: AnswerPath | None
     provider_key: AnswerPath | None
     composite: Composite | None
     money: MoneyAt | None
-    meanings: Mapping[
-        str,
-        tuple[Literal["final", "progress", "irrelevant"], Literal["exists", "none", "pending"]],
-    ]
+    meanings: Mapping[str, tuple[EventRow, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,11 +388,15 @@ def _webhook(form: WebhookForm, headers: _Headers) -> Webhook:
         account=origin(form.account),
         occurred_at=TimeAt(path_of(form.occurred_at.at), form.occurred_at.unit),
         reference=_path(form.reference),
+        reverses=_path(form.reverses),
         action_key=_path(form.action_key),
         provider_key=_path(form.provider_key),
         composite=None if form.composite is None else _composite(form.composite),
         money=_money(form.money),
-        meanings={name: (event.meaning, event.effect) for name, event in form.type.items()},
+        meanings={
+            name: tuple(EventRow(row.meaning, row.effect, _equals(row.equals)) for row in rows)
+            for name, rows in form.type.items()
+        },
     )
 
 

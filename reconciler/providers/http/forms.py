@@ -9,7 +9,7 @@ import re
 from typing import Annotated, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from ledger.core.limits import DURATION_MS_MAX, OBSERVED_MAX
 from reconciler.providers.described import Form, SharedAccounts
@@ -251,10 +251,23 @@ class ErrorsForm(Form):
 
 
 class EventForm(Form):
-    """What one type of webhook means."""
+    """What webhooks of one type mean, all of them or those that hold some values."""
 
     meaning: Literal["final", "progress", "irrelevant"]
-    effect: Literal["exists", "none", "pending"]
+    effect: Literal["exists", "none", "pending", "reversed"]
+    equals: Scalars = Field(default_factory=dict)
+
+
+def _several(rows: object) -> object:
+    return rows if isinstance(rows, list) else [rows]
+
+
+Events: TypeAlias = Annotated[
+    list[EventForm],
+    BeforeValidator(_several),
+    Field(min_length=1, max_length=DESCRIPTION_ENTRIES_MAX),
+]
+"""One table, or a list of them: of a type the first one that fits says what it means."""
 
 
 class SignatureForm(Form):
@@ -310,11 +323,12 @@ class WebhookForm(Form):
     account: Origin
     occurred_at: TimeForm
     reference: Steps | None = None
+    reverses: Steps | None = None
     action_key: Steps | None = None
     provider_key: Steps | None = None
     composite: CompositeForm | None = None
     money: MoneyForm | None = None
-    type: Annotated[dict[str, EventForm], Field(min_length=1, max_length=DESCRIPTION_ENTRIES_MAX)]
+    type: Annotated[dict[str, Events], Field(min_length=1, max_length=DESCRIPTION_ENTRIES_MAX)]
 
 
 class AdapterForm(Form):

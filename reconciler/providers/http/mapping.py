@@ -14,7 +14,8 @@ from reconciler.providers.http.answers import (
     text_at,
     time_at,
 )
-from reconciler.providers.http.description import Composite, Webhook
+from reconciler.providers.http.description import Composite, EventRow, Webhook
+from reconciler.providers.http.effects import holds
 from reconciler.providers.port import About, MappedWebhook, Unrecognised
 from reconciler.schemes import STANDARD, hash_id
 
@@ -50,25 +51,29 @@ class HttpMapping:
             event_type = None
         if event_type is None:
             return Unrecognised("no_event_type")
-        meaning = webhook.meanings.get(event_type)
-        if meaning is None:
+        rows = webhook.meanings.get(event_type)
+        if rows is None:
             return Unrecognised("unknown_event_type", event_type)
+        row = next((row for row in rows if holds(event, row.equals)), None)
+        if row is None:
+            return Unrecognised("unknown_event_state", event_type)
         try:
-            return _mapped(raw, event, event_type, webhook)
+            return _mapped(raw, event, event_type, webhook, row)
         except UnreadableAnswer:
             return Unrecognised("malformed_event", event_type)
 
 
-def _mapped(raw: bytes, event: object, event_type: str, webhook: Webhook) -> MappedWebhook:
+def _mapped(
+    raw: bytes, event: object, event_type: str, webhook: Webhook, row: EventRow
+) -> MappedWebhook:
     """A webhook of a known type; raises UnreadableAnswer."""
-    meaning, effect = webhook.meanings[event_type]
     event_id = hash_id(raw) if webhook.event_id is None else text_at(event, webhook.event_id)
     account = text_at(event, webhook.account)
     if event_id is None or account is None:
         raise UnreadableAnswer
     return MappedWebhook(
-        meaning=meaning,
-        effect=effect,
+        meaning=row.meaning,
+        effect=row.effect,
         event_id=event_id,
         event_type=event_type,
         account=account,
@@ -77,6 +82,7 @@ def _mapped(raw: bytes, event: object, event_type: str, webhook: Webhook) -> Map
         provider_key=key_at(event, webhook.provider_key, TEXT_CHARS_MAX),
         money=None if webhook.money is None else webhook.money.read(event),
         occurred_at=time_at(event, webhook.occurred_at.path, webhook.occurred_at.unit),
+        reverses=text_at(event, webhook.reverses) if row.effect == "reversed" else None,
         about=None if webhook.composite is None else _about(event, webhook.composite),
     )
 
