@@ -33,7 +33,6 @@ from streams.limits import (
     EVENT_BACKOFF_MAX_MS,
     EVENT_DEADLINE_MS,
     EVENTS_AT_ONCE_MAX,
-    EVENTS_WAIT_MS,
 )
 
 if TYPE_CHECKING:
@@ -53,14 +52,36 @@ def add_agent(app: SafeApp, topic_name: str, handle: Handle, *, deadline_ms: int
     prefix_chars = len(topic_name) - len(topic_name.rpartition(".")[2])
 
     async def settle_events(stream: StreamT[Any]) -> None:
-        whole = cast("faust.Stream[Any]", stream)
-        async for events in whole.take_events(EVENTS_AT_ONCE_MAX, EVENTS_WAIT_MS / 1000):
-            records = [_record(event, prefix_chars) for event in events]
-            with app.safe_consumer.nothing_skipped():
-                await settle(handle, records, deadline_ms=deadline_ms)
+        whole = cast("faust.Stream[Any]", stream).noack()
+        async for first in whole.events():
+            events = [first]
+            try:
+                with app.safe_consumer.nothing_skipped():
+                    _take_more(app, whole.channel, events)
+                    records = [_record(event, prefix_chars) for event in events]
+                    await settle(handle, records, deadline_ms=deadline_ms)
+            finally:
+                # Where they were not handled, nothing is committed any more.
+                for event in events:
+                    event.ack()
 
     topic = app.topic(topic_name, key_serializer="raw", value_serializer="raw")
     app.agent(topic, name=topic_name, concurrency=1)(settle_events)
+
+
+def _take_more(app: SafeApp, channel: Any, events: list[EventT[Any]]) -> None:  # noqa: ANN401
+    """Take what has come behind an event too, up to a batch, as Faust's own stream would: what is
+    of an earlier assignment is passed over.
+    """
+    queue = channel.queue
+    while len(events) < EVENTS_AT_ONCE_MAX and queue.qsize() and app.flow_control.is_active():
+        event = queue.get_nowait()
+        if event.message.generation_id != app.consumer_generation_id:
+            event.ack()
+            continue
+        event.message.tracked = True
+        app.safe_consumer.track_message(event.message)
+        events.append(event)
 
 
 def add_webhook_agent(app: SafeApp, desk: WebhookDesk, *, prefix: str) -> None:

@@ -13,6 +13,8 @@ it buffered is sent. This one guarantees instead:
   hands;
 * an acknowledgement of an earlier assignment counts for nothing in a later one;
 * nothing is read of an assignment before it is taken over whole;
+* an event that its agent can take at once is handed over at once, partitions whose agent had more
+  than enough are read on as soon as it has not, and none waits for one where nothing happens;
 * `flush` waits for everything that was handed over, and raises if one of it failed;
 * the producer is idempotent and waits for all replicas.
 
@@ -23,16 +25,23 @@ upgrade fails loudly. Used by `streams.app`; must never be used for the ledger t
 import asyncio
 import logging
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+from aiokafka import AIOKafkaConsumer
 from faust.exceptions import ProducerSendError
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage, FutureMessage, Message
 from faust.types.transports import ConsumerT, ProducerT
 
-from streams.limits import COMMIT_BEFORE_REVOKE_MS
+from streams.limits import (
+    COMMIT_BEFORE_REVOKE_MS,
+    FETCH_WAIT_MS,
+    FULL_LOOK_MS,
+    HANDED_OVER_AT_ONCE_MAX,
+    POLL_PAUSE_MS,
+)
 
 logger = logging.getLogger("actionledger")
 
@@ -90,6 +99,52 @@ class SafeConsumer(driver.Consumer):
     def _coordinator(self) -> Any:  # noqa: ANN401 - aiokafka has no types
         consumer = self._thread._consumer  # noqa: SLF001 - Faust keeps it there
         return None if consumer is None else consumer._coordinator  # noqa: SLF001
+
+    def _new_consumer_thread(self) -> "SafeConsumerThread":
+        return SafeConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    async def getmany(
+        self,
+        timeout: float,  # noqa: ASYNC109 - Faust's own
+    ) -> AsyncIterator[tuple[TP, Message]]:
+        """Hand over what agents can take without anybody waiting, and give Faust the rest: it makes
+        two tasks for each event, which cost more than all that is done with it.
+        """
+        if self._unacked_messages:
+            # An agent is at work: what comes meanwhile is asked for together.
+            await asyncio.sleep(POLL_PAUSE_MS / 1000)
+        if self._buffered_partitions:
+            # Faust would look a second later whether there is room again.
+            timeout = FULL_LOOK_MS / 1000
+            while self.flow_active and not (self._get_active_partitions() or self.should_stop):  # noqa: ASYNC110 - nothing tells of all three
+                await asyncio.sleep(timeout)
+        handed_over = 0
+        async for tp, message in super().getmany(timeout):
+            if not self._can_be_taken(tp, message.offset):
+                yield tp, message
+                continue
+            await self.callback(message)
+            self._read_offset[tp] = message.offset
+            handed_over += 1
+            if handed_over % HANDED_OVER_AT_ONCE_MAX == 0:
+                await asyncio.sleep(0)
+
+    def _can_be_taken(self, tp: TP, offset: int) -> bool:
+        """Whether an event is the one behind the last, no commit is due before it, and its callback
+        would wait for nothing: not for the flow, a change of the topics, or room in a queue. Nor
+        does it for the producer, for nobody sends through Faust.
+        """
+        app, before = self.app, self._read_offset[tp]
+        topics: Any = app.topics  # what is private to it has no types
+        return (
+            before is not None
+            and offset == before + 1
+            and (self._commit_every is None or self._n_acked < self._commit_every)
+            and self.flow_active
+            and app.flow_control.is_active()
+            and not topics._tp_to_callback_lock.locked()  # noqa: SLF001 - there is no public way
+            and not any(channel.queue.full() for channel in topics._tp_index[tp])  # noqa: SLF001
+        )
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:  # noqa: ANN401 - Faust's own
         """Called for every record on its way to an agent, in offset order."""
@@ -164,6 +219,20 @@ class SafeConsumer(driver.Consumer):
             self._delivered.pop(tp, None)
             self._acked.pop(tp, None)
             self._acked_index.pop(tp, None)
+
+
+class SafeConsumerThread(driver.AIOKafkaConsumerThread):
+    """The thread of a consumer, which asks the broker again soon.
+
+    What lies there for a tenth of a second is left out of the next fetch, and there is one fetch at
+    a time: it waits for partitions where nothing happens, as long as it may, and all others wait
+    for it. Faust lets it wait for 1.5 s.
+    """
+
+    def _create_worker_consumer(self, transport: driver.Transport) -> AIOKafkaConsumer:
+        consumer = super()._create_worker_consumer(transport)
+        consumer._fetch_max_wait_ms = FETCH_WAIT_MS  # noqa: SLF001 - Faust has no setting for it
+        return consumer
 
 
 class SafeProducer(driver.Producer):

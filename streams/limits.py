@@ -45,10 +45,19 @@ STOP_DEADLINE_MS: Final = 20_000
 EVENTS_AT_ONCE_MAX: Final = 200
 """Events that an agent handles as one batch: two queries, one transaction, few appends."""
 
-EVENTS_WAIT_MS: Final = 20
-"""How often an agent looks whether a batch has begun, so how long its first event may wait. Each
-look costs about 0.1 ms.
+HANDED_OVER_AT_ONCE_MAX: Final = 100
+"""Events that are handed to an agent before others have their turn."""
+
+POLL_PAUSE_MS: Final = 5
+"""Before more is asked for while an agent is at work: each time takes two hops between threads."""
+
+FETCH_WAIT_MS: Final = 50
+"""How long the broker keeps a fetch of a Faust app that finds nothing, and so how long what comes
+to a partition may wait that the fetch has left out.
 """
+
+FULL_LOOK_MS: Final = 20
+"""How often is looked whether an agent that had more than enough has room again."""
 
 ATTENTION_WINDOW_MS: Final = 3_600_000
 ATTENTION_REMEMBERED_MAX: Final = 10_000

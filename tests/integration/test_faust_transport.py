@@ -1,6 +1,7 @@
 """The safe transport on the real broker: nothing that was not handled is ever committed."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -12,6 +13,7 @@ from faust.types import StreamT
 from ledger.log.port import Record
 from streams.agents import EventDeadlineError, add_agent
 from streams.app import AppEndedError, SafeApp, StandstillError
+from streams.limits import STREAM_BUFFER_EVENTS_MAX
 from tests.integration.faust_kit import Workshop, until, workshop
 from tests.servers import Addresses
 
@@ -121,6 +123,40 @@ async def test_a_commit_never_passes_an_event_at_work(servers: Addresses) -> Non
         assert await shop.committed() is None
         release.set()
         await shop.committed_becomes(6)
+
+
+async def test_an_agent_that_is_behind_gets_everything_once_and_in_order(
+    servers: Addresses,
+) -> None:
+    """More than a queue holds, over two partitions: what has no room is kept back, nothing else is,
+    and all of it comes when there is room again.
+    """
+    async with workshop(servers.kafka_bootstrap, partitions=2) as shop:
+        release, seen = asyncio.Event(), defaultdict[int, list[int]](list)
+
+        async def handle(records: Sequence[Record]) -> None:
+            for record in records:
+                seen[record.partition].append(record.offset)
+            await release.wait()
+
+        shop.start(lambda app: add_agent(app, shop.topic, handle, deadline_ms=20_000))
+        count = STREAM_BUFFER_EVENTS_MAX + 500
+        await asyncio.gather(
+            *(
+                shop.producer.send_and_wait(shop.topic, b"event", partition=partition)
+                for partition in range(2)
+                for _ in range(count)
+            )
+        )
+        await until(lambda: bool(seen), "the first are at work")
+        queues = [topic.queue for topic in shop.running[0].app.topics]
+        await until(lambda: any(queue.full() for queue in queues), "there is no room left")
+        release.set()
+        whole = list(range(count))
+        await until(lambda: all(seen[part][-1:] == [count - 1] for part in range(2)), "all came")
+        assert (seen[0], seen[1]) == (whole, whole)
+        await shop.committed_becomes(count, 0)
+        await shop.committed_becomes(count, 1)
 
 
 async def test_a_rebalance_commits_before_it_gives_up(servers: Addresses) -> None:

@@ -6,18 +6,35 @@ Each is held by name and signature: an upgrade that moves one fails here, not at
 import inspect
 from collections.abc import AsyncIterator
 from importlib.metadata import version
+from typing import Any, cast
 
 import faust
 import mode
 import pytest
 from aiokafka.consumer import group_coordinator
+from aiokafka.structs import ConsumerRecord
 from faust.transport import consumer as base
 from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
 
 from streams.app import AppSettings, SafeApp, build_app
-from streams.faust_transport import SafeConsumer, SafeProducer, SafeTransport
+from streams.faust_transport import (
+    SafeConsumer,
+    SafeConsumerThread,
+    SafeProducer,
+    SafeTransport,
+)
+from streams.limits import FETCH_WAIT_MS
 
 OVERRIDDEN = [
+    (SafeConsumer, base.Consumer, "getmany", "(self, timeout)"),
+    (SafeConsumer, driver.Consumer, "_new_consumer_thread", "(self)"),
+    (
+        SafeConsumerThread,
+        driver.AIOKafkaConsumerThread,
+        "_create_worker_consumer",
+        "(self, transport)",
+    ),
     (SafeConsumer, driver.Consumer, "_to_message", "(self, tp, record)"),
     (SafeConsumer, base.Consumer, "ack", "(self, message)"),
     (SafeConsumer, base.Consumer, "_new_offset", "(self, tp)"),
@@ -54,7 +71,9 @@ def test_every_overridden_method_is_there_as_expected(
     assert inspect.iscoroutinefunction(original) == inspect.iscoroutinefunction(vars(ours)[name])
 
 
-@pytest.mark.parametrize("ours", [SafeConsumer, SafeProducer, SafeApp, SafeTransport])
+@pytest.mark.parametrize(
+    "ours", [SafeConsumer, SafeConsumerThread, SafeProducer, SafeApp, SafeTransport]
+)
 def test_nothing_private_is_overridden_without_being_held(ours: type) -> None:
     """An override that is not in the list above would be held by nobody."""
     held = {name for one, _, name, _ in OVERRIDDEN if one is ours}
@@ -73,7 +92,9 @@ USED = [
     (base.Consumer, "commit", "(self, topics, start_new_transaction)"),
     (driver.Consumer, "highwaters", "(self, partitions)"),
     (driver.Consumer, "assignment", "(self)"),
-    (faust.Stream, "take_events", "(self, max_, within)"),
+    (base.Consumer, "track_message", "(self, message)"),
+    (faust.Stream, "noack", "(self)"),
+    (faust.Stream, "events", "(self)"),
 ]
 """What the overrides, the watchdog and the agents call and no override holds."""
 
@@ -118,6 +139,76 @@ async def test_the_bookkeeping_of_acknowledgements_is_where_we_read_it(app: Safe
     source = inspect.getsource(base.Consumer)
     assert "acked_index.add(offset)" in source
     assert "self._unacked_messages.discard(message)" in source
+    assert "set_read_offset(tp, offset)" in source
+    assert "if self._n_acked >= commit_every" in source
+    assert "self._buffered_partitions.add(tp)" in source
+
+
+PLACE = TP("t.events", 0)
+
+
+async def fetched(app: SafeApp, offset: int) -> tuple[Any, Any]:
+    """The queue of an agent that has taken a partition over up to offset 0, and a message of it."""
+    topic = app.topic(PLACE.topic, key_serializer="raw", value_serializer="raw")
+    channel: Any = aiter(topic)
+    conductor: Any = app.topics
+    conductor._update_tp_index({PLACE})
+    conductor._update_callback_map()
+    app.flow_control.resume()
+    consumer = app.safe_consumer
+    consumer.resume_flow()
+    consumer._read_offset[PLACE] = 0
+    record = ConsumerRecord(*PLACE, offset, 1, 0, b"key", b"value", None, 3, 5, [])
+    return channel.queue, consumer._to_message(PLACE, record)
+
+
+async def test_what_can_be_taken_is_handed_over_without_waiting(app: SafeApp) -> None:
+    """A callback that waited where we say it does not would hold up a change of the group."""
+    queue, message = await fetched(app, 1)
+    assert app.safe_consumer._can_be_taken(PLACE, 1)
+    with pytest.raises(StopIteration):
+        app.safe_consumer.callback(message).send(None)  # type: ignore[attr-defined]
+    assert queue.get_nowait().message is message
+
+
+async def test_no_fetch_is_kept_longer_than_ours(app: SafeApp) -> None:
+    """The client that Faust makes is given our time, and hands it on to what fetches."""
+    thread = cast("SafeConsumerThread", app.safe_consumer._thread)
+    transport = cast("SafeTransport", app.transport)
+    consumer: Any = thread._create_worker_consumer(transport)
+    await consumer.stop()
+    assert consumer._fetch_max_wait_ms == FETCH_WAIT_MS
+    assert "fetch_max_wait_ms=self._fetch_max_wait_ms" in inspect.getsource(type(consumer))
+
+
+async def test_what_its_agent_must_wait_for_goes_the_way_of_faust(app: SafeApp) -> None:
+    """Flow that is stopped, a full queue, a change of topics, a commit that is due, and a gap."""
+    queue, _ = await fetched(app, 1)
+    consumer, topics = app.safe_consumer, cast("Any", app.topics)
+
+    def can_be_taken() -> bool:
+        return consumer._can_be_taken(PLACE, 1)
+
+    assert can_be_taken()
+    app.flow_control.suspend()
+    assert not can_be_taken()
+    app.flow_control.resume()
+    consumer.stop_flow()
+    assert not can_be_taken()
+    consumer.resume_flow()
+    async with topics._tp_to_callback_lock:
+        assert not can_be_taken()
+    for number in range(queue.maxsize):
+        queue.put_nowait(number)
+    assert not can_be_taken()
+    queue.get_nowait()
+    assert can_be_taken()
+    consumer._n_acked = app.conf.broker_commit_every
+    assert not can_be_taken()
+    consumer._n_acked = 0
+    for before in (None, 1, -1):
+        consumer._read_offset[PLACE] = before
+        assert not can_be_taken()
 
 
 def test_the_coordinator_keeps_its_error_where_we_read_it() -> None:
