@@ -15,6 +15,7 @@ from ledger.log.topics import Topic
 from projections.cold import ColdStore
 from projections.states import ColdStreams
 from reconciler.providers.null import NullPerformer
+from tests import databases
 from tests.examples import propose
 from tests.integration.installation import (
     PARTITIONS,
@@ -201,10 +202,8 @@ async def test_without_the_database_only_what_needs_it_waits(
     """A proposal about a stream that is held is answered while Postgres is away; one about a stream
     that is not waits, and is answered when it is back. Nothing is guessed.
     """
-    async with (
-        installed(servers.kafka_bootstrap) as one,
-        projected(own_servers.admin_url) as pool,
-    ):
+    own = await databases.make(own_servers.admin_url, "own")
+    async with installed(servers.kafka_bootstrap) as one, projected(own) as pool:
         processor = await one.processor(ColdStore(pool), streams_held_max=HELD_MAX)
         await one.executor()
         async with (

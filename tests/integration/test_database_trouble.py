@@ -11,6 +11,7 @@ import pytest
 from gateway import local
 from projections.migrate import NOT_PROJECTED, migrate
 from projections.projector import Projector
+from tests import databases
 from tests.integration.test_projector import held_up, waiting_backend, written
 from tests.ledgers import MemoryLog, history
 from tests.projecting import digest, projected, projected_to, running, until
@@ -101,7 +102,7 @@ async def test_a_database_that_is_killed_in_mid_transaction_and_comes_back(
     """
     builder = history(13, steps=150)
     log = MemoryLog(builder.records())
-    url = own_servers.admin_url
+    url = await databases.make(own_servers.admin_url, "own")
     async with projected(url) as pool:
         half = {0: builder.ends()[0] // 2}
         await Projector(log, pool, [0]).run_until(half)
