@@ -1,5 +1,6 @@
-"""Which action a verified webhook speaks of: by our key in its metadata, else by the provider's
-reference, else, some time later, by what its description declares to name one; else nobody's yet.
+"""Which action a verified webhook speaks of: by our key in its metadata, else by the key that the
+provider was given, else by its reference, else, some time later, by what its description declares
+to name one; else nobody's yet.
 
 Pure: the same webhook and the same known references give the same answer, so it can be asked again
 at any time. Guarantees that nothing is dropped: what matches no action is parked under a named
@@ -115,14 +116,17 @@ def match_webhook(
     *,
     account: str,
     known: Collection[str],
+    keyed: Collection[str] = (),
     shared: Collection[str] = (),
 ) -> Match:
     """Say whose webhook it is.
 
     `account` is the one whose secret verified the webhook: a webhook that speaks for another proves
     nothing there, and one that does not say for which speaks for this one. `known` holds the action
-    keys recorded under the webhook's reference on that account. On an account in `shared`, those of
-    its provider that others write metadata on too, a key in it counts only with a known reference.
+    keys recorded under the webhook's reference on that account, `keyed` those whose attempts gave
+    the provider the key that it bears, where that is no action key itself. On an account in
+    `shared`, those of its provider that others write metadata on too, a key in it counts only with
+    a known reference.
     """
     if isinstance(mapped, Unrecognised):
         return mapped
@@ -130,7 +134,9 @@ def match_webhook(
         return Irrelevant()
     if mapped.account not in {None, account}:
         return Parked(ParkedReason.ACCOUNT_DIFFERS)
-    claimed = _claims(mapped)
+    if len(set(keyed)) > 1:
+        return Parked(ParkedReason.REFERENCE_AMBIGUOUS)
+    claimed = _claims(mapped, keyed)
     distinct = set(claimed.values())
     holders = set(known)
     if len(distinct) > 1 or (distinct and holders and not _agrees(mapped, distinct, holders)):
@@ -144,7 +150,7 @@ def match_webhook(
         return Parked(ParkedReason.REFERENCE_AMBIGUOUS)
     if holders:
         return Matched(holders.pop(), MatchedBy.REFERENCE)
-    if mapped.names is None:
+    if mapped.names is None and mapped.provider_key is None:
         return Parked(ParkedReason.REFERENCE_MISSING)
     return Parked(ParkedReason.REFERENCE_UNKNOWN)
 
@@ -169,17 +175,18 @@ def match_composite(fitting: Fitting, reason: ParkedReason) -> Matched | Parked:
     return Parked(reason)
 
 
-def _claims(mapped: MappedWebhook) -> dict[MatchedBy, str]:
+def _claims(mapped: MappedWebhook, keyed: Collection[str]) -> dict[MatchedBy, str]:
     """The action keys that the webhook itself names, the strongest first.
 
     A text that is no action key is somebody else's metadata, not a fault; a provider key is an
-    action key wherever the provider's rules let the ledger use it unchanged.
+    action key wherever the provider's rules let the ledger use it unchanged, and elsewhere stands
+    for the action whose attempt gave it.
     """
     marks = {
         MatchedBy.METADATA: mapped.action_key,
-        MatchedBy.PROVIDER_KEY: mapped.provider_key,
+        MatchedBy.PROVIDER_KEY: next(iter(keyed), mapped.provider_key),
     }
-    return {by: text for by, text in marks.items() if text is not None and _is_action_key(text)}
+    return {by: text for by, text in marks.items() if text is not None and is_action_key(text)}
 
 
 def _agrees(mapped: MappedWebhook, claimed: set[str], holders: set[str]) -> bool:
@@ -192,7 +199,8 @@ def _agrees(mapped: MappedWebhook, claimed: set[str], holders: set[str]) -> bool
     return len(streams) == 1
 
 
-def _is_action_key(text: str) -> bool:
+def is_action_key(text: str) -> bool:
+    """Whether a text can be the key of an action, by its form."""
     try:
         ActionKey.parse(text)
     except MalformedId:

@@ -68,7 +68,7 @@ CONFIRMS: Final = "confirms"
 
 
 class Reference(NamedTuple):
-    """A provider's name for an effect, on one of its accounts."""
+    """A provider's name for an effect, or the key that it was given, on one of its accounts."""
 
     provider: str
     account: str
@@ -122,14 +122,15 @@ class WebhookRow:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A parked webhook whose reference or action became known, with the actions known under its
-    reference, and why it was parked.
+    """A parked webhook whose reference, key or action became known, with the actions known under
+    its reference, and under its key at the provider, and why it was parked.
     """
 
     receipt: Receipt
     mapped: MappedWebhook
     known: tuple[str, ...]
     reason: str
+    keyed: tuple[str, ...] = ()
 
     @property
     def position(self) -> Position:
@@ -141,9 +142,22 @@ async def known_references(
     connection: Connection, wanted: Collection[Reference]
 ) -> dict[Reference, tuple[str, ...]]:
     """The action keys known under each reference; a reference nobody knows is absent."""
+    return await _known(connection, "known_references", wanted)
+
+
+async def known_keys(
+    connection: Connection, wanted: Collection[Reference]
+) -> dict[Reference, tuple[str, ...]]:
+    """The action keys whose attempts gave the provider these keys, where they are not their own."""
+    return await _known(connection, "known_keys", wanted)
+
+
+async def _known(
+    connection: Connection, statement: str, wanted: Collection[Reference]
+) -> dict[Reference, tuple[str, ...]]:
     if not wanted:
         return {}
-    rows = await connection.fetch(_sql("known_references"), *_columns(wanted))
+    rows = await connection.fetch(_sql(statement), *_columns(wanted))
     found: defaultdict[Reference, list[str]] = defaultdict(list)
     for provider, account, reference, action_key in rows:
         found[Reference(provider, account, reference)].append(action_key)
@@ -223,7 +237,10 @@ async def lock_matchable(
         rows_max,
     )
     return [
-        Waiting(_receipt(row), _mapped(row), tuple(row["known"]), row["reason"]) for row in rows
+        Waiting(
+            _receipt(row), _mapped(row), tuple(row["known"]), row["reason"], tuple(row["keyed"])
+        )
+        for row in rows
     ]
 
 

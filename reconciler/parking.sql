@@ -19,6 +19,21 @@ join lateral (
     offset 0
 ) as r on true;
 
+-- name: known_keys
+-- The actions whose attempts gave a provider these keys, where the keys are not their own, for a
+-- batch of webhooks. The condition is that of the index on keys.
+select r.provider, r.account, r.provider_key, r.action_key
+from unnest($1::text[], $2::text[], $3::text[]) as wanted (provider, account, provider_key)
+join lateral (
+    select distinct one.provider, one.account, one.provider_key, one.action_key
+    from actionledger.attempts as one
+    where one.provider_key = wanted.provider_key
+      and one.provider_key <> one.action_key
+      and one.account = wanted.account
+      and one.provider = wanted.provider
+    offset 0
+) as r on true;
+
 -- name: decided_events
 -- Which events of a batch have a row that decides for them already, where it stands and what it
 -- says. The condition is that of the index on events.
@@ -94,8 +109,9 @@ on conflict (partition, topic_offset) do nothing
 returning partition, topic_offset;
 
 -- name: lock_matchable
--- Parked webhooks whose reference has become known, with the actions known under it, and those that
--- bear the key of an action, as mark or as provider key, which the tables have by now. Driven from
+-- Parked webhooks whose reference, or whose key at the provider, has become known, with the actions
+-- known under either, and those that bear the key of an action, as mark or as provider key, which the
+-- tables have by now. Driven from
 -- the few rows that wait, in the order of their places: some may wait on, and are not looked at
 -- twice by one sweep. Locked, so that of two sweeps each takes its own rows and none waits.
 with matchable as (
@@ -106,11 +122,20 @@ with matchable as (
           and w.reason = any ($1::text[])
           and w.received_at > $3
           and (w.partition, w.topic_offset) > ($4, $5)
-          and exists (
-              select from actionledger.provider_references as r
-              where r.account = w.account
-                and r.reference = coalesce(w.reverses, w.reference)
-                and r.provider = w.provider
+          and (
+              exists (
+                  select from actionledger.provider_references as r
+                  where r.account = w.account
+                    and r.reference = coalesce(w.reverses, w.reference)
+                    and r.provider = w.provider
+              )
+              or exists (
+                  select from actionledger.attempts as t
+                  where t.provider_key = w.provider_key
+                    and t.provider_key <> t.action_key
+                    and t.account = w.account
+                    and t.provider = w.provider
+              )
           )
         order by w.partition, w.topic_offset
         limit $6
@@ -140,7 +165,16 @@ select
           and r.reference = coalesce(w.reverses, w.reference)
           and r.provider = w.provider
         order by r.action_key
-    ) as known
+    ) as known,
+    array(
+        select distinct t.action_key
+        from actionledger.attempts as t
+        where t.provider_key = w.provider_key
+          and t.provider_key <> t.action_key
+          and t.account = w.account
+          and t.provider = w.provider
+        order by t.action_key
+    ) as keyed
 from matchable as m
 join actionledger.webhooks as w on w.partition = m.partition and w.topic_offset = m.topic_offset
 where w.classification = 'parked'

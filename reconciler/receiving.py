@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Final, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import asyncpg
 
@@ -39,6 +39,7 @@ from reconciler.matching import (
     Matched,
     Parked,
     ParkedReason,
+    is_action_key,
     match_webhook,
     shared_of,
 )
@@ -51,6 +52,7 @@ from reconciler.parking import (
     Reference,
     WebhookRow,
     decided_events,
+    known_keys,
     known_references,
     named_actions,
     note_orphan,
@@ -144,6 +146,15 @@ class _Understood:
             return None
         return Reference(self.received.provider, self.received.account, self.mapped.names)
 
+    @property
+    def key(self) -> Reference | None:
+        """The key that the provider was given, where the webhook bears one that names no action."""
+        if isinstance(self.mapped, Unrecognised) or self.mapped.provider_key is None:
+            return None
+        if is_action_key(self.mapped.provider_key):
+            return None
+        return Reference(self.received.provider, self.received.account, self.mapped.provider_key)
+
 
 @dataclass(frozen=True, slots=True)
 class _Noted:
@@ -152,6 +163,10 @@ class _Noted:
     orphan: EventName
     note: OrphanNote
     noted_at: int
+
+
+_Known: TypeAlias = Mapping[Reference, tuple[str, ...]]
+"""Action keys by a name, or a key, that a provider has for them."""
 
 
 class WebhookDesk:
@@ -225,8 +240,11 @@ class WebhookDesk:
             known = await known_references(
                 connection, {one.reference for one in understood if one.reference is not None}
             )
+            keyed = await known_keys(
+                connection, {one.key for one in understood if one.key is not None}
+            )
             decided = await decided_events(connection, {one.event for one in understood})
-            matches = [self._match(one, known) for one in understood]
+            matches = [self._match(one, known, keyed) for one in understood]
             actions = await named_actions(
                 connection, {one.action_key for one in matches if isinstance(one, Matched)}
             )
@@ -297,12 +315,13 @@ class WebhookDesk:
         await self._appender.append(Topic.QUARANTINE, record.partition, [outgoing])
         logger.error("webhook_quarantined", extra={**_place(record), "reason": reason})
 
-    def _match(self, one: _Understood, known: Mapping[Reference, tuple[str, ...]]) -> Match:
-        reference = one.reference
+    def _match(self, one: _Understood, known: _Known, keyed: _Known) -> Match:
+        reference, key = one.reference, one.key
         return match_webhook(
             one.mapped,
             account=one.received.account,
             known=() if reference is None else known.get(reference, ()),
+            keyed=() if key is None else keyed.get(key, ()),
             shared=shared_of(one.received.provider, self._shared_accounts),
         )
 

@@ -169,6 +169,7 @@ def _match(waiting: Waiting, shared_accounts: Accounts) -> Match:
         waiting.mapped,
         account=waiting.receipt.account,
         known=waiting.known,
+        keyed=waiting.keyed,
         shared=shared_of(waiting.receipt.provider, shared_accounts),
     )
 

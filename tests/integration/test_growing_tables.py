@@ -59,7 +59,8 @@ insert into actionledger.attempts (
     started_at, lease_until
 )
 select
-    'charge:v1:acme:renewal-' || n, 1, 'acme', 'simulated', 'main', 1, 'h', 'k', 'unresolved',
+    'charge:v1:acme:renewal-' || n, 1, 'acme', 'simulated', 'main', 1, 'h', 'key_' || n,
+    'unresolved',
     now() - interval '1 hour', now()
 from generate_series(1, $1) as n
 """
@@ -76,19 +77,23 @@ from generate_series(1, $1) as n
 WAITING: Final = """
 insert into actionledger.webhooks (
     partition, topic_offset, provider, account, event_id, received_at, occurred_at, sha256,
-    mapping_hash, event_type, meaning, effect, reference, claimed_key, amount_minor, currency,
-    classification, reason, fact, about_operation, about_target
+    mapping_hash, event_type, meaning, effect, reference, claimed_key, provider_key, amount_minor,
+    currency, classification, reason, fact, about_operation, about_target
 )
 select
     1, n, 'simulated', 'main', 'waits_' || n, now(), now(), 'a', 'a', 'settled', 'final', 'exists',
-    case when n % 3 = 0 then 'known_' || (1 + n * 7) end,
-    case when n % 3 = 1 then 'charge:v1:acme:renewal-' || (1 + n * 7) end,
+    case when n % 4 = 0 then 'known_' || (1 + n * 7) end,
+    case when n % 4 = 1 then 'charge:v1:acme:renewal-' || (1 + n * 7) end,
+    case when n % 4 = 3 then 'key_' || (1 + n * 7) end,
     4990, 'EUR', 'parked',
-    (array['reference_unknown', 'orphan_effect', 'reference_missing'])[1 + n % 3], 'waits_' || n,
-    case when n % 3 = 2 then 'charge' end, case when n % 3 = 2 then 'order:' || (1 + n * 7) end
-from generate_series(0, $1 * 3 - 1) as n
+    (array['reference_unknown', 'orphan_effect', 'reference_missing', 'reference_unknown'])
+        [1 + n % 4],
+    'waits_' || n,
+    case when n % 4 = 2 then 'charge' end, case when n % 4 = 2 then 'order:' || (1 + n * 7) end
+from generate_series(0, $1 * 4 - 1) as n
 """
-"""So many of each kind: whose reference is known, whose action is, and whose composite fits."""
+"""So many of each kind: whose reference is known, whose action is, whose composite fits, and whose
+key at the provider an attempt gave."""
 ELSEWHERE: Final = 9  # a partition: the same events, delivered once more
 ACCOUNTS: Final = (["simulated"] * ASKED, ["main"] * ASKED)
 EVENTS: Final = [f"evt_{1 + number * 7}" for number in range(ASKED)]
@@ -121,13 +126,16 @@ async def test_a_webhook_is_looked_up_by_its_own_name(database_url: str) -> None
     sql = statements("reconciler", "parking.sql")
     async with migrated(database_url) as pool:
         await pool.execute("alter table actionledger.webhooks set (autovacuum_enabled = false)")
+        await pool.execute("alter table actionledger.attempts set (autovacuum_enabled = false)")
         await pool.execute(FILL, ROWS)
+        await pool.execute(FILL_ATTEMPTS, ROWS)
         rows = await pool.fetchval(AGAIN, EVENTS)
         assert len(rows) == ASKED
         moved = [(ELSEWHERE, *row[1:]) for row in rows]
         asked = {
             "decided_events": (*ACCOUNTS, EVENTS),
             "known_references": (*ACCOUNTS, [f"ch_{number}" for number in range(ASKED)]),
+            "known_keys": (*ACCOUNTS, [f"key_{number}" for number in range(ASKED)]),
             "record_first": (moved,),
             "record_duplicates": (moved,),
         }
@@ -174,7 +182,7 @@ async def test_what_can_be_matched_is_found_without_reading_what_cannot(database
             ),
         }
         found = {name: len(await pool.fetch(sql[name], *given)) for name, given in asked.items()}
-        assert found == {"lock_matchable": 2 * ASKED, "lock_composites": ASKED}
+        assert found == {"lock_matchable": 3 * ASKED, "lock_composites": ASKED}
         read = {name: await blocks_read(pool, sql[name], *given) for name, given in asked.items()}
     assert {
         name: blocks for name, blocks in read.items() if blocks > found[name] * BLOCKS_A_ROW_MAX

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from ledger.core.ids import ProviderKeyRule, provider_key
 from ledger.core.inputs import EvidenceKind, Meaning
 from ledger.log.port import Outgoing
 from ledger.log.steady import SteadyAppender
@@ -97,6 +98,38 @@ async def test_a_webhook_before_its_reference_is_parked_and_then_matched(
         again = await sweep_parked(all_.pool, all_.appender, partitions=PARTITIONS, now_ms=wall_ms)
         assert again == 0
         assert len(await evidence(one)) == 1
+
+
+async def test_a_webhook_that_bears_only_the_shortened_key_finds_its_action(
+    servers: Addresses, database_url: str
+) -> None:
+    """What the provider was given is a name: of a webhook that comes before the attempt is known,
+    and of one that comes after it; on another account it is nobody's.
+    """
+    rule = ProviderKeyRule(length_max=32)
+    key, elsewhere = provider_key(KEY, rule), provider_key(OTHER, rule)
+    early, late = (settlement(f"evt_{n}", provider_key=key, reference=f"ch_{n}") for n in (1, 2))
+    stranger = settlement("evt_3", provider_key=elsewhere, reference="ch_3")
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        await all_.inquirer()
+        (place,) = await receive(one, early)
+        row = (await rows_become(all_.pool, 1))[place]
+        assert (row["classification"], row["reason"]) == ("parked", "reference_unknown")
+        await know_action(all_.pool, KEY, begun_at=wall_ms(), provider_key=key)
+        await know_action(
+            all_.pool, OTHER, account="other", begun_at=wall_ms(), provider_key=elsewhere
+        )
+        await classified(all_.pool, place, "matched")
+        second, third = await receive(one, late, stranger)
+        found = await rows_become(all_.pool, 3)
+        for matched in (found[place], found[second]):
+            assert (matched["classification"], matched["matched_by"]) == ("matched", "provider_key")
+            assert matched["action_key"] == KEY
+        assert (found[third]["classification"], found[third]["reason"]) == (
+            "parked",
+            "reference_unknown",
+        )
+        assert {one.key for one in await evidence(one)} == {KEY}
 
 
 async def test_a_webhook_with_the_key_of_no_action_is_an_orphan_until_the_action_appears(

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledger.core.ids import ProviderKeyRule, provider_key
 from ledger.core.money import Money
 from reconciler.matching import (
     AWAITS_REFERENCE,
@@ -16,6 +17,7 @@ from reconciler.matching import (
     MatchedBy,
     Parked,
     ParkedReason,
+    is_action_key,
     match_composite,
     match_webhook,
 )
@@ -52,6 +54,50 @@ def test_the_provider_key_names_the_action_where_it_is_ours_unchanged() -> None:
     """A provider that gives the key back instead of metadata names the action as well."""
     match = match_webhook(says(provider_key=KEY), account="main", known=())
     assert match == Matched(KEY, MatchedBy.PROVIDER_KEY)
+
+
+SHORTENED = provider_key(KEY, ProviderKeyRule(length_max=32))
+
+
+def test_the_key_that_the_provider_was_given_names_the_action() -> None:
+    """A webhook may bear nothing but the shortened key: it stands for the action whose attempt it
+    was given in, and waits for it where that is not known yet.
+    """
+    bare = says(provider_key=SHORTENED, reference=None)
+    assert match_webhook(bare, account="main", known=()) == Parked(ParkedReason.REFERENCE_UNKNOWN)
+    for one in (bare, says(provider_key=SHORTENED)):
+        match = match_webhook(one, account="main", known=(), keyed=[KEY])
+        assert match == Matched(KEY, MatchedBy.PROVIDER_KEY)
+    agreeing = says(provider_key=SHORTENED, action_key=KEY)
+    assert match_webhook(agreeing, account="main", known=[KEY], keyed=[KEY]) == Matched(
+        KEY, MatchedBy.METADATA
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "known", "keyed", "reason"),
+    [
+        ({"action_key": OTHER}, [], [KEY], ParkedReason.MARKS_DISAGREE),
+        ({}, [OTHER], [KEY], ParkedReason.MARKS_DISAGREE),
+        ({}, [], [KEY, OTHER], ParkedReason.REFERENCE_AMBIGUOUS),
+        ({"account": "other"}, [], [KEY], ParkedReason.ACCOUNT_DIFFERS),
+    ],
+)
+def test_a_known_key_is_a_mark_like_the_others(
+    changes: dict[str, object], known: list[str], keyed: list[str], reason: ParkedReason
+) -> None:
+    """It has to agree with the rest, and counts on its own account alone."""
+    mapped = says(provider_key=SHORTENED, **changes)
+    assert match_webhook(mapped, account="main", known=known, keyed=keyed) == Parked(reason)
+
+
+def test_on_an_account_of_several_writers_a_known_key_is_not_enough() -> None:
+    """As with the key in metadata, only together with a reference that the ledger knows."""
+    mapped = says(provider_key=SHORTENED)
+    alone = match_webhook(mapped, account="main", known=(), keyed=[KEY], shared=("main",))
+    assert alone == Parked(ParkedReason.ACCOUNT_SHARED)
+    both = match_webhook(mapped, account="main", known=[KEY], keyed=[KEY], shared=("main",))
+    assert both == Matched(KEY, MatchedBy.PROVIDER_KEY)
 
 
 def test_a_known_reference_names_the_action() -> None:
@@ -174,20 +220,25 @@ _keys = st.sampled_from([KEY, OTHER, "charge:v1:globex:renewal-2026-08-28-01"])
         occurred_at=st.just(0),
     ),
     known=st.sets(_keys),
+    keyed=st.sets(_keys, max_size=2),
     shared=st.frozensets(st.just("main")),
 )
 def test_more_knowledge_never_moves_a_webhook_to_another_action(
     mapped: MappedWebhook,
     known: set[str],
+    keyed: set[str],
     shared: frozenset[str],
 ) -> None:
-    """Whichever comes first, webhook or reference, it is the same action or no action at all."""
+    """Whichever comes first, webhook, reference or attempt: it is the same action or none."""
+    if mapped.provider_key is None or is_action_key(mapped.provider_key):
+        keyed = set()
     before = match_webhook(mapped, account="main", known=(), shared=shared)
-    after = match_webhook(mapped, account="main", known=known, shared=shared)
+    after = match_webhook(mapped, account="main", known=known, keyed=keyed, shared=shared)
     if isinstance(before, Matched) and isinstance(after, Matched):
         assert before.action_key == after.action_key
     if isinstance(after, Matched) and not isinstance(before, Matched):
         assert isinstance(before, Parked)
         assert before.reason in AWAITS_REFERENCE | {ParkedReason.REFERENCE_MISSING}
-        assert after.action_key in known
+        assert after.action_key in known | keyed
+        assert before.reason in AWAITS_REFERENCE or after.action_key in known
     assert isinstance(before, Irrelevant) == isinstance(after, Irrelevant)
