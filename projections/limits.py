@@ -22,6 +22,10 @@ STREAMS_HELD_MAX = 16_000
 with the commit. At least what the two batches under way can touch, so that eviction always finds a
 stream that is already written."""
 
+STREAMS_HELD_BYTES_MAX = 128 * 1_024 * 1_024
+"""What those streams may take together, in bytes of their records: 8 KiB of each. Where intents are
+long there are fewer; those of the two batches under way are held in any case."""
+
 READ_WAIT_MS = 250
 """How long a read of the log waits for records, and so how late a stop is noticed."""
 

@@ -10,6 +10,7 @@ of its own and by rebuilds.
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,10 +18,12 @@ from itertools import islice
 import asyncpg
 
 from ledger.core.invariants import invariant
+from ledger.core.snapshot import dump
 from ledger.log.crashpoints import crash_point
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from ledger.log.reading import LogReader, ReadableLog
+from ledger.log.sizes import Sizes
 from projections.errors import AWAY, DatabaseUnavailableError, MigrationError, PartitionStoppedError
 from projections.fold import (
     Batch,
@@ -38,8 +41,10 @@ from projections.limits import (
     DATABASE_WAIT_MS_MIN,
     READ_WAIT_MS,
     SLICE_RECORDS_MAX,
+    STREAMS_HELD_BYTES_MAX,
     STREAMS_HELD_MAX,
 )
+from projections.rows import STREAMS
 from projections.source import LEDGER, open_ledger
 from projections.statements import LIVE_SCHEMA, Connection
 from projections.states import load_streams
@@ -56,6 +61,8 @@ _REFUSED = (
     TypeError,
 )
 """What the database says to a row that it can never take."""
+
+_KEY, _NEXT_OFFSET = STREAMS.columns.index("stream_key"), STREAMS.columns.index("next_offset")
 
 Progress = Callable[[int], None]
 """Hears after each commit how many records this projector has written."""
@@ -81,7 +88,8 @@ class _RowRefusedError(Exception):
 class _Session:
     """One writer, one reader, and what is folded in memory on top of what is committed.
 
-    `settled` are streams that nothing is expected of, with where they stood when they were written.
+    `settled` are streams that nothing is expected of, with where they stood when they were written;
+    `unwritten` those of batches that are not written, with where they stand in them.
     """
 
     writer: BatchWriter
@@ -91,6 +99,27 @@ class _Session:
     held: dict[str, Held] = field(default_factory=dict)
     paused: set[int] = field(default_factory=set)
     settled: list[tuple[str, int]] = field(default_factory=list)
+    unwritten: dict[str, int] = field(default_factory=dict)
+    sizes: Sizes = field(default_factory=Sizes)
+
+    def hold(self, key: str, held: Held, size_bytes: int) -> None:
+        """Keep a stream to which a record of so many bytes came, as the one used last."""
+        # Out and in again: the order of the dictionary is the order of last use.
+        self.held.pop(key, None)
+        self.held[key] = held
+        self.sizes.add(key, size_bytes, lambda: len(dump(held.stream)))
+
+    def written(self, batch: Batch) -> None:
+        """A batch was committed."""
+        self.settled += batch.settled
+        for row in batch.rows.get(STREAMS.name, ()):
+            key, next_offset = row[_KEY], row[_NEXT_OFFSET]
+            if self.unwritten.get(key) == next_offset:
+                del self.unwritten[key]
+
+    def _drop(self, key: str) -> None:
+        del self.held[key]
+        self.sizes.drop(key)
 
     def let_go(self) -> None:
         """Forget settled streams, and of others the oldest beyond what memory is meant to hold.
@@ -101,10 +130,15 @@ class _Session:
         for key, next_offset in self.settled:
             held = self.held.get(key)
             if held is not None and held.next_offset == next_offset:
-                del self.held[key]
+                self._drop(key)
         self.settled.clear()
         for key in list(islice(self.held, max(0, len(self.held) - STREAMS_HELD_MAX))):
-            del self.held[key]
+            self._drop(key)
+        if self.sizes.total_bytes > STREAMS_HELD_BYTES_MAX:
+            for key in [key for key in self.held if key not in self.unwritten]:
+                if self.sizes.total_bytes <= STREAMS_HELD_BYTES_MAX:
+                    break
+                self._drop(key)
 
 
 class Projector:
@@ -310,16 +344,20 @@ class Projector:
         """Bring the streams among these that have a row and are not held."""
         # Not by subtraction: that walks through everything that is held.
         if cold := {key for key in keys if key not in session.held}:
-            session.held |= await load_streams(session.loader, cold, schema=self._schema)
+            loaded = await load_streams(session.loader, cold, schema=self._schema)
+            for key, held in loaded.items():
+                session.hold(key, held, len(dump(held.stream)))
 
     def _add(self, session: _Session, folding: Folding, read: PartitionRead) -> None:
         partition = read.start.partition
         if partition in session.paused:
             return
+        sizes = Counter[str]()
+        for decision, value in read.decisions:
+            sizes[decision.stream] += len(value)
         for key, held in folding.add(read).items():
-            # Out and in again: the order of the dictionary is the order of last use.
-            session.held.pop(key, None)
-            session.held[key] = held
+            session.hold(key, held, sizes[key])
+            session.unwritten[key] = held.next_offset
         session.folds[partition] = folding.fold_of(partition) or session.folds[partition]
         if partition in folding.stopped_partitions:
             self._leave(session, partition)
@@ -334,7 +372,7 @@ class Projector:
         self.counts.records += batch.record_count
         self.counts.events += batch.event_count
         self.counts.batches += 1
-        session.settled += batch.settled
+        session.written(batch)
         self._one_by_one = max(0, self._one_by_one - batch.record_count)
         for stopped in batch.stopped:
             self._stop(stopped)

@@ -47,7 +47,7 @@ from ledger.log.envelope import MARK_ATTENTION, MARK_EPOCH, MARK_LOOKUP, marks_o
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from streams.hands import intent_among
-from streams.limits import LOOKUPS_WAITING_MAX, UNKNOWN_WATCHED_MAX
+from streams.limits import INTENTS_KEPT_MAX, LOOKUPS_WAITING_MAX, UNKNOWN_WATCHED_MAX
 from streams.lines import Lines
 
 MayAsk = Callable[[str], bool]
@@ -225,7 +225,9 @@ class Inquiring:
                 self._ask(Asked(fact, decision.at, decision.epoch))
                 self._now_unknown(fact.action, decision.stream)
             case PreviewStarted():
-                intent = intent_among(decision.facts, fact.action)
+                # Intents are large: of those that come behind many they are read again.
+                is_soon = len(self._waiting) < INTENTS_KEPT_MAX
+                intent = intent_among(decision.facts, fact.action) if is_soon else None
                 self._ask(Asked(fact, decision.at, decision.epoch, intent))
             case EvidenceRecorded(lookup=int(number)):
                 self._answered(LookupStarted, fact.action, number)

@@ -77,6 +77,10 @@ Each provider has its own, so that none waits for another.
 LOOKUPS_WAITING_MAX: Final = 10_000
 """Questions of one partition that wait; while there are more its ledger is not read on."""
 
+INTENTS_KEPT_MAX: Final = 256
+"""Previews of one partition that wait with the intent they are about, of 64 KiB at most; behind so
+many it is read from the ledger when its turn comes."""
+
 LOOKUP_TIMEOUT_MS: Final = 10_000
 """How long a provider may take to answer one lookup."""
 
@@ -107,6 +111,11 @@ LEDGER_ROUND_RECORDS_MAX: Final = 4_000
 STREAMS_HELD_MAX: Final = 16_000
 """Streams that one processor holds over all its partitions; one takes about 3 KiB. More only while
 the projection is behind.
+"""
+
+STREAMS_HELD_BYTES_MAX: Final = 128 * 1_024 * 1_024
+"""What those streams may take together, in bytes of their records: 8 KiB of each. Where intents are
+long there are fewer.
 """
 
 KEY_FILTER_BYTES: Final = 4 * 1_024 * 1_024

@@ -13,20 +13,25 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ledger.core.invariants import invariant
+from ledger.core.snapshot import dump
 from ledger.core.state import Stream
+from ledger.log.sizes import Sizes
 from projections.fold import Held
 from projections.states import ColdStreams
 from streams.key_filter import KeyFilter
+from streams.limits import STREAMS_HELD_BYTES_MAX
 
 
 class StreamMemory:
-    """Streams by key, the longest unused first. `held_max` may be passed only by streams that the
-    projection does not have yet, or that are pinned.
+    """Streams by key, the longest unused first. `held_max` and `held_bytes_max` may be passed only
+    by streams that the projection does not have yet, or that are pinned.
     """
 
-    def __init__(self, held_max: int) -> None:
+    def __init__(self, held_max: int, held_bytes_max: int = STREAMS_HELD_BYTES_MAX) -> None:
         self.held_max = held_max
+        self.held_bytes_max = held_bytes_max
         self._held: OrderedDict[str, Held] = OrderedDict()
+        self._sizes = Sizes()
         self._new: set[str] = set()
         self.cold_floor = -1
         self.projected_offset = 0
@@ -79,10 +84,11 @@ class StreamMemory:
         invariant(self.knows(key), "a stream is used before it was loaded")
         return Stream(key)
 
-    def put(self, stream: Stream, next_offset: int) -> None:
-        """Hold a stream as it is after a decision; it is now the one used last."""
+    def put(self, stream: Stream, next_offset: int, size_bytes: int = 0) -> None:
+        """Hold a stream as it is after a decision of so many bytes; it is now the one used last."""
         self._held[stream.key] = Held(stream, next_offset)
         self._held.move_to_end(stream.key)
+        self._sizes.add(stream.key, size_bytes, lambda: len(dump(stream)))
         self._new.discard(stream.key)
 
     def take_in(self, keys: Sequence[str], cold: ColdStreams) -> Mapping[str, Stream] | None:
@@ -102,6 +108,7 @@ class StreamMemory:
                 self._new.add(key)
             else:
                 self._held[key] = held
+                self._sizes.add(key, len(dump(held.stream)))
                 came[key] = held.stream
         return came
 
@@ -147,18 +154,19 @@ class StreamMemory:
     @property
     def is_over(self) -> bool:
         """Whether more is held than there should be."""
-        return len(self._held) > self.held_max
+        return len(self._held) > self.held_max or self._sizes.total_bytes > self.held_bytes_max
 
     def let_go(self, pinned: Collection[str]) -> list[Stream]:
         """Let go of what has been unused for longest until the bound is kept, or until the next one
         is pinned or not projected yet.
         """
         gone: list[Stream] = []
-        while len(self._held) > self.held_max:
+        while self._held and self.is_over:
             key, held = next(iter(self._held.items()))
             if key in pinned or held.next_offset > self.projected_offset:
                 break
             del self._held[key]
+            self._sizes.drop(key)
             self.cold_floor = max(self.cold_floor, held.next_offset - 1)
             if self._filter is not None:
                 self._filter.add(key)

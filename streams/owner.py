@@ -129,7 +129,7 @@ class Owner:
         if self.fold.generation is not None:
             invariant(self.fold.generation == self.generation, "a ledger of another generation")
         if isinstance(read, Decision):
-            self._settle(read)
+            self._settle(read, len(record.value))
         self._adopt()
         return read
 
@@ -306,10 +306,10 @@ class Owner:
         """
         for read, place in zip(batch.read, appended, strict=True):
             self._check_place(read.at, place)
-        for read in batch.read:
+        for read, record in zip(batch.read, batch.records, strict=True):
             self.fold.next_offset = read.at + 1
             self.fold.apply(read)
-            self._settle(read, batch.streams.get(read.stream))
+            self._settle(read, len(record.value), batch.streams.get(read.stream))
         self._adopt()
         self.offers.settle_reservations()
         if appended:
@@ -332,7 +332,7 @@ class Owner:
             hint="Another owner writes; read what stands there and decide again, once.",
         )
 
-    def _settle(self, read: Decision, folded: Stream | None = None) -> None:
+    def _settle(self, read: Decision, size_bytes: int, folded: Stream | None = None) -> None:
         """Take over what an accepted decision says: state, timers, what waits for capacity.
 
         `folded` is the stream after the whole batch, folded from the same bytes when it was made.
@@ -344,7 +344,7 @@ class Owner:
             # A row that was loaded may be ahead of what is being folded here.
             if read.at >= self.memory.folded_to(read.stream):
                 after = folded or fold_decision(self.memory.stream(read.stream), read)
-                self.memory.put(after, read.at + 1)
+                self.memory.put(after, read.at + 1, size_bytes)
             self.offers.saw(read)
         stream = self.memory.get(read.stream)
         if stream is None or self._config is None:

@@ -26,7 +26,7 @@ from streams.cold_loading import ColdLoading
 from streams.config_inbox import ConfigInbox
 from streams.filling import fill_filters
 from streams.held_ticks import HELD_BACK_BY, HeldTicks
-from streams.limits import STREAMS_HELD_MAX
+from streams.limits import STREAMS_HELD_BYTES_MAX, STREAMS_HELD_MAX
 from streams.member import GroupMember
 from streams.owner import Batch, LostContinuityError, Owner
 from streams.taking_over import catch_up, check_positions, open_epoch
@@ -371,6 +371,7 @@ class Processor:
     async def _owners_of(self, assigned: Collection[int]) -> list[Owner]:
         """Those that were owned before, and new ones that begin where the projection stands."""
         held_max = self._streams_held_max // max(1, len(assigned))
+        held_bytes_max = STREAMS_HELD_BYTES_MAX // max(1, len(assigned))
         new = [partition for partition in assigned if partition not in self._owners]
         begins = await self._cold.checkpoints(new, generation=self._generation)
         crash_point("checkpoint_read")
@@ -383,7 +384,7 @@ class Processor:
                 secrets.token_hex(8),
                 checkpoint=begins.get(partition),
             )
-            owner.memory.held_max = held_max
+            owner.memory.held_max, owner.memory.held_bytes_max = held_max, held_bytes_max
             owners.append(owner)
         return owners
 

@@ -35,17 +35,25 @@ from ledger.core.limits import DECISION_BYTES_MAX
 from ledger.core.offers import caller_holder, is_caller
 from ledger.core.records import Decision, Verdict, accept
 from ledger.core.sagas import Saga, saga_of
+from ledger.core.snapshot import dump
 from ledger.core.state import OPEN, Action, Approval, Stream
 from ledger.log.envelope import MARK_EPOCH, marks_of, read_input, read_ledger
 from ledger.log.fold import Begin, PartitionFold
 from ledger.log.port import Record
+from ledger.log.sizes import Sizes
 from ledger.log.topics import partition_of
 
 STREAMS_REMEMBERED_MAX = 16_384
 """About 3 kB each. An action that is not remembered any more is the read model's to answer."""
 
+STREAMS_REMEMBERED_BYTES_MAX = 128 * 1_024 * 1_024
+"""What they may take together, in bytes of their records: of long intents there are fewer."""
+
 SUCCESSES_REMEMBERED_MAX = 8_192
 """Reports that were heard and not decided yet."""
+
+SUCCESSES_REMEMBERED_BYTES_MAX = 32 * 1_024 * 1_024
+"""What they may take together; one that is forgotten is told when the ledger has decided it."""
 
 CALLER_STARTS_REMEMBERED_MAX = 8_192
 """Starts that callers may act on: more than run at once. One that is forgotten lapses."""
@@ -102,6 +110,8 @@ class ActionsSeen:
         self._caller_starts: OrderedDict[str, AttemptStarted] = OrderedDict()
         self._denied: OrderedDict[str, ActionDenied] = OrderedDict()
         self._put_by: OrderedDict[str, list[tuple[int, Record]]] = OrderedDict()
+        self._sizes = Sizes()
+        self._success_sizes = Sizes()
 
     def next_offset(self, partition: int) -> int:
         """The next ledger offset to read."""
@@ -117,6 +127,8 @@ class ActionsSeen:
         self._catch_up(read.stream)
         if read.facts:
             self._fold(read)
+            self._measure(read.stream, len(record.value))
+            self._keep_bounds()
         return read
 
     def put_by(self, record: Record) -> None:
@@ -135,17 +147,35 @@ class ActionsSeen:
         stream = key.decode(errors="replace")
         self._put_by.setdefault(stream, []).append((fold.epoch, record))
         self._put_by.move_to_end(stream)
-        if len(self._put_by) > STREAMS_REMEMBERED_MAX:
-            # Without them what was folded of the stream would be an old state of it.
+        self._sizes.add(stream, len(record.value))
+        self._keep_bounds()
+
+    def _keep_bounds(self) -> None:
+        """Forget streams whole, what was put by of them and what was folded: one without the other
+        would be an old state of it.
+        """
+        while len(self._put_by) > STREAMS_REMEMBERED_MAX:
             self._forget(next(iter(self._put_by)))
+        while self._sizes.total_bytes > STREAMS_REMEMBERED_BYTES_MAX:
+            self._forget(self._sizes.oldest())
+
+    def _measure(self, stream: str, size_bytes: int) -> None:
+        """So much was read of a stream of which nothing is put by any more."""
+        if stream not in self._streams:
+            self._sizes.drop(stream)
+            return
+        known, _ = self._streams[stream]
+        self._sizes.add(stream, size_bytes, lambda: len(dump(known)))
 
     def _forget(self, stream: str) -> None:
         self._put_by.pop(stream, None)
         self._streams.pop(stream, None)
+        self._sizes.drop(stream)
 
     def _catch_up(self, stream: str) -> None:
         """Read what was put by of a stream; each record counts or not by the epoch at its place."""
-        for epoch, record in self._put_by.pop(stream, ()):
+        put_by = self._put_by.pop(stream, ())
+        for epoch, record in put_by:
             try:
                 read = read_ledger(record.value)
             except ValueError as unreadable:
@@ -155,6 +185,8 @@ class ActionsSeen:
             is_accepted = accept(epoch, record.offset, read) is Verdict.ACCEPTED
             if is_accepted and isinstance(read, Decision) and read.facts:
                 self._fold(read)
+        if put_by:
+            self._measure(stream, 0)
 
     def _fold(self, read: Decision) -> None:
         """Keep the actions whose intent was seen here; others are the read model's to answer."""
@@ -185,7 +217,11 @@ class ActionsSeen:
             self._forget(next(iter(self._streams)))
         for action in known.actions:
             if action.is_final:
-                self._succeeded.pop(action.key, None)
+                self._forget_success(action.key)
+
+    def _forget_success(self, key: str) -> None:
+        self._succeeded.pop(key, None)
+        self._success_sizes.drop(key)
 
     def caller_start(self, key: str, nonce: str) -> AttemptStarted | None:
         """The start that lets a call of the action's caller act, while nothing came of it. A call
@@ -208,9 +244,14 @@ class ActionsSeen:
         attempt = action.attempts[given.attempt - 1]
         if (attempt.fencing_token, attempt.holder) != (given.fencing_token, given.holder):
             return None
+        self._forget_success(given.key)
         self._succeeded[given.key] = (given.attempt, given.outcome)
-        if len(self._succeeded) > SUCCESSES_REMEMBERED_MAX:
-            self._succeeded.popitem(last=False)
+        self._success_sizes.add(given.key, len(record.value))
+        while (
+            len(self._succeeded) > SUCCESSES_REMEMBERED_MAX
+            or self._success_sizes.total_bytes > SUCCESSES_REMEMBERED_BYTES_MAX
+        ):
+            self._forget_success(next(iter(self._succeeded)))
         return given.key
 
     def _will_be_decided(self, record: Record, given: Report) -> bool:

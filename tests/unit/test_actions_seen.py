@@ -9,7 +9,17 @@ from ledger.core.money import Money
 from ledger.log.envelope import outgoing
 from ledger.log.fold import Begin
 from ledger.log.port import Record
-from tests.examples import CHARGE, HOLDER, REFERENCE, STREAM, propose, report, success, tick
+from tests.examples import (
+    CHARGE,
+    HOLDER,
+    REFERENCE,
+    STREAM,
+    propose,
+    report,
+    request,
+    success,
+    tick,
+)
 from tests.examples import found_out as evidence
 from tests.ledgers import ASKED, LedgerBuilder
 
@@ -233,3 +243,39 @@ def test_what_gates_decide_is_not_kept_for_later() -> None:
     waits = lazy.progress_of("charge:v1:acme:renewal-2")
     assert waits is not None
     assert waits.status == "blocked"
+
+
+def test_streams_are_forgotten_by_what_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long intents are bounded as many are: whole streams go, those that nothing came to for
+    longest first, and what is still told is as it stands.
+    """
+    ledger = LedgerBuilder()
+    keys = [f"charge:v1:acme:e{number}" for number in range(6)]
+    for key in keys:
+        ledger.take(propose(key, request=request(key, text="x" * 9_000)))
+    ledger.take(report(success(), key=keys[3]))
+    monkeypatch.setattr(seen, "STREAMS_REMEMBERED_BYTES_MAX", 40_000)
+    at_once, later = ActionsSeen(1, {}), ActionsSeen(1, {})
+    for record in ledger.records():
+        at_once.feed(record)
+        later.put_by(record)
+    for follower in (at_once, later):
+        told = [follower.progress_of(key) for key in keys]
+        assert told[:3] == [None, None, None]
+        assert [one and one.status for one in told[3:]] == ["completed", "attempting", "attempting"]
+
+
+def test_successes_that_nobody_decides_are_forgotten_by_what_they_take(
+    charged: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was heard again counts once; one that is forgotten is told by the ledger."""
+    sent = report(i.Success(reference=REFERENCE, result={"text": "x" * 5_000}))
+    monkeypatch.setattr(seen, "SUCCESSES_REMEMBERED_BYTES_MAX", 9_000)
+    for _ in range(3):
+        assert charged.hear(sent) == CHARGE
+    assert charged.progress.status == "completed"
+    monkeypatch.setattr(seen, "SUCCESSES_REMEMBERED_BYTES_MAX", 4_000)
+    charged.hear(sent)
+    assert charged.progress.status == "attempting"
+    charged.take(sent)
+    assert charged.progress.status == "completed"

@@ -7,6 +7,8 @@ from ledger.core.state import Stream
 from projections.fold import Held
 from projections.states import ColdStreams
 from streams.memory import StreamMemory
+from tests.examples import propose, request
+from tests.ledgers import LedgerBuilder
 
 
 def with_streams(count: int, *, held_max: int = 100) -> StreamMemory:
@@ -131,3 +133,32 @@ def test_a_filter_from_a_database_that_is_behind_is_given_up(pages: tuple[int, .
 def test_an_owner_that_holds_everything_wants_no_filter() -> None:
     """It knows what is new by itself."""
     assert not with_streams(3).wants_filter
+
+
+def test_long_streams_are_let_go_by_what_they_take() -> None:
+    """The bound of bytes is kept as that of streams is, by those that were used last."""
+    memory = StreamMemory(100, held_bytes_max=1_000)
+    for number in range(5):
+        memory.put(Stream(f"acme/e{number}"), number + 1, 300)
+    assert memory.is_over
+    memory.projected(1)
+    assert [stream.key for stream in memory.let_go(())] == ["acme/e0"]
+    memory.projected(5)
+    assert [stream.key for stream in memory.let_go(())] == ["acme/e1"]
+    assert memory.let_go(()) == []
+    memory.put(Stream("acme/e4"), 6, 300)
+    assert [stream.key for stream in memory.let_go(())] == ["acme/e2"]
+
+
+def test_what_comes_back_from_the_projection_counts_by_its_state() -> None:
+    """Nothing is known of the records that it was made from."""
+    memory = StreamMemory(100, held_bytes_max=10_000)
+    memory.begin_at(0)
+    long = LedgerBuilder()
+    for key in ("charge:v1:acme:e1", "charge:v1:acme:e2"):
+        long.take(propose(key, request=request(key, text="x" * 9_000)), executor=None)
+    came = ColdStreams(3, {key: Held(stream, 2) for key, stream in long.streams.items()})
+    assert memory.take_in(list(long.streams), came)
+    assert memory.is_over
+    assert [stream.key for stream in memory.let_go(())] == ["acme/e1"]
+    assert memory.let_go(()) == []

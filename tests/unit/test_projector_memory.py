@@ -1,0 +1,59 @@
+"""What a projector keeps of folded streams: bounded, and never less than is not written yet."""
+
+from typing import Any
+
+import pytest
+
+from ledger.core.state import Stream
+from projections import projector
+from projections.fold import Batch, Held
+from projections.projector import _Session
+from projections.rows import STREAMS, stream_row
+
+NOBODY: Any = None
+
+
+def batch(*streams: tuple[str, int]) -> Batch:
+    """A batch with the rows of these streams, each with where it stands."""
+    rows = [stream_row(Stream(key), 0, next_offset) for key, next_offset in streams]
+    return Batch(rows={STREAMS.name: rows})
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> _Session:
+    """One that holds three streams, of which a batch in the making has changed the oldest."""
+    monkeypatch.setattr(projector, "STREAMS_HELD_BYTES_MAX", 1_000)
+    made = _Session(NOBODY, NOBODY, NOBODY, {})
+    for number in range(3):
+        made.hold(f"acme/e{number}", Held(Stream(f"acme/e{number}"), number + 1), 400)
+    made.unwritten["acme/e0"] = 1
+    return made
+
+
+def test_long_streams_are_let_go_by_what_they_take(session: _Session) -> None:
+    """The oldest of those that are written; a stream of an unwritten batch would come back from the
+    tables as it was before.
+    """
+    session.let_go()
+    assert list(session.held) == ["acme/e0", "acme/e2"]
+    session.let_go()
+    assert list(session.held) == ["acme/e0", "acme/e2"]
+
+
+def test_a_written_batch_frees_what_stands_where_it_was_written(session: _Session) -> None:
+    """What a later batch has changed again is not written by this one."""
+    session.written(batch(("acme/e0", 1)))
+    session.hold("acme/e1", Held(Stream("acme/e1"), 9), 0)
+    session.unwritten["acme/e1"] = 9
+    session.written(batch(("acme/e1", 2)))
+    assert session.unwritten == {"acme/e1": 9}
+    session.let_go()
+    assert list(session.held) == ["acme/e2", "acme/e1"]
+
+
+def test_settled_streams_count_no_more(session: _Session) -> None:
+    """They leave with the commit."""
+    session.settled.append(("acme/e1", 2))
+    session.let_go()
+    assert list(session.held) == ["acme/e0", "acme/e2"]
+    assert session.sizes.total_bytes == 800
