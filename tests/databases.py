@@ -27,6 +27,13 @@ async def make(admin_url: str, name: str) -> str:
     return url_of(admin_url, name)
 
 
+async def complete(pool: asyncpg.Pool) -> None:
+    """Make every table where there is none: on a server that a test has for itself."""
+    async with pool.acquire() as connection:
+        if await connection.fetchval("select to_regclass('actionledger.streams')") is None:
+            await migrate(connection)
+
+
 async def drop(admin_url: str, name: str) -> None:
     """Drop a database, connections included."""
     await execute(admin_url, f"DROP DATABASE {name} WITH (FORCE)")

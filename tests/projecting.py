@@ -10,6 +10,7 @@ from ledger.log.port import Record
 from ledger.log.reading import ReadableLog
 from projections.checksum import checksum
 from projections.projector import Projector
+from tests import databases
 from tests.ledgers import LedgerBuilder, MemoryLog
 
 PATIENCE_SECONDS = 30.0
@@ -20,8 +21,9 @@ CUT = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.AdminShu
 
 @contextlib.asynccontextmanager
 async def projected(url: str) -> AsyncIterator[asyncpg.Pool]:
-    """A pool on a database with every table."""
+    """A pool on a database with every table, made where it has none."""
     async with asyncpg.create_pool(url, min_size=1, max_size=6) as pool:
+        await databases.complete(pool)
         yield pool
 
 

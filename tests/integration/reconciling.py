@@ -35,6 +35,7 @@ from streams.app import AppSettings, build_app
 from streams.attention import AttentionWindow
 from streams.clock import wall_ms
 from streams.inquirer import Inquirer
+from tests import databases
 from tests.integration.faust_kit import POLL_SECONDS, Running, run_as_task
 from tests.integration.installation import PARTITIONS, Installation
 
@@ -280,6 +281,7 @@ def desk(
 async def migrated(database_url: str) -> AsyncIterator[asyncpg.Pool]:
     """A pool on a database with every table."""
     async with asyncpg.create_pool(database_url, min_size=1, max_size=5) as pool:
+        await databases.complete(pool)
         yield pool
 
 
