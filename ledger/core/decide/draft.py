@@ -68,6 +68,10 @@ class Draft:
             self._folded = len(self.facts)
         return self._stream
 
+    def has_ruled(self, key: str) -> bool:
+        """Whether this decision rules about the action: nothing was adopted since."""
+        return any(isinstance(fact, PolicyDecided) and fact.action == key for fact in self.facts)
+
     @property
     def is_of_its_own(self) -> bool:
         """Whether no action of the stream has to do with a gate or with another one, so that

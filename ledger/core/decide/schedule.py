@@ -129,7 +129,9 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
         return
     if draft.now > offer.until_at or draft.now < offer.appended_at:
         return
-    if needs_ruling(action, draft.config) or waits_for(draft.stream, action) is not None:
+    if not draft.has_ruled(key) and needs_ruling(action, draft.config):
+        return
+    if waits_for(draft.stream, action) is not None:
         return
     if action.running is not None or bar(action, operation, draft.now, draft.config) is not None:
         return
