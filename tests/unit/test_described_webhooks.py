@@ -107,6 +107,7 @@ money = { minor = "total", currency = "=EUR" }
     { equals = { "charge.state" = "paid", live = true }, meaning = "final", effect = "exists" },
     { equals = { "charge.state" = "failed" }, meaning = "final", effect = "none" },
     { equals = { "charge.state" = "disputed" }, meaning = "final", effect = "reversed" },
+    { equals = { "charge.state" = "won" }, meaning = "final", effect = "none", of_reversal = true },
     { equals = { "charge.state" = "sent" }, meaning = "progress", effect = "pending" },
 ]
 """
@@ -163,9 +164,19 @@ def test_what_was_given_back_names_what_it_was_taken_from(
     assert match == Matched("charge:v1:acme:e1", MatchedBy.REFERENCE)
 
 
+def test_a_giving_back_that_came_to_nothing_denies_no_effect(tmp_path: Path) -> None:
+    """It names what it was to be taken from, or it means nothing: the effect itself stays."""
+    mapped = told(tmp_path, "charge.updated", charge={"ref": "R-1", "of": "C-1", "state": "won"})
+    assert isinstance(mapped, MappedWebhook)
+    assert (mapped.effect, mapped.reference, mapped.reverses) == ("none", "R-1", "C-1")
+    nameless = told(tmp_path, "charge.updated", charge={"ref": "R-1", "state": "won"})
+    assert nameless == Unrecognised("malformed_event", "charge.updated")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
+        ('effect = "none", of_reversal', 'effect = "exists", of_reversal', "effect is reversed"),
         ('reverses = "charge.of"\n', "", "webhook.reverses says not what was given back"),
         ('"final", effect = "none"', '"progress", effect = "none"', "exists, none or reversed"),
         ('"progress", effect = "pending"', '"final", effect = "pending"', "else pending"),

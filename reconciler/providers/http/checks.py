@@ -375,8 +375,10 @@ def _events(path: TomlPath, rows: Sequence[EventForm], webhook: WebhookForm) -> 
         if (row.meaning == "final") == (row.effect == "pending"):
             said = "must have the effect exists, none or reversed if it is final, else pending"
             yield place, said
-        if row.effect == "reversed" and webhook.reverses is None:
-            yield place, "is reversed, and webhook.reverses says not what was given back"
+        if row.is_of_reversal and webhook.reverses is None:
+            yield place, "is of a reversal, and webhook.reverses says not what was given back"
+        if row.of_reversal and row.effect == "exists":
+            yield place, "is of a reversal: where that is there, the effect is reversed"
         if not row.equals and index < len(rows) - 1:
             yield place, "fits everything, so that the rows behind it are never looked at"
 

@@ -67,11 +67,12 @@ OneOf: TypeAlias = tuple[tuple[AnswerPath, tuple[str | int | bool, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ShapeParts:
-    """Where the parts of an object stand, and what an item of one that exists holds."""
+class Parts:
+    """Where the parts of an effect stand, what an item of one that exists holds, what is kept."""
 
     at: AnswerPath
     equals: Equals
+    result: tuple[tuple[str, AnswerPath], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Shape:
     committed_at: TimeAt | None
     exists: OneOf
     none: OneOf
-    parts: ShapeParts | None
+    parts: Parts | None
     result: tuple[tuple[str, AnswerPath], ...]
 
 
@@ -112,15 +113,6 @@ def written(headers: tuple[tuple[str, Template], ...], names: Names) -> tuple[tu
     """Headers for one request; one without a value is left out. Raises Unsendable."""
     values = ((name, template.header(names)) for name, template in headers)
     return tuple((name, value) for name, value in values if value is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Where the parts of an effect stand, what an item of one that exists holds, what is kept."""
-
-    at: AnswerPath
-    equals: Equals
-    result: tuple[tuple[str, AnswerPath], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +221,7 @@ class EventRow:
 
     meaning: Literal["final", "progress", "irrelevant"]
     effect: Literal["exists", "none", "pending", "reversed"]
+    is_of_reversal: bool
     equals: Equals
 
 
@@ -371,7 +364,7 @@ def _shape(form: ShapeForm) -> Shape:
         committed_at=_time(form.committed_at),
         exists=_one_of(form.exists),
         none=_one_of(form.none),
-        parts=None if parts is None else ShapeParts(path_of(parts.at), _equals(parts.equals)),
+        parts=None if parts is None else Parts(path_of(parts.at), _equals(parts.equals), ()),
         result=tuple((name, path_of(at)) for name, at in form.result.items()),
     )
 
@@ -394,7 +387,10 @@ def _webhook(form: WebhookForm, headers: _Headers) -> Webhook:
         composite=None if form.composite is None else _composite(form.composite),
         money=_money(form.money),
         meanings={
-            name: tuple(EventRow(row.meaning, row.effect, _equals(row.equals)) for row in rows)
+            name: tuple(
+                EventRow(row.meaning, row.effect, row.is_of_reversal, _equals(row.equals))
+                for row in rows
+            )
             for name, rows in form.type.items()
         },
     )

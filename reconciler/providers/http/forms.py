@@ -255,7 +255,13 @@ class EventForm(Form):
 
     meaning: Literal["final", "progress", "irrelevant"]
     effect: Literal["exists", "none", "pending", "reversed"]
+    of_reversal: bool = False
     equals: Scalars = Field(default_factory=dict)
+
+    @property
+    def is_of_reversal(self) -> bool:
+        """Whether it speaks of a giving back, also of one that is at work or came to nothing."""
+        return self.of_reversal or self.effect == "reversed"
 
 
 def _several(rows: object) -> object:

@@ -69,7 +69,9 @@ def _mapped(
     """A webhook of a known type; raises UnreadableAnswer."""
     event_id = hash_id(raw) if webhook.event_id is None else text_at(event, webhook.event_id)
     account = text_at(event, webhook.account)
-    if event_id is None or account is None:
+    reverses = text_at(event, webhook.reverses) if row.is_of_reversal else None
+    if event_id is None or account is None or (row.is_of_reversal and reverses is None):
+        # A giving back that came to nothing would else be word that the effect did.
         raise UnreadableAnswer
     return MappedWebhook(
         meaning=row.meaning,
@@ -82,7 +84,7 @@ def _mapped(
         provider_key=key_at(event, webhook.provider_key, TEXT_CHARS_MAX),
         money=None if webhook.money is None else webhook.money.read(event),
         occurred_at=time_at(event, webhook.occurred_at.path, webhook.occurred_at.unit),
-        reverses=text_at(event, webhook.reverses) if row.effect == "reversed" else None,
+        reverses=reverses,
         about=None if webhook.composite is None else _about(event, webhook.composite),
     )
 
