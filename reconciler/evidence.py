@@ -23,7 +23,7 @@ from ledger.log.port import Outgoing, Record
 from ledger.log.topics import Topic, partition_of
 from ledger.log.webhook_record import WebhookSource
 from reconciler.limits import FURTHER_REFERENCES_MAX, SOURCE_PART_CHARS_MAX
-from reconciler.matching import Matched
+from reconciler.matching import Matched, MatchedBy
 from reconciler.providers.port import (
     Absent,
     Found,
@@ -31,6 +31,7 @@ from reconciler.providers.port import (
     Lookup,
     MappedWebhook,
     Unforeseen,
+    Unrecognised,
 )
 from reconciler.repeats import fact_of
 
@@ -75,6 +76,10 @@ KIND_OF_SOURCE: Final[dict[WebhookSource, WebhookKind]] = {
 """What kind of evidence a record of the topic `webhooks` is, by the way it came."""
 
 
+_ANYBODY: Final = Matched("charge:v1:tenant:event", MatchedBy.METADATA)
+_ANYWHERE: Final = Receipt("provider", "account", partition=0, offset=0, sha256="")
+
+
 def webhook_source_id(provider: str, account: str, named: str) -> str:
     """The id of a webhook as a source, whatever the delivery: `named` by what it says happened,
     else by the provider's own id of the event.
@@ -104,15 +109,19 @@ def meaning_of(mapped: MappedWebhook) -> Meaning:
             assert_never(mapped.effect)
 
 
-def webhook_evidence(matched: Matched, mapped: MappedWebhook, receipt: Receipt) -> Evidence:
-    """What a matched webhook says, as evidence from the account that verified it."""
+def webhook_evidence(
+    matched: Matched, mapped: MappedWebhook, receipt: Receipt, *, event_id: str | None = None
+) -> Evidence:
+    """What a matched webhook says, as evidence from the account that verified it. `event_id` is
+    what it is known by where that is not its event's own id.
+    """
     return Evidence(
         key=matched.action_key,
         kind=KIND_OF_SOURCE[receipt.source],
         source_id=webhook_source_id(
             receipt.provider,
             receipt.account,
-            fact_of(mapped, receipt.source) or mapped.event_id,
+            fact_of(mapped, receipt.source) or event_id or mapped.event_id,
         ),
         provider=receipt.provider,
         account=receipt.account,
@@ -135,6 +144,19 @@ def reportable(started: LookupStarted, answer: Lookup) -> Lookup:
     except Exception:  # noqa: BLE001 - no adapter may end the questions of all the others
         return Inconclusive(UNREPORTABLE)
     return answer
+
+
+def tellable(mapped: MappedWebhook | Unrecognised) -> MappedWebhook | Unrecognised:
+    """What a mapping says where the log can hold it as evidence of whatever action; else that it
+    put no meaning to the webhook. Never raises, whatever an adapter returned.
+    """
+    if isinstance(mapped, Unrecognised):
+        return mapped
+    try:
+        webhook_evidence(_ANYBODY, mapped, _ANYWHERE)
+    except Exception:  # noqa: BLE001 - what is parked is told later, where nobody looks at it
+        return Unrecognised(UNREPORTABLE)
+    return mapped
 
 
 def lookup_evidence(started: LookupStarted, answer: Lookup) -> tuple[Evidence, ...]:

@@ -31,7 +31,7 @@ from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived, read_webhook
 from reconciler import statement_lines
-from reconciler.evidence import Receipt, webhook_evidence, webhook_record
+from reconciler.evidence import Receipt, tellable, webhook_evidence, webhook_record
 from reconciler.limits import ACQUIRE_SECONDS
 from reconciler.matching import (
     Irrelevant,
@@ -61,7 +61,13 @@ from reconciler.parking import (
 from reconciler.providers.events import DescribedMapping
 from reconciler.providers.port import MappedWebhook, Unrecognised, WebhookMapping
 from reconciler.statement_lines import STATEMENTS, changed_event_id, map_statement
-from reconciler.statement_matching import NamedAction, Said, match_named, match_statement
+from reconciler.statement_matching import (
+    NamedAction,
+    Said,
+    match_named,
+    match_statement,
+    said_by,
+)
 from reconciler.windows import WebhookWindow
 
 logger = logging.getLogger("actionledger")
@@ -304,11 +310,11 @@ class WebhookDesk:
         """What it means, by the mapping for the way it came, and that mapping's hash."""
         if received.source in STATEMENTS:
             mapped = map_statement(received.raw(), source=received.source, account=received.account)
-            return mapped, STATEMENT_MAPPING_HASH
+            return tellable(mapped), STATEMENT_MAPPING_HASH
         mapping = self._mappings.get(received.provider)
         if mapping is None:
             return Unrecognised("provider_unknown"), "none"
-        return mapping.map(received.raw()), self._hashes[received.provider]
+        return tellable(mapping.map(received.raw())), self._hashes[received.provider]
 
     async def _set_aside(self, record: Record, reason: str, detail: str) -> None:
         outgoing = quarantined(record, reason=reason, detail=detail)
@@ -332,11 +338,16 @@ class WebhookDesk:
         actions: Mapping[str, NamedAction],
         decided: Mapping[EventName, Decided],
     ) -> list[WebhookRow]:
-        """The rows of a batch in its order: of two lines under one id the first one decides."""
+        """The rows of a batch in its order: of two lines under one id the first one decides, and of
+        two webhooks each for itself where they say different things.
+        """
         rows = []
         said = {event: one.said for event, one in decided.items()}
         for one, match in zip(understood, matches, strict=True):
-            row = self._row(one, match, actions, said.get(one.event))
+            known = decided.get(one.event)
+            place = Position(one.receipt.partition, one.receipt.offset)
+            is_this = known is not None and known.position == place
+            row = self._row(one, match, actions, None if is_this else said.get(one.event))
             if row.said is not None:
                 said.setdefault(one.event, row.said)
             rows.append(row)
@@ -358,6 +369,8 @@ class WebhookDesk:
             match = match_named(
                 match, one.mapped, provider=provider, account=account, action=action
             )
+            if before is not None and before != said_by(one.mapped):
+                event_id = changed_event_id(event_id, one.received.sha256)
         else:
             match = match_statement(
                 match, one.mapped, provider=provider, action=action, before=before
@@ -384,12 +397,12 @@ class WebhookDesk:
         by_partition: defaultdict[int, list[Outgoing]] = defaultdict(list)
         told = set(decided)
         for row, one in zip(rows, understood, strict=True):
-            named = _told(row.match)
-            if one.event in told or named is None:
+            named, event = _told(row.match), one.event._replace(event_id=row.event_id)
+            if event in told or named is None:
                 continue
             if isinstance(row.mapped, MappedWebhook):
-                told.add(one.event)
-                evidence = webhook_evidence(named, row.mapped, row.receipt)
+                told.add(event)
+                evidence = webhook_evidence(named, row.mapped, row.receipt, event_id=row.event_id)
                 placed = webhook_record(evidence, row.receipt, self._partitions)
                 by_partition[placed.partition].append(placed.record)
         appends = [

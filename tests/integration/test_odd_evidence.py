@@ -3,15 +3,19 @@ on another account, and none waits for ever for an action that is there.
 """
 
 import random
+from dataclasses import replace
 
 import pytest
 
+from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.core.money import Money
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived
 from reconciler.limits import LINE_ID_CHARS_MAX
-from reconciler.receiving import FAULT, WebhookDesk
+from reconciler.providers.port import MappedWebhook, Unrecognised
+from reconciler.providers.simulated.mapping import SimulatedMapping
+from reconciler.receiving import WebhookDesk
 from reconciler.statement_lines import StatementLine, statement_received
 from reconciler.sweeping import sweep_parked
 from reconciler.windows import WebhookWindow
@@ -25,7 +29,6 @@ from tests.integration.reconciling import (
     classified,
     evidence,
     migrated,
-    quarantine_becomes,
     receive,
     reconciling,
     rows_become,
@@ -58,17 +61,49 @@ def line(line_id: str, **more: object) -> WebhookReceived:
 
 
 @pytest.mark.parametrize("field", ["reference", "action_key"])
-async def test_a_name_too_long_for_an_index_holds_up_nothing(
+async def test_a_name_too_long_for_a_tree_is_a_name_like_any_other(
     servers: Addresses, database_url: str, field: str
 ) -> None:
-    """Postgres refuses it whatever is tried: it is set aside, and those beside it are handled."""
+    """Three thousand bytes in a row: an orphan beside the others, and it can be found."""
     async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
         good = [line(f"good-{number}", reference=f"ch_{number}") for number in range(8)]
-        await receive(one, *good[:4], line("bad", **{field: LONG}), *good[4:])
-        rows = await rows_become(all_.pool, len(good))
+        await receive(one, *good[:4], line("long", **{field: LONG}), *good[4:])
+        rows = await rows_become(all_.pool, len(good) + 1)
         assert {row["reason"] for row in rows.values()} == {"orphan_effect"}
-        (aside,) = await quarantine_becomes(one, 1)
-        assert aside.reason == FAULT
+        column = {"reference": "reference", "action_key": "claimed_key"}[field]
+        assert [row[column] for row in rows.values()].count(LONG) == 1
+
+
+class Rambling(SimulatedMapping):
+    """An adapter of somebody's own that gives names which the log cannot hold."""
+
+    def map(self, raw: bytes) -> MappedWebhook | Unrecognised:
+        """Say of one event more than can be told."""
+        mapped = super().map(raw)
+        assert isinstance(mapped, MappedWebhook)
+        is_long = mapped.event_id == "evt_long"
+        return replace(mapped, reference="x" * (TEXT_CHARS_MAX + 1)) if is_long else mapped
+
+
+async def test_a_meaning_that_the_log_cannot_hold_is_none(
+    servers: Addresses, database_url: str
+) -> None:
+    """The webhook is kept and counted as one that nobody understood, whether its action is known
+    or comes later: once it was parked, its match would have ended every inquirer.
+    """
+    mappings = {"simulated": Rambling()}
+    async with (
+        installed(servers.kafka_bootstrap) as one,
+        reconciling(one, database_url, mappings) as all_,
+    ):
+        long, good = settlement("evt_long", action_key=KEY), settlement("evt_1", action_key=KEY)
+        first, second = await receive(one, long, good)
+        rows = await rows_become(all_.pool, 2)
+        assert (rows[first]["classification"], rows[first]["reason"]) == (
+            "unrecognised",
+            "unreportable_answer",
+        )
+        assert rows[second]["classification"] == "parked"
 
 
 async def test_a_key_of_an_action_on_another_account_is_a_case(

@@ -23,13 +23,14 @@ from reconciler.evidence import (
     preview_read,
     preview_record,
     reportable,
+    tellable,
     webhook_evidence,
     webhook_record,
     webhook_source_id,
 )
 from reconciler.limits import FURTHER_REFERENCES_MAX
 from reconciler.matching import Matched, MatchedBy
-from reconciler.providers.port import Absent, Found, Inconclusive, Lookup, Unforeseen
+from reconciler.providers.port import Absent, Found, Inconclusive, Lookup, Unforeseen, Unrecognised
 from reconciler.repeats import fact_of
 from tests.unit.test_matching import KEY, SETTLED, says
 
@@ -227,6 +228,25 @@ def test_a_preview_that_the_log_can_hold_is_told_as_it_is() -> None:
     seen = Foreseen(effect="Takes 49.90 EUR.", target="Jana", observed={"left": 3})
     assert preview_read(PREVIEWED, seen).foreseen == seen
     assert preview_read(PREVIEWED, Unforeseen("busy")).code == "busy"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"reference": TOO_LONG},
+        {"reference": HALF},
+        {"reverses": TOO_LONG},
+        {"event_type": TOO_LONG},
+        {"money": "49.90 EUR"},
+        {"effect": "perhaps"},
+        {"occurred_at": "yesterday"},
+    ],
+)
+def test_a_webhook_that_the_log_cannot_hold_has_no_meaning(changed: dict[str, object]) -> None:
+    """Whatever an adapter says: it is kept as one that nobody understood, and told of no action."""
+    mapped = dataclasses.replace(SETTLED, **changed)  # type: ignore[arg-type]
+    assert tellable(mapped) == Unrecognised("unreportable_answer")
+    assert tellable(SETTLED) is SETTLED
 
 
 def read_back(placed: Placed) -> object:
