@@ -11,22 +11,19 @@ import contextlib
 import os
 import secrets
 import signal
-import sys
 import tomllib
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
-import asyncpg
 import psutil
 
 from gateway.credentials import KafkaLogins, new_credentials, read_credentials
 from gateway.keys import Role, create_key
 from gateway.local.ports import free_ports
-from gateway.local.processes import Child, Command
 from gateway.local.state import write_private
 from gateway.wiring.places import SECRETS_FILE
 from gateway.wiring.publishing import publish_document
@@ -34,9 +31,10 @@ from ledger.log.access import OPEN
 from ledger.log.admin import apply_topics
 from ledger.log.kafka import KafkaLog
 from ledger.log.permissions import Permissions
-from projections.migrate import migrate
 from reconciler.providers.simulated.api import API_KEY_PREFIX
+from tests import databases
 from tests.crash.gathering import Sources
+from tests.crash.nursery import Born, Nursery
 from tests.crash.office import PEOPLE, POLICY, Office
 
 PARTITIONS = 3
@@ -46,7 +44,6 @@ ACCOUNTS = ("main", "desk", "mail")
 PROVIDER = "simulated-provider"
 PROCESSES = ("processor", "executor", "inquirer", "reconciler", "projector", "gateway")
 CATALOGUE = Path(__file__).with_name("catalogue.toml")
-ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 60.0
 REACHED_SECONDS = 180.0
 """What a process waits for at its point may have to come past others that are struck themselves."""
@@ -79,10 +76,11 @@ class Supervised:
     process: str
     folder: Path
     env: Mapping[str, str]
+    nursery: Nursery
     crash_at: str | None = None
     endings: list[Ending] = field(default_factory=list)
     is_paused: bool = False
-    _child: Child | None = None
+    _child: Born | None = None
     _armed: str | None = None
 
     @property
@@ -102,11 +100,13 @@ class Supervised:
 
     @property
     def rss_mb(self) -> float:
-        """Memory of the present life that is in use, in megabytes; 0 where there is none."""
+        """Memory of the present life that is in use, in megabytes, with all that its nursery has
+        loaded; 0 where there is none.
+        """
         if self._child is None:
             return 0.0
         with contextlib.suppress(psutil.NoSuchProcess):
-            return round(psutil.Process(self._child.identity.pid).memory_info().rss / 2**20, 1)
+            return round(psutil.Process(self._child.pid).memory_info().rss / 2**20, 1)
         return 0.0
 
     def has_frozen_at(self, point: str) -> bool:
@@ -114,7 +114,7 @@ class Supervised:
         if self.is_paused or self._armed != point or self._child is None:
             return False
         with contextlib.suppress(psutil.NoSuchProcess):
-            return psutil.Process(self._child.identity.pid).status() == psutil.STATUS_STOPPED
+            return psutil.Process(self._child.pid).status() == psutil.STATUS_STOPPED
         return False
 
     async def keep_running(self) -> None:
@@ -132,12 +132,14 @@ class Supervised:
                 await asyncio.sleep(RESTART_SECONDS)
         finally:
             if self._child is not None:
-                await self._child.kill()
+                self._child.signal(signal.SIGKILL)
+                while self._child.is_running:
+                    await asyncio.sleep(LOOK_SECONDS)
 
     def signal(self, number: int) -> None:
         """Send a signal to the present life, if there is one."""
-        if self._child is not None and self._child.is_running:
-            os.kill(self._child.identity.pid, number)
+        if self._child is not None:
+            self._child.signal(number)
 
     def disarm(self) -> None:
         """Let lives to come pass the point that one has reached."""
@@ -149,15 +151,7 @@ class Supervised:
         env, self._armed = dict(self.env), self.crash_at
         if self._armed is not None:
             env["ACTIONLEDGER_CRASH_AT"] = self._armed
-        command = Command(
-            name=self.name,
-            argv=(sys.executable, "-m", "gateway.wiring.processes", self.process),
-            log=self.folder / f"{self.name}.log",
-            env=env,
-            cwd=ROOT,
-            death_signal=signal.SIGKILL,
-        )
-        self._child = Child(command, lambda _identity: None)
+        self._child = self.nursery.bear(self.process, self.folder / f"{self.name}.log", env)
 
 
 @dataclass
@@ -259,7 +253,7 @@ class Machine:
             (port,) = free_ports(1)
             env["ACTIONLEDGER_HTTP_PORT"] = str(port)
             self.doors.append(f"http://127.0.0.1:{port}")
-        self.supervised[name] = Supervised(name, process, self.folder, env)
+        self.supervised[name] = Supervised(name, process, self.folder, env, first.nursery)
         await self.start(name)
 
     async def end_twin(self, process: str) -> None:
@@ -348,9 +342,23 @@ async def machine(
     With `guarded`, a listener of the same broker that asks for a login, every process is let in
     there as its own principal, and may do what is declared of it.
     """
+    with contextlib.closing(Nursery()) as nursery:
+        async with _machine(nursery, kafka, admin_url, folder, guarded, partitions) as made:
+            yield made
+
+
+@contextlib.asynccontextmanager
+async def _machine(
+    nursery: Nursery,
+    kafka: str,
+    admin_url: str,
+    folder: Path,
+    guarded: str | None,
+    partitions: int,
+) -> AsyncIterator[Machine]:
     prefix = f"c{secrets.token_hex(4)}.actionledger."
     log = KafkaLog(kafka, prefix=prefix)
-    database_url = await _database(admin_url)
+    database_url = await databases.make(admin_url, f"crash_{secrets.token_hex(6)}")
     generation = secrets.token_hex(8)
     await apply_topics(log, partitions=partitions, generation=generation)
     await publish_document(log, "policy", POLICY)
@@ -376,7 +384,9 @@ async def machine(
     }
     own = {"gateway": gateway_port, PROVIDER: provider_port}
     supervised = {
-        name: Supervised(name, name, folder, _environment(env, name, folder, own.get(name)))
+        name: Supervised(
+            name, name, folder, _environment(env, name, folder, own.get(name)), nursery
+        )
         for name in (PROVIDER, *PROCESSES)
     }
     keys = {
@@ -437,20 +447,3 @@ async def _kafka(kafka: str, guarded: str | None, prefix: str, folder: Path) -> 
         "KAFKA_SECURITY": "sasl_plaintext",
         "KAFKA_CREDENTIALS_FILE": str(path),
     }
-
-
-async def _database(admin_url: str) -> str:
-    """A new database with the tables."""
-    name = f"crash_{secrets.token_hex(6)}"
-    admin = await asyncpg.connect(admin_url)
-    try:
-        await admin.execute(f"CREATE DATABASE {name}")
-    finally:
-        await admin.close()
-    url = urlunsplit(urlsplit(admin_url)._replace(path=f"/{name}"))
-    connection = await asyncpg.connect(url)
-    try:
-        await migrate(connection)
-    finally:
-        await connection.close()
-    return url
