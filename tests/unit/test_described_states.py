@@ -133,13 +133,24 @@ class Provider:
     named: Object | None = None
     is_ok: bool = True
     url: str = ""
+    asked: list[int] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.Response:
         """By its key, all of them, or one by its name."""
         if request.path.startswith("/payments/"):
             named = self.named
             return web.json_response({"payment": named}, status=404 if named is None else 200)
-        return web.json_response({"ok": self.is_ok, "payments": self.shown, "error": "busy"})
+        start = int(request.query.get("after", 0))
+        until = start + int(request.query.get("limit", len(self.shown)))
+        self.asked.append(until - start)
+        return web.json_response(
+            {
+                "ok": self.is_ok,
+                "payments": self.shown[start:until],
+                "next": str(until) if until < len(self.shown) else None,
+                "error": "busy",
+            }
+        )
 
     @asynccontextmanager
     async def finder(self) -> AsyncIterator[HttpFinder]:
@@ -250,6 +261,27 @@ async def test_an_answer_that_says_no_of_itself_shows_nothing(provider: Provider
     assert await provider.find() == Inconclusive("busy")
     with pytest.raises(ListingFailed, match="busy"):
         await provider.listed()
+
+
+@pytest.mark.parametrize("limit", ["limit = 5", ""])
+async def test_where_a_page_is_too_large_half_as_many_effects_are_asked_for(
+    provider: Provider, limit: str
+) -> None:
+    """With a limit in the description the same page is asked for again; without it the listing
+    breaks off by name.
+    """
+    head, _, listing = DESCRIPTION.partition("[listing]")
+    asked = ', limit = "{limit}"' if limit else ""
+    listing = listing.replace(" }", f', after = "{{cursor}}"{asked} }}', 1)
+    listing = listing.replace('at = "payments"', f'at = "payments"\nnext = "next"\n{limit}', 1)
+    provider.description = described(f"{head}[listing]{listing}")
+    provider.shown = [payment("succeeded", f"p-{n}", memo="x" * 90_000) for n in range(5)]
+    if limit:
+        assert await provider.listed() == [f"p-{n}" for n in range(5)]
+        assert provider.asked == [5, 2, 2, 2]
+    else:
+        with pytest.raises(ListingFailed, match="answer_too_large"):
+            await provider.listed()
 
 
 @pytest.mark.case("C085")
