@@ -320,6 +320,25 @@ async def test_a_redelivery_is_a_row_and_no_more_evidence(
         assert len(await evidence(one)) == 1
 
 
+async def test_what_an_event_says_otherwise_under_the_same_id_is_told_too(
+    servers: Addresses, database_url: str
+) -> None:
+    """A provider that names its events by the object tells of its end under the id of its
+    beginning: each is a piece of its own, and each once.
+    """
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        await know_action(all_.pool, KEY)
+        began = settlement("obj_1", action_key=KEY, event_type="effect.pending")
+        ended = settlement("obj_1", action_key=KEY)
+        places = await receive(one, began, ended, began, ended)
+        rows = await rows_become(all_.pool, 4)
+        kinds = [rows[place]["classification"] for place in places]
+        assert kinds == ["matched", "matched", "duplicate", "duplicate"]
+        told = [(given.meaning, given.source_id) for given in await evidence(one)]
+        assert {meaning for meaning, _ in told} == {Meaning.PENDING, Meaning.EFFECT}
+        assert len({source for _, source in told}) == len(("began", "ended"))
+
+
 async def test_a_batch_read_again_changes_nothing(servers: Addresses, database_url: str) -> None:
     """After a crash the same records are handled again: same rows, no further evidence."""
     async with migrated(database_url) as pool, installed(servers.kafka_bootstrap) as one:
