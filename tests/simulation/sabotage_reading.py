@@ -174,7 +174,7 @@ READING: Final[dict[str, Saboteur]] = {
     ),
     "checkpoint_beyond_the_fold": Saboteur(
         "an owner begins behind records that were never projected",
-        883,
+        1577,
         ((readmodel.ReadModel, "checkpoint", _checkpoint_at_the_end),),
     ),
     "projection_offset_alone": Saboteur(
