@@ -174,7 +174,7 @@ READING: Final[dict[str, Saboteur]] = {
     ),
     "checkpoint_beyond_the_fold": Saboteur(
         "an owner begins behind records that were never projected",
-        1577,
+        1_577,
         ((readmodel.ReadModel, "checkpoint", _checkpoint_at_the_end),),
     ),
     "projection_offset_alone": Saboteur(
