@@ -1,5 +1,7 @@
 """The inquirer where people decide: previews are asked for, and whoever is wanted is told."""
 
+import pytest
+
 from ledger.core import facts as f
 from ledger.core.money import Money
 from ledger.core.preview import Preview, preview_hash
@@ -13,6 +15,7 @@ from ledger.log.attention_record import (
 )
 from ledger.log.envelope import encode_ledger, ledger_headers
 from ledger.log.port import Record
+from streams import inquiring
 from streams.inquiring import Inquiring
 from tests.examples import CHARGE, STREAM, T0, recorded
 from tests.unit.core.language import numbered
@@ -119,6 +122,16 @@ def test_a_preview_that_the_ledger_wants_is_asked_for_with_its_intent() -> None:
     ledger.decide(preview_started(2))
     (later,) = ledger.step.take_questions(10)
     assert (later.number, later.intent) == (2, None)
+
+
+def test_behind_many_that_wait_an_intent_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand questions wait at most, and intents of 64 KiB are not kept for all of them."""
+    monkeypatch.setattr(inquiring, "INTENTS_KEPT_MAX", 0)
+    ledger = Ledger()
+    ledger.decide(recorded(), preview_started())
+    (question,) = ledger.step.take_questions(10)
+    assert isinstance(question.started, f.PreviewStarted)
+    assert (question.intent, question.started.intent_offset) == (None, 2)
 
 
 def test_a_preview_that_is_there_or_not_wanted_any_more_is_not_asked_for() -> None:
