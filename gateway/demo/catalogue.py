@@ -80,9 +80,8 @@ async def _who_may_ask(scene: Scene) -> None:
             str(told.get("code")),
         )
     )
-    done = await scene.ask(
-        refund, patience_ms=PATIENCE_MS, api_key=scene.stage.new_agent_key(SUPPORT)
-    )
+    support = await scene.stage.new_agent_key(SUPPORT)
+    done = await scene.ask(refund, patience_ms=PATIENCE_MS, api_key=support)
     key = scene.key("refund", EVENT)
     scene.show(await scene.until_fact("the completion of the refund", "action.completed", key))
     scene.claim(

@@ -16,12 +16,14 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from gateway.demo.waiting import until
 from gateway.keys import Role, create_key
 from gateway.local.control import down, up
 from gateway.local.processes import Identity, identify, is_running
@@ -30,6 +32,7 @@ from gateway.local.state import read_state
 from gateway.settings import Settings
 from gateway.wiring.documents import publish_everywhere
 from gateway.wiring.local import TENANT, local_environment, local_services, prepare_folder
+from gateway.wiring.places import KEYS_FILE
 from gateway.wiring.publishing import Kind
 from ledger.core.errors import LedgerError
 
@@ -76,11 +79,28 @@ class Stage:
     provider: httpx.AsyncClient
     door: httpx.AsyncClient
 
-    def new_agent_key(self, principal: str) -> str:
-        """The key of another agent of the tenant."""
-        return create_key(
-            self.settings.api_keys_file, tenant=self.tenant, principal=principal, role=Role.AGENT
-        )
+    async def new_agent_key(self, principal: str) -> str:
+        """The key of another agent of the tenant, as soon as the door knows it.
+
+        Raises NotSeenError.
+        """
+        path = self.settings.api_keys_file
+        key = create_key(path, tenant=self.tenant, principal=principal, role=Role.AGENT)
+        await self.known(key)
+        return key
+
+    async def known(self, key: str) -> None:
+        """Wait until the door, which looks at its keys once a second, knows one.
+
+        Raises NotSeenError.
+        """
+
+        async def asked() -> bool | None:
+            headers = {"Authorization": f"Bearer {key}"}
+            answer = await self.door.get(f"/v1/actions/any:v1:{self.tenant}:any", headers=headers)
+            return None if answer.status_code == HTTPStatus.UNAUTHORIZED else True
+
+        await until("a key that the door knows", asked)
 
     async def publish(self, kind: Kind, text: str) -> int:
         """Publish a document as an operator; how many partitions have adopted it.
@@ -174,8 +194,9 @@ async def staged(cache: Path, report: Report, afterwards: Afterwards) -> AsyncIt
     folder = _make_folder()
     try:
         prepare_folder(folder)
+        key = create_key(folder / KEYS_FILE, tenant=TENANT, principal=PRINCIPAL, role=Role.AGENT)
         await up(folder, cache, local_services(), report=report)
-        async with reached(folder, TENANT) as stage:
+        async with reached(folder, TENANT, key) as stage:
             yield stage
     finally:
         if afterwards is Afterwards.STAY:
@@ -185,17 +206,16 @@ async def staged(cache: Path, report: Report, afterwards: Afterwards) -> AsyncIt
 
 
 @asynccontextmanager
-async def reached(folder: Path, tenant: str) -> AsyncIterator[Stage]:
-    """The installation that runs in a folder, for one tenant of it, whose agent gets a key."""
+async def reached(folder: Path, tenant: str, agent_key: str) -> AsyncIterator[Stage]:
+    """The installation that runs in a folder, for one tenant of it."""
     state = read_state(folder)
     assert state is not None  # noqa: S101 - it runs
     settings = Settings.from_environment(local_environment(folder, state))
-    key = create_key(settings.api_keys_file, tenant=tenant, principal=PRINCIPAL, role=Role.AGENT)
     async with (
         httpx.AsyncClient(base_url=settings.provider_urls["simulated"], trust_env=False) as other,
         httpx.AsyncClient(base_url=settings.url, trust_env=False) as door,
     ):
-        yield Stage(folder, settings, tenant, key, other, door)
+        yield Stage(folder, settings, tenant, agent_key, other, door)
 
 
 def _make_folder() -> Path:

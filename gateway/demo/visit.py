@@ -11,12 +11,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from gateway.demo.stage import Stage, reached
-from gateway.keys import read_keys, revoke_key
+from gateway.demo.stage import PRINCIPAL, Stage, reached
+from gateway.keys import Role, create_key, read_keys, revoke_key
 from gateway.local.control import status
 from gateway.local.state import Phase
 from gateway.wiring.installation import open_log
 from gateway.wiring.local import ACCOUNT
+from gateway.wiring.places import KEYS_FILE
 from gateway.wiring.publishing import Kind, checked_document, default_catalogue, default_policy
 from ledger.core.errors import LedgerError
 from ledger.core.people_text import written
@@ -41,9 +42,11 @@ async def visited(folder: Path, chapter: str) -> AsyncIterator[Stage]:
             hint="Start it with `actionledger up`, or leave out --here.",
         )
     tenant = f"demo-{chapter}-{secrets.token_hex(NAME_BYTES)}"
-    async with reached(folder, tenant) as stage:
+    key = create_key(folder / KEYS_FILE, tenant=tenant, principal=PRINCIPAL, role=Role.AGENT)
+    async with reached(folder, tenant, key) as stage:
         try:
             await _demand_shipped(stage)
+            await stage.known(key)
             try:
                 yield stage
             finally:
