@@ -116,7 +116,7 @@ class SafeConsumer(driver.Consumer):
         if self._buffered_partitions:
             # Faust would look a second later whether there is room again.
             timeout = FULL_LOOK_MS / 1000
-            while self.flow_active and not (self._get_active_partitions() or self.should_stop):  # noqa: ASYNC110 - nothing tells of all three
+            while self._is_full():  # noqa: ASYNC110 - nothing tells of all that may end it
                 await asyncio.sleep(timeout)
         handed_over = 0
         async for tp, message in super().getmany(timeout):
@@ -128,6 +128,10 @@ class SafeConsumer(driver.Consumer):
             handed_over += 1
             if handed_over % HANDED_OVER_AT_ONCE_MAX == 0:
                 await asyncio.sleep(0)
+
+    def _is_full(self) -> bool:
+        """Whether no agent has room, and neither a stop nor a change of the group is under way."""
+        return self.flow_active and not (self._get_active_partitions() or self.should_stop)
 
     def _can_be_taken(self, tp: TP, offset: int) -> bool:
         """Whether an event is the one behind the last, no commit is due before it, and its callback
