@@ -54,8 +54,12 @@ def test_without_any_lookup_there_is_no_lookup_class() -> None:
     with pytest.raises(ValueError, match=without):
         replace(null.CAPABILITIES, reliability=Reliability.LOOKUP)
     # Its name for an effect is in the answer, and that is what was lost.
-    by_name = {"finds_by_reference": POSSIBLE, "search_lag_ms": 1_000}
     with pytest.raises(ValueError, match=without):
-        replace(null.CAPABILITIES, reliability=Reliability.LOOKUP, **by_name)  # type: ignore[arg-type]
+        replace(
+            null.CAPABILITIES,
+            reliability=Reliability.LOOKUP,
+            finds_by_reference=POSSIBLE,
+            search_lag_ms=1_000,
+        )
     with pytest.raises(ValueError, match="remembers answers without keys"):
         replace(null.CAPABILITIES, remembers=frozenset({Remembered.SUCCESS}))

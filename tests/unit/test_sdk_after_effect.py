@@ -84,7 +84,8 @@ async def test_a_name_that_the_ledger_does_not_take_is_kept_for_the_caller(refer
 @pytest.mark.parametrize("reference", [None, 12_345])
 async def test_a_name_that_is_no_text_is_told_as_unknown(reference: object) -> None:
     """The function did not keep to its declaration; it has run."""
-    assert isinstance(await performed(Effect(reference, {})), ActionRaised)  # type: ignore[arg-type]
+    trouble = await performed(Effect(reference, {}))  # type: ignore[arg-type]
+    assert isinstance(trouble, ActionRaised)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422, 500])
