@@ -106,8 +106,9 @@ async def test_a_webhook_that_bears_only_the_shortened_key_finds_its_action(
     """What the provider was given is a name: of a webhook that comes before the attempt is known,
     and of one that comes after it; on another account it is nobody's.
     """
+    charged, foreign = f"{KEY}-of-a-long-name", f"{OTHER}-of-a-long-name"
     rule = ProviderKeyRule(length_max=32)
-    key, elsewhere = provider_key(KEY, rule), provider_key(OTHER, rule)
+    key, elsewhere = provider_key(charged, rule), provider_key(foreign, rule)
     early, late = (settlement(f"evt_{n}", provider_key=key, reference=f"ch_{n}") for n in (1, 2))
     stranger = settlement("evt_3", provider_key=elsewhere, reference="ch_3")
     async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
@@ -115,21 +116,21 @@ async def test_a_webhook_that_bears_only_the_shortened_key_finds_its_action(
         (place,) = await receive(one, early)
         row = (await rows_become(all_.pool, 1))[place]
         assert (row["classification"], row["reason"]) == ("parked", "reference_unknown")
-        await know_action(all_.pool, KEY, begun_at=wall_ms(), provider_key=key)
+        await know_action(all_.pool, charged, begun_at=wall_ms(), provider_key=key)
         await know_action(
-            all_.pool, OTHER, account="other", begun_at=wall_ms(), provider_key=elsewhere
+            all_.pool, foreign, account="other", begun_at=wall_ms(), provider_key=elsewhere
         )
         await classified(all_.pool, place, "matched")
         second, third = await receive(one, late, stranger)
         found = await rows_become(all_.pool, 3)
         for matched in (found[place], found[second]):
             assert (matched["classification"], matched["matched_by"]) == ("matched", "provider_key")
-            assert matched["action_key"] == KEY
+            assert matched["action_key"] == charged
         assert (found[third]["classification"], found[third]["reason"]) == (
             "parked",
             "reference_unknown",
         )
-        assert {one.key for one in await evidence(one)} == {KEY}
+        assert {one.key for one in await evidence(one)} == {charged}
 
 
 async def test_a_webhook_with_the_key_of_no_action_is_an_orphan_until_the_action_appears(
