@@ -15,6 +15,7 @@ from zlib import crc32
 
 from ledger.core.config import Config
 from ledger.core.decide.approvals import lapse
+from ledger.core.decide.asking import is_shown_otherwise
 from ledger.core.decide.ruling import MAY_BE_RULED_ANEW, needs_ruling
 from ledger.core.decide.schedule import due_at, holders_that_declined, may_take_offer, turn
 from ledger.core.sagas import may_begin
@@ -259,7 +260,7 @@ def _undeclined(wants: tuple[Want, ...]) -> list[str]:
 def next_due_of(stream: Stream, now: int, config: Config) -> int | None:
     """When time alone next changes the stream, in log time."""
     times = [
-        _due_at(action, now, config)
+        _due_at(stream, action, now, config)
         for action in stream.actions
         if not action.is_final or action.claims
     ]
@@ -268,7 +269,7 @@ def next_due_of(stream: Stream, now: int, config: Config) -> int | None:
     return min([time for time in times if time is not None], default=None)
 
 
-def _due_at(action: Action, now: int, config: Config) -> int | None:
+def _due_at(stream: Stream, action: Action, now: int, config: Config) -> int | None:
     asked = action.request.operation, action.request.version
     if action.status in MAY_BE_RULED_ANEW and action.blocked is None:
         if config.operation(*asked) is None:
@@ -277,6 +278,8 @@ def _due_at(action: Action, now: int, config: Config) -> int | None:
             return now
         if action.status is Status.READY and lapse(action, config, now) is not None:
             return now
+        if is_shown_otherwise(stream, action):
+            return now  # asked before an upgrade, with a preview that said less
     elif needs_ruling(action, config) and config.operation(*asked) is not None:
         return now
     if turn(action, config, now) is not None:

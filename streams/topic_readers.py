@@ -30,6 +30,7 @@ class _OneTopic:
         self.partitions: frozenset[int] = frozenset()
         self.reading: asyncio.Task[list[Record]] | None = None
         self._read: list[Record] = []
+        self._failure: BaseException | None = None
 
     def go_on(self, records_max: int) -> "asyncio.Task[list[Record]]":
         """Read, unless it does. Never cancelled: aiokafka would count it as a read for ever."""
@@ -39,8 +40,10 @@ class _OneTopic:
         return self.reading
 
     def take(self) -> list[Record]:
-        """What has been read, given once. Raises what reading raised."""
+        """What has been read, given once. Raises what reading raised, whoever saw its end."""
         self._end_reading()
+        if self._failure is not None:
+            raise self._failure
         read, self._read = self._read, []
         return read
 
@@ -57,7 +60,9 @@ class _OneTopic:
         """The client has moved its positions when a read is done, and not before."""
         if self.reading is not None and self.reading.done():
             reading, self.reading = self.reading, None
-            self._read += reading.result()
+            self._failure = self._failure or reading.exception()
+            if self._failure is None:
+                self._read += reading.result()
 
 
 class TopicReaders:

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-MEASURED_AGAIN_MIN: Final = 64 * 1_024
+MEASURED_AGAIN_MIN: Final = 8 * 1_024
 """What comes to a thing before it is measured again, and at least as much as it was."""
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from ledger.log.port import Outgoing, Record
 from ledger.log.topics import Topic
+from ledger.log.trouble import TruncatedLogError
 from streams.topic_readers import TopicReaders
 from tests.integration.installation import Installation, installed
 from tests.projecting import until
@@ -146,3 +147,20 @@ async def test_a_place_that_is_held_back_is_read_on_when_it_may(
     assert await values(readers, 1) == [(ATTEMPTS, 0, b"a")]
     readers.hold_back(set())
     assert await values(readers, 1) == [(INTENTS, 0, b"1")]
+
+
+async def test_a_failure_that_is_seen_while_partitions_change_hands_is_raised_to_who_reads(
+    one: Installation, readers: TopicReaders
+) -> None:
+    """The group's client swallows what is raised while it takes partitions over: a member would
+    look alive, and decide for nobody.
+    """
+    await readers.assign({0})
+    readers.read_on(0, {INTENTS: 1_000_000, ATTEMPTS: FIRST})
+    reader = next(one for one in readers._readers if one.topic == INTENTS)
+    reading = reader.go_on(100)
+    await until(reading.done, "the client has failed")
+    await readers.assign(set())
+    await readers.assign({0})
+    with pytest.raises(TruncatedLogError):
+        await readers.read(50)

@@ -47,6 +47,13 @@ def test_every_item_is_what_stood_there(
     assert page.answer == {**whole, "data": {"more": after, "l": [before, [], after]}}
 
 
+@pytest.mark.parametrize("items", ["1,2,", ",1", "1,,2", ","])
+def test_a_list_with_a_hole_is_no_list(items: str) -> None:
+    """Something stood there, and nobody can say what."""
+    with pytest.raises(UnreadableAnswer):
+        read_page(f'{{"data": [{items}]}}'.encode(), ("data",))
+
+
 @pytest.mark.parametrize(
     ("raw", "at"),
     [

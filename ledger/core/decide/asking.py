@@ -172,16 +172,25 @@ def _undone(action: Action, stream: Stream) -> Undone | None:
     )
 
 
-def shows_what_is(draft: Draft, action: Action) -> bool:
+def is_shown_otherwise(stream: Stream, action: Action) -> bool:
+    """Whether people are asked, or have agreed, about something else than there is by now."""
+    approval = action.approval
+    is_alive = approval is not None and approval.ended is None
+    may_ask = action.status in {Status.AWAITING_APPROVAL, Status.READY, Status.BLOCKED}
+    return is_alive and may_ask and not action.is_open and not shows_what_is(stream, action)
+
+
+def shows_what_is(stream: Stream, action: Action) -> bool:
     """Whether the newest preview says what became of the action that this one revises, and of the
-    one that it undoes.
+    one that it undoes, and who carries it out.
     """
     content = None if action.dry is None else action.dry.content
     if content is None:
         return True
     shown = tuple(check for check in content.checks if check.name == _REVISES)
-    is_so = content.undoes == _undone(action, draft.stream)
-    return is_so and shown == tuple(_checks_of_earlier(action, draft.stream))
+    is_so = content.undoes == _undone(action, stream)
+    is_so = is_so and content.performer == action.performer
+    return is_so and shown == tuple(_checks_of_earlier(action, stream))
 
 
 def _request(draft: Draft, key: str) -> None:

@@ -117,19 +117,21 @@ def _meaning(draft: Draft, action: Action, given: Evidence) -> Meaning:
 
 def _is_of_reversal(draft: Draft, action: Action, given: Evidence) -> bool:
     """Whether a piece says that what was to give an effect back came to nothing: a refund that
-    failed after all, a dispute that was won. The effect stays. Of what undoes another action it is
-    the word about its own effect.
+    failed after all, a dispute that was won. The effect stays. Of what undoes another action, and
+    of an effect that is the action's own, it is the word about that effect.
     """
-    is_nothing = given.meaning is Meaning.NO_EFFECT and given.reverses is not None
-    return is_nothing and original_of(draft.stream, action) is None
+    if given.meaning is not Meaning.NO_EFFECT or given.reverses is None:
+        return False
+    is_its_own = given.reference in {given.reverses, *effects_told(action)}
+    return not is_its_own and original_of(draft.stream, action) is None
 
 
 def _not_given_back(draft: Draft, before: Action, fact: EvidenceRecorded) -> None:
     """What was said to have come back stays with whom it was taken for: whoever was told of it is
     told that it did not, and with how much that leaves.
     """
-    raised = (one for one in reversed_elsewhere(draft.stream, before) if one.raised)
-    if fact.reference not in {one.reference for one in raised}:
+    raised = {one.reference for one in reversed_elsewhere(draft.stream, before) if one.raised}
+    if fact.reference is None or fact.reference not in raised:
         return
     left, whole = reversed_elsewhere(draft.stream, draft.action(before.key)), before.request.money
     names = f"not {fact.reference}" if not left else f"{names_of(left)}; not {fact.reference}"

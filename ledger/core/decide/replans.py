@@ -8,7 +8,7 @@ became of what it revises; once that is another thing, they are asked anew.
 
 from typing import Final
 
-from ledger.core.decide.asking import ask, end, shows_what_is
+from ledger.core.decide.asking import ask, end, is_shown_otherwise
 from ledger.core.decide.draft import Decided, Draft
 from ledger.core.decide.schedule import ask_later_or_review, review
 from ledger.core.facts import ActionSuperseded
@@ -16,7 +16,7 @@ from ledger.core.ids import ActionKey
 from ledger.core.inputs import Propose
 from ledger.core.rejections import Detail, Refused, Rejection
 from ledger.core.request import request_hash
-from ledger.core.state import Action, Status, Stream
+from ledger.core.state import Action, Stream
 
 _PATH: Final = "/revises"
 
@@ -98,10 +98,7 @@ def show_what_is(draft: Draft, key: str) -> None:
     shown.
     """
     action = draft.action(key)
-    approval = action.approval
-    is_alive = approval is not None and approval.ended is None
-    may_ask = action.status in {Status.AWAITING_APPROVAL, Status.READY, Status.BLOCKED}
-    if not is_alive or not may_ask or action.is_open or shows_what_is(draft, action):
+    if not is_shown_otherwise(draft.stream, action):
         return
     operation = draft.operation(action)
     if operation is None:

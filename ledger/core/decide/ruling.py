@@ -83,19 +83,24 @@ def block(draft: Draft, key: str, operation: Operation, waits: Waits) -> None:
     )
 
 
-def rule_ahead(draft: Draft, key: str, operation: Operation) -> None:
+def rule_ahead(draft: Draft, key: str, operation: Operation) -> Ruling:
     """Rule about what has yet to have its turn in a plan: from now on its budgets are reserved, and
     nobody is asked before it is ruled again.
     """
-    _decide(draft, key, ruling_on(draft.action(key), operation, draft.config), None)
+    ruling = ruling_on(draft.action(key), operation, draft.config)
+    _decide(draft, key, ruling, None)
+    return ruling
 
 
 def _rule_ahead_anew(draft: Draft, key: str, operation: Operation, blocked: Blocked) -> None:
     """Rule ahead under another table, so that it reserves what that asks for, and go on waiting for
-    the same: what a gate was asked about a ceiling that is gone would never be answered.
+    the same: what a gate was asked about a ceiling that is gone would never be answered. What is
+    refused now is refused at its turn too: then nobody begins what it was to undo.
     """
     wait_until = draft.action(key).wait_until
-    rule_ahead(draft, key, operation)
+    if rule_ahead(draft, key, operation).outcome is Outcome.DENY:
+        draft.add(ActionDenied(action=key, version=draft.version(key), by="policy"))
+        return
     draft.add(
         ActionBlocked(
             action=key,

@@ -136,7 +136,7 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
     if action.running is not None or bar(action, operation, draft.now, draft.config) is not None:
         return
     is_asked = action.asks is not None and not action.is_open
-    if is_asked and not shows_what_is(draft, action):
+    if is_asked and not shows_what_is(draft.stream, action):
         return
     if not holds_its_gates(action, draft.config, draft.now):
         return

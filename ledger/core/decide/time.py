@@ -1,12 +1,19 @@
 """Time: what is due in a stream when its tick comes. Time alone makes nothing failed."""
 
 from ledger.core.catalogue import Operation
-from ledger.core.decide.asking import ask_without_provider, end, escalate, start_preview
+from ledger.core.decide.asking import (
+    ask_without_provider,
+    end,
+    escalate,
+    is_shown_otherwise,
+    start_preview,
+)
 from ledger.core.decide.draft import Decided, Draft
 from ledger.core.decide.gates import send_grants_due
 from ledger.core.decide.gating import send_due
 from ledger.core.decide.judging import close_denied
 from ledger.core.decide.questions import ask_provider, has_lookups_left
+from ledger.core.decide.replans import show_what_is
 from ledger.core.decide.ruling import MAY_BE_RULED_ANEW, needs_ruling, rule_anew
 from ledger.core.decide.schedule import (
     Bar,
@@ -68,6 +75,8 @@ def _one(draft: Draft, key: str) -> None:
         rule_anew(draft, key, operation)
         if awaits_offer(draft.action(key), draft.now):
             start(draft, key, operation)
+    elif action.blocked is None and is_shown_otherwise(draft.stream, action):
+        show_what_is(draft, key)
     elif action.status is Status.AWAITING_APPROVAL:
         _people(draft, key, operation)
     elif action.status is Status.BLOCKED:

@@ -87,23 +87,22 @@ def _list_span(raw: bytes, at: AnswerPath) -> tuple[int, int, list[bytes]] | Non
             if not frames or frames.pop().is_list != (text == b"]"):
                 return None
             if opened is not None and len(frames) == depth:
-                _taken(items, raw[item_from : token.start(1)])
-                return opened, token.start(1), items
+                last = raw[item_from : token.start(1)].strip()
+                if items and not last:
+                    return None
+                return opened, token.start(1), [*items, last] if last else items
             awaits_name = False
         elif text == b"," and frames:
             frames[-1].index += 1
             awaits_name = not frames[-1].is_list
             if opened is not None and len(frames) == depth + 1:
-                _taken(items, raw[item_from : token.start(1)])
-                item_from = token.end(1)
+                item, item_from = raw[item_from : token.start(1)].strip(), token.end(1)
+                if not item:
+                    # A list with a hole is no list: what stood there is anybody's guess.
+                    return None
+                items.append(item)
         elif awaits_name and frames and text[:1] == b'"':
             name = item_or_none(text)
             frames[-1].name = name if isinstance(name, str) else ""
             awaits_name = False
     return None
-
-
-def _taken(items: list[bytes], item: bytes) -> None:
-    """Keep what stands between two commas; in an empty list that is nothing."""
-    if item.strip():
-        items.append(item.strip())

@@ -67,6 +67,26 @@ def test_a_refund_of_somebody_elses_that_fails_fails_no_open_action() -> None:
     assert told(BASES["asked"], [Piece("", NOT_BACK)]).status is Status.UNKNOWN
 
 
+@pytest.mark.parametrize("reverses", [None, "ch_1", "re_own"])
+def test_a_refund_of_our_own_that_fails_after_all_is_a_persons(reverses: str | None) -> None:
+    """Whatever it was to give back: the word is about its own effect, in either order."""
+    failed = says(i.Meaning.NO_EFFECT, "re_own").model_copy(update={"reverses": reverses})
+    done = x.report(x.success("re_own"))
+    for order in ((done, failed), (failed, done)) if reverses is None else ((done, failed),):
+        action = after(*order)
+        assert action.case is not None
+        assert action.case.reasons == {"evidence_conflicts"}
+
+
+def test_what_has_no_name_is_kept_and_takes_nothing_back() -> None:
+    """Nobody can say which of what came back it is."""
+    nameless = NOT_BACK.model_copy(update={"reference": None})
+    action = after(DONE, BACK, nameless)
+    assert reversed_minor(action) == ALL.minor
+    assert action.case is not None
+    assert action.case.names == "49.90 EUR of 49.90 EUR: re_1"
+
+
 def test_what_moves_to_give_an_effect_back_says_nothing_against_it() -> None:
     """A dispute is open for months; what an absence closes it closes all the same."""
     moving = says(i.Meaning.PENDING, "dp_1")

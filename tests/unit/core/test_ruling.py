@@ -13,9 +13,11 @@ from ledger.core.offers import offer_of_caller
 from ledger.core.policy import Outcome, Policy
 from ledger.core.rejections import Rejection
 from ledger.core.state import Status
+from tests.asking import asked as asked_of
 from tests.asking import policy as table_of
 from tests.examples import (
     BACKOFF_BASE_MS,
+    CHARGE,
     STEP_MS,
     T0,
     automatic,
@@ -53,6 +55,8 @@ from tests.examples_of_people import (
     withdrawn,
     withdraws,
 )
+from tests.unit.core.beside import Event, world
+from tests.unit.core.crossing import passes
 from tests.unit.core.language import After, Given, after, given
 from tests.unit.core.waiting import ASKED, BEGUN, READY, YES, asked
 
@@ -401,16 +405,14 @@ def test_the_callers_own_deadline_outlives_another_table() -> None:
 
 def test_an_executor_never_takes_what_its_caller_carries_out() -> None:
     """Where both may, people's word starts nothing by itself: the caller offers again."""
-    either = under(ONE, performer="either")
-    mine = recorded().model_copy(update={"performer": "caller"})
-    history = given(mine, ruled(deadline=PEOPLE_MS), previewed(), asking()).under(either)
-    then = history.when(YES, at=10, offer=offer(at=10))
-    ready = then.then(agreed(YES, at=10))
-    assert then.decided.offer_spent is None
-    ready.when(tick(), at=20, offer=offer(at=20)).then_unchanged("nothing_due")
-    calls = CallerOffer(nonce="n", valid_ms=1_000)
-    own_offer = offer_of_caller(calls, "charge", T0 + 30)
-    begun = ready.when(propose(caller=calls), at=30, offer=own_offer)
+    event = Event(world(table_of(asked_of("charge") + passes()), performer="either"))
+    calls = CallerOffer(nonce="n" * 20, valid_ms=1_000)
+    event.propose(CHARGE, caller=calls)
+    assert event.propose(CHARGE, caller=calls) == []
+    event.says(CHARGE)
+    assert event.goes_on() == []
+    assert event.action(CHARGE).status is Status.READY
+    at = event.now + 1
+    own_offer = offer_of_caller(calls, "charge", T0 + at)
+    begun = event.hears(propose(caller=calls), at=at, offer=own_offer)
     assert [fact.type for fact in begun.decided.facts] == ["attempt.started"]
-    early = history.when(propose(caller=calls), at=30, offer=own_offer)
-    early.then_unchanged("replayed")

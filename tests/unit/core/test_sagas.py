@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ledger.core import inputs as i
+from ledger.core.catalogue import Catalogue
 from ledger.core.money import Money
 from ledger.core.rejections import Rejection
 from ledger.core.sagas import SagaStatus
@@ -300,6 +301,25 @@ def test_a_plan_begins_nothing_where_there_is_no_room_to_undo_it() -> None:
     gate = builder.streams["acme/run:r-1"].gate
     assert gate is not None
     assert not gate.reservations
+
+
+def test_a_plan_begins_nothing_that_may_not_be_undone_any_more() -> None:
+    """Another catalogue takes the right to ask for what undoes its steps, or another table refuses
+    it: what has not begun comes to nothing.
+    """
+    others = under()
+    operations = tuple(
+        one.model_copy(update={"principals": ("agent:other",)}) if one.name == "payout" else one
+        for one in others.catalogue.operations
+    )
+    not_theirs = Catalogue(operations, "sha256:other", others.catalogue.timing)
+    for config in (replace(others, catalogue=not_theirs), under(asking.policy(DENIED_CAR))):
+        story = Story(under())
+        story.hears(plan())
+        story.known = story.known.under(config)
+        for at in range(1, 4):
+            story.hears(x.tick(), at=at, offer=x.offer(at=at))
+        assert stands(story.known.stream) == [("cancelled", "denied")] * 3
 
 
 def test_an_operation_that_is_gone_at_its_turn_needs_a_person() -> None:

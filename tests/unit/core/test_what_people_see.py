@@ -12,6 +12,7 @@ from ledger.core.preview import Preview, preview_hash
 from ledger.core.state import Status
 from ledger.log.published import Published
 from streams.allowing import Grounds, unallowed
+from streams.timetable import next_due_of
 from tests import examples as x
 from tests.asking import asked, policy
 from tests.examples import CHARGE, PAYOUT
@@ -116,19 +117,19 @@ def test_what_undoes_by_itself_is_acted_on() -> None:
     assert (begun(event).original_reference, refusal(event)) == ("ch_shirt", None)
 
 
-def forget_original(event: Event) -> None:
-    """People were asked by a preview of before, which shows no original."""
-    earlier = event.action(PAYOUT)
+def forget(event: Event, name: str, key: str = PAYOUT) -> None:
+    """People were asked by a preview of before, which shows less."""
+    earlier = event.action(key)
     assert earlier.dry is not None
     assert earlier.approval is not None
-    content = shown(event).model_copy(update={"undoes": None})
+    content = shown(event, key).model_copy(update={name: None})
     digest = preview_hash(content)
     told = replace(
         earlier,
         dry=replace(earlier.dry, content=content, content_hash=digest),
         approval=replace(earlier.approval, preview_hash=digest),
     )
-    actions = (told if one.key == PAYOUT else one for one in event.known.stream.actions)
+    actions = (told if one.key == key else one for one in event.known.stream.actions)
     stream = replace(event.known.stream, actions=tuple(actions))
     event.known = replace(event.known, stream=stream)
 
@@ -140,7 +141,9 @@ def test_who_was_shown_no_original_is_asked_anew(has_agreed: bool) -> None:  # n
     event.propose(PAYOUT, compensates=CHARGE, money=eur(1_000))
     if has_agreed:
         event.says(PAYOUT)
-    forget_original(event)
+    forget(event, "undoes")
+    now = x.T0 + event.now
+    assert next_due_of(event.known.stream, now, event.known.config) == now
     assert event.goes_on() == ["approval.ended", "preview.recorded", "approval.requested"]
     assert shown(event).undoes is not None
 
@@ -149,7 +152,7 @@ def test_what_nobody_is_asked_about_any_more_starts_whatever_was_shown() -> None
     """Another table lets it go ahead by itself: what people saw before keeps nothing back."""
     event = paid_twice()
     event.propose(PAYOUT, compensates=CHARGE, money=eur(1_000))
-    forget_original(event)
+    forget(event, "undoes")
     event.known = event.known.under(world(policy(passes())))
     event.goes_on()
     assert event.action(PAYOUT).asks is None
@@ -165,6 +168,21 @@ def test_people_see_and_sign_that_the_caller_carries_it_out() -> None:
     assert shown(event, CHARGE).performer is None
     assert shown(event, OTHER).performer == "caller"
     assert preview_hash(shown(event, CHARGE)) != preview_hash(shown(event, OTHER))
+
+
+@pytest.mark.parametrize("has_agreed", [False, True])
+def test_who_was_not_shown_who_acts_is_asked_anew(has_agreed: bool) -> None:  # noqa: FBT001
+    """By time alone, since nothing else would ever say it; and once."""
+    event = Event(world(policy(asked("charge") + passes()), performer="either"))
+    event.propose(OTHER, caller=CallerOffer(nonce="n" * 20, valid_ms=5_000))
+    if has_agreed:
+        event.says(OTHER)
+    forget(event, "performer", OTHER)
+    now = x.T0 + event.now
+    assert next_due_of(event.known.stream, now, event.known.config) == now
+    assert event.goes_on() == ["approval.ended", "preview.recorded", "approval.requested"]
+    assert shown(event, OTHER).performer == "caller"
+    assert event.goes_on() == []
 
 
 @pytest.mark.law("S4")
