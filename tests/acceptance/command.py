@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +26,12 @@ class Installation:
         """Run a command with --json in this process: as the command does, without its start."""
         return self.run(*arguments, "--json", given=given)
 
-    def run(self, *arguments: str, given: str = "") -> Said:
-        """Run a command in this process."""
-        return told(arguments, {"ACTIONLEDGER_STATE": str(self.folder)}, given)
+    def run(
+        self, *arguments: str, given: str = "", settings: Mapping[str, str] | None = None
+    ) -> Said:
+        """Run a command in this process, under further settings by the names of their variables."""
+        own = {"ACTIONLEDGER_STATE": str(self.folder)}
+        return told(arguments, own | dict(settings or {}), given)
 
 
 @contextmanager

@@ -170,9 +170,9 @@ def _end_postgres(here: Installation) -> list[Said]:
     said = [here.run("unknowns"), here.json("show", "charge:v1:acme:well")]
     until_ready(here)
     url = f"postgresql://actionledger:{WRONG_PASSWORD}@127.0.0.1:{state.ports['postgres']}/x"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ACTIONLEDGER_DATABASE", url)
-        said += [here.run("unknowns"), here.json("doctor"), here.run("rebuild")]
+    settings = {"ACTIONLEDGER_DATABASE": url}
+    commands = (("unknowns",), ("doctor", "--json"), ("rebuild",))
+    said += [here.run(*command, settings=settings) for command in commands]
     assert all(one.code != 0 for one in said[2:])
     return said
 
