@@ -9,7 +9,7 @@ import contextlib
 import struct
 from dataclasses import dataclass, field
 
-from tests.passing import LENGTH, both_ways, next_frame
+from tests.passing import LENGTH, beyond, both_ways, next_frame
 
 _REQUEST = struct.Struct(">hhi")
 _PRODUCE = 0
@@ -33,13 +33,16 @@ class KafkaProxy:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection of a client."""
-        beyond, onward = await asyncio.open_connection("127.0.0.1", self.behind)
+        opened = await beyond(writer, "127.0.0.1", self.behind)
+        if opened is None:
+            return
+        answers, onward = opened
         marked: dict[int, str] = {}
         await both_ways(
             writer,
             onward,
             self._asked(reader, onward, marked),
-            self._answered(beyond, writer, marked),
+            self._answered(answers, writer, marked),
         )
 
     async def _asked(

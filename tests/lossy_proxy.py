@@ -10,7 +10,7 @@ import struct
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from tests.passing import LENGTH, both_ways, next_frame
+from tests.passing import LENGTH, beyond, both_ways, next_frame
 
 PRODUCE = 0
 _REQUEST = struct.Struct(">hhi")
@@ -31,21 +31,19 @@ class LossyProxy:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection of a client."""
-        try:
-            if self.is_cut:
-                return
-            beyond, onward = await asyncio.open_connection("127.0.0.1", self.behind)
-        except OSError:
+        if self.is_cut:
+            writer.close()
             return
-        finally:
-            if self.is_cut:
-                writer.close()
+        opened = await beyond(writer, "127.0.0.1", self.behind)
+        if opened is None:
+            return
+        answers, onward = opened
         marked: set[int] = set()
         await both_ways(
             writer,
             onward,
             self._requests(reader, onward, marked),
-            self._answers(beyond, writer, marked),
+            self._answers(answers, writer, marked),
         )
 
     async def _requests(

@@ -9,6 +9,19 @@ LENGTH = struct.Struct(">i")
 """How Kafka and Postgres write the length of a message, and Kafka numbers and ports."""
 
 
+async def beyond(
+    writer: asyncio.StreamWriter, host: str, port: int
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+    """The connection behind that of a client; without one the client's is closed, and it is None. A
+    writer that is left to itself is complained of in another test.
+    """
+    try:
+        return await asyncio.open_connection(host, port)
+    except OSError:
+        writer.close()
+        return None
+
+
 async def both_ways(
     writer: asyncio.StreamWriter,
     onward: asyncio.StreamWriter,

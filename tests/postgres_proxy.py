@@ -9,7 +9,7 @@ import contextlib
 import struct
 from dataclasses import dataclass, field
 
-from tests.passing import LENGTH, both_ways
+from tests.passing import LENGTH, beyond, both_ways
 
 _HEADER = struct.Struct(">ci")
 _ENCRYPTION = (80_877_103, 80_877_104)
@@ -39,13 +39,16 @@ class PostgresProxy:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection of a client."""
-        beyond, onward = await asyncio.open_connection(self.host, self.behind)
+        opened = await beyond(writer, self.host, self.behind)
+        if opened is None:
+            return
+        answers, onward = opened
         line = _Line()
         await both_ways(
             writer,
             onward,
             self._said(reader, onward, line),
-            self._answered(beyond, writer, line),
+            self._answered(answers, writer, line),
         )
 
     async def _said(
