@@ -108,7 +108,7 @@ database at most, however much is parked.
 LEDGER_ROUND_RECORDS_MAX: Final = 4_000
 """Ledger records that a follower takes in one round; most are skipped by their marks."""
 
-STREAMS_HELD_MAX: Final = 16_000
+STREAMS_HELD_MAX: Final = 12_000
 """Streams that one processor holds over all its partitions; one takes about 3 KiB. More only while
 the projection is behind.
 """
