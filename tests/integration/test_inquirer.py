@@ -1,6 +1,7 @@
 """The inquirer on the real Kafka, beside processor, executor, reconciler and a real provider."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from ledger.client.client import LedgerClient
 from ledger.core.catalogue import Catalogue, parse_catalogue
 from ledger.core.facts import EvidenceRecorded, LookupStarted
-from ledger.core.inputs import Meaning
+from ledger.core.inputs import Meaning, Propose
 from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.log.attention_record import AttentionKind, AttentionRaised, read_attention
 from ledger.log.kafka import KafkaLog
@@ -219,6 +220,25 @@ async def asked_by_ledger(one: Installation) -> list[LookupStarted]:
     ]
 
 
+@contextlib.asynccontextmanager
+async def answer_lost(
+    one: Installation,
+    provider: ProviderProcess,
+    inquirer: Inquirer,
+    proposal: Propose,
+) -> AsyncIterator[LedgerClient]:
+    """Everybody at work on a proposal whose answer the executor has lost."""
+    performer = performers(of(provider))["simulated"]
+    await one.processor()
+    await one.executor(performer)
+    await one._start(inquirer.run, inquirer.ready)
+    async with LedgerClient(one.log, PARTITIONS) as client:
+        lose_answer(provider, proposal.key)
+        await client.propose(proposal, timeout_ms=10_000)
+        yield client
+    await performer.close()
+
+
 async def test_a_question_at_work_in_a_crash_is_asked_by_the_next(
     servers: Addresses, database_url: str, provider: ProviderProcess
 ) -> None:
@@ -329,20 +349,12 @@ async def test_a_finder_that_breaks_its_word_is_an_inconclusive_answer(
     answer; the inquirer goes on.
     """
     async with migrated(database_url) as pool, installed(servers.kafka_bootstrap, HASTY) as one:
-        performer = performers(of(provider))["simulated"]
-        await one.processor()
-        await one.executor(performer)
         inquirer = Inquirer(one.log, {"simulated": Scripted(answer)}, pool=pool)
-        await one._start(inquirer.run, inquirer.ready)
-        async with LedgerClient(one.log, PARTITIONS) as client:
-            proposal = charge("renewal-1")
-            lose_answer(provider, proposal.key)
-            await client.propose(proposal, timeout_ms=10_000)
+        async with answer_lost(one, provider, inquirer, charge("renewal-1")):
             async with asyncio.timeout(20):
                 while not (found := await evidence(one)):
                     await asyncio.sleep(POLL_SECONDS)
         assert (found[0].meaning, found[0].code) == (Meaning.INCONCLUSIVE, code)
-        await performer.close()
 
 
 async def test_a_finder_that_wants_to_know_is_told_when_the_effect_can_have_come_about(
@@ -353,15 +365,8 @@ async def test_a_finder_that_wants_to_know_is_told_when_the_effect_can_have_come
     assert isinstance(catalogue, Catalogue)
     finder = Dated(Inconclusive("not_now"))
     async with migrated(database_url) as pool, installed(servers.kafka_bootstrap, HASTY) as one:
-        performer = performers(of(provider))["simulated"]
-        await one.processor()
-        await one.executor(performer)
         inquirer = Inquirer(one.log, {"simulated": finder}, pool=pool, catalogue=catalogue)
-        await one._start(inquirer.run, inquirer.ready)
-        async with LedgerClient(one.log, PARTITIONS) as client:
-            proposal = charge("renewal-1")
-            lose_answer(provider, proposal.key)
-            await client.propose(proposal, timeout_ms=10_000)
+        async with answer_lost(one, provider, inquirer, charge("renewal-1")):
             async with asyncio.timeout(20):
                 while not await evidence(one):
                     await asyncio.sleep(POLL_SECONDS)
@@ -370,7 +375,6 @@ async def test_a_finder_that_wants_to_know_is_told_when_the_effect_can_have_come
         assert operation is not None
         horizon_ms, skew_ms = operation.settle_horizon_ms, catalogue.timing.skew_ms
         assert finder.spans[0] == span_of(first, settle_horizon_ms=horizon_ms, skew_ms=skew_ms)
-        await performer.close()
 
 
 async def test_two_inquirers_share_the_partitions(servers: Addresses, database_url: str) -> None:
@@ -413,18 +417,11 @@ async def test_all_that_a_lookup_found_is_told_at_once(
     proposal = charge("renewal-1")
     twice = Found("ch_1", proposal.request.money, {}, proposal.key, ("ch_2",))
     async with migrated(database_url) as pool, installed(servers.kafka_bootstrap, HASTY) as one:
-        performer = performers(of(provider))["simulated"]
-        await one.processor()
-        await one.executor(performer)
         inquirer = Inquirer(one.log, {"simulated": Scripted(twice)}, pool=pool)
-        await one._start(inquirer.run, inquirer.ready)
-        async with LedgerClient(one.log, PARTITIONS) as client:
-            lose_answer(provider, proposal.key)
-            await client.propose(proposal, timeout_ms=10_000)
+        async with answer_lost(one, provider, inquirer, proposal) as client:
             await settled(client, proposal.key, "completed")
             async with asyncio.timeout(20):
-                while len(found := await evidence(one)) < len(("ch_1", "ch_2")):
+                while len(found := await evidence(one)) < 2:
                     await asyncio.sleep(POLL_SECONDS)
         assert [one.reference for one in found] == ["ch_1", "ch_2"]
         assert appends == [2]
-        await performer.close()

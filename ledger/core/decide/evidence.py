@@ -54,8 +54,8 @@ def weigh(draft: Draft, given: Evidence) -> Decided:
     may = PROOF[given.kind, meaning, action.status]
     lookup = given.lookup if given.kind is EvidenceKind.LOOKUP else None
     asked = action.question if action.question and action.question.number == lookup else None
-    stays = _is_of_reversal(draft, action, given)
-    denies = _denies(draft, action, given, asked) if may in _DENYING and not stays else ()
+    is_of_reversal = _is_of_reversal(draft, action, given)
+    denies = _denies(draft, action, given, asked) if may in _DENYING and not is_of_reversal else ()
     fact = EvidenceRecorded(
         action=action.key,
         version=draft.version(action.key),
@@ -75,7 +75,7 @@ def weigh(draft: Draft, given: Evidence) -> Decided:
     )
     draft.add(fact)
     match may:
-        case _ if stays:
+        case _ if is_of_reversal:
             _not_given_back(draft, action, fact)
         case May.PROVE | May.CONFIRM:
             known = effects_told(action)

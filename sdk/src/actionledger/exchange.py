@@ -58,6 +58,17 @@ class Reply:
     origin: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _NoReply:
+    """What happened instead of an answer, the least wait that was asked for, and whether the ledger
+    may have taken the request all the same.
+    """
+
+    what: str
+    wait_ms: int = 0
+    may_be_taken: bool = True
+
+
 class Exchange:
     """A connection pool to one ledger, with one API key."""
 
@@ -103,24 +114,22 @@ class Exchange:
         last = "no attempt was made"
         may_be_taken = False
         for attempt in range(1, self._retries.attempts_max + 1):
-            reply, last, asked_ms, is_lost = await self._once(request)
-            if reply is not None and not (may_be_taken and reply.status in _REFUSED):
-                return reply
-            if reply is not None:
-                last = f"an earlier one was lost, and now it is status {reply.status}"
+            came = await self._once(request)
+            if isinstance(came, Reply):
+                if not (may_be_taken and came.status in _REFUSED):
+                    return came
+                last = f"an earlier one was lost, and now it is status {came.status}"
                 break
-            may_be_taken |= is_lost and method == "POST"
-            pause_s = self._retries.wait_ms(attempt, asked_ms) / 1_000
+            last = came.what
+            may_be_taken |= came.may_be_taken and method == "POST"
+            pause_s = self._retries.wait_ms(attempt, came.wait_ms) / 1_000
             is_last = attempt == self._retries.attempts_max
             if is_last or time.monotonic() + pause_s > give_up_at:
                 break
             await asyncio.sleep(pause_s)
         raise LedgerUnavailable(f"The ledger gave no answer ({last}).", hint=_SAFE)
 
-    async def _once(self, request: httpx.Request) -> tuple[Reply | None, str, int, bool]:
-        """The answer; or None with what happened instead, the least wait that was asked for, and
-        whether the ledger may have taken the request.
-        """
+    async def _once(self, request: httpx.Request) -> Reply | _NoReply:
         try:
             response = await self._client.send(request, stream=True)
             try:
@@ -128,11 +137,11 @@ class Exchange:
             finally:
                 await response.aclose()
         except httpx.RequestError as error:
-            return None, type(error).__name__, 0, not isinstance(error, _NOT_SENT)
+            return _NoReply(type(error).__name__, may_be_taken=not isinstance(error, _NOT_SENT))
         status = response.status_code
         if status in _AGAIN:
-            return None, f"status {status}", _retry_after_ms(response), status != _NOT_TAKEN
-        return Reply(status, raw, self._origin), "", 0, False
+            return _NoReply(f"status {status}", _retry_after_ms(response), status != _NOT_TAKEN)
+        return Reply(status, raw, self._origin)
 
     async def close(self) -> None:
         """Close all connections; idempotent."""
