@@ -21,7 +21,7 @@ from gateway.local.jars import ensure_jars
 from gateway.local.java import find_java
 from gateway.local.logs import open_log, why_ended
 from gateway.local.ports import require_free
-from gateway.local.processes import family, is_running, rss_bytes, send, until
+from gateway.local.processes import family, is_running, rss_bytes, send
 from gateway.local.progress import Progress, Report, silent
 from gateway.local.servers import end_leftovers, erase
 from gateway.local.service import SERVICES, Service
@@ -38,6 +38,7 @@ from gateway.local.state import (
 
 SUPERVISOR = "supervisor"
 SERVERS = ("kafka", "postgres")
+RUNNING = frozenset({Phase.STARTING, Phase.READY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +95,8 @@ async def up(
     """
     if not external:
         find_java(cache, await asyncio.to_thread(ensure_jars, cache, report))
-    try:
-        state = StateFolder.hold(folder)
-    except FolderBusyError:
+    state = await _hold_unless_supervised(folder)
+    if state is None:
         return await _until_ready(folder, report)
     try:
         await end_leftovers(state)
@@ -147,7 +147,7 @@ def status(folder: Path) -> Status:
     supervisor = state.processes.get(SUPERVISOR)
     phase, failure = state.phase, state.failure
     supervised = supervisor is not None and is_running(supervisor.identity)
-    if phase in {Phase.STARTING, Phase.READY} and not supervised:
+    if phase in RUNNING and not supervised:
         phase = Phase.FAILED
         failure = (
             "The supervisor was ended from outside.",
@@ -172,6 +172,23 @@ async def reset(folder: Path, confirm: Callable[[str], bool], *, report: Report 
     finally:
         state.release()
     return True
+
+
+async def _hold_unless_supervised(folder: Path) -> StateFolder | None:
+    """Hold the folder; None when others are starting or running what is in it.
+
+    The kernel lets go of a killed supervisor's lock moments after the supervisor counts as ended.
+    """
+    deadline = time.monotonic() + limits.BUSY_MS_MAX / 1000
+    while True:
+        try:
+            return StateFolder.hold(folder)
+        except FolderBusyError:
+            state = read_state(folder)
+            is_ended = state is not None and state.phase in RUNNING and not _is_supervised(state)
+            if not is_ended or time.monotonic() > deadline:
+                return None
+        await asyncio.sleep(limits.FOLLOW_MS / 1000)
 
 
 def _agree_on_ports(
@@ -248,7 +265,7 @@ def _require_holder(folder: Path) -> None:
     if state is not None and state.failure is not None:
         message, hint = state.failure
         raise LocalError(message, hint=hint)
-    if state is not None and state.phase in {Phase.STARTING, Phase.READY}:
+    if state is not None and state.phase in RUNNING:
         log = folder / "logs" / f"{SUPERVISOR}.log"
         raise ProcessFailedError("The supervisor", f"ended, saying: {why_ended(log)}", log=log)
     raise LocalError("Another command has ended the start.", hint="Run `actionledger up`.")
@@ -296,10 +313,11 @@ async def _end_supervisor(folder: Path, report: Report) -> int:
         await asyncio.sleep(limits.WATCH_MS / 1000)
     if asked is not None:
         send(asked.identity, signal.SIGKILL)
-        await until(lambda: not is_running(asked.identity), limits.KILL_MS_MAX)
-    held = lock(folder / "lock")
-    if held is None:
-        raise FolderBusyError(folder)
+    deadline = time.monotonic() + limits.KILL_MS_MAX / 1000
+    while (held := lock(folder / "lock")) is None:
+        if time.monotonic() > deadline:
+            raise FolderBusyError(folder)
+        await asyncio.sleep(limits.WATCH_MS / 1000)
     return held
 
 
@@ -313,7 +331,7 @@ def _status_of(name: str, record: ProcessRecord) -> ProcessStatus:
     members = (record.identity,) if name == SUPERVISOR else family(record.identity)
     rss = sum(map(rss_bytes, members))
     phase = record.phase
-    if not running and phase in {Phase.STARTING, Phase.READY}:
+    if not running and phase in RUNNING:
         phase = Phase.STOPPED
     return ProcessStatus(
         name=name,

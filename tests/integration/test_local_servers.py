@@ -28,6 +28,7 @@ from gateway.local.state import (
     ProcessRecord,
     StateFolder,
     default_cache_folder,
+    lock,
     read_state,
 )
 from ledger.log.access import OPEN, KafkaAccess, Mechanism, Protocol
@@ -36,6 +37,7 @@ from tests.servers import Addresses
 pytestmark = pytest.mark.servers
 
 LOOK_SECONDS = 0.02
+LET_GO_SECONDS = 0.3
 BACK_AFTER_KILL_SECONDS_MAX = 10  # 2 on an idle machine; this one has neighbours
 
 
@@ -281,6 +283,9 @@ async def test_up_keeps_everything_running_and_down_keeps_the_data() -> None:
             os.kill(before["supervisor"], signal.SIGKILL)
             await until(lambda: status(folder).phase is Phase.FAILED)
             left = [identify(pid) for pid in pids(folder).values()]
+            held = await take(folder)
+            # As the kernel does: a process counts as ended moments before it lets go of its files.
+            asyncio.get_running_loop().call_later(LET_GO_SECONDS, os.close, held)
             assert await up(folder, cache, services) == running
             assert not any(is_running(each) for each in left if each is not None)
             assert await up(folder, cache, services) == running  # and again changes nothing
@@ -301,6 +306,14 @@ def super_user(folder: Path) -> tuple[str, KafkaAccess]:
     assert state is not None
     access = KafkaAccess(Protocol.SASL_PLAINTEXT, Mechanism.PLAIN, SUPER_USER, state.kafka_password)
     return state.kafka_admin_bootstrap, access
+
+
+async def take(folder: Path) -> int:
+    """Take the folder's lock as soon as nobody has it; the descriptor to close for its release."""
+    async with asyncio.timeout(10):
+        while (held := lock(folder / "lock")) is None:
+            await asyncio.sleep(LOOK_SECONDS)
+    return held
 
 
 def pids(folder: Path) -> dict[str, int]:
