@@ -220,6 +220,7 @@ async def test_where_a_page_is_too_large_half_as_many_events_are_asked_for(
         ({"text": "not json"}, "answer_invalid"),
         ({"text": '{"events": {}}'}, "answer_invalid"),
         ({"text": '{"events": [], "next": "0"}'}, "cursor_repeats"),
+        ({"text": '{"events": [], "error": {"code": "slow_down"}}'}, "slow_down"),
     ],
 )
 async def test_a_page_that_cannot_be_read_ends_the_list_by_name(

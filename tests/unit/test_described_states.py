@@ -132,6 +132,7 @@ class Provider:
     shown: list[Object] = field(default_factory=list)
     named: Object | None = None
     is_ok: bool = True
+    error: object = "busy"
     url: str = ""
     asked: list[int] = field(default_factory=list)
 
@@ -148,7 +149,7 @@ class Provider:
                 "ok": self.is_ok,
                 "payments": self.shown[start:until],
                 "next": str(until) if until < len(self.shown) else None,
-                "error": "busy",
+                "error": self.error,
             }
         )
 
@@ -364,3 +365,30 @@ def test_what_a_call_asks_for_a_lookup_has_to_ask_for(text: str, places: list[st
     assert isinstance(mistakes, tuple)
     assert [one.path for one in mistakes] == places
     assert all("needs exists" in one.message or "needs parts" in one.message for one in mistakes)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [("busy", "busy"), ({"message": "busy"}, "answer_with_error"), (True, "answer_with_error")],
+)
+async def test_an_empty_list_beside_an_error_is_no_absence(
+    provider: Provider, error: object, code: str
+) -> None:
+    """Family search: some providers answer 200 with an empty list and a word for their trouble.
+    Where the description asks nothing of the answer itself, that word is heard; with what it shows
+    beside it, what is shown counts.
+    """
+    provider.description, provider.error = described(DESCRIPTION.replace(OK, "")), error
+    assert await provider.find() == Inconclusive(code)
+    with pytest.raises(ListingFailed, match=code):
+        await provider.listed()
+    provider.shown = [payment("succeeded")]
+    assert isinstance(await provider.find(), Found)
+
+
+@pytest.mark.parametrize("error", [None, "", 0, False, {}, []])
+async def test_an_empty_envelope_of_an_error_is_none(provider: Provider, error: object) -> None:
+    """Family search: nothing said is no trouble."""
+    provider.description, provider.error = described(DESCRIPTION.replace(OK, "")), error
+    assert await provider.find() == Absent()
+    assert await provider.listed() == []

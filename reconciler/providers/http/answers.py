@@ -99,6 +99,15 @@ def code_at(answer: object, path: AnswerPath | None) -> str | None:
         return None
 
 
+def trouble_at(answer: object, path: AnswerPath | None) -> str | None:
+    """The code of a problem of which an answer speaks that calls itself a success, or None: what is
+    null, false, zero or empty speaks of none.
+    """
+    if path is None or not value_at(answer, path):
+        return None
+    return recorded(code_at(answer, path)) or "answer_with_error"
+
+
 def recorded(code: str | None) -> str | None:
     """A provider's word as one of our codes: `Card-Declined` is `card_declined`; None if it is
     not one that can be recorded.

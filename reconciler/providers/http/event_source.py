@@ -16,6 +16,7 @@ from reconciler.providers.http.answers import (
     read_json,
     recorded,
     text_at,
+    trouble_at,
 )
 from reconciler.providers.http.description import Description, Pull, written
 from reconciler.providers.http.finder import fewer_after, page_names
@@ -70,6 +71,10 @@ class HttpEventSource:
                     raise UnreadableAnswer
             except UnreadableAnswer:
                 raise EventsFailed(Trouble.ANSWER_INVALID.value) from None
+            code = None if page.items else trouble_at(page.answer, self._description.errors.code)
+            if code is not None:
+                # An empty page beside the provider's word for a problem is no end of its list.
+                raise EventsFailed(code)
             yield tuple(map(self._event, page.items))
             if following is None:
                 return

@@ -20,6 +20,7 @@ from reconciler.providers.http.answers import (
     recorded,
     text_at,
     time_at,
+    trouble_at,
     value_at,
 )
 from reconciler.providers.http.description import Call, Description, Equals, Errors, Find, Shape
@@ -115,6 +116,8 @@ class HttpFinder:
                 answered = await self._ask(account, listing.call, names, timeout_ms)
                 answer = _read(answered, self._description.errors, listing.equals)
                 effects = _effects(answer, listing.call)
+                if not effects:
+                    _no_trouble(answer, self._description.errors, listing.equals)
                 following = None if listing.next is None else text_at(answer, listing.next)
             except Unanswered as unanswered:
                 if (fewer := fewer_after(unanswered.code, limit)) is None:
@@ -166,8 +169,11 @@ class HttpFinder:
         try:
             if find.more is not None and _says_more(value_at(answer, find.more)):
                 raise Unanswered("search_not_whole")
+            found = _found(answer, find)
+            if not found:
+                _no_trouble(answer, errors, find.equals)
             return _Shown(
-                [(effect, find.call.shape) for effect in _found(answer, find)],
+                [(effect, find.call.shape) for effect in found],
                 is_search,
                 None if until is None else time_at(answer, until.path, until.unit),
             )
@@ -223,6 +229,14 @@ def _read(answered: Answered, errors: Errors, equals: Equals) -> object:
     if not holds(answer, equals):
         raise Unanswered(recorded(code_at(answer, errors.code)) or "answer_not_recognised")
     return answer
+
+
+def _no_trouble(answer: object, errors: Errors, equals: Equals) -> None:
+    """An empty list beside the provider's word for a problem is no answer; raises Unanswered. Where
+    the description asks something of the answer itself, that decides.
+    """
+    if not equals and (code := trouble_at(answer, errors.code)) is not None:
+        raise Unanswered(code)
 
 
 def _code(answered: Answered, errors: Errors) -> str | None:
