@@ -173,6 +173,7 @@ HEAD = 'format = 1\nkind = "stripe"\nsettle_horizon_ms = 1\nreplay_proven = "pos
             HEAD + 'base_url = "https://sk_live@api.stripe.com"\n[perform.a]\nmakes = "payment"\n',
             {"base_url"},
         ),
+        (HEAD + 'livemode = "yes"\n[perform.a]\nmakes = "payment"\n', {"livemode"}),
         (
             HEAD + '[perform.a]\nmakes = "payment"\n[credentials]\n"a b" = "file"\n',
             {"credentials.a b"},

@@ -248,3 +248,27 @@ def test_the_document_names_what_to_subscribe_to() -> None:
     block = DOCUMENT.read_text(encoding="utf-8").split("Subscribe it to:")[1].split("```")[1]
     assert sorted(re.findall(r"[a-z_]+(?:\.[a-z_]+)+", block)) == sorted(SUBSCRIBED)
     assert len(SUBSCRIBED) <= 20
+
+
+def moded(livemode: object) -> bytes:
+    """A payment of ours that succeeded, in an event of this mode; None for one that has none."""
+    said = json.loads(event("payment_intent.succeeded", PAYMENT))
+    return json.dumps(said if livemode is None else {**said, "livemode": livemode}).encode()
+
+
+@pytest.mark.parametrize("ours", [True, False])
+@pytest.mark.parametrize("theirs", [True, False, None, "true", 1])
+def test_an_event_of_the_other_mode_means_nothing(ours: bool, theirs: object) -> None:  # noqa: FBT001
+    """Family hook-order: what happened in test mode bears the same marks and the same secret at an
+    endpoint of Connect, and moves no money; one that does not say its mode is none of ours either.
+    """
+    mapped = StripeMapping(frozenset({"main"}), livemode=ours).map(moded(theirs))
+    if theirs is ours:
+        assert isinstance(mapped, MappedWebhook)
+    else:
+        assert mapped == Unrecognised("other_mode", "payment_intent.succeeded")
+
+
+def test_a_description_that_says_no_mode_takes_events_of_both() -> None:
+    """Family hook-order: the keys may be of either, and nobody guesses."""
+    assert all(isinstance(ALONE.map(moded(mode)), MappedWebhook) for mode in (True, False, None))

@@ -116,7 +116,7 @@ class _Stripe:
         )
 
     def mapping(self) -> WebhookMapping:
-        return StripeMapping(self.accounts)
+        return StripeMapping(self.accounts, livemode=self.description.livemode)
 
     @property
     def scheme(self) -> Scheme:

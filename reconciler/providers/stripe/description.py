@@ -87,6 +87,7 @@ class StripeForm(Form):
         default_factory=dict
     )
     shared_accounts: SharedAccounts = Field(default_factory=list)
+    livemode: bool | None = None
     perform: Annotated[
         dict[str, PerformForm], Field(min_length=1, max_length=DESCRIPTION_ENTRIES_MAX)
     ]
@@ -105,7 +106,8 @@ class Perform:
 @dataclass(frozen=True, slots=True)
 class StripeDescription:
     """One Stripe account, or several, described. What Stripe does not publish, or what is only
-    proven by having been seen, the description has to answer.
+    proven by having been seen, the description has to answer. `livemode` is that of the keys: an
+    event of the other mode means nothing; None where the description does not say.
     """
 
     base_url: str
@@ -113,6 +115,7 @@ class StripeDescription:
     replay_proven: Answer
     credentials: Mapping[str, str]
     shared_accounts: frozenset[str]
+    livemode: bool | None
     performs: Mapping[str, Perform]
 
 
@@ -163,6 +166,7 @@ def _built(form: StripeForm) -> StripeDescription:
         replay_proven=Answer(form.replay_proven),
         credentials=dict(form.credentials),
         shared_accounts=frozenset(form.shared_accounts),
+        livemode=form.livemode,
         performs={
             name: Perform(
                 makes=one.makes,

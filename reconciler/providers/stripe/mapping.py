@@ -7,7 +7,8 @@ Types are those of docs.stripe.com/api/events/types. A payment is settled by its
 of its charges say the same of the same object. A refund with our mark is an effect of its own, one
 without it was made by somebody else and gives back what a payment took. A dispute gives it back
 while it is open and when it is lost; under one reference, so it counts once. An inquiry
-(`warning_…`) moves no money.
+(`warning_…`) moves no money. Endpoints of Connect in live mode are sent events of test mode too,
+under the same secret (docs.stripe.com/connect/webhooks): they speak of nothing that happened here.
 """
 
 from collections.abc import Mapping
@@ -94,11 +95,18 @@ _FOREIGN_REFUND_STATES: Final[Mapping[str, _Said]] = {
 class StripeMapping:
     """Reads Stripe's events."""
 
-    def __init__(self, accounts: frozenset[str]) -> None:
+    def __init__(self, accounts: frozenset[str], *, livemode: bool | None = None) -> None:
         """`accounts` of the description: where there is one, an event without our mark is its;
-        where there are several, that of the secret that verified it.
+        where there are several, that of the secret that verified it. `livemode` is that of the
+        keys, where it is said.
         """
         self._only = next(iter(accounts)) if len(accounts) == 1 else None
+        self._livemode = livemode
+
+    @property
+    def described(self) -> str:
+        """What the meaning of an event depends on beside the code."""
+        return repr((self._only, self._livemode))
 
     def map(self, raw: bytes) -> MappedWebhook | Unrecognised:
         """Say what one event means; see the port."""
@@ -117,6 +125,8 @@ class StripeMapping:
             return Unrecognised("no_event_type")
         if event_type not in _KNOWN:
             return Unrecognised("unknown_event_type", event_type)
+        if self._livemode is not None and value_at(event, ("livemode",)) is not self._livemode:
+            return Unrecognised("other_mode", event_type)
         try:
             return self._mapped(event, event_type)
         except UnreadableAnswer:
