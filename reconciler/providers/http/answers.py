@@ -50,10 +50,11 @@ def path_of(text: str) -> AnswerPath:
 def read_json(raw: bytes) -> object:
     """The value of a JSON text; raises UnreadableAnswer.
 
-    A member that is there twice has no one meaning, so such a text is not read.
+    A member that is there twice has no one meaning, so such a text is not read. A byte order mark
+    in front is passed over (RFC 8259, 8.1): providers on some platforms write one.
     """
     try:
-        value: object = _DECODER.decode(raw.decode("utf-8"))
+        value: object = _DECODER.decode(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         raise UnreadableAnswer from None
     return value
