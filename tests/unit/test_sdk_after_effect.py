@@ -61,7 +61,7 @@ async def performed(
 
         tool = Tool(does)
         if answer is not None:
-            client = world.ledger._exchange._client
+            client = world.ledger._exchange._pools.here()
             client._transport = Spoilt(client._transport, answer)
         try:
             await world.ledger.perform(charge(), tool)

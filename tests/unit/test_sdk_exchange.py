@@ -103,7 +103,8 @@ async def test_the_request_bears_the_key_and_only_ascii() -> None:
 
     def answer(request: httpx.Request) -> httpx.Response:
         seen.append(request)
-        return httpx.Response(200, text=COMPLETED)
+        named = request.url.path.removeprefix("/v1/actions").removesuffix("/cancel")
+        return httpx.Response(200, text=COMPLETED.replace(KEY, named.removeprefix("/") or KEY))
 
     async with ledger(httpx.MockTransport(answer)) as client:
         await client.propose(INTENT, wait_ms=99_999)

@@ -39,8 +39,9 @@ def _clock() -> float:
 class Ledger:
     """One ledger and one API key. Use it as `async with Ledger(url, key) as ledger`.
 
-    `transport` stands in for the network; `retries` bounds how often a request is asked again;
-    `clock` tells seconds that only grow, also while the machine sleeps.
+    Threads with event loops of their own may share one, and it goes on in a forked process: no
+    connection is shared. `transport` stands in for the network; `retries` bounds how often a
+    request is asked again; `clock` tells seconds that only grow, also while the machine sleeps.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Ledger:
         reply = await self._exchange.ask(
             "POST", "/v1/actions", query={"wait_ms": wait_ms}, body=body, wait_ms=wait_ms
         )
-        return read_reply(reply)
+        return read_reply(reply, intent)
 
     async def perform(self, intent: Intent, act: Act, *, wait_ms: int = 10_000) -> Result:
         """Have one effect by calling `act` yourself, under the ledger: at most once, however often
@@ -122,7 +123,7 @@ class Ledger:
 
     async def get(self, key: str) -> Result:
         """How the action stands now. Raises UnknownAction."""
-        return read_reply(await self._exchange.ask("GET", _path(key)))
+        return read_reply(await self._exchange.ask("GET", _path(key)), key)
 
     async def wait(self, key: str, *, timeout_ms: int = 60_000) -> Result:
         """How the action stands when it is final or needs a person, or after `timeout_ms`.
@@ -143,7 +144,7 @@ class Ledger:
                 query={"after_version": result.version, "wait_ms": wait_ms},
                 wait_ms=wait_ms,
             )
-            result = read_reply(reply)
+            result = read_reply(reply, key)
         return result
 
     async def cancel(self, key: str, *, reason: str | None = None) -> Result:
@@ -153,13 +154,13 @@ class Ledger:
         `already_final` when it has an outcome, and UnknownAction.
         """
         body = b"{}" if reason is None else json.dumps({"reason": reason}).encode()
-        return read_reply(await self._exchange.ask("POST", f"{_path(key)}/cancel", body=body))
+        return read_reply(await self._exchange.ask("POST", f"{_path(key)}/cancel", body=body), key)
 
     async def ask_again(self, key: str) -> Result:
         """Have people asked once more about an action after nobody decided in time
         (ApprovalExpired); while they are asked it changes nothing. Raises UnknownAction.
         """
-        return read_reply(await self._exchange.ask("POST", f"{_path(key)}/ask"))
+        return read_reply(await self._exchange.ask("POST", f"{_path(key)}/ask"), key)
 
     async def report_step(
         self,

@@ -1,14 +1,17 @@
 """One request to the ledger, asked again where that is safe: bounded in number and in time.
 
 Guarantees that every repetition is byte for byte the same request, so that its key is the same and
-it cannot happen twice. Must never repeat what was answered with a refusal. The HTTP library is used
-here and nowhere else. Called by the client.
+it cannot happen twice; and that no connection is shared with another event loop, or with a process
+that was forked off: two that read from one connection are given each other's answers. Must never
+repeat what was answered with a refusal. The HTTP library is used here and nowhere else. Called by
+the client.
 """
 
 import asyncio
+import os
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
@@ -69,8 +72,44 @@ class _NoReply:
     may_be_taken: bool = True
 
 
+class _Pools:
+    """A connection pool for each event loop of this process, made when it first asks."""
+
+    def __init__(self, make: Callable[[], httpx.AsyncClient]) -> None:
+        self._make = make
+        self._process = os.getpid()
+        self._pools: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
+        self._left: list[object] = []
+
+    def here(self) -> httpx.AsyncClient:
+        """The pool of the running loop."""
+        if self._process != os.getpid():
+            # Kept, because to let go of them might write on what the other process goes on using.
+            self._left.append(self._pools)
+            self._process, self._pools = os.getpid(), {}
+        loop = asyncio.get_running_loop()
+        pool = self._pools.get(loop)
+        if pool is None:
+            for other in list(self._pools):
+                if other.is_closed():
+                    self._pools.pop(other, None)
+            pool = self._pools[loop] = self._make()
+        return pool
+
+    async def close(self) -> None:
+        """Close that of the running loop, and have the other loops close theirs."""
+        await self.here().aclose()
+        pools, self._pools = self._pools, {}
+        pools.pop(asyncio.get_running_loop(), None)
+        for loop, pool in pools.items():
+            if loop.is_running():
+                asyncio.run_coroutine_threadsafe(pool.aclose(), loop)
+
+
 class Exchange:
-    """A connection pool to one ledger, with one API key."""
+    """Connections to one ledger, with one API key. It may be used from any number of event loops,
+    and goes on in a forked process with connections of its own.
+    """
 
     def __init__(
         self,
@@ -83,12 +122,20 @@ class Exchange:
     ) -> None:
         self._origin = base_url.rstrip("/")
         self._retries = retries
-        self._client = httpx.AsyncClient(
-            base_url=base_url,
-            headers={"Authorization": f"Bearer {api_key}", "User-Agent": user_agent},
-            follow_redirects=False,
-            transport=transport,
-        )
+        self._is_closed = False
+        # Read once: it takes longer than a request.
+        certificates = httpx.create_ssl_context() if transport is None else True
+
+        def make() -> httpx.AsyncClient:
+            return httpx.AsyncClient(
+                base_url=base_url,
+                headers={"Authorization": f"Bearer {api_key}", "User-Agent": user_agent},
+                follow_redirects=False,
+                transport=transport,
+                verify=certificates,
+            )
+
+        self._pools = _Pools(make)
 
     async def ask(
         self,
@@ -102,7 +149,10 @@ class Exchange:
         """Ask until there is an answer that is one. Raises LedgerUnavailable when there is none,
         and where a refusal comes after an answer that was lost: what that one took is not known.
         """
-        request = self._client.build_request(
+        if self._is_closed:
+            raise RuntimeError("This ledger was closed; open another one.")
+        client = self._pools.here()
+        request = client.build_request(
             method,
             path,
             params=query,
@@ -114,7 +164,7 @@ class Exchange:
         last = "no attempt was made"
         may_be_taken = False
         for attempt in range(1, self._retries.attempts_max + 1):
-            came = await self._once(request)
+            came = await self._once(client, request)
             if isinstance(came, Reply):
                 if not (may_be_taken and came.status in _REFUSED):
                     return came
@@ -129,9 +179,9 @@ class Exchange:
             await asyncio.sleep(pause_s)
         raise LedgerUnavailable(f"The ledger gave no answer ({last}).", hint=_SAFE)
 
-    async def _once(self, request: httpx.Request) -> Reply | _NoReply:
+    async def _once(self, client: httpx.AsyncClient, request: httpx.Request) -> Reply | _NoReply:
         try:
-            response = await self._client.send(request, stream=True)
+            response = await client.send(request, stream=True)
             try:
                 raw = await _read(response)
             finally:
@@ -145,7 +195,8 @@ class Exchange:
 
     async def close(self) -> None:
         """Close all connections; idempotent."""
-        await self._client.aclose()
+        self._is_closed = True
+        await self._pools.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -158,7 +158,7 @@ class Performance:
         give_up_at_s = sent_at_s + (valid_ms + UNDECIDED_GRACE_MS) / 1_000
         while True:
             reply = await self._exchange.ask("POST", "/v1/actions", query={"wait_ms": 0}, body=body)
-            result, start = read_reply(reply), read_start(reply)
+            result, start = read_reply(reply, self._intent), read_start(reply)
             if not isinstance(result, Pending) or result.status != "undecided":
                 return result, start
             if self._left_ms(give_up_at_s) <= 0:
@@ -182,7 +182,7 @@ class Performance:
             query={"after_version": result.version, "wait_ms": wait_ms},
             wait_ms=wait_ms,
         )
-        return read_reply(reply)
+        return read_reply(reply, result.key)
 
     def _left_ms(self, until_s: float) -> int:
         return int((until_s - self._clock()) * 1_000)
@@ -254,7 +254,7 @@ class Performance:
 
     async def _say(self, key: str, body: Mapping[str, Any]) -> Result:
         raw = json.dumps(body).encode()
-        return read_reply(await self._exchange.ask("POST", f"{_path(key)}/outcome", body=raw))
+        return read_reply(await self._exchange.ask("POST", f"{_path(key)}/outcome", body=raw), key)
 
 
 def _goes_on(result: Result) -> bool:

@@ -2,10 +2,12 @@
 
 There is one implementation, and this is a way into it: a loop in a thread of its own. Guarantees
 that a call returns what the asynchronous one returns and raises what it raises, and that everything
-entered is left in reverse when the portal closes. Must never be used from inside a running loop.
+entered is left in reverse when the portal closes. Must never be used from inside a running loop. A
+forked process has no such thread: a portal that it inherits raises RuntimeError, and never waits.
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -23,6 +25,7 @@ class Portal:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="actionledger-portal", daemon=True)
         self._entered = AsyncExitStack()
+        self._process = os.getpid()
 
     def call(
         self,
@@ -31,7 +34,13 @@ class Portal:
         *args: _P.args,
         **kwargs: _P.kwargs,
     ) -> _T:
-        """Wait for what an asynchronous function returns. An interrupt cancels it."""
+        """Wait for what an asynchronous function returns. An interrupt cancels it. Raises
+        RuntimeError in a forked process, and inside the portal's own thread.
+        """
+        if self._process != os.getpid():
+            raise RuntimeError("This portal was opened before the fork; open another one here.")
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("The portal's own loop cannot wait for itself; await the function.")
         running = asyncio.run_coroutine_threadsafe(function(*args, **kwargs), self._loop)
         try:
             return running.result()
@@ -53,6 +62,8 @@ class Portal:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if self._process != os.getpid():
+            return
         try:
             self.call(self._entered.aclose)
         finally:

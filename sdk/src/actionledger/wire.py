@@ -279,14 +279,36 @@ def intent_bytes(intent: Intent, caller: Mapping[str, JsonValue] | None = None) 
         ) from None
 
 
-def read_reply(reply: Reply) -> r.Result:
-    """The result that an answer says; raises LedgerTrouble for every other one."""
+def read_reply(reply: Reply, about: Intent | str) -> r.Result:
+    """The result that an answer says about what was asked for, an intent or a key; raises
+    LedgerTrouble for every other one, and for an answer that is about another action.
+    """
     if reply.status in {200, 201, 202}:
-        return read_result(reply.status, reply.raw, reply.origin)
-    problem = read_problem(reply.status, reply.raw)
-    if isinstance(problem, r.Conflict):
-        return problem
-    raise problem
+        result = read_result(reply.status, reply.raw, reply.origin)
+    else:
+        problem = read_problem(reply.status, reply.raw)
+        if not isinstance(problem, r.Conflict):
+            raise problem
+        result = problem
+    if not _is_about(result.key, about):
+        # From a connection or a cache that somebody else asks through, and so is the next one.
+        raise UnexpectedAnswer(
+            "The answer is about another action than the one that was asked for.",
+            hint="Something between this client and the ledger mixes up answers. The same call "
+            "again is safe.",
+            status=reply.status,
+        )
+    return result
+
+
+def _is_about(key: str, about: Intent | str) -> bool:
+    if isinstance(about, str):
+        return key == about
+    name = about.business_event + ("" if about.item is None else f"#{about.item}")
+    kind, _, rest = key.partition(f":v{about.version}:")
+    action_id, tilde, _ = rest.partition(":")[2].partition("~")
+    asked = (about.operation, name, about.revises is not None)
+    return (kind, action_id, bool(tilde)) == asked
 
 
 def read_start(reply: Reply) -> Start | None:
