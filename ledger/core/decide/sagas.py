@@ -23,6 +23,7 @@ from ledger.core.facts import ActionBlocked, ActionCancelled, SagaPlace
 from ledger.core.ids import ActionKey
 from ledger.core.inputs import CancelSaga, OpenSaga, Planned, Propose
 from ledger.core.limits import DIFFERENCES_MAX
+from ledger.core.money import format_money
 from ledger.core.order import GIVEN_UP, is_without_effect
 from ledger.core.policy import Outcome
 from ledger.core.rejections import MEANINGS, Detail, Refused, Rejection
@@ -138,8 +139,8 @@ def _not_whole(given: OpenSaga, place: _Place) -> Decided | None:
     money, undone = given.steps[place.step - 1].request.money, place.planned.request.money
     if money is None or undone is None or money == undone:
         return None
-    text = f"the step moves {money.minor} {money.currency}, and this {undone.minor}"
-    return _unfit("not_whole", f"{text} {undone.currency}: what is planned undoes all of it")
+    text = f"the step moves {format_money(money)}, and this {format_money(undone)}"
+    return _unfit("not_whole", f"{text}: what is planned undoes all of it")
 
 
 def _ruled_out(

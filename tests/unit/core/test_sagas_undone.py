@@ -372,3 +372,14 @@ def test_c139_a_plan_that_would_leave_a_share_where_it_went_is_refused() -> None
     short = planned(undo(CAR), money=Money(minor=900, currency="EUR"))
     story = Story(under())
     story.hears(plan(step(CAR, compensation=short))).then_rejected(Rejection.SAGA_UNFIT)
+
+
+def test_the_amounts_of_a_plan_that_is_refused_are_written_as_people_write_them() -> None:
+    """Family `money`, beside C139: a person is told of 49.90 and 9.00 euro, not of cents as if they
+    were euro.
+    """
+    short = planned(undo(CAR), money=Money(minor=900, currency="EUR"))
+    refused = Story(under()).hears(plan(step(CAR, compensation=short))).decided.refused
+    assert refused is not None
+    (detail,) = refused.details
+    assert "moves 49.90 EUR, and this 9.00 EUR" in detail.message
