@@ -8,7 +8,9 @@ every migration, of whatever schema, and by `actionledger doctor`.
 
 import hashlib
 import logging
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import asyncpg
@@ -26,6 +28,9 @@ from projections.roles import (
 from projections.statements import Connection, check_schema
 
 logger = logging.getLogger("actionledger")
+
+_OWNER: Final = "owner"
+"""The policy of whoever owns the tables."""
 
 _MARK: Final = "actionledger access "
 """Begins the comment of a schema that has what is declared; the digest of it follows."""
@@ -53,6 +58,8 @@ async def apply_access(connection: Connection, schema: str) -> None:
     is_marked = await connection.fetchval(known, schema) == mark
     if is_marked and not await access_differences(connection, schema):
         return
+    surplus = await _surplus_policies(connection, schema, roles)
+    wanted = [*surplus, *wanted]
     async with connection.transaction():
         await connection.execute(";\n".join([*wanted, f"comment on schema {schema} is '{mark}'"]))
     logger.info("database_access_applied", extra={"schema": schema, "roles": len(roles)})
@@ -139,8 +146,8 @@ def _table_rights(name: str, guarded: Guarded, roles: frozenset[Role], owner: st
     yield f"alter table {name} enable row level security"
     yield f"alter table {name} force row level security"
     # Rebuilds and backups are the owner's; without a policy it would see nothing of its own.
-    yield f"drop policy if exists owner on {name}"
-    yield f"create policy owner on {name} to {owner} using (true) with check (true)"
+    yield f"drop policy if exists {_OWNER} on {name}"
+    yield f"create policy {_OWNER} on {name} to {owner} using (true) with check (true)"
     for role in Role:
         yield f"drop policy if exists {role.value} on {name}"
         if role in roles and role in guarded.rights:
@@ -187,8 +194,17 @@ async def access_differences(connection: Connection, schema: str) -> tuple[str, 
         found.append(f"{row['name']} has a tenant and no forced row-level security")
     for row in await connection.fetch(_NOT_INVOKER, f"{schema}_api_v1"):
         found.append(f"the view {row['name']} asks with its owner's rights")
+    found += [
+        f"the function {row['name']} runs with its owner's rights"
+        for row in await connection.fetch(_DEFINERS, _schemas(schema))
+    ]
     found += await _right_differences(connection, schema, roles)
+    found += await _policy_differences(connection, schema, roles)
     return tuple(found)
+
+
+def _schemas(schema: str) -> list[str]:
+    return [schema, ACCESS_SCHEMA, f"{schema}_api_v1"]
 
 
 _UNGUARDED: Final = """
@@ -210,6 +226,22 @@ where n.nspname = $1
   and not ('security_invoker=true' = any (coalesce(c.reloptions, '{}')))
 order by 1
 """
+_DEFINERS: Final = """
+select p.oid::regprocedure::text as name
+from pg_proc as p
+join pg_namespace as n on n.oid = p.pronamespace
+where n.nspname = any ($1::text[]) and p.prosecdef
+order by 1
+"""
+_POLICIES: Final = """
+select
+    schemaname, tablename, policyname, permissive = 'PERMISSIVE' as is_permissive,
+    roles::text[] as roles, cmd, coalesce(qual, '') as qual, coalesce(with_check, '') as with_check
+from pg_policies
+where schemaname = any ($1::text[])
+order by schemaname, tablename, policyname
+"""
+# A column may be given without its table. Nothing here is.
 _RIGHTS: Final = """
 select c.relname, n.nspname, r.rolname, p.privilege
 from pg_class as c
@@ -218,7 +250,11 @@ cross join unnest($2::text[]) as r (rolname)
 cross join unnest($3::text[]) as p (privilege)
 where n.nspname = any ($1::text[])
   and c.relkind in ('r', 'p', 'm', 'v')
-  and has_table_privilege(r.rolname, c.oid, p.privilege)
+  and case
+      when p.privilege in ('delete', 'truncate')
+      then has_table_privilege(r.rolname, c.oid, p.privilege)
+      else has_any_column_privilege(r.rolname, c.oid, p.privilege)
+  end
 """
 
 
@@ -243,11 +279,76 @@ async def _right_differences(
         for view in views
         for role in roles & set(VIEW_READERS)
     }
-    rows = await connection.fetch(
-        _RIGHTS, [*schemas, f"{schema}_api_v1"], sorted(roles), list(Right)
-    )
+    rows = await connection.fetch(_RIGHTS, _schemas(schema), sorted(roles), list(Right))
     given = {(row["nspname"], row["relname"], row["rolname"], row["privilege"]) for row in rows}
     for at, name, role, right in sorted(given ^ wanted):
         word = "has" if (at, name, role, right) in given else "lacks"
         found.append(f"{role} {word} {right} on {at}.{name}")
     return found
+
+
+async def _policy_differences(
+    connection: Connection, schema: str, roles: frozenset[Role]
+) -> list[str]:
+    """Policies that nobody declared, that are missing, or that say something else. One is enough to
+    open a table, for rows are seen that any of them lets through.
+    """
+    rows = await connection.fetch(_POLICIES, [schema, ACCESS_SCHEMA])
+    there = {(row["schemaname"], row["tablename"], row["policyname"]): row for row in rows}
+    found, alike = [], defaultdict[str, list[tuple[str, tuple[str, str]]]](list)
+    for at, name, policy, declared in _declared_policies(schema, roles):
+        row = there.pop((at, name, policy), None)
+        if row is None:
+            if await connection.fetchval("select to_regclass($1) is not null", f"{at}.{name}"):
+                found.append(f"{at}.{name} lacks the policy {policy}")
+            continue
+        said = (row["is_permissive"], row["roles"] == [policy] or policy == _OWNER, row["cmd"])
+        conditions = (row["qual"], row["with_check"])
+        if said != (True, True, declared.command) or (
+            declared.condition == "true" and set(conditions) - {"true", ""}
+        ):
+            found.append(f"{at}.{name} has another policy {policy}")
+        alike[f"{declared.condition} {declared.command}"].append((f"{at}.{name}", conditions))
+    found += [f"{at}.{name} has the policy {policy} too much" for at, name, policy in there]
+    for several in alike.values():
+        # Postgres writes a condition in its own way, and the same one everywhere in the same.
+        (usual, _), *_ = Counter(conditions for _, conditions in several).most_common(1)
+        others = sorted({place for place, conditions in several if conditions != usual})
+        found += [f"{place} has a policy with another condition" for place in others]
+    return found
+
+
+async def _surplus_policies(
+    connection: Connection, schema: str, roles: frozenset[Role]
+) -> list[str]:
+    """What takes away the policies that nobody declared."""
+    declared = {(at, name, one) for at, name, one, _ in _declared_policies(schema, roles)}
+    rows = await connection.fetch(_POLICIES, [schema, ACCESS_SCHEMA])
+    found = [(row["schemaname"], row["tablename"], row["policyname"]) for row in rows]
+    return [
+        f'drop policy "{policy.replace(chr(34), chr(34) * 2)}" on {at}.{name}'
+        for at, name, policy in found
+        if (at, name, policy) not in declared
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """What a policy is for, and lets through."""
+
+    command: str
+    condition: str
+
+
+def _declared_policies(
+    schema: str, roles: frozenset[Role]
+) -> Iterator[tuple[str, str, str, _Declared]]:
+    """Schema, table and name of every policy, with what it is to say."""
+    for name, guarded in TABLES.items():
+        if not guarded.has_tenant:
+            continue
+        at = guarded.schema or schema
+        yield at, name, _OWNER, _Declared("ALL", "true")
+        for role in sorted(roles & guarded.rights.keys()):
+            command = "SELECT" if guarded.rights[role] == {Right.SELECT} else "ALL"
+            yield at, name, role.value, _Declared(command, CONDITIONS[guarded.reach_of(role)])

@@ -28,6 +28,15 @@ from tests.projecting import project
 
 pytestmark = pytest.mark.servers
 
+DEFINER = """
+create function actionledger_api_v1.totals() returns bigint language sql security definer
+as 'select count(*) from actionledger.actions'
+"""
+MATERIALIZED = """
+create materialized view actionledger_api_v1.totals as select count(*) from actionledger.actions;
+grant select on actionledger_api_v1.totals to public
+"""
+
 
 @pytest.fixture
 async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
@@ -88,12 +97,36 @@ async def test_the_catalogue_is_as_declared_in_every_schema(connection: asyncpg.
         ("grant select on actionledger.webhooks to public", "analyst has select"),
         ("revoke select on actionledger.streams from actionledger_processor", "lacks select"),
         ("alter view actionledger_api_v1.actions reset (security_invoker)", "owner's rights"),
+        (
+            "create policy leak on actionledger.actions to public using (true)",
+            "actionledger.actions has the policy leak too much",
+        ),
+        (
+            "alter policy actionledger_analyst on actionledger.attempts using (true)",
+            "actionledger.attempts has a policy with another condition",
+        ),
+        (
+            "alter policy actionledger_gateway on actionledger.attempts to public",
+            "actionledger.attempts has another policy actionledger_gateway",
+        ),
+        (
+            "drop policy actionledger_projector on actionledger.actions",
+            "actionledger.actions lacks the policy actionledger_projector",
+        ),
+        (DEFINER, "the function actionledger_api_v1.totals() runs with its owner's rights"),
+        (MATERIALIZED, "actionledger_analyst has select on actionledger_api_v1.totals"),
+        (
+            "grant select (state) on actionledger.streams to actionledger_gateway",
+            "gateway has select on actionledger.streams",
+        ),
     ],
 )
 async def test_what_is_not_as_declared_is_named(
     connection: asyncpg.Connection, broken: str, told: str
 ) -> None:
-    """A table that is not forced, not declared, or open too far is a difference in words."""
+    """Family tenant: a table that is not forced, not declared, or open too far is a difference in
+    words, whether by a right, a policy, a view, a function or a column.
+    """
     await connection.execute(broken)
     found = await access_differences(connection, "actionledger")
     assert any(told in difference for difference in found), found
@@ -203,6 +236,11 @@ async def test_the_next_run_takes_away_what_somebody_gave(
     """Setting up again brings the database back to what is declared, and is quiet where it is."""
     await connection.execute("grant all on actionledger.actions to actionledger_gateway")
     await connection.execute("alter table actionledger.actions no force row level security")
+    await connection.execute('create policy "a ""leak""" on actionledger.actions using (true)')
+    await connection.execute(
+        "alter policy actionledger_analyst on actionledger.attempts using (true);"
+        "grant update (status) on actionledger.actions to actionledger_gateway"
+    )
     await migrate(connection)
     assert await access_differences(connection, "actionledger") == ()
 
