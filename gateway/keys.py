@@ -185,8 +185,13 @@ class KeyFile:
         )
 
     def caller(self, presented: str) -> Caller | KeyRefusal | None:
-        """Whose key this is, or why not; see KeyRing."""
-        return self._ring.content().caller(presented, self._wall_ms())
+        """Whose key this is, or why not; see KeyRing. A key is taken as soon as it stands in the
+        file.
+        """
+        found = self._ring.content().caller(presented, self._wall_ms())
+        if found is None and self._ring.has_changed():
+            found = self._ring.content().caller(presented, self._wall_ms())
+        return found
 
 
 def read_keys(path: Path) -> KeyRing:

@@ -54,6 +54,15 @@ class Watched(Generic[_Content]):
             self._look_again()
         return self._content
 
+    def has_changed(self) -> bool:
+        """Look at the file now; whether it says something else than before. Asked before somebody
+        is refused by what is in force: they may come with what was written a moment ago.
+        """
+        before = self._content
+        self._looked_at_s = self._clock_s()
+        self._look_again()
+        return self._content is not before
+
     def _look_again(self) -> None:
         stamp = _stamp(self._path)
         if stamp == self._seen:

@@ -1,9 +1,10 @@
 """Secrets of webhooks: several for each account at a provider, so that one can replace another.
 
 Guarantees that the newest secret signs, that an older one is accepted until the time it was given
-and not after, and that a change of the file reaches a running process within a second or two. Must
-never log or return a secret except once, to whoever had it drawn. Called by settings, the webhook
-route, the simulated provider and the command line.
+and not after, that a change of the file reaches a running process within a second or two, and that
+whoever is about to refuse by the file can hold it against what it says now. Must never log or
+return a secret except once, to whoever had it drawn. Called by settings, the webhook route, the
+simulated provider and the command line.
 
     [stripe.main]
     secrets = ["whsec_new", {secret = "whsec_old", accepted_until = 1767225600000}]
@@ -153,6 +154,10 @@ class SecretsFile:
     def accounts(self, provider: str) -> tuple[str, ...]:
         """The accounts at a provider that have secrets."""
         return tuple(account for name, account in self._content() if name == provider)
+
+    def has_changed(self) -> bool:
+        """Look at the file now; whether it says something else than before."""
+        return self._watched is not None and self._watched.has_changed()
 
     def _content(self) -> SecretsByAccount:
         return {} if self._watched is None else self._watched.content()

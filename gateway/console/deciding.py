@@ -182,7 +182,7 @@ async def handed_in(
     if signed is None:
         return seen.refused(Rejection.SIGNATURE_INVALID, key=key)
     doors = doors_of(seen.http)
-    read = proven(doors, Judge(key=key, signed=signed))
+    read = await proven(doors, Judge(key=key, signed=signed))
     if isinstance(read, No):
         logger.warning("console_signature_refused", extra={"code": read.code, "action": key})
         doors.metrics.decision(read.code.value)

@@ -5,7 +5,7 @@ another tenant is answered exactly as one that does not exist. Called by agents,
 without it.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +22,6 @@ from gateway.http.bodies import (
     Wait,
     check_idempotency_key,
     own_key,
-    parsed_key,
     proposal,
     read_json,
     read_model,
@@ -33,7 +32,7 @@ from gateway.http.codes import Code
 from gateway.http.doors import Doors, caller_of, doors_of, proposer_of
 from gateway.http.limits import CANCEL_BYTES_MAX, DECISION_MS_MAX, WAIT_MS_MAX
 from gateway.http.openapi import answer, header, json_body, optional_json_body, problems, query
-from gateway.http.persons import is_from_person, person_of
+from gateway.http.persons import is_from_person, looking_at
 from gateway.http.problems import No
 from gateway.http.timeline import TimelineView, timeline_of
 from gateway.http.views import ActionView
@@ -43,6 +42,7 @@ from ledger.core.ids import ActionKey
 from ledger.core.inputs import AskAgain, Cancel
 from ledger.core.rejections import Rejection
 from ledger.core.state import Status
+from projections.views import ActionView as ActionRow
 
 router = APIRouter(prefix="/v1/actions", tags=["actions"])
 
@@ -150,7 +150,9 @@ async def _proposed(http: HttpRequest, doors: Doors) -> _Yes | No:
         quota.settled(given)
     if isinstance(view, No):
         # Nothing is said of an action to somebody who may not ask for its like.
-        is_told = may_ask(doors, caller, given.request.operation)
+        is_told = await may_ask(doors, caller, given.request.operation)
+        if isinstance(is_told, No):
+            return is_told
         return view if is_told else No(Rejection.NOT_ALLOWED, ledger=view.ledger)
     status = 200 if view.replayed else 201
     started = given.caller and doors.ledger.caller_start(given.key, given.caller.nonce)
@@ -187,7 +189,7 @@ async def get_action(http: HttpRequest, key: str) -> Response:
 
 
 async def _found(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
-    key = _key_of(http, doors, text)
+    key = await _key_of(http, doors, text)
     if isinstance(key, No):
         return key
     poll = read_query(Poll, http)
@@ -212,7 +214,7 @@ async def _found(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
 async def get_timeline(http: HttpRequest, key: str) -> Response:
     """Every recorded fact of the action, from the read model."""
     doors = doors_of(http)
-    own = _key_of(http, doors, key)
+    own = await _key_of(http, doors, key)
     answered = own if isinstance(own, No) else await timeline_of(doors, own)
     if isinstance(answered, No):
         return answered.response()
@@ -235,7 +237,7 @@ async def cancel(http: HttpRequest, key: str) -> Response:
 
 
 async def _cancelled(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
-    asking = _proposer_of(http, doors, text)
+    asking = await _proposer_of(http, doors, text)
     if isinstance(asking, No):
         return asking
     caller, key = asking
@@ -276,7 +278,7 @@ async def ask_again(http: HttpRequest, key: str) -> Response:
 
 
 async def _asked_again(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
-    asking = _asker_of(http, doors, text)
+    asking = await _asker_of(http, doors, text)
     if isinstance(asking, No):
         return asking
     principal, key = asking
@@ -284,18 +286,13 @@ async def _asked_again(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
     return await _moved(doors, given.key, doors.ledger.ask_again(given, timeout_ms=DECISION_MS_MAX))
 
 
-def _asker_of(http: HttpRequest, doors: Doors, text: str) -> tuple[str, ActionKey] | No:
+async def _asker_of(http: HttpRequest, doors: Doors, text: str) -> tuple[str, ActionKey] | No:
     """Who may have people asked again: whoever may propose for the tenant, or decide for it."""
     if not is_from_person(http, doors):
-        asking = _proposer_of(http, doors, text)
+        asking = await _proposer_of(http, doors, text)
         return asking if isinstance(asking, No) else (asking[0].principal, asking[1])
-    person = person_of(http, doors)
-    if isinstance(person, No):
-        return person
-    key = parsed_key(text)
-    if isinstance(key, No):
-        return key
-    return (person.name, key) if person.may_decide_for(key.tenant) else No(Rejection.UNKNOWN_ACTION)
+    looking = await looking_at(http, doors, text)
+    return looking if isinstance(looking, No) else (looking[0].name, looking[1])
 
 
 @router.post(
@@ -314,7 +311,7 @@ async def report_outcome(http: HttpRequest, key: str) -> Response:
 
 
 async def _heard(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
-    asking = _proposer_of(http, doors, text)
+    asking = await _proposer_of(http, doors, text)
     if isinstance(asking, No):
         return asking
     caller, key = asking
@@ -334,35 +331,53 @@ async def _heard(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
     return view if isinstance(view, No) else _Yes(view, 200)
 
 
-def _proposer_of(http: HttpRequest, doors: Doors, text: str) -> tuple[Caller, ActionKey] | No:
+async def _proposer_of(http: HttpRequest, doors: Doors, text: str) -> tuple[Caller, ActionKey] | No:
     """Who asks and the key of a path, for whoever may change the action."""
     caller = proposer_of(http, doors)
     if isinstance(caller, No):
         return caller
-    key = _own(doors, text, caller)
+    key = await _own(doors, text, caller)
     return key if isinstance(key, No) else (caller, key)
 
 
-def _key_of(http: HttpRequest, doors: Doors, text: str) -> ActionKey | No:
+async def _key_of(http: HttpRequest, doors: Doors, text: str) -> ActionKey | No:
     """The key of a path for whoever may look at it."""
     caller = caller_of(http, doors)
-    return caller if isinstance(caller, No) else _own(doors, text, caller)
+    return caller if isinstance(caller, No) else await _own(doors, text, caller)
 
 
-def _own(doors: Doors, text: str, caller: Caller) -> ActionKey | No:
+async def _own(doors: Doors, text: str, caller: Caller) -> ActionKey | No:
     """The key of a path, where it is one of the caller's tenant, and for an agent one of an
     operation that it may ask for: any other is answered as one that nobody ever used.
     """
     key = own_key(text, caller)
-    if isinstance(key, No) or may_ask(doors, caller, key.operation):
+    if isinstance(key, No):
         return key
-    return No(Rejection.UNKNOWN_ACTION)
+    may = await may_ask(doors, caller, key.operation)
+    if isinstance(may, No):
+        return may
+    return key if may else No(Rejection.UNKNOWN_ACTION)
 
 
-def may_ask(doors: Doors, caller: Caller, operation: str) -> bool:
-    """Whether an agent may ask for any version of an operation, as far as it is declared; whoever
-    is no agent looks at everything of the tenant.
+async def may_ask(doors: Doors, caller: Caller, *operations: str) -> bool | No:
+    """Whether an agent may ask for any version of each operation, as far as it is declared, by the
+    newest catalogue; whoever is no agent looks at everything of the tenant.
     """
+    return await doors.by_newest(
+        lambda: all(_may_ask(doors, caller, one) for one in operations), lambda may: not may
+    )
+
+
+async def may_see(doors: Doors, caller: Caller, rows: Sequence[ActionRow]) -> list[ActionRow] | No:
+    """Those of some actions for whose operation the caller may ask; see `may_ask`."""
+    named = [(row, ActionKey.parse(row.action_key).operation) for row in rows]
+    return await doors.by_newest(
+        lambda: [row for row, operation in named if _may_ask(doors, caller, operation)],
+        lambda seen: len(seen) < len(rows),
+    )
+
+
+def _may_ask(doors: Doors, caller: Caller, operation: str) -> bool:
     catalogue = doors.published().catalogue
     if caller.role is not Role.AGENT or catalogue is None:
         return True

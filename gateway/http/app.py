@@ -127,6 +127,7 @@ def create_app(
         partitions=settings.partitions,
         ledger_id=instance.ledger_id,
         published=instance.published,
+        catch_up=instance.catch_up,
         persons=(LoginTokens(),),
         waiting_quota=WaitingQuota(settings.approvals_open_max),
         checks=instance.checks,

@@ -95,7 +95,7 @@ async def _decided(http: HttpRequest, doors: Doors) -> tuple[ActionView, int, st
     if isinstance(key, No):
         return key
     given = Judge(key=body.key, signed=body.signed)
-    read = proven(doors, given)
+    read = await proven(doors, given)
     if isinstance(read, No):
         return read
     asked = await following.ask(doors.ledger.judge(given, timeout_ms=DECISION_MS_MAX))
@@ -108,11 +108,16 @@ async def _decided(http: HttpRequest, doors: Doors) -> tuple[ActionView, int, st
     return view if isinstance(view, No) else (view, 200, said)
 
 
-def proven(doors: Doors, given: Judge) -> Read | No:
+async def proven(doors: Doors, given: Judge) -> Read | No:
     """Who signed what, by the people in force; or why nothing of it is written. What the ledger
     makes of it is for the ledger to say.
     """
-    read = read_signed(given.signed, doors.published().people)
+    read = await doors.by_newest(
+        lambda: read_signed(given.signed, doors.published().people),
+        lambda said: said is Rejection.UNKNOWN_SIGNER,
+    )
+    if isinstance(read, No):
+        return read
     if not isinstance(read, Read):
         return _junk(doors, read)
     if read.statement.ledger != doors.ledger_id:
@@ -154,7 +159,7 @@ def _junk(doors: Doors, code: Rejection) -> No:
 async def list_approvals(http: HttpRequest) -> Response:
     """Everything that people are asked about, of the tenants for which this person decides."""
     doors = doors_of(http)
-    person = person_of(http, doors)
+    person = await person_of(http, doors)
     if isinstance(person, No):
         return person.response()
     rows = await following.read(doors.queries.waiting(person.tenants, limit=SHEETS_MAX))
@@ -190,7 +195,7 @@ async def get_approval(http: HttpRequest, key: str) -> Response:
 
 
 async def _sheet(http: HttpRequest, doors: Doors, text: str) -> DecisionSheet | No:
-    asked = looking_at(http, doors, text)
+    asked = await looking_at(http, doors, text)
     if isinstance(asked, No):
         return asked
     person, key = asked

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
@@ -23,7 +23,7 @@ from gateway.http.limits import (
 from gateway.http.metrics import Metrics
 from gateway.http.now_and_then import NowAndThen
 from gateway.http.pace import Pace
-from gateway.http.problems import No
+from gateway.http.problems import No, Trouble
 from gateway.keys import Caller, KeyRefusal, Role
 from gateway.orphans import NoOrphans, OrphansPort
 from ledger.client.client import Answer, Progress
@@ -51,6 +51,9 @@ from reconciler.windows import Live, live_of
 
 if TYPE_CHECKING:
     from gateway.http.waiting_quota import WaitingQuota
+
+
+_Said = TypeVar("_Said")
 
 
 class LedgerPort(Protocol):
@@ -204,6 +207,10 @@ class SecretsPort(Protocol):
         """The accounts at a provider that have secrets."""
         ...
 
+    def has_changed(self) -> bool:
+        """Look whether there are others by now; asked before a webhook is refused by these."""
+        ...
+
 
 Check = Callable[[], Awaitable[None]]
 """Asks one part whether it answers; raises when it does not."""
@@ -214,10 +221,16 @@ async def nothing_seen(_now_ms: int) -> Live:
     return live_of(())
 
 
+async def nothing_newer() -> bool:
+    """What is known here is all that was published."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Instance:
     """Of which installation a door is: `ledger_id` is the generation of its log, `published` tells
-    its configuration as it is known here, `checks` are what readiness asks, by the name of the
+    its configuration as it is known here, `catch_up` waits until that is all that was published
+    before and says whether it came to it, `checks` are what readiness asks, by the name of the
     part, `schemes` says by provider how webhooks are signed, where not by Standard Webhooks,
     `live` what the reconciler saw lately, as of a wall clock, and `orphans` what providers state
     and no action explains.
@@ -229,6 +242,7 @@ class Instance:
     schemes: Mapping[str, Scheme] = field(default_factory=dict)
     live: Callable[[int], Awaitable[Live]] = nothing_seen
     orphans: OrphansPort = field(default_factory=NoOrphans)
+    catch_up: Callable[[], Awaitable[bool]] = nothing_newer
 
 
 @dataclass(slots=True)
@@ -244,6 +258,7 @@ class Doors:
     webhook_schemes: Mapping[str, Scheme] = field(default_factory=dict)
     ledger_id: str = ""
     published: Callable[[], Published] = Published
+    catch_up: Callable[[], Awaitable[bool]] = nothing_newer
     persons: tuple[PersonPort, ...] = ()
     waiting_quota: "WaitingQuota | None" = None
     checks: Mapping[str, Check] = field(default_factory=dict)
@@ -265,6 +280,18 @@ class Doors:
     waiters: int = 0
     is_stopping: bool = False
 
+    async def by_newest(
+        self, judge: Callable[[], _Said], is_no: Callable[[_Said], bool]
+    ) -> _Said | No:
+        """What `judge` says by what is published. Where that is a no it is asked again by all that
+        was published before: whoever was told that a document is in force is never refused by the
+        one before it. NOT_READY where the log does not say in time what was published.
+        """
+        said = judge()
+        if not is_no(said):
+            return said
+        return judge() if await self.catch_up() else No(Code.NOT_READY, problems=(_NOT_CAUGHT_UP,))
+
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Count one more request that waits, while it does."""
@@ -275,6 +302,11 @@ class Doors:
         finally:
             self.waiters -= 1
             self.metrics.waiters.dec()
+
+
+_NOT_CAUGHT_UP = Trouble(
+    path="", code="log", message="what was published last could not be read in time"
+)
 
 
 def doors_in(app: Starlette) -> Doors:

@@ -125,7 +125,7 @@ def orphan_sheet(one: Orphan) -> OrphanSheet:
 async def list_orphans(http: HttpRequest) -> Response:
     """What nobody has looked at, of the tenants for which this person decides."""
     doors = doors_of(http)
-    person = person_of(http, doors)
+    person = await person_of(http, doors)
     if isinstance(person, No):
         return person.response()
     read = await following.read(doors.orphans.orphans(person.tenants, limit=SHEETS_MAX))
@@ -204,7 +204,7 @@ async def _noted(http: HttpRequest, partition: str, offset: str) -> Noted | No:
 async def _asked(http: HttpRequest, partition: str, offset: str) -> tuple[Person, Orphan] | No:
     """Who asks, and the row that they may see; or why they are shown nothing."""
     doors = doors_of(http)
-    person = person_of(http, doors)
+    person = await person_of(http, doors)
     if isinstance(person, No):
         return person
     place = place_of(partition, offset)

@@ -34,6 +34,8 @@ _CODES: Final = {
     NotLoggedIn.LOGIN_NOT_YET: Code.LOGIN_NOT_YET,
     NotLoggedIn.LOGIN_OVER: Code.LOGIN_OVER,
 }
+_BY_PEOPLE: Final = frozenset({Code.LOGIN_UNKNOWN_SIGNER, Rejection.UNKNOWN_ACTION})
+"""Refusals for which a document of people that is not the newest may be to blame."""
 
 
 class LoginTokens:
@@ -70,8 +72,16 @@ def uncovered(http: HttpRequest, doors: Doors, body: bytes) -> No | None:
     return _no(doors, Code.LOGIN_ELSEWHERE)
 
 
-def person_of(http: HttpRequest, doors: Doors) -> Person | No:
+async def person_of(http: HttpRequest, doors: Doors) -> Person | No:
     """The person whose request this is, or why it is nobody's."""
+    return await doors.by_newest(lambda: _person_of(http, doors), _is_by_people)
+
+
+def _is_by_people(said: object) -> bool:
+    return isinstance(said, No) and said.code in _BY_PEOPLE
+
+
+def _person_of(http: HttpRequest, doors: Doors) -> Person | No:
     for way in doors.persons:
         found = way.person(http, doors)
         if found is not None:
@@ -79,9 +89,13 @@ def person_of(http: HttpRequest, doors: Doors) -> Person | No:
     return _no(doors, Code.LOGIN_INVALID)
 
 
-def looking_at(http: HttpRequest, doors: Doors, text: str) -> tuple[Person, ActionKey] | No:
+async def looking_at(http: HttpRequest, doors: Doors, text: str) -> tuple[Person, ActionKey] | No:
     """Who asks for the sheet of an action, and its key; or why they are shown nothing."""
-    person = person_of(http, doors)
+    return await doors.by_newest(lambda: _looking_at(http, doors, text), _is_by_people)
+
+
+def _looking_at(http: HttpRequest, doors: Doors, text: str) -> tuple[Person, ActionKey] | No:
+    person = _person_of(http, doors)
     if isinstance(person, No):
         return person
     key = parsed_key(text)

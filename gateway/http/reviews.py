@@ -44,7 +44,7 @@ async def list_reviews(http: HttpRequest) -> Response:
     what only waits for another action, which a person may let pass.
     """
     doors = doors_of(http)
-    person = person_of(http, doors)
+    person = await person_of(http, doors)
     if isinstance(person, No):
         return person.response()
     rows = await following.read(doors.queries.cases(person.tenants, limit=SHEETS_MAX))
@@ -82,7 +82,7 @@ async def get_review(http: HttpRequest, key: str) -> Response:
 
 async def _sheet(http: HttpRequest, text: str) -> CaseSheet | No:
     doors = doors_of(http)
-    asked = looking_at(http, doors, text)
+    asked = await looking_at(http, doors, text)
     if isinstance(asked, No):
         return asked
     person, key = asked

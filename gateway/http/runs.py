@@ -14,7 +14,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gateway.http import following
-from gateway.http.actions import may_ask
+from gateway.http.actions import may_see
 from gateway.http.bodies import StepBody, read_json, read_model, run_gate, step_report
 from gateway.http.budgets import reached_budget, run_sentence
 from gateway.http.codes import Code
@@ -43,7 +43,6 @@ from gateway.http.windows import gates_of_windows
 from gateway.keys import Caller
 from ledger.client.client import Answer
 from ledger.core.gates import AnyGateFact, StepReported
-from ledger.core.ids import ActionKey
 from ledger.core.inputs import ReportStep
 from projections.views import GateView
 
@@ -199,9 +198,9 @@ async def _run(http: HttpRequest, doors: Doors, run: str) -> RunView | No:
         return rows
     if gate is None and not rows:
         return No(Code.NOT_FOUND, detail=f"No action and no step of a run {run} is known.")
-    seen = [
-        one for one in rows if may_ask(doors, caller, ActionKey.parse(one.action_key).operation)
-    ]
+    seen = await may_see(doors, caller, rows)
+    if isinstance(seen, No):
+        return seen
     policy, now_ms = doors.published().policy, doors.wall_clock_ms()
     return run_view(caller.tenant, run, gate, seen, policy, now_ms)
 

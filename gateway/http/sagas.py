@@ -14,7 +14,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gateway.http import following
-from gateway.http.actions import may_ask
+from gateway.http.actions import may_ask, may_see
 from gateway.http.bodies import (
     CancelBody,
     Poll,
@@ -295,9 +295,10 @@ async def _own(doors: Doors, caller: Caller, event: str, saga: str) -> Saga | No
     if isinstance(found, No):
         return found
     operations = {ActionKey.parse(one.key).operation for one in found.actions}
-    if all(may_ask(doors, caller, one) for one in operations):
-        return found
-    return No(Rejection.UNKNOWN_SAGA)
+    may = await may_ask(doors, caller, *operations)
+    if isinstance(may, No):
+        return may
+    return found if may else No(Rejection.UNKNOWN_SAGA)
 
 
 async def current(doors: Doors, stream: str, saga: str) -> Saga | No:
@@ -404,9 +405,9 @@ async def _batch(doors: Doors, caller: Caller, batch: str) -> BatchView | No:
     )
     if isinstance(rows, No):
         return rows
-    seen = [
-        one for one in rows if may_ask(doors, caller, ActionKey.parse(one.action_key).operation)
-    ]
+    seen = await may_see(doors, caller, rows)
+    if isinstance(seen, No):
+        return seen
     if not seen:
         return No(Code.NOT_FOUND, detail=f"No action of a batch {batch} is known.")
     return batch_view(batch, seen)

@@ -133,6 +133,7 @@ async def gateway(
                 schemes,
                 live=lambda now_ms: read_live(pool, now_ms=now_ms),
                 orphans=OrphanDesk(pool, appender, partitions=genesis.partitions, now_ms=wall_ms),
+                catch_up=published.catch_up,
             )
             console = open_console(
                 settings,

@@ -69,6 +69,9 @@ class WaitingQuota:
             if given.key not in counted and len(counted) >= self._open_max:
                 counted = shown | {key for key in admitted.at_s if await _may_wait(doors, key)}
             if given.key not in counted and len(counted) >= self._open_max:
+                asks = await doors.by_newest(lambda: _asks_people(doors, given, tenant), bool)
+                if asks is not True:
+                    return asks or None
                 known = await following.current(doors, given.key)
                 return No(Code.TOO_MANY_WAITING) if isinstance(known, No) else None
             if given.key not in shown:

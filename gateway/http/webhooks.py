@@ -29,7 +29,7 @@ from ledger.core.limits import TEXT_CHARS_MAX, WEBHOOK_BYTES_MAX
 from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.topics import Topic, partition_of
 from ledger.log.webhook_record import WebhookReceived, webhook_key, webhook_outgoing
-from reconciler.schemes import Scheme, scheme_of
+from reconciler.schemes import Scheme, Verdict, scheme_of
 from reconciler.webhooks import Verified, WebhookProblem
 
 logger = logging.getLogger("actionledger.http")
@@ -147,12 +147,17 @@ def _account(http: HttpRequest, doors: Doors, provider: str) -> str | No:
     asked = read_query(_Query, http) if len(query) > _QUERY_BYTES_REMEMBERED else _asked(query)
     if isinstance(asked, No):
         return asked
+    found = _configured(doors, provider, asked.account)
+    if found is None and doors.webhook_secrets.has_changed():
+        found = _configured(doors, provider, asked.account)
+    return found or No(Code.WEBHOOK_SOURCE_UNKNOWN)
+
+
+def _configured(doors: Doors, provider: str, asked: str | None) -> str | None:
     accounts = doors.webhook_secrets.accounts(provider)
-    if asked.account is None and len(accounts) == 1:
+    if asked is None and len(accounts) == 1:
         return accounts[0]
-    if asked.account is not None and asked.account in accounts:
-        return asked.account
-    return No(Code.WEBHOOK_SOURCE_UNKNOWN)
+    return asked if asked in accounts else None
 
 
 async def _received(
@@ -164,9 +169,15 @@ async def _received(
     crash_point("webhook_read")
     now_ms = doors.wall_clock_ms()
     scheme = scheme_of(doors.webhook_schemes, provider)
-    verdict = scheme.verify(
-        raw, http.headers, doors.webhook_secrets.live(provider, account, now_ms), now_ms
-    )
+
+    def verdict_now() -> Verdict:
+        secrets = doors.webhook_secrets.live(provider, account, now_ms)
+        return scheme.verify(raw, http.headers, secrets, now_ms)
+
+    verdict = verdict_now()
+    if not isinstance(verdict, Verified) and _is_by_secret(verdict.code):
+        # The secret may have been put into the file a moment ago.
+        verdict = verdict_now() if doors.webhook_secrets.has_changed() else verdict
     if not isinstance(verdict, Verified):
         return _not_believed(doors, provider, account, verdict.code, len(raw))
     webhook = WebhookReceived.of(
@@ -189,6 +200,10 @@ async def _received(
         return No(Code.WEBHOOK_NOT_DURABLE)
     crash_point("webhook_acked")
     return webhook
+
+
+def _is_by_secret(problem: WebhookProblem) -> bool:
+    return problem in {WebhookProblem.SIGNATURE_MISMATCH, WebhookProblem.NO_USABLE_SECRET}
 
 
 def _not_believed(
