@@ -41,10 +41,11 @@ def replay(
 ) -> None:
     """Fold the ledger from offset 0 and compare the state of every stream with the one that the
     database keeps of it, byte for byte. The tables that people read are compared by `rebuild`.
+    Every hash and every signature of a person in the log is checked anew.
 
     Without a limit it goes as far as the database does. With one it shows the state as of then, and
     compares the streams that have not moved since. It only reads: no replay causes an effect. Ends
-    with 3 where something differs.
+    with 3 where something differs, or does not prove itself.
 
     Example: actionledger replay --to-time 2026-08-28T02:13:00Z
     """
@@ -61,7 +62,8 @@ def replay(
     as_of = _time(to_time) if to_time else None
     with progress() as report:
         result = asyncio.run(replayed(settings(), report, until=until, as_of=as_of, key=key))
-    code = Exit.DIFFERENCES if result["differences"] else Exit.OK
+    is_off = result["differences"] or result["unproven_count"]
+    code = Exit.DIFFERENCES if is_off else Exit.OK
     out.answer(result, lambda console: _show_replay(console, result), code)
 
 
@@ -172,6 +174,8 @@ def _summary(done: "Replay", key: str | None) -> dict[str, Any]:
         "void_records": done.void_count,
         "streams": len(done.streams),
         "actions_by_status": dict(sorted(statuses.items())),
+        "unproven_count": done.unproven_count,
+        "unproven": done.unproven,
     }
     if key is not None:
         found["action"] = _action(done, key)
@@ -205,6 +209,14 @@ def _show_replay(console: "Console", result: "Mapping[str, Any]") -> None:
         console.print(f"  {status:<18}{count:>8,}")
     if result["void_records"]:
         console.print(f"  [dim]{result['void_records']} void records count for nobody[/]")
+    for one in result["unproven"]:
+        console.print(f"✗ {one}", style="red", markup=False, soft_wrap=True)
+    if result["unproven_count"]:
+        console.print(
+            f"{result['unproven_count']} things in the log do not prove themselves: a record was "
+            "changed after it was written, or was written by another program.",
+            soft_wrap=True,
+        )
     if "action" in result and result["action"] is None:
         console.print("The action was not there then.")
     elif "action" in result:

@@ -1,8 +1,9 @@
 """Fold the ledger again from its first record to any offset or time, and hold rows against it.
 
 Guarantees that a replay is the product's own fold and causes nothing: it only reads. A record that
-counts and cannot be folded ends it with its place. Called by `actionledger replay`, by the checker
-of crash tests and by auditors; `Replay` alone is pure, `replay` reads a log.
+counts and cannot be folded ends it with its place; one that does not prove itself is told. Called
+by `actionledger replay`, by the checker of crash tests and by auditors; `Replay` alone is pure,
+`replay` reads a log.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from ledger.audit.proofs import Unproven, unproven
 from ledger.audit.reading import feed_ledger
 from ledger.core.errors import LedgerError
 from ledger.core.invariants import BrokenInvariantError
@@ -76,6 +78,7 @@ class Replay:
     """What a log has said so far. Feed it records of each partition in order, from the first on.
 
     With `as_of`, a partition's decisions after that log time are left out, and all that follow.
+    `unproven` has the first of what does not prove itself any more, `unproven_count` counts all.
     """
 
     as_of: int | None = None
@@ -84,6 +87,8 @@ class Replay:
     ended: set[int] = field(default_factory=set)
     decision_count: int = 0
     fact_count: int = 0
+    unproven: list[Unproven] = field(default_factory=list)
+    unproven_count: int = 0
 
     @property
     def void_count(self) -> int:
@@ -99,7 +104,10 @@ class Replay:
             if self._is_later(record, fold):
                 self.ended.add(record.partition)
                 return
+            partitions, people = fold.partitions, fold.people
             read = fold.feed(record)
+            if read is not None:
+                self._prove(unproven(record, read, partitions=partitions, people=people))
             if isinstance(read, Decision):
                 self._fold(read)
         except (BrokenInvariantError, ValueError) as fault:
@@ -115,6 +123,12 @@ class Replay:
             and read.decided_at > self.as_of
             and (read.epoch, read.at) == (fold.epoch, record.offset)
         )
+
+    def _prove(self, found: Iterable[Unproven]) -> None:
+        for one in found:
+            self.unproven_count += 1
+            if len(self.unproven) < DIFFERENCES_MAX:
+                self.unproven.append(one)
 
     def _fold(self, decision: Decision) -> None:
         self.decision_count += 1
