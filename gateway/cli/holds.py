@@ -152,6 +152,7 @@ def _run(kind: str, order: "Order", timeout_s: int, *, as_json: bool) -> None:
     from gateway.cli.place import settings
     from gateway.cli.progress import progress
     from gateway.local.progress import Progress
+    from gateway.tenant_names import TenantSpellingError
     from gateway.wiring import ordering
 
     out = Output(kind, as_json=as_json)
@@ -168,6 +169,7 @@ def _run(kind: str, order: "Order", timeout_s: int, *, as_json: bool) -> None:
             ordering.NotHeldError,
             ordering.TooManyHoldsError,
             ordering.UnknownScopeError,
+            TenantSpellingError,
         ) as refused:
             _refuse(out, refused)
     result: dict[str, Any] = {
@@ -183,7 +185,7 @@ def _run(kind: str, order: "Order", timeout_s: int, *, as_json: bool) -> None:
     out.answer(result, lambda console: _show_ordered(console, kind, ordered), code)
 
 
-def _refuse(out: Output, refused: Any) -> NoReturn:  # noqa: ANN401 - one of three errors
+def _refuse(out: Output, refused: Any) -> NoReturn:  # noqa: ANN401 - one of four errors
     from gateway.cli.output import code_of
 
     def show(console: "Console") -> None:

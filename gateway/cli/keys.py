@@ -58,10 +58,13 @@ def create(
     from gateway.cli.output import UsageError
     from gateway.cli.place import settings
     from gateway.keys import Role, create_key
+    from gateway.tenant_names import check_spelling, tenants_of
     from ledger.core.ids import MalformedId
+    from ledger.core.people import NOBODY
 
     out = Output("keys create", as_json=as_json)
     path = settings().api_keys_file
+    check_spelling(tenant, tenants_of(path, NOBODY))
     until = None if days is None else _now_ms() + days * DAY_MS
     try:
         key = create_key(

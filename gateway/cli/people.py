@@ -89,6 +89,8 @@ def add(
 
     Example: actionledger people add ada --group finance --tenant acme --key bTQ2Y0Nk…
     """
+    from gateway.cli.place import settings
+    from gateway.tenant_names import check_spelling, tenants_of
     from ledger.core.people_text import with_person
 
     if not tenant:
@@ -98,7 +100,14 @@ def add(
     person = _person(name, group, tenant, principal)
     if key is not None:
         person = person.model_copy(update={"keys": (_key(key, None),)})
-    change_and_tell("add", lambda people: with_person(people, person), timeout, as_json=as_json)
+
+    def change(people: "People") -> "str | NotChanged":
+        known = tenants_of(settings().api_keys_file, people)
+        for one in person.tenants:
+            check_spelling(one, known)
+        return with_person(people, person)
+
+    change_and_tell("add", change, timeout, as_json=as_json)
 
 
 @group.command("remove")

@@ -2,11 +2,14 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import asyncpg
 import pytest
 
+from gateway.keys import Role, create_key
 from gateway.settings import Settings
+from gateway.tenant_names import TenantSpellingError
 from gateway.wiring.ordering import (
     NotHeldError,
     UnknownScopeError,
@@ -173,16 +176,25 @@ async def test_a_hold_without_a_processor_says_who_has_not_adopted_it_and_comes_
         assert watched.calls == []
 
 
-async def test_what_cannot_be_meant_is_refused_by_name(servers: Addresses) -> None:
-    """A release of what is not held, and a hold of what the catalogue does not have."""
+async def test_what_cannot_be_meant_is_refused_by_name(servers: Addresses, tmp_path: Path) -> None:
+    """Family operations: a release of what is not held, a hold of what the catalogue does not have,
+    and one of a tenant in another spelling: it would hold nothing.
+    """
     async with installed(servers.kafka_bootstrap) as one:
-        settings = settings_of(one)
+        settings = replace(settings_of(one), api_keys_file=tmp_path / "api_keys.toml")
         with pytest.raises(NotHeldError):
             await order(settings, RELEASE, OPS, timeout_ms=1_000)
         for scope in (Scope(provider="simulatd"), Scope(operation="charges")):
             wrong = Order(scope=scope, by="ops")
             with pytest.raises(UnknownScopeError, match="Did you mean"):
                 await order(settings, HOLD, wrong, timeout_ms=1_000)
+        create_key(
+            settings.api_keys_file, tenant="acme", principal="agent:billing", role=Role.AGENT
+        )
+        for tenant in ("Acme", "acme."):
+            spelled = Order(scope=Scope(tenant=tenant), by="ops")
+            with pytest.raises(TenantSpellingError):
+                await order(settings, HOLD, spelled, timeout_ms=1_000)
         assert len(await one.records(Topic.CONFIG, 0)) == 1
 
 

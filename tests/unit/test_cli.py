@@ -239,6 +239,25 @@ def test_a_key_is_made_for_what_is_configured(
     assert code == 2
 
 
+@pytest.mark.parametrize("spelled", ["Acme", "ACME", "acme.", "-acme_"])
+def test_another_spelling_of_a_tenant_makes_no_key(
+    spelled: str, nowhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Family tenant: keys of two spellings would be two tenants, of whose actions neither sees the
+    other's. Another name is another tenant.
+    """
+    monkeypatch.setenv("ACTIONLEDGER_KAFKA", "127.0.0.1:1")
+    for tenant in ("acme", "acme2", "ac-me"):
+        code, _ = answer(
+            capsys, "keys", "create", "--tenant", tenant, "--principal", "agent:billing"
+        )
+        assert code == 0
+    before = (nowhere / "state" / "api_keys.toml").read_text()
+    code, told = answer(capsys, "keys", "create", "--tenant", spelled, "--principal", "agent:x")
+    assert (code, told["error"]["code"]) == (1, "tenant_spelling")
+    assert (nowhere / "state" / "api_keys.toml").read_text() == before
+
+
 def test_a_broker_that_does_not_answer_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command's own two lines and nothing of the client under it. In a process of its own:
     pytest listens to all logging itself.
