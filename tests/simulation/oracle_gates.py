@@ -24,6 +24,7 @@ Json = dict[str, Any]
 FINAL: Final = frozenset({"completed", "failed", "denied", "cancelled", "expired", "superseded"})
 OPEN: Final = frozenset({"running", "unresolved"})
 HELD: Final = frozenset({"asked", "queued", "granted"})
+WAITING: Final = frozenset({"asked", "queued"})
 REPORTED: Final = frozenset({"steps", "tool_calls", "tokens"})
 LAPSING: Final = frozenset({*REPORTED, "wall_clock_ms"})
 """What is used up once it is reached, though nobody asks for more of it."""
@@ -106,17 +107,22 @@ class Crossing:
             if gate is not None:
                 law(not gate.queue or gate.held, "S19", f"{gate.key}: nobody lets {gate.queue} in")
             for key in {fact["action"] for fact in record.get("facts", ())}:
-                self._is_at_rest(key, record)
+                self._is_at_rest(key, record, self.table(partition))
         self._at_the_end(book)
 
     # Actions
 
-    def _is_at_rest(self, key: str, record: Json) -> None:
-        """Between decisions: what waits for a person without an effect holds nothing; of an effect
-        that came to light after the end everybody else on its targets knows. One with which the
-        action ends did not come after, whatever disputes it.
+    def _is_at_rest(self, key: str, record: Json, in_force: InForce) -> None:
+        """Between decisions: nothing is asked of a gate about a ceiling that is gone; what waits
+        for a person without an effect holds nothing; of an effect that came to light after the end
+        everybody else on its targets knows. One with which the action ends did not come after,
+        whatever disputes it.
         """
         action = self.actions[key]
+        asked = [one for one in action.claims.values() if one["status"] in WAITING]
+        names = {name for one in asked if not one.get("forced") for name in one["ceilings"]}
+        gone = names - in_force.ceilings.keys()
+        law(not gone, "S19", f"{key} asks about {gone}, which nobody declares any more")
         ends = {fact["action"] for fact in record["facts"] if fact["type"] == "action.completed"}
         held = [one for one in action.claims.values() if one["status"] in HELD]
         if action.case is None:
@@ -386,7 +392,7 @@ class Crossing:
                 law(not is_over, "S19", f"{key} holds {one['action']}, which is {action.status}")
         for key, action in self.actions.items():
             for place, one in action.claims.items():
-                waits = one["status"] in {"asked", "queued"}
+                waits = one["status"] in WAITING
                 law(not waits, "S19", f"{key} waits for {place} for ever")
         for entry in book:
             # What came to nothing again may be spent again.

@@ -22,24 +22,24 @@ from tests.simulation.sabotage import Saboteur, no_invariants
 _original_is_over = gating._is_over
 
 
-def _dead_actions_hold(action: Action, claim: Claim) -> bool:
+def _dead_actions_hold(action: Action, claim: Claim, config: Config) -> bool:
     """What was taken back or has expired keeps what it was granted."""
     return action.status is Status.COMPLETED or (
-        not action.is_final and _original_is_over(action, claim)
+        not action.is_final and _original_is_over(action, claim, config)
     )
 
 
-def _reviewed_actions_hold(action: Action, claim: Claim) -> bool:
+def _reviewed_actions_hold(action: Action, claim: Claim, config: Config) -> bool:
     """What waits for a person without an effect keeps its other budgets when one is refused."""
     if action.status is Status.NEEDS_REVIEW:
         return False
-    return _original_is_over(action, claim)
+    return _original_is_over(action, claim, config)
 
 
-def _open_actions_give_back(action: Action, claim: Claim) -> bool:
+def _open_actions_give_back(action: Action, claim: Claim, config: Config) -> bool:
     """What nobody knows the end of gives back what it holds as if nothing had happened."""
     is_unknown = action.status in {Status.UNKNOWN, Status.NEEDS_REVIEW}
-    return is_unknown or _original_is_over(action, claim)
+    return is_unknown or _original_is_over(action, claim, config)
 
 
 def _spends_what_has_completed(draft: Draft, key: str, claim: Claim) -> None:

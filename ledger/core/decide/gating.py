@@ -92,7 +92,8 @@ def _give_back_what_is_over(draft: Draft, key: str) -> None:
     for claim in draft.action(key).claims:
         if claim.is_held:
             action = draft.action(key)
-            if _is_over(action, claim) or _is_too_little(draft, action, claim):
+            is_over = _is_over(action, claim, draft.config)
+            if is_over or _is_too_little(draft, action, claim):
                 _give_back(draft, key, claim)
 
 
@@ -128,7 +129,7 @@ def _may_ask(action: Action) -> bool:
     return is_free and action.status in {Status.READY, Status.BLOCKED}
 
 
-def _is_over(action: Action, claim: Claim) -> bool:
+def _is_over(action: Action, claim: Claim, config: Config) -> bool:
     """Whether the action needs a claim no more."""
     if claim.forced:
         # What is there counts, so nothing of it is given back before the gate has granted it.
@@ -145,11 +146,18 @@ def _is_over(action: Action, claim: Claim) -> bool:
         return True
     if action.has_begun:
         return False
-    if gates is None:
+    if gates is None or _is_of_the_past(claim, config):
         return True
     if claim.ceilings:
         return not set(claim.ceilings) <= set(gates.ceilings)
     return not gates.target
+
+
+def _is_of_the_past(claim: Claim, config: Config) -> bool:
+    """Whether it is about a ceiling that is declared no more, which no gate would ever answer: also
+    of an action that is not ruled anew before its turn, or that no operation is left to rule about.
+    """
+    return any(config.policy.ceiling(name) is None for name in claim.ceilings)
 
 
 def _is_there(action: Action) -> bool:
@@ -330,7 +338,7 @@ def send_due(draft: Draft, key: str) -> None:
         due_at = claim.due_at
         if due_at is None or due_at > draft.now:
             continue
-        if claim.is_held and _is_over(draft.action(key), claim):
+        if claim.is_held and _is_over(draft.action(key), claim, draft.config):
             _give_back(draft, key, claim)
         elif claim.status is ClaimStatus.CLOSING:
             _close(draft, key, claim, spent=claim.spent, sends=claim.sends + 1)

@@ -45,6 +45,7 @@ ceilings = ["each"]
 UNDO_COUNTED: Final = COUNTED.replace(
     'reason = "What', 'when.operation = ["payout"]\nreason = "What'
 )
+CHARGES_COUNTED: Final = UNDO_COUNTED.replace('"payout"', '"charge"')
 
 
 def beneath(table: str) -> Config:
@@ -64,6 +65,78 @@ def test_a_ceiling_that_is_gone_keeps_no_plan_waiting() -> None:
     event = builder.streams[x.STREAM]
     assert stands(event)[0] == ("ready", "blocked")
     assert not [one for action in event.actions for one in action.claims if one.is_held]
+
+
+def told_of_an_effect(key: str) -> i.Evidence:
+    """A webhook tells of an effect of what never began: a person has a case of it."""
+    return found_out(i.Meaning.EFFECT, key=key, lookup=None, source="webhook:w", reference="ref-2")
+
+
+def asks_a_gate_that_is_gone(builder: LedgerBuilder) -> list[str]:
+    """The ceilings of what is asked and that no table in force declares any more. What is forced is
+    counted whatever there is.
+    """
+    actions = (action for stream in builder.streams.values() for action in stream.actions)
+    return [
+        name
+        for action in actions
+        for claim in action.claims
+        if claim.is_held and not claim.forced
+        for name in claim.ceilings
+        if builder.config.policy.ceiling(name) is None
+    ]
+
+
+def test_a_step_that_a_case_blocks_asks_for_no_ceiling_that_is_gone() -> None:
+    """The flight asks a run for room; before that answers, a case of another action of the plan
+    holds the flight back, and another table counts runs no more. Nobody would ever answer: the
+    flight asks no more, and begins once the case is settled.
+    """
+    table = f"{CHARGES_COUNTED}{asking.EVERYTHING_GOES_AHEAD}"
+    builder = LedgerBuilder(config=beneath(table))
+    builder.take(plan(run="r-1"), executor=None)
+    builder.said.clear()
+    builder.take(told_of_an_effect(undo(HOTEL)), executor=None)
+    flight = builder.streams[x.STREAM].actions[0]
+    assert flight.blocked is not None
+    assert [one.ceilings for one in flight.claims] == [("run",)]
+    builder.config = beneath(asking.EVERYTHING_GOES_AHEAD)
+    builder.take(x.tick(), executor=None, later_ms=10_000)
+    assert asks_a_gate_that_is_gone(builder) == []
+
+
+def test_an_undo_whose_operation_is_gone_asks_for_no_ceiling_that_is_gone() -> None:
+    """The catalogue withdraws what undoes the steps, and the table the ceiling that counts it,
+    before the run has answered: the plan does not wait for that answer.
+    """
+    builder = LedgerBuilder(config=beneath(COUNTED))
+    builder.take(plan(run="r-1"), executor=None)
+    builder.said.clear()
+    config = beneath(asking.EVERYTHING_GOES_AHEAD)
+    left = tuple(one for one in config.catalogue.operations if one.name != "payout")
+    builder.config = replace(config, catalogue=replace(config.catalogue, operations=left))
+    builder.take(x.tick(), executor=None, later_ms=10_000)
+    assert asks_a_gate_that_is_gone(builder) == []
+
+
+def test_a_revision_that_waits_asks_for_no_ceiling_that_is_gone() -> None:
+    """A revision asks a run for room; before that answers, its earlier action is told to have had
+    its effect, so that it waits for whoever looks at that, and another table counts runs no more.
+    """
+    revision = f"{x.CHARGE}~2"
+    builder = LedgerBuilder(config=beneath(COUNTED))
+    builder.take(x.propose(run="r-1"), executor=None)
+    builder.take(x.cancel(), executor=None)
+    asked = x.propose(revision, request=x.request(revision), revises=x.CHARGE, run="r-1")
+    builder.take(asked, executor=None)
+    builder.said.clear()
+    builder.take(told_of_an_effect(x.CHARGE), executor=None)
+    blocked = builder.streams[x.STREAM].actions[1].blocked
+    assert blocked is not None
+    assert blocked.reason == "revised_open"
+    builder.config = beneath(asking.EVERYTHING_GOES_AHEAD)
+    builder.take(x.tick(), executor=None, later_ms=10_000)
+    assert asks_a_gate_that_is_gone(builder) == []
 
 
 def test_a_plan_goes_on_in_the_decision_that_gives_the_last_room_back() -> None:
