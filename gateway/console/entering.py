@@ -17,8 +17,6 @@ from gateway.console.asking import Answer, Asked, Seen, opened, posted, submitte
 from gateway.console.limits import SESSION_MS
 from gateway.console.refusals import PageCode, PageNo, refusal
 from gateway.console.seals import Purpose
-from gateway.http.doors import doors_of
-from gateway.http.problems import No
 from ledger.signing.logins import NotLoggedIn, read_passkey_login
 from ledger.signing.registering import authentication_options, read_assertion
 
@@ -79,14 +77,10 @@ async def _login(asked: Asked) -> Answer:
     if assertion is None:
         return _login_form(asked, wanted, NotLoggedIn.LOGIN_INVALID)
     challenge = challenge_of(sealed)
-    person = await doors_of(asked.http).by_newest(
-        lambda: read_passkey_login(
-            assertion, console.port.people(), challenge=challenge, now_ms=asked.now
-        ),
-        lambda said: said is NotLoggedIn.LOGIN_UNKNOWN_SIGNER,
-    )
-    if isinstance(person, No):
-        return PageNo.NOT_ANSWERING
+    person = read_passkey_login(assertion, asked.people, challenge=challenge, now_ms=asked.now)
+    if person is NotLoggedIn.LOGIN_UNKNOWN_SIGNER:
+        people = await console.port.newest_people()
+        person = read_passkey_login(assertion, people, challenge=challenge, now_ms=asked.now)
     if isinstance(person, NotLoggedIn):
         logger.warning("console_login_refused", extra={"code": person.value})
         return _login_form(asked, wanted, person)

@@ -5,7 +5,7 @@ gateway process.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import asyncpg
 
@@ -30,6 +30,7 @@ def open_console(
     *,
     ledger_id: str,
     orphans: OrphansPort,
+    catch_up: Callable[[], Awaitable[bool]],
 ) -> Console:
     """The pages under the origin of the settings. Raises ConsoleFileError."""
     reading = ConsoleReading(
@@ -40,6 +41,7 @@ def open_console(
         generation=ledger_id,
         live=lambda now_ms: read_live(pool, now_ms=now_ms),
         orphans=orphans,
+        catch_up=catch_up,
     )
     in_use = {
         key.origin

@@ -103,6 +103,10 @@ class ConsolePort(Protocol):
         """Who may decide, as it was published last: a revocation counts here at once."""
         ...
 
+    async def newest_people(self) -> People:
+        """The same by all that was published before: asked before somebody is refused by it."""
+        ...
+
     def ledger(self) -> str:
         """The generation of the log."""
         ...

@@ -21,6 +21,7 @@ from gateway.console.port import (
     Waiting,
 )
 from gateway.http.cases import CaseEntry, blocked_entry, case_entry, case_sheet_of
+from gateway.http.doors import nothing_newer
 from gateway.http.limits import RUN_ACTIONS_MAX
 from gateway.http.run_views import (
     CeilingList,
@@ -81,10 +82,12 @@ class ConsoleReading:
         generation: str,
         live: Callable[[int], Awaitable[Live]],
         orphans: OrphansPort,
+        catch_up: Callable[[], Awaitable[bool]] = nothing_newer,
     ) -> None:
         """`live` asks what the reconciler saw lately, as of a wall clock; `orphans` is the desk of
-        what providers state and no action explains.
+        what providers state and no action explains; for `catch_up` see `gateway.http.doors`.
         """
+        self._catch_up = catch_up
         self._live = live
         self._orphans = orphans
         self._queries = queries
@@ -95,6 +98,12 @@ class ConsoleReading:
 
     def people(self) -> People:
         """Who may decide, as it was published last."""
+        return self._published().people
+
+    async def newest_people(self) -> People:
+        """Who may decide, by all that was published before."""
+        if not await self._catch_up():
+            raise NotAnsweringError
         return self._published().people
 
     def ledger(self) -> str:

@@ -142,6 +142,7 @@ async def gateway(
                 published.now,
                 ledger_id=genesis.generation,
                 orphans=instance.orphans,
+                catch_up=published.catch_up,
             )
             app = create_app(client, queries, appender, keys, settings, instance, console=console)
             yield app, client

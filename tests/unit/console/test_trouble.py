@@ -28,6 +28,7 @@ from tests.passkeys import ORIGIN, SoftwarePasskey
 
 SITE = Site(ORIGIN, b"s" * 32)
 PASSKEY = SoftwarePasskey.of(1)
+STRANGER = SoftwarePasskey.of(2)
 
 
 class Away:
@@ -40,6 +41,11 @@ class Away:
     async def ask_again(self, given: AskAgain, *, timeout_ms: int) -> Answer:
         """Fail as well."""
         raise ClientFailedError("away", hint="")
+
+
+async def not_in_time() -> bool:
+    """The log does not say what was published last."""
+    return False
 
 
 @dataclass
@@ -68,6 +74,7 @@ async def pages() -> AsyncIterator[Pages]:
             generation="g",
             live=lambda now_ms: read_live(pool, now_ms=now_ms),
             orphans=NoOrphans(),
+            catch_up=not_in_time,
         )
         console = Console(reading, SITE)
         app = FastAPI()
@@ -100,6 +107,14 @@ async def test_nobody_is_let_in_whose_answer_cannot_be_spent(pages: Pages) -> No
     answer = await pages.http.post("/console/login", data=form)
     assert (answer.status_code, code_of(answer)) == (503, "not_answering")
     assert "set-cookie" not in answer.headers
+
+
+async def test_nobody_is_called_unknown_by_people_that_may_not_be_the_newest(pages: Pages) -> None:
+    """Whose passkey was published a moment ago is to try again, not to enrol once more."""
+    once = hidden((await pages.http.get("/console/login")).text, "once")
+    form = {"once": once, "credential": STRANGER.assertion_json(challenge_of(once))}
+    answer = await pages.http.post("/console/login", data=form)
+    assert (answer.status_code, code_of(answer)) == (503, "not_answering")
 
 
 async def test_strangers_meet_no_database(pages: Pages) -> None:
