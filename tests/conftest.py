@@ -1,7 +1,9 @@
 """What every test may ask for by name, and how properties are tried."""
 
+import faulthandler
 import gc
 
+import pytest
 from hypothesis import settings
 
 # The same examples on every run, so that a failure is a fact, however much or little is run; and no
@@ -18,3 +20,11 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """A test that may take longer than all others tells no stacks in the middle of it: that it
+    still works is no trouble, and at the end of its own time they are told anyway.
+    """
+    if item.get_closest_marker("timeout") is not None:
+        faulthandler.cancel_dump_traceback_later()
