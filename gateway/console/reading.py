@@ -72,7 +72,7 @@ class JudgePort(Protocol):
 class ConsoleReading:
     """The port of the pages over an installation."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each part of an installation that the pages read
         self,
         queries: Queries,
         ledger: JudgePort,
