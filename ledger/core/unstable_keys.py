@@ -152,6 +152,9 @@ def _pattern() -> re.Pattern[str]:
 
 
 _ANY: Final = _pattern()
+# Words and a joint behind them, and nothing: what was to stand there was empty. Only of words that
+# somebody chose: what was drawn from an alphabet with joints may end with one.
+_CUT: Final = re.compile(r"[A-Z]?[a-z]{2,20}(?:[-_.][A-Z]?[a-z]{2,20}){0,4}[-_.]")
 _DERIVED: Final = re.compile(r"derived-(.+)-[0-9a-f]{16}")
 _OF_A_RUN: Final = frozenset({Unstable.CALL, Unstable.TRACE})
 """What may stand in a derived key: it says of itself that it holds inside its run alone."""
@@ -161,6 +164,8 @@ def left_over(run: str) -> str | None:
     """What in the name of a run is left where a value was missing, in a sentence; or None. Anything
     else that changes from run to run may stand in it.
     """
+    if _CUT.fullmatch(run) is not None:
+        return f"run is {run}, {_OF_NO_RUN}"
     for match in _ANY.finditer(run):
         if _KINDS[(match.lastindex or 0) - 1] is Unstable.LEFT_OVER:
             return f"run holds {match[0]}, {_OF_NO_RUN}"
@@ -176,6 +181,8 @@ _PER_MS: Final = {10: (1_000, 1), 13: (1, 1), 16: (1, 1_000), 19: (1, 1_000_000)
 
 def _found(text: str, now: int) -> tuple[Unstable, str] | None:
     """Of which kind the first trouble of a component is, and the piece that shows it."""
+    if _CUT.fullmatch(text) is not None:
+        return Unstable.LEFT_OVER, text
     derived = _DERIVED.fullmatch(text)
     for match in _ANY.finditer(text if derived is None else derived[1]):
         code = _KINDS[(match.lastindex or 0) - 1]

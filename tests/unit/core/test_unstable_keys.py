@@ -7,7 +7,7 @@ import pytest
 from ledger.core.ids import ActionId
 from ledger.core.inputs import Propose
 from ledger.core.rejections import Rejection
-from ledger.core.unstable_keys import CLOCK_READING_MS, Unstable, instability
+from ledger.core.unstable_keys import CLOCK_READING_MS, Unstable, instability, left_over
 from tests.examples import CHARGE, automatic, propose, recorded, request
 from tests.unit.core.language import given
 
@@ -115,6 +115,33 @@ GOOD = (
     *(f"derived-{UUID}-00f067aa0ba902b7", "derived-run_QLoItBbqwyAJEzlTy4y9kOMM-00f067aa0ba902b7"),
     "derived-trace-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
 )
+
+
+CUT = ("invoice-", "bankaccount_", "order.", "bank_account-", "Invoice-", "purchase.order_")
+WHOLE = (
+    *("-", "...", "a-", "invoice--", "INV-", "V1StGXR8_Z5jdHi6B-my-", "invoice-1-", "order_7."),
+    *("-invoice", "renewal--01", "tz4a98xxat96iws9zmbrgj3a_"),
+)
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_words_with_nothing_behind_their_joint_name_nothing(name: str) -> None:
+    """Family key: what was to stand there was empty, so different things would share the key. Of an
+    item it is the same, and of a run, whose ceilings they would share.
+    """
+    for action_id in (ActionId(name), ActionId("renewal-1", name)):
+        found = instability(action_id, NOW)
+        assert found is not None
+        assert found.code is Unstable.LEFT_OVER
+        assert name in found.message
+    assert left_over(name) is not None
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_was_drawn_or_counted_may_end_with_a_joint(name: str) -> None:
+    """Family key: alphabets with joints give such names now and then; signs alone are no cut."""
+    assert instability(ActionId(name), NOW) is None
+    assert left_over(name) is None
 
 
 @pytest.mark.parametrize(
