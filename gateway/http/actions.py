@@ -133,7 +133,8 @@ async def _proposed(http: HttpRequest, doors: Doors) -> _Yes | No:
     given = proposal(body, caller)
     if isinstance(given, No):
         return given
-    differs = check_idempotency_key(http.headers, given.key)
+    action_id = str(ActionKey.parse(given.key).action_id)
+    differs = check_idempotency_key(http.headers, given.key, action_id)
     if differs is not None:
         return differs
     quota = doors.waiting_quota

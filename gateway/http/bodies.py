@@ -40,6 +40,9 @@ from ledger.core.request import Request
 from ledger.core.strict import MalformedJson, parse
 from ledger.core.wire import Text, Wire
 
+BODY_IS_WHOLE: Final = "actionledger.body_is_whole"
+"""The extension of a request that has come with all of its body: reading that waits for nobody."""
+
 _MS_PER_S: Final = 1_000
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9._~:#/-]{1,512}")
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -190,27 +193,36 @@ async def read_body(http: HttpRequest, *, bytes_max: int) -> bytes | No:
     """The raw bytes, once; a size above the maximum, declared or real, is refused unkept. Raises
     ClientDisconnect.
     """
-    too_large = No(Code.TOO_LARGE, detail=f"At most {bytes_max} bytes are allowed.")
+    too_large = f"At most {bytes_max} bytes are allowed."
     declared = http.headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared[:20]) > bytes_max:
-        return too_large
-    chunks: list[bytes] = []
-    size, is_whole = 0, False
+        return No(Code.TOO_LARGE, detail=too_large)
     try:
-        async with asyncio.timeout(BODY_MS_MAX / _MS_PER_S):
-            # From the server itself: the framework's stream costs more than all that is read here.
-            while not is_whole:
-                part = await http.receive()
-                if part["type"] == "http.disconnect":
-                    raise ClientDisconnect
-                chunk = part.get("body", b"")
-                size += len(chunk)
-                if size > bytes_max:
-                    return too_large
-                chunks.append(chunk)
-                is_whole = not part.get("more_body", False)
+        if BODY_IS_WHOLE in http.scope.get("extensions", ()):
+            raw = await _parts(http, bytes_max)
+        else:
+            async with asyncio.timeout(BODY_MS_MAX / _MS_PER_S):
+                raw = await _parts(http, bytes_max)
     except TimeoutError:
         return No(Code.TOO_SLOW)
+    return No(Code.TOO_LARGE, detail=too_large) if raw is None else raw
+
+
+async def _parts(http: HttpRequest, bytes_max: int) -> bytes | None:
+    """A body as it comes, or None for one that is too large."""
+    chunks: list[bytes] = []
+    size, is_whole = 0, False
+    # From the server itself: the framework's stream costs more than all that is read here.
+    while not is_whole:
+        part = await http.receive()
+        if part["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk = part.get("body", b"")
+        size += len(chunk)
+        if size > bytes_max:
+            return None
+        chunks.append(chunk)
+        is_whole = not part.get("more_body", False)
     return b"".join(chunks)
 
 
@@ -400,10 +412,10 @@ def step_report(run: str, body: StepBody, caller: Caller) -> ReportStep | No:
     )
 
 
-def check_idempotency_key(headers: Headers, key: str) -> No | None:
-    """Hold the header against the key that the body makes; absent is fine.
+def check_idempotency_key(headers: Headers, name: str, short: str) -> No | None:
+    """Hold the header against what the body is called, whole or in short; absent is fine.
 
-    It may be the whole action key, or its action id.
+    Of an action that is its key or its action id; of a saga `event/saga` or its own name.
     """
     given = headers.getlist("idempotency-key")
     if not given:
@@ -411,9 +423,9 @@ def check_idempotency_key(headers: Headers, key: str) -> No | None:
     value = _unquoted(given[0].strip()) if len(given) == 1 else None
     if not value:
         return No(Code.MALFORMED_IDEMPOTENCY_KEY)
-    if value in {key, str(ActionKey.parse(key).action_id)}:
+    if value in {name, short}:
         return None
-    return No(Code.OTHER_IDEMPOTENCY_KEY, detail=f"The body's key is {key}")
+    return No(Code.OTHER_IDEMPOTENCY_KEY, detail=f"The body's key is {name}")
 
 
 def _unquoted(text: str) -> str | None:

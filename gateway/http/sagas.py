@@ -19,6 +19,7 @@ from gateway.http.bodies import (
     CancelBody,
     Poll,
     Wait,
+    check_idempotency_key,
     read_json,
     read_model,
     read_query,
@@ -35,7 +36,7 @@ from gateway.http.limits import (
     WAIT_MS_MAX,
     WAITERS_MAX,
 )
-from gateway.http.openapi import answer, json_body, optional_json_body, problems, query
+from gateway.http.openapi import answer, header, json_body, optional_json_body, problems, query
 from gateway.http.problems import LedgerPlace, No, Original, refused
 from gateway.http.saga_bodies import SagaBody, cancellation, plan
 from gateway.http.saga_views import (
@@ -113,7 +114,17 @@ def _shown(view: BaseModel | No) -> Response:
     response_model=None,
     status_code=201,
     responses=_OPENED,
-    openapi_extra=json_body(SagaBody) | {"parameters": [_WAIT]},
+    openapi_extra=json_body(SagaBody)
+    | {
+        "parameters": [
+            _WAIT,
+            header(
+                "Idempotency-Key",
+                "Optional, and checked: the business event and the saga as `event/saga`, or the "
+                "saga alone. It follows from the body, and is never forgotten.",
+            ),
+        ]
+    },
 )
 async def open_saga(http: HttpRequest) -> Response:
     """Record a plan whole or not at all, and answer how it stands.
@@ -140,6 +151,10 @@ async def _opened(http: HttpRequest, doors: Doors) -> _Yes | No:
     given = plan(body, caller)
     if isinstance(given, No):
         return given
+    name = f"{body.business_event}/{body.saga}"
+    differs = check_idempotency_key(http.headers, name, body.saga)
+    if differs is not None:
+        return differs
     quota, first = doors.waiting_quota, _first_of(given)
     over = None if quota is None else await quota.refusal(doors, first)
     if over is not None:

@@ -29,6 +29,7 @@ from ledger.core.rejections import Rejection
 
 CALLER = Caller("0" * 16, "acme", "agent:billing", Role.AGENT)
 KEY = "charge:v1:acme:renewal-1#receipt"
+ACTION_ID = "renewal-1#receipt"
 BODY = {
     "operation": "charge",
     "version": 1,
@@ -208,18 +209,18 @@ def test_a_wrong_field_is_named_and_its_value_not_repeated(field: str, value: ob
 )
 def test_an_idempotency_key_may_name_the_action(header: str) -> None:
     """Quoted as the draft asks, or bare; the whole key, or its action id."""
-    assert check_idempotency_key(Headers({"Idempotency-Key": header}), KEY) is None
+    assert check_idempotency_key(Headers({"Idempotency-Key": header}), KEY, ACTION_ID) is None
 
 
 def test_no_idempotency_key_is_needed() -> None:
     """The key follows from the body."""
-    assert check_idempotency_key(Headers({}), KEY) is None
+    assert check_idempotency_key(Headers({}), KEY, ACTION_ID) is None
 
 
 @pytest.mark.parametrize("header", ["", '"', '""', "a b", "é", '"a"x', "(1)", "?1", "a" * 600])
 def test_a_malformed_idempotency_key_is_refused(header: str) -> None:
     """400, as the draft says."""
-    no = check_idempotency_key(Headers({"Idempotency-Key": header}), KEY)
+    no = check_idempotency_key(Headers({"Idempotency-Key": header}), KEY, ACTION_ID)
     assert no is not None
     assert no.code is Code.MALFORMED_IDEMPOTENCY_KEY
 
@@ -227,7 +228,7 @@ def test_a_malformed_idempotency_key_is_refused(header: str) -> None:
 def test_two_idempotency_keys_are_refused() -> None:
     """Proxies that repeat a header do not get to choose one."""
     headers = Headers(raw=[(b"idempotency-key", KEY.encode())] * 2)
-    no = check_idempotency_key(headers, KEY)
+    no = check_idempotency_key(headers, KEY, ACTION_ID)
     assert no is not None
     assert no.code is Code.MALFORMED_IDEMPOTENCY_KEY
 
@@ -235,7 +236,7 @@ def test_two_idempotency_keys_are_refused() -> None:
 @pytest.mark.parametrize("header", ["8e03978e-40d5-43dd-bc93-6894a57f9324", '"renewal-1"'])
 def test_another_idempotency_key_is_refused_before_anything_is_recorded(header: str) -> None:
     """A key that is drawn at random would be forgotten by whoever drew it."""
-    no = check_idempotency_key(Headers({"Idempotency-Key": header}), KEY)
+    no = check_idempotency_key(Headers({"Idempotency-Key": header}), KEY, ACTION_ID)
     assert no is not None
     assert no.code is Code.OTHER_IDEMPOTENCY_KEY
     assert KEY in (no.detail or "")

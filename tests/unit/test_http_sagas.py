@@ -1,13 +1,19 @@
-"""Waiting for a saga at the door: what was heard of and is not decided does not keep it busy."""
+"""Sagas at the door: the key that a header names; and waiting for one, where what was heard of and
+is not decided keeps nothing busy.
+"""
 
 import asyncio
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import cast
 
+import httpx
+import pytest
+
 from gateway.http.doors import Doors
 from gateway.http.saga_views import saga_view
 from gateway.http.sagas import _until_later
+from gateway.memory.installation import ADDRESS, open_installation
 from ledger.core.sagas import Saga
 from tests.examples import STREAM
 from tests.examples_of_sagas import TRIP, do
@@ -65,3 +71,43 @@ async def test_a_success_that_is_heard_of_is_waited_for_once() -> None:
     assert waiting.result().version > view.version
     version = told.saga.steps[0].action.version
     assert len(ledger.asked_after) <= 2, (ledger.asked_after, version)
+
+
+PLAN = {
+    "saga": "trip",
+    "business_event": "order-7",
+    "environment": "test",
+    "steps": [
+        {"operation": "ticket", "version": 1, "item": "a", "params": {"title": "One"}},
+        {"operation": "ticket", "version": 1, "item": "b", "params": {"title": "Two"}},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "code"),
+    [
+        ('"order-7/trip"', 201, None),
+        ("trip", 201, None),
+        ("8e03978e-40d5-43dd-bc93-6894a57f9324", 400, "other_idempotency_key"),
+        ('"order-7"', 400, "other_idempotency_key"),
+        ("", 400, "malformed_idempotency_key"),
+    ],
+)
+async def test_a_key_beside_a_plan_is_that_of_the_plan(
+    header: str, status: int, code: str | None
+) -> None:
+    """Family `key`, beside C003: one that is drawn for every call is refused, and nothing of the
+    plan is recorded; it was passed over, and whoever trusted in it had every draw carried out.
+    """
+    async with open_installation() as installation:
+        key = installation.api_key("acme", "agent:test")
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(installation.app),
+            base_url=ADDRESS,
+            headers={"Authorization": f"Bearer {key}"},
+        ) as http:
+            answer = await http.post("/v1/sagas", json=PLAN, headers={"Idempotency-Key": header})
+            assert (answer.status_code, answer.json().get("code")) == (status, code)
+            found = await http.get("/v1/sagas/order-7/trip")
+            assert found.status_code == (200 if status == 201 else 404)
