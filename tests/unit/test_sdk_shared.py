@@ -113,6 +113,18 @@ def test_a_client_outlives_the_event_loop_in_which_it_was_first_used(door: Door)
     assert [ask(ledger, event) for event in events] == [f"note:v1:acme:{one}" for one in events]
 
 
+def test_no_proxy_stands_between_a_machine_and_itself(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy of the environment is for what lies outside: it is not given the API key of a ledger
+    on this machine, as the command line does not give it either.
+    """
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    ledger = Ledger(door.url, "al_key", retries=QUICK)
+    assert ask(ledger, "proxied") == "note:v1:acme:proxied"
+
+
 def test_threads_with_loops_of_their_own_share_a_client(door: Door) -> None:
     """Each of them is told about what it has asked for."""
     ledger = Ledger(door.url, "al_key", retries=QUICK)

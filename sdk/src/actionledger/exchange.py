@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -32,6 +33,7 @@ _AGAIN: Final = frozenset({408, 429, 502, 503, 504})
 _NOT_TAKEN: Final = 429
 """Of those the one that says that nothing was taken."""
 
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _REFUSED: Final = range(400, 500)
 _SAFE: Final = "Make the same call again: the key follows from what is asked, so it is safe."
@@ -133,6 +135,8 @@ class Exchange:
                 follow_redirects=False,
                 transport=transport,
                 verify=certificates,
+                # A proxy has no business between this machine and itself.
+                trust_env=urlsplit(base_url).hostname not in _LOOPBACK,
             )
 
         self._pools = _Pools(make)
