@@ -106,7 +106,7 @@ def show(
     if schema:
         schemas = {f"{one.name}:v{one.version}": schema_of(one) for one in chosen}
         told = schemas if len(schemas) != 1 else next(iter(schemas.values()))
-        out.answer(told, lambda console: console.print_json(data=told))
+        out.answer(told, lambda console: console.print_json(data=told, ensure_ascii=True))
     if name is not None:
         out.answer(
             {"operations": chosen, "content_hash": known.content_hash},

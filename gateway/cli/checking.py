@@ -45,7 +45,7 @@ def replay(
 
     Without a limit it goes as far as the database does. With one it shows the state as of then, and
     compares the streams that have not moved since. It only reads: no replay causes an effect. Ends
-    with 3 where something differs, or does not prove itself.
+    with 3 where something differs, is missing, or does not prove itself.
 
     Example: actionledger replay --to-time 2026-08-28T02:13:00Z
     """
@@ -62,7 +62,7 @@ def replay(
     as_of = _time(to_time) if to_time else None
     with progress() as report:
         result = asyncio.run(replayed(settings(), report, until=until, as_of=as_of, key=key))
-    is_off = result["differences"] or result["unproven_count"]
+    is_off = result["differences"] or result["unproven_count"] or result["missing"]
     code = Exit.DIFFERENCES if is_off else Exit.OK
     out.answer(result, lambda console: _show_replay(console, result), code)
 
@@ -145,6 +145,8 @@ async def replayed(
     compared = {name: one for name, one in done.streams.items() if name in known}
     return {
         **_summary(done, key),
+        # As of a time a partition is not read to its end.
+        "missing": [] if as_of is not None else _missing(done, ends),
         "compared": len(stored),
         "moved_on": later,
         "differences": [
@@ -152,6 +154,16 @@ async def replayed(
             for one in audit.compare(compared, stored)
         ],
     }
+
+
+def _missing(done: "Replay", ends: "Mapping[int, int]") -> list[dict[str, int]]:
+    """Where the log ends before what was asked for, or before what the tables have read."""
+    reached = {part: fold.next_offset for part, fold in done.folds.items()}
+    return [
+        {"partition": part, "ends_at": reached.get(part, 0), "expected": end}
+        for part, end in sorted(ends.items())
+        if reached.get(part, 0) < end
+    ]
 
 
 def _limit(limits: "Mapping[int, int]", stream: str, partitions: int) -> int:
@@ -209,6 +221,13 @@ def _show_replay(console: "Console", result: "Mapping[str, Any]") -> None:
         console.print(f"  {status:<18}{count:>8,}")
     if result["void_records"]:
         console.print(f"  [dim]{result['void_records']} void records count for nobody[/]")
+    for one in result["missing"]:
+        console.print(
+            f"✗ ledger partition {one['partition']} ends at offset {one['ends_at']}, before "
+            f"{one['expected']}: records are missing, or there never were so many.",
+            style="red",
+            soft_wrap=True,
+        )
     for one in result["unproven"]:
         console.print(f"✗ {one}", style="red", markup=False, soft_wrap=True)
     if result["unproven_count"]:
@@ -220,7 +239,7 @@ def _show_replay(console: "Console", result: "Mapping[str, Any]") -> None:
     if "action" in result and result["action"] is None:
         console.print("The action was not there then.")
     elif "action" in result:
-        console.print_json(data=result["action"])
+        console.print_json(data=result["action"], ensure_ascii=True)
     for one in result["differences"][:SHOWN_MAX]:
         console.print(
             f"✗ {one['stream']} {one['path']}: the log says {one['log']!r}, the database "

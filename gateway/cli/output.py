@@ -1,7 +1,7 @@
 """What commands say: for a person, or as one JSON document; and with which exit code they end.
 
-Guarantees one shape of JSON for every command, answers on stdout and everything else on stderr.
-Called by every command.
+Guarantees one shape of JSON for every command, answers on stdout and everything else on stderr, and
+that no text of somebody else is more than text at a terminal. Called by every command.
 """
 
 import re
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -18,6 +18,7 @@ from ledger.core.excerpt import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on stdout.", show_default=False)
@@ -53,9 +54,7 @@ class Output:
     def console(self) -> "Console":
         """Where a person reads; honours NO_COLOR, and is plain where stdout is no terminal."""
         if self._console is None:
-            from rich.console import Console
-
-            self._console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+            self._console = safe_console(to="stdout")
         return self._console
 
     def answer(
@@ -73,6 +72,23 @@ class Output:
         else:
             shown(self.console)
         raise typer.Exit(code)
+
+
+def safe_console(*, to: Literal["stdout", "stderr"]) -> "Console":
+    """A console on which every text is text: agents, providers and colleagues wrote much of what is
+    shown, and no byte of it commands the terminal, or turns what stands beside it around.
+    """
+    from rich.console import Console
+
+    class Safe(Console):
+        """Spells out what cannot be seen, before anything is made of a text."""
+
+        def render_str(self, text: str, **options: Any) -> "Text":  # noqa: ANN401 - Rich's own
+            """The text as it is shown."""
+            return super().render_str("\n".join(map(visible, text.split("\n"))), **options)
+
+    stream = sys.stdout if to == "stdout" else sys.stderr
+    return Safe(stderr=to == "stderr", highlight=False, emoji=False, soft_wrap=not stream.isatty())
 
 
 def plain(value: object) -> object:

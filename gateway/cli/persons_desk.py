@@ -4,13 +4,13 @@ Guarantees that nothing is signed before everything was shown and somebody has t
 by `approving` and `reviewing`.
 """
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
 from gateway.cli.output import Exit, Output, UsageError
+from ledger.core.excerpt import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,9 +50,9 @@ def own_door(
 
 def eyes() -> "Console":
     """Where a person looks, also where stdout is for a program."""
-    from rich.console import Console
+    from gateway.cli.output import safe_console
 
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    return safe_console(to="stderr")
 
 
 def confirm(out: Output, question: str, *, comment: str | None) -> None:
@@ -106,7 +106,7 @@ def show_answer(console: "Console", answer: "Mapping[str, Any]", sentence: str) 
     from rich.text import Text
 
     replay = "  (it was so before: nothing was counted twice)" if answer.get("replayed") else ""
-    console.print(Text(f"{answer['key']}  {answer['status']}{replay}"), soft_wrap=True)
+    console.print(Text(visible(f"{answer['key']}  {answer['status']}{replay}")), soft_wrap=True)
     console.print(Text(sentence), soft_wrap=True)
 
 
@@ -118,7 +118,7 @@ def _refuse(out: Output, told: "DoorRefusedError") -> NoReturn:
 def _show_refusal(console: "Console", refused: "DoorRefusedError") -> None:
     from rich.text import Text
 
-    console.print(Text(f"{refused.code}: {refused.message}"), soft_wrap=True)
+    console.print(Text(visible(f"{refused.code}: {refused.message}")), soft_wrap=True)
     if refused.code == "unknown_action":
         console.print(Text("Check the key, and whether you decide for its tenant."))
     elif refused.hint:

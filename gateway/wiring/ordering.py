@@ -120,8 +120,9 @@ def _objection(kind: str, given: Order, published: Published) -> LedgerError | N
     match objection_to(kind, given, published.holds):
         case NotOrderable.NOT_HELD:
             held = ", ".join(f"[{one.scope}]" for one in published.holds) or "nothing"
+            named = str(given.scope)
             return NotHeldError(
-                f"{str(given.scope).capitalize()} is not held.",
+                f"{named[:1].upper()}{named[1:]} is not held.",
                 hint=f"A release names exactly what a hold named. Held: {held}.",
             )
         case NotOrderable.TOO_MANY_HOLDS:

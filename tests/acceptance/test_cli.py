@@ -147,11 +147,15 @@ def test_the_log_is_read_as_it_is(here: Installation, proposed: dict[str, Any]) 
 def test_log_and_database_say_the_same(here: Installation, proposed: dict[str, Any]) -> None:
     """A replay and a rebuild find no difference; an earlier moment can be seen again."""
     done = eventually(lambda: here.json("replay", "--key", KEY))
-    assert done["differences"] == []
+    assert (done["differences"], done["missing"], done["unproven_count"]) == ([], [], 0)
     assert done["compared"] >= 1
     assert done["action"]["status"] == "completed"
     nowhere = here.json("replay", "--to-offset", "99:1")
     assert (nowhere.code, nowhere.document["error"]["code"]) == (2, "usage")
+    # Family audit: a log that ends before the offset that was written down elsewhere is cut off.
+    beyond = here.json("replay", "--to-offset", "0:999999")
+    assert (beyond.code, beyond.result["missing"][0]["expected"]) == (3, 999_999)
+    assert "records are missing" in here.run("replay", "--to-offset", "0:999999").out
     assert "was not there then" in here.run("replay", "--key", KEY, "--to-time", "1").out
     before = here.json("replay", "--key", KEY, "--to-time", "1")
     assert before.code == 0

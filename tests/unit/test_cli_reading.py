@@ -1,9 +1,12 @@
 """Records as the command line tells them: every type has a line, and so have any bytes."""
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from rich.table import Table
 
+from gateway.cli.output import safe_console
 from gateway.cli.reading import content_of, document_of, say
 from gateway.demo.telling import lines_of
 from ledger.log.port import Record
@@ -45,3 +48,27 @@ def test_a_webhook_says_what_its_sender_wrote() -> None:
     document = document_of(record(path.read_bytes(), "webhooks"))
     assert document["body"] is not None
     assert document["data"]["raw_base64"]
+
+
+@pytest.mark.parametrize("to", ["stdout", "stderr"])
+def test_what_others_wrote_is_text_at_a_terminal(
+    to: Literal["stdout", "stderr"], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Family operations: the reason of a hold or of a cancellation, a webhook's type: none of it
+    moves the cursor, colours, rings or turns a line around, whether in a line, in markup or in a
+    table. Line ends stay, and what looks like the name of a picture is what it is.
+    """
+    hostile = "a\x1b[2Jb\x9b31m\u202ec\x07\rd\u200b :rocket:"
+    spelled = r"a\u001b[2Jb\u009b31m\u202ec\u0007\u000dd\u200b :rocket:"
+    console = safe_console(to=to)
+    console.print(f"{hostile}\nnext", markup=False)
+    console.print(f"[bold]{hostile}[/]")
+    table = Table(box=None)
+    table.add_column("why", no_wrap=True)
+    table.add_row(hostile)
+    console.print(table)
+    heard = capsys.readouterr()
+    said = heard.out if to == "stdout" else heard.err
+    assert said.count(spelled) == 3
+    assert f"{spelled}\nnext\n" in said
+    assert all(line.isprintable() for line in said.split("\n"))
