@@ -93,7 +93,7 @@ async def _reclassify(
             and not row.match.is_known
             and (decided is None or decided.position == row.position)
         ):
-            evidence = webhook_evidence(row.match, row.mapped, row.receipt)
+            evidence = webhook_evidence(row.match, row.mapped, row.receipt, event_id=row.event_id)
             placed = webhook_record(evidence, row.receipt, partitions)
             await appender.append(Topic.EVIDENCE, placed.partition, [placed.record])
         try:
