@@ -106,6 +106,16 @@ def test_a_quorum_counts_people_and_not_keys() -> None:
     assert history.action().status is Status.AWAITING_APPROVAL
 
 
+@pytest.mark.law("S4")
+def test_a_quorum_counts_people_and_not_their_groups() -> None:
+    """Family appr: who is in both groups that may decide is one person still."""
+    both = people(person("ada", "finance", "managers"))
+    first = approves("ada", policy=TWO, at=10)
+    history = asked(TWO).under(under(TWO, both)).and_then(after(10, granted(first)))
+    history.when(approves("ada", policy=TWO, at=20), at=20).then_unchanged("approved_already")
+    assert history.action().status is Status.AWAITING_APPROVAL
+
+
 @pytest.mark.case("C103")
 @pytest.mark.parametrize("history", [READY, BEGUN, BEGUN.and_then(succeeded(), completed())])
 def test_c103_a_double_click_is_one_approval(history: Given) -> None:

@@ -132,6 +132,25 @@ def test_another_row_or_other_people_are_asked_anew(policy: Policy) -> None:
     after_it.when(YES, at=10).then_rejected(Rejection.NONCE_DEAD)
 
 
+def test_a_table_that_comes_back_brings_no_approval_back() -> None:
+    """Family appr: what was signed while the first table held is for its own round; the same table
+    once more asks under another nonce.
+    """
+    agreed_before = READY.under(under(TWO))
+    other = agreed_before.when(tick(), at=30).then(
+        ended("policy_changed"), *anew(TWO, at=30, offset=agreed_before.offset)
+    )
+    nonce = nonce_of(2, offset=agreed_before.offset, at=30)
+    third = nonce_of(3, offset=other.offset, at=40)
+    back = (
+        other.under(under(ONE))
+        .when(tick(), at=40)
+        .then(ended("policy_changed", nonce=nonce), ruled(ONE), asking(3, at=40, nonce=third))
+    )
+    assert back.action().status is Status.AWAITING_APPROVAL
+    back.when(YES, at=50, offer=offer(at=50)).then_rejected(Rejection.NONCE_DEAD)
+
+
 def test_a_table_that_asks_nobody_any_more_lets_it_go_ahead() -> None:
     """Its step begins, and nobody's word is needed."""
     history = ASKED.under(under(FREE)).when(tick(), at=5)
