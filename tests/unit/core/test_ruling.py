@@ -145,7 +145,12 @@ def test_a_table_that_comes_back_brings_no_approval_back() -> None:
     back = (
         other.under(under(ONE))
         .when(tick(), at=40)
-        .then(ended("policy_changed", nonce=nonce), ruled(ONE), asking(3, at=40, nonce=third))
+        .then(
+            ended("policy_changed", nonce=nonce),
+            ruled(ONE),
+            previewed(3),
+            asking(3, at=40, nonce=third),
+        )
     )
     assert back.action().status is Status.AWAITING_APPROVAL
     back.when(YES, at=50, offer=offer(at=50)).then_rejected(Rejection.NONCE_DEAD)
