@@ -24,12 +24,15 @@ def span_of(started: LookupStarted, *, settle_horizon_ms: int, skew_ms: int) -> 
     )
 
 
-def counted(answer: Lookup, *, asked_at: int, search_lag_ms: int, skew_ms: int) -> Lookup:
+def counted(
+    answer: Lookup, *, asked_at: int, wanted_at: int, search_lag_ms: int, skew_ms: int
+) -> Lookup:
     """The answer, or that it proves nothing. `asked_at` is our clock just before the question, and
-    the provider's may be `skew_ms` apart from it.
+    the provider's may be `skew_ms` apart from it; `wanted_at` is the log's when the ledger wanted
+    it put, so a machine whose clock is behind makes no index look fresh.
     """
     if not isinstance(answer, Absent) or answer.searched_until_at is None:
         return answer
-    if asked_at - answer.searched_until_at <= search_lag_ms + skew_ms:
+    if max(asked_at, wanted_at) - answer.searched_until_at <= search_lag_ms + skew_ms:
         return answer
     return Inconclusive(BEHIND)

@@ -261,7 +261,7 @@ class Inquirer:
             return
         asked_at = wall_ms()
         answer = await crash_while("lookup_asked", self._find(finder, started))
-        answer = self._counted(answer, started, asked_at)
+        answer = self._counted(answer, asked, started, asked_at)
         if isinstance(answer, Inconclusive) and answer.retry_after_ms:
             self._pause(started, answer.code, answer.retry_after_ms)
             followed.put_back(asked)
@@ -283,7 +283,9 @@ class Inquirer:
             },
         )
 
-    def _counted(self, answer: Lookup, started: LookupStarted, asked_at: int) -> Lookup:
+    def _counted(
+        self, answer: Lookup, asked: Asked, started: LookupStarted, asked_at: int
+    ) -> Lookup:
         """What counts of an answer, by the lag that is declared of the provider's search."""
         declared = self._declared(started)
         if declared is None:
@@ -292,6 +294,7 @@ class Inquirer:
         return counted(
             answer,
             asked_at=asked_at,
+            wanted_at=asked.decided_at,
             search_lag_ms=operation.search_lag_ms,
             skew_ms=timing.skew_ms,
         )

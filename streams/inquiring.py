@@ -64,7 +64,7 @@ _READ: frozenset[bytes] = frozenset({MARK_EPOCH, MARK_LOOKUP, MARK_ATTENTION})
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question to put to a provider, with the place of the decision that asked it.
+    """A question to put to a provider, with the place and the time of the decision that asked it.
 
     `intent` is what a preview is about; None where it has to be read at `started.intent_offset`.
     """
@@ -72,6 +72,7 @@ class Asked:
     started: LookupStarted | PreviewStarted
     offset: int
     epoch: int
+    decided_at: int
     intent: IntentRecorded | None = None
 
     @property
@@ -222,13 +223,13 @@ class Inquiring:
     def _take_fact(self, decision: Decision, ordinal: int, fact: AnyFact) -> None:
         match fact:
             case LookupStarted():
-                self._ask(Asked(fact, decision.at, decision.epoch))
+                self._ask(Asked(fact, decision.at, decision.epoch, decision.decided_at))
                 self._now_unknown(fact.action, decision.stream)
             case PreviewStarted():
                 # Intents are large: of those that come behind many they are read again.
                 is_soon = len(self._waiting) < INTENTS_KEPT_MAX
                 intent = intent_among(decision.facts, fact.action) if is_soon else None
-                self._ask(Asked(fact, decision.at, decision.epoch, intent))
+                self._ask(Asked(fact, decision.at, decision.epoch, decision.decided_at, intent))
             case EvidenceRecorded(lookup=int(number)):
                 self._answered(LookupStarted, fact.action, number)
             case PreviewRecorded() | PreviewFailed():

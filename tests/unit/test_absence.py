@@ -16,7 +16,7 @@ FOUND = Found("ch_1", Money(minor=1, currency="EUR"), {}, None)
 
 def judged(answer: Lookup) -> Lookup:
     """What counts of an answer to a question of this moment."""
-    return counted(answer, asked_at=NOW, search_lag_ms=LAG, skew_ms=SKEW)
+    return counted(answer, asked_at=NOW, wanted_at=NOW - 50, search_lag_ms=LAG, skew_ms=SKEW)
 
 
 @pytest.mark.parametrize("behind_ms", [-1_000, 0, LAG, LAG + SKEW])
@@ -29,6 +29,17 @@ def test_an_index_that_reaches_as_far_as_declared_counts(behind_ms: int) -> None
 def test_an_index_that_is_further_behind_proves_nothing() -> None:
     """The effect may be in what was not searched: asked again, and never taken for absent."""
     assert judged(Absent(NOW - LAG - SKEW - 1)) == Inconclusive(BEHIND)
+
+
+def test_a_machine_whose_clock_is_an_hour_behind_makes_no_index_look_fresh() -> None:
+    """Family `search`, beside C095: by the clock of the inquirer the index reaches into its future,
+    by the log's it is far behind. It proves nothing, so nothing is sent again because of it.
+    """
+    hour_ms = 3_600_000
+    told = {"asked_at": NOW - hour_ms, "search_lag_ms": LAG, "skew_ms": SKEW}
+    behind = Absent(NOW - hour_ms // 2)
+    assert counted(behind, wanted_at=NOW, **told) == Inconclusive(BEHIND)
+    assert counted(Absent(NOW - LAG), wanted_at=NOW, **told) == Absent(NOW - LAG)
 
 
 @pytest.mark.parametrize("answer", [Absent(None), FOUND, Inconclusive("http_503")])

@@ -34,7 +34,7 @@ def question(
         provider_key=key,
         answer_by=60_000,
     )
-    return Asked(started, offset=number, epoch=1)
+    return Asked(started, offset=number, epoch=1, decided_at=0)
 
 
 def partition(number: int, *questions: Asked) -> Inquiring:
