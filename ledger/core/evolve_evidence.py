@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from ledger.core import facts as f
 from ledger.core.inputs import EvidenceKind, Meaning, Retry
 from ledger.core.limits import NAMES_TOLD_MAX, REVERSALS_KEPT_MAX, SOURCES_KEPT_MAX
+from ledger.core.proof import larger
 from ledger.core.state import Action, Reversal, Told
 
 _FURTHER: Final = "further"
@@ -97,14 +98,16 @@ def _effect_told(action: Action, told: Told, name: str) -> Told:
 
 
 def _given_back(known: tuple[Reversal, ...], said: Reversal) -> tuple[Reversal, ...]:
-    """What was given back with one more piece. Two pieces about the same count once, by the larger
-    amount: which of them is wrong is for a person. Of more than can be told apart the sum is kept.
+    """What was given back with one more piece. Two pieces about the same are kept once, with the
+    larger amount: which of them is wrong is for a person. What bears one name and is said of two
+    effects is kept of each. Of more than can be told apart the sum is kept.
     """
     for place, one in enumerate(known):
-        if one.name == said.name:
-            if (said.minor or 0) <= (one.minor or 0):
+        if (one.name, one.reverses) == (said.name, said.reverses):
+            minor = larger(one.minor, said.minor)
+            if minor == one.minor:
                 return known
-            more = replace(one, minor=said.minor, raised=False)
+            more = replace(one, minor=minor, raised=False)
             return (*known[:place], more, *known[place + 1 :])
     if len(known) < REVERSALS_KEPT_MAX:
         return (*known, said)

@@ -11,6 +11,7 @@ last.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -137,10 +138,24 @@ def reversals_told(action: Action) -> tuple[Reversal, ...]:
 
 def given_back(action: Action) -> tuple[Reversal, ...]:
     """What was given back and stayed so: neither a dispute that was won nor a refund that failed
-    after all.
+    after all. What bears one name counts once, by the larger amount, of whichever effects it is
+    said.
     """
     nothing = () if action.told is None else action.told.nothing
-    return tuple(one for one in reversals_told(action) if one.reference not in nothing)
+    named: dict[str, Reversal] = {}
+    for one in reversals_told(action):
+        if one.reference in nothing:
+            continue
+        other = named.setdefault(one.name, one)
+        if other is not one:
+            minor, raised = larger(other.minor, one.minor), other.raised and one.raised
+            named[one.name] = replace(other, minor=minor, raised=raised)
+    return tuple(named.values())
+
+
+def larger(one: int | None, other: int | None) -> int | None:
+    """The larger of two amounts that were told of the same; None only where nobody has told any."""
+    return max([minor for minor in (one, other) if minor is not None], default=None)
 
 
 def is_told(action: Action) -> bool:

@@ -229,7 +229,7 @@ class SagaRole:
 class Reversal:
     """What was given back of an effect, counted once by its `name`: the provider's own, or that of
     the source that told it. `minor` is None where nobody has said how much. `reverses` names the
-    effect. `raised` once a person was told.
+    effect; of two effects under one name each is kept. `raised` once a person was told.
     """
 
     name: str

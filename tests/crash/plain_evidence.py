@@ -131,14 +131,16 @@ def _tell_evidence(state: Json, told: Json, fact: Json) -> None:
             _name(told["nothing"], name)
         if fact.get("for_good"):
             told["for_good"] = fact.get("code", "no_effect")
-    elif meaning == "pending" and name is not None:
+    elif meaning == "pending" and name is not None and fact.get("reverses") is None:
         _name(told["pending"], name)
     elif meaning == "reversed":
         _given_back(state, told["reversals"], fact)
 
 
 def _given_back(state: Json, known: list[Json], fact: Json) -> None:
-    """Each reversal once, by its own name or by its source; of two amounts the larger."""
+    """Each reversal once of each effect, by its own name or by its source; of two amounts the
+    larger.
+    """
     name, reverses, money = fact.get("reference"), fact.get("reverses"), fact.get("money")
     asked = state["request"].get("money")
     own = name if reverses is not None and name not in {None, reverses} else fact["source_id"]
@@ -146,8 +148,8 @@ def _given_back(state: Json, known: list[Json], fact: Json) -> None:
     if money is not None and asked is not None and money["currency"] == asked["currency"]:
         minor = money["minor"]
     for one in known:
-        if one["name"] == own:
-            if (minor or 0) > one.get("minor", 0):
+        if (one["name"], one.get("reverses")) == (own, reverses):
+            if minor is not None and minor > one.get("minor", -1):
                 one["minor"], one["raised"] = minor, False
             return
     said = {"name": own, "minor": minor, "reference": name, "reverses": reverses, "raised": False}

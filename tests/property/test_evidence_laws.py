@@ -8,6 +8,7 @@ never changes; then every order stands the same way: in dispute, and a person ha
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 from hypothesis import given as law
 from hypothesis import settings
@@ -18,6 +19,7 @@ from ledger.core.decide import decide
 from ledger.core.decide.schedule import is_disputed
 from ledger.core.evolve import Place
 from ledger.core.money import Money
+from ledger.core.proof import given_back
 from ledger.core.state import Action
 from tests import examples as x
 from tests.unit.core.language import After, Given, after, given
@@ -32,6 +34,18 @@ MOVING = "ch_3"
 meanwhile still has the case.
 """
 USD = Money(minor=4_990, currency="USD")
+HALF = Money(minor=2_495, currency="EUR")
+LESS = Money(minor=300, currency="EUR")
+GIVEN_BACK = (
+    ("dp_1", 1_200, x.REFERENCE),
+    ("dp_1", 1_200, "ch_2"),
+    ("dp_2", 4_990, x.REFERENCE),
+    ("dp_2", 300, x.REFERENCE),
+    ("dp_2", 300, "ch_2"),
+    ("dp_2", 0, x.REFERENCE),
+    ("dp_2", None, x.REFERENCE),
+)
+"""What is given back: under which name, how much, of which effect."""
 
 
 def running() -> Given:
@@ -111,15 +125,15 @@ def pieces(base: str) -> list[Piece]:
             evidence(kind, i.Meaning.INCONCLUSIVE, number),
             evidence(kind, i.Meaning.ABSENT, number),
         ]
-        for at, (name, minor) in enumerate((("dp_1", 1_200), ("dp_2", 4_990), ("dp_2", 300))):
-            money = Money(minor=minor, currency="EUR")
+        for at, (name, minor, effect) in enumerate(GIVEN_BACK):
+            money = None if minor is None else Money(minor=minor, currency="EUR")
             said.append(
                 evidence(
                     kind,
                     i.Meaning.REVERSED,
                     10 * at + number,
                     reference=name,
-                    reverses=x.REFERENCE,
+                    reverses=effect,
                     money=money,
                 )
             )
@@ -199,3 +213,19 @@ def test_a_part_that_each_of_two_attempts_tells_is_kept_of_both() -> None:
     expected = ("in dispute", frozenset({"partly_succeeded", "evidence_conflicts"}))
     for order in ([*parts, none], [parts[0], none, parts[1]], [none, *reversed(parts)]):
         assert standing(told(BASES["asked_of_two"], order)) == expected
+
+
+def test_one_name_of_what_was_given_back_of_two_effects_is_two_effects_in_every_order() -> None:
+    """A provider says that one object gave back one effect, and elsewhere that it gave back another
+    one. The first to say so once was all that was kept. It counts once, by the larger amount.
+    """
+    kind, back = i.EvidenceKind.WEBHOOK, i.Meaning.REVERSED
+    both = [
+        evidence(kind, back, number, reference="dp_1", reverses=effect, money=money)
+        for number, (effect, money) in enumerate(((x.REFERENCE, HALF), ("ch_2", LESS)))
+    ]
+    whole = evidence(kind, i.Meaning.EFFECT, 3)
+    for order in permutations((*both, whole)):
+        action = told(BASES["running"], order)
+        assert "second_effect" in standing(action)[1]
+        assert [one.minor for one in given_back(action)] == [HALF.minor]

@@ -23,6 +23,7 @@ from ledger.core.proof import (
     counted,
     effects_told,
     is_told,
+    larger,
     names_told,
     pending_told,
     reversals_told,
@@ -163,7 +164,10 @@ def _given_back(draft: Draft, before: Action, fact: EvidenceRecorded) -> None:
     """What was given back was there. Whose doing it was, and what follows, is another question."""
     key, action = before.key, draft.action(before.key)
     asked, money, said = action.request.money, fact.money, reversal_of(before, fact)
-    known = {one.name: one.minor for one in reversals_told(before)}.get(said.name)
+    known = None
+    for one in reversals_told(before):
+        if one.name == said.name:
+            known = larger(known, one.minor)
     is_other_currency = asked is not None and money is not None and money.currency != asked.currency
     if is_other_currency or (known is not None and said.minor not in {None, known}):
         review(draft, key, "amount_differs")
