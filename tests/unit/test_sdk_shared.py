@@ -181,6 +181,28 @@ def test_a_forked_process_and_its_parent_are_each_told_of_their_own(door: Door) 
     assert asyncio.run(parent()) == [f"note:v1:acme:{name}" for name in names]
 
 
+async def test_the_answer_to_a_call_that_was_given_up_is_nobodys(door: Door) -> None:
+    """It comes when nobody waits for it any more, on a connection that is not asked through again:
+    whoever asks next is told of what it has asked.
+    """
+    async with Ledger(door.url, "al_key", retries=QUICK) as ledger:
+        assert (await ledger.propose(intent("first"))).key == "note:v1:acme:first"
+        while door.heard.acquire(blocking=False):
+            pass
+        door.let_go.clear()
+        try:
+            given_up = asyncio.create_task(ledger.propose(intent("given-up")))
+            assert await asyncio.to_thread(door.heard.acquire, timeout=PATIENCE_S)
+            given_up.cancel()
+            with suppress(asyncio.CancelledError):
+                await given_up
+        finally:
+            door.let_go.set()
+        asked = [asyncio.create_task(ledger.propose(intent(f"next-{n}"))) for n in range(8)]
+        told = [one.key for one in await asyncio.gather(*asked)]
+        assert told == [f"note:v1:acme:next-{number}" for number in range(8)]
+
+
 def test_a_portal_that_a_forked_process_inherits_says_so_and_never_waits() -> None:
     """Its thread is not there, so nothing would ever come back."""
 
