@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from gateway.local.progress import Report
     from gateway.settings import Settings
-    from ledger.audit.replay import Replay
+    from ledger.audit.replay import Head, Replay
     from projections.rebuild import Afterwards, Rebuilt
 
 PANEL = "Proof"
@@ -37,6 +38,13 @@ def replay(
         str | None, typer.Option(help="Up to a log time: 2026-08-28T02:13:00Z, or milliseconds.")
     ] = None,
     key: Annotated[str | None, typer.Option(help="Show this action as it was then.")] = None,
+    since: Annotated[
+        Path | None,
+        typer.Option(
+            help="The JSON of an earlier replay that was kept elsewhere: what was in the log then "
+            "has to be there now, byte for byte."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Fold the ledger from offset 0 and compare the state of every stream with the one that the
@@ -56,15 +64,42 @@ def replay(
     out = Output("replay", as_json=as_json)
     if to_offset and to_time:
         raise UsageError("Two limits at once.", hint="Give --to-offset or --to-time.")
+    if since is not None and (to_offset or to_time):
+        raise UsageError(
+            "A limit and an earlier replay at once.", hint="Give --since alone, or a limit."
+        )
+    heads = None if since is None else _heads(since)
     if key is not None:
         stream_of(key)
     until = _offsets(to_offset) if to_offset else None
     as_of = _time(to_time) if to_time else None
     with progress() as report:
-        result = asyncio.run(replayed(settings(), report, until=until, as_of=as_of, key=key))
+        result = asyncio.run(
+            replayed(settings(), report, until=until, as_of=as_of, key=key, heads=heads)
+        )
     is_off = result["differences"] or result["unproven_count"] or result["missing"]
     code = Exit.DIFFERENCES if is_off else Exit.OK
     out.answer(result, lambda console: _show_replay(console, result), code)
+
+
+def _heads(file: Path) -> "dict[int, Head]":
+    """What an earlier replay told of each partition."""
+    import json
+
+    from gateway.cli.documents import text_of
+    from ledger.audit.replay import Head
+
+    try:
+        told = json.loads(text_of(file))["result"]["partitions"]
+        return {
+            int(part): Head(int(one["next_offset"]), str(one["sha256"]))
+            for part, one in told.items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UsageError(
+            f"{file} is not what a replay told.",
+            hint="Keep the output of `actionledger replay --json` whole.",
+        ) from None
 
 
 def _offsets(given: list[str]) -> dict[int, int]:
@@ -99,8 +134,11 @@ async def replayed(
     until: "Mapping[int, int] | None" = None,
     as_of: int | None = None,
     key: str | None = None,
+    heads: "Mapping[int, Head] | None" = None,
 ) -> dict[str, Any]:
-    """A replay beside the rows of the database, as the JSON answer has it."""
+    """A replay beside the rows of the database, as the JSON answer has it. With `heads` it goes at
+    least as far as these do.
+    """
     from gateway.local.progress import Progress
     from gateway.wiring.installation import open_log, open_pool
     from ledger.audit import replay as audit
@@ -124,11 +162,14 @@ async def replayed(
         offsets = await offsets_of(connection, LIVE_SCHEMA)
         rows = await connection.fetch(statements("queries.sql", LIVE_SCHEMA)["all_streams"], chosen)
     ends = {part: offsets.get(part, 0) for part in chosen} if until is None else dict(until)
+    for part, head in (heads or {}).items():
+        ends[part] = max(ends.get(part, 0), head.size)
     done = await audit.replay(
         log,
         chosen,
         until=None if as_of is not None else ends,
         as_of=as_of,
+        heads=heads,
         progress=lambda read, total: report(Progress("replay", read, total)),
     )
     limits = {part: fold.next_offset for part, fold in done.folds.items()}
@@ -178,7 +219,11 @@ def _summary(done: "Replay", key: str | None) -> dict[str, Any]:
     )
     found: dict[str, Any] = {
         "partitions": {
-            str(part): {"next_offset": fold.next_offset, "epoch": fold.epoch}
+            str(part): {
+                "next_offset": fold.next_offset,
+                "epoch": fold.epoch,
+                "sha256": done.trees[part].head(),
+            }
             for part, fold in sorted(done.folds.items())
         },
         "decisions": done.decision_count,

@@ -14,6 +14,7 @@ from pydantic_core import from_json
 
 from ledger.audit.proofs import Unproven, unproven
 from ledger.audit.reading import feed_ledger
+from ledger.audit.tree import Tree
 from ledger.core.errors import LedgerError
 from ledger.core.invariants import BrokenInvariantError
 from ledger.core.limits import DIFFERENCES_MAX
@@ -73,15 +74,26 @@ class Differs:
         return f"{where}: the log says {self.log!r}, the projection {self.stored!r}"
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What somebody wrote down of a partition: how many records it had, and their hash."""
+
+    size: int
+    sha256: str
+
+
 @dataclass(slots=True)
 class Replay:
     """What a log has said so far. Feed it records of each partition in order, from the first on.
 
     With `as_of`, a partition's decisions after that log time are left out, and all that follow.
-    `unproven` has the first of what does not prove itself any more, `unproven_count` counts all.
+    `unproven` has the first of what does not prove itself any more, `unproven_count` counts all;
+    with `heads` the records of earlier have to be what they were.
     """
 
     as_of: int | None = None
+    heads: Mapping[int, Head] = field(default_factory=dict)
+    trees: dict[int, Tree] = field(default_factory=dict)
     folds: dict[int, PartitionFold] = field(default_factory=dict)
     streams: dict[str, Replayed] = field(default_factory=dict)
     ended: set[int] = field(default_factory=set)
@@ -106,6 +118,7 @@ class Replay:
                 return
             partitions, people = fold.partitions, fold.people
             read = fold.feed(record)
+            self._hash(record)
             if read is not None:
                 self._prove(unproven(record, read, partitions=partitions, people=people))
             if isinstance(read, Decision):
@@ -123,6 +136,14 @@ class Replay:
             and read.decided_at > self.as_of
             and (read.epoch, read.at) == (fold.epoch, record.offset)
         )
+
+    def _hash(self, record: Record) -> None:
+        tree = self.trees.setdefault(record.partition, Tree())
+        tree.add(record.value)
+        known = self.heads.get(record.partition)
+        if known is not None and known.size == tree.size and known.sha256 != tree.head():
+            what = f"the first {known.size} records are not those that were written down"
+            self._prove([Unproven(record.partition, record.offset, what)])
 
     def _prove(self, found: Iterable[Unproven]) -> None:
         for one in found:
@@ -146,14 +167,16 @@ async def replay(
     *,
     until: Mapping[int, int] | None = None,
     as_of: int | None = None,
+    heads: Mapping[int, Head] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Replay:
-    """Replay partitions from offset 0 up to an offset of each, or up to where they end now.
+    """Replay partitions from offset 0 up to an offset of each, or up to where they end now. `heads`
+    are what somebody wrote down of them earlier.
 
     `progress` hears of records read and of how many there are. Raises ReplayStoppedError and what
     the log raises.
     """
-    replayed = Replay(as_of)
+    replayed = Replay(as_of, heads or {})
     await feed_ledger(log, partitions, replayed.feed, until=until, progress=progress)
     return replayed
 

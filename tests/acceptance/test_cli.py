@@ -144,7 +144,9 @@ def test_the_log_is_read_as_it_is(here: Installation, proposed: dict[str, Any]) 
     assert "decision.recorded" in here.run("log", "tail", "--key", KEY).out
 
 
-def test_log_and_database_say_the_same(here: Installation, proposed: dict[str, Any]) -> None:
+def test_log_and_database_say_the_same(
+    here: Installation, proposed: dict[str, Any], tmp_path: Path
+) -> None:
     """A replay and a rebuild find no difference; an earlier moment can be seen again."""
     done = eventually(lambda: here.json("replay", "--key", KEY))
     assert (done["differences"], done["missing"], done["unproven_count"]) == ([], [], 0)
@@ -152,7 +154,16 @@ def test_log_and_database_say_the_same(here: Installation, proposed: dict[str, A
     assert done["action"]["status"] == "completed"
     nowhere = here.json("replay", "--to-offset", "99:1")
     assert (nowhere.code, nowhere.document["error"]["code"]) == (2, "usage")
-    # Family audit: a log that ends before the offset that was written down elsewhere is cut off.
+    # Family audit: what was written down of a log is held against it later.
+    then = here.json("replay")
+    noted = tmp_path / "then.json"
+    noted.write_text(then.out, encoding="utf-8")
+    assert here.json("replay", "--since", str(noted)).code == 0
+    part, head = next(iter(then.result["partitions"].items()))
+    noted.write_text(then.out.replace(head["sha256"], "0" * 64), encoding="utf-8")
+    changed = here.json("replay", "--since", str(noted))
+    assert (changed.code, changed.result["unproven"][0]["partition"]) == (3, int(part))
+    # A log that ends before the offset that was written down elsewhere is cut off.
     beyond = here.json("replay", "--to-offset", "0:999999")
     assert (beyond.code, beyond.result["missing"][0]["expected"]) == (3, 999_999)
     assert "records are missing" in here.run("replay", "--to-offset", "0:999999").out
