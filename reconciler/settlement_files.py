@@ -24,6 +24,7 @@ from ledger.core.strict import JsonFault, MalformedJson, character_fault, parse
 from reconciler.limits import FILE_LINE_BYTES_MAX
 from reconciler.providers.http.answers import UnreadableAnswer, read_json
 from reconciler.providers.settlement import AmountForm, Columns, FileFormat, MomentForm
+from reconciler.providers.written_time import written_ms
 from reconciler.statement_lines import StatementLine
 
 Fields: TypeAlias = Mapping[str, object]
@@ -268,9 +269,7 @@ def _at_ms(text: str, moment: MomentForm) -> int:
                 raise ValueError(text)
             return int(text) * (1_000 if moment.unit == "seconds" else 1)
         case "rfc3339":
-            at = datetime.fromisoformat(text)
-            if at.tzinfo is None:
-                raise ValueError(text)
+            return written_ms(text)
         case "pattern":
             read = datetime.strptime(text, moment.pattern or "")  # noqa: DTZ007 - zoned below
             at = read if read.tzinfo is not None else read.replace(tzinfo=UTC)

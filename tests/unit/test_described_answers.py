@@ -158,6 +158,31 @@ def test_a_time_in_fractions_of_seconds_is_read() -> None:
     assert time_at(read_json(b"[1700000000.123]"), path_of("0"), "seconds") == 1_700_000_000_123
 
 
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("2016-12-31T23:59:60Z", 1_483_228_800_000),
+        ("2017-01-01T00:59:60.250+01:00", 1_483_228_800_250),
+        ("2023-11-14t22:13:20z", 1_700_000_000_000),
+        ("2023-11-14 22:13:20-00:00", 1_700_000_000_000),
+    ],
+)
+def test_whatever_rfc_3339_allows_is_a_time(text: str, at: int) -> None:
+    """Family `late`, beside C085: a leap second or a small letter makes no answer unreadable, and
+    keeps no webhook from its action.
+    """
+    assert time_at({"at": text}, path_of("at"), "rfc3339") == at
+
+
+@pytest.mark.parametrize(
+    "text", ["2023-11-14T22:60:00Z", "2023-11-14T60:00:00Z", "2023-11-14T22:13:61Z", "60"]
+)
+def test_only_the_second_that_is_put_in_is_a_sixtieth(text: str) -> None:
+    """Sixty minutes are no minute of an hour."""
+    with pytest.raises(UnreadableAnswer):
+        time_at({"at": text}, path_of("at"), "rfc3339")
+
+
 @pytest.mark.parametrize("value", [None, -1, "2023-11-14", "2023-11-14T22:13:20", "soon", True])
 @pytest.mark.parametrize("unit", ["milliseconds", "rfc3339"])
 def test_a_time_that_is_none_is_refused(value: object, unit: TimeUnit) -> None:

@@ -8,7 +8,6 @@ Must never raise anything else for any bytes. Called by shapes, performer, finde
 import json
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Final, Literal, NoReturn, TypeAlias
 
@@ -16,12 +15,12 @@ from ledger.core.limits import INTEGER_CHARS_MAX, INTEGER_MAX
 from ledger.core.money import Money, exponent
 from ledger.core.strict import character_fault
 from reconciler.providers.limits import CODE_CHARS_MAX, REFERENCE_CHARS_MAX
+from reconciler.providers.written_time import written_ms
 
 AnswerPath: TypeAlias = tuple[str, ...]
 TimeUnit: TypeAlias = Literal["milliseconds", "seconds", "rfc3339"]
 
 _ABSENT: Final = object()
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _INDEX: Final = re.compile(r"[0-9]{1,4}")
 _NOT_IN_CODES: Final = re.compile(r"[^a-z0-9_]+")
 _FRACTION_CHARS_MAX: Final = 40
@@ -230,10 +229,7 @@ def _written_time(value: object) -> int:
     if not isinstance(value, str):
         raise UnreadableAnswer
     try:
-        at = datetime.fromisoformat(value)
-        if at.tzinfo is None:
-            raise UnreadableAnswer
-        return (at - _EPOCH) // timedelta(milliseconds=1)
+        return written_ms(value)
     except (ValueError, OverflowError):
         raise UnreadableAnswer from None
 
