@@ -80,6 +80,17 @@ class TooManySecretsError(LedgerError):
         )
 
 
+class SharedSecretError(LedgerError):
+    """Another account has the same secret: what is signed for one would be believed of both."""
+
+    def __init__(self, provider: str, account: str) -> None:
+        super().__init__(
+            f"{provider}.{account} has this secret: what is signed for one of both accounts would be "
+            "believed of the other.",
+            hint="Have the provider draw another one for this endpoint.",
+        )
+
+
 def read_secrets(path: Path) -> SecretsByAccount:
     """The secrets of a file by provider and account. Raises WebhookSecretsError."""
     try:
@@ -200,12 +211,18 @@ def rotate_secret(
     """Put a new secret before those of an account and return it; the others are accepted on.
 
     The provider's own new one, or one drawn here. Those before it end `keep_ms` from now at the
-    latest; what has ended is dropped. Raises WebhookSecretsError, and TooManySecretsError with the
-    file as it was: to drop one that is still accepted would break what was promised of it.
+    latest; what has ended is dropped. Raises WebhookSecretsError, SharedSecretError, and
+    TooManySecretsError, each with the file as it was: to drop one that is still accepted would
+    break what was promised of it.
     """
     made = secret or new_secret()
     now_ms = _now_ms()
     with _changed(path) as found:
+        for other, theirs in found.items():
+            if other != (provider, account) and any(
+                one.secret == made and one.is_live(now_ms) for one in theirs
+            ):
+                raise SharedSecretError(*other)
         ends_at = now_ms + keep_ms
         shortened = (
             replace(one, accepted_until=min(one.accepted_until or ends_at, ends_at))

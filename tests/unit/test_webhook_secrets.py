@@ -13,6 +13,7 @@ from gateway.private_files import LOOK_EVERY_S
 from gateway.webhook_secrets import (
     SECRETS_PER_ACCOUNT_MAX,
     SecretsFile,
+    SharedSecretError,
     TooManySecretsError,
     UnknownSecretError,
     WebhookSecretsError,
@@ -88,6 +89,22 @@ def test_a_secret_of_the_provider_can_be_put_first(file: Path) -> None:
     rotate_secret(file, "stripe", "eu.main", keep_ms=0, secret="whsec_bmV3")
     assert SecretsFile(file).live("stripe", "eu.main", now_ms()) == ("whsec_bmV3",)
     assert SecretsFile(file).live("simulated", "main", now_ms()) == (OLD,)
+
+
+@pytest.mark.parametrize("other", [("simulated", "second"), ("bank", "main")])
+def test_a_secret_of_another_account_is_not_taken(file: Path, other: tuple[str, str]) -> None:
+    """Family hook-sec: what is signed for one account would be believed of the other, at its own
+    address. One that has ended there is nobody's any more.
+    """
+    before = file.read_text(encoding="utf-8")
+    with pytest.raises(SharedSecretError, match=r"simulated\.main has this secret"):
+        rotate_secret(file, *other, keep_ms=HOUR_MS, secret=OLD)
+    assert file.read_text(encoding="utf-8") == before
+    rotate_secret(file, "simulated", "main", keep_ms=HOUR_MS)
+    with pytest.raises(SharedSecretError):
+        rotate_secret(file, *other, keep_ms=HOUR_MS, secret=OLD)
+    rotate_secret(file, "simulated", "main", keep_ms=0)
+    assert rotate_secret(file, *other, keep_ms=HOUR_MS, secret=OLD) == OLD
 
 
 def test_only_a_replaced_secret_is_revoked(file: Path) -> None:
