@@ -11,7 +11,7 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 from pydantic import JsonValue
@@ -21,13 +21,13 @@ from ledger.core import inputs as i
 from ledger.core.facts import AttemptStarted, IntentRecorded, PreviewStarted
 from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.core.preview import moved
-from ledger.core.request import RecordedRequest, canonical_form
+from ledger.core.request import RecordedRequest, normal_params
 from ledger.core.strict import MalformedJson, parse
 from ledger.log.crashpoints import crash_point
 from reconciler.providers import port
 from reconciler.providers.limits import ANSWER_BYTES_MAX
 from streams.clock import mono_ms
-from streams.hands import Assignment, objection
+from streams.hands import Assignment, objection, untimely
 
 logger = logging.getLogger("actionledger")
 
@@ -51,6 +51,7 @@ class _LastCheck:
     request: RecordedRequest
     margin_ms: int
     refuses: Callable[[], str | None]
+    is_request_known: bool = False
     has_passed: bool = False
     was_asked_again: bool = False
     is_closed: bool = False
@@ -83,7 +84,12 @@ class _LastCheck:
         refused = self.refuses()
         if refused is not None:
             return refused
-        return objection(self.assignment, self.request, mono_ms(), margin_ms=self.margin_ms)
+        # Nobody can change a request once it was read: its hash is taken once.
+        if self.is_request_known:
+            return untimely(self.assignment, mono_ms(), margin_ms=self.margin_ms)
+        code = objection(self.assignment, self.request, mono_ms(), margin_ms=self.margin_ms)
+        self.is_request_known = code is None
+        return code
 
 
 async def act(
@@ -229,25 +235,35 @@ def _tell_of(assignment: Assignment, fault: Exception) -> None:
 
 def canonical_params(request: RecordedRequest) -> dict[str, object]:
     """The parameters in the form that was hashed, so that what is sent is what was approved."""
-    return dict(canonical_form(request)["params"])  # type: ignore[arg-type] # params are an object
+    return dict(normal_params(request))
 
 
 def provider_request(start: AttemptStarted, request: RecordedRequest) -> port.ProviderRequest:
     """What the adapter is given: the recorded request, and of one that undoes another effect the
     provider's name for that.
     """
-    asked = _provider_request(start.action, start.account, start.request_hash, request)
-    return replace(asked, original_reference=start.original_reference)
+    return _provider_request(
+        start.action, start.account, start.request_hash, request, start.original_reference
+    )
 
 
 def previewed_request(intent: IntentRecorded, started: PreviewStarted) -> port.ProviderRequest:
     """What a previewer is given: what an attempt would be given, in the same bytes."""
-    asked = _provider_request(intent.action, intent.account, intent.request_hash, intent.request)
-    return replace(asked, original_reference=started.original_reference)
+    return _provider_request(
+        intent.action,
+        intent.account,
+        intent.request_hash,
+        intent.request,
+        started.original_reference,
+    )
 
 
 def _provider_request(
-    action: str, account: str, digest: str, request: RecordedRequest
+    action: str,
+    account: str,
+    digest: str,
+    request: RecordedRequest,
+    original_reference: str | None,
 ) -> port.ProviderRequest:
     return port.ProviderRequest(
         action_key=action,
@@ -258,6 +274,7 @@ def _provider_request(
         money=request.money,
         account=account,
         request_hash=digest,
+        original_reference=original_reference,
     )
 
 

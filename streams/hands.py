@@ -90,9 +90,14 @@ def objection(
     """Why the holder must not send now, or None. Asked last of all, with the connection open and no
     byte sent.
     """
-    start = assignment.start
-    if request_hash(request) != start.request_hash:
+    if request_hash(request) != assignment.start.request_hash:
         return "request_hash_differs"
+    return untimely(assignment, mono_ms, margin_ms=margin_ms)
+
+
+def untimely(assignment: Assignment, mono_ms: int, *, margin_ms: int) -> str | None:
+    """Why it is too late to send, or None."""
+    start = assignment.start
     if start.offered_at < assignment.offered_from:
         # Every limit below is counted from there: an earlier moment would stretch them all.
         return "offer_time_differs"

@@ -230,8 +230,13 @@ def request_hash(request: RecordedRequest) -> str:
 def canonical_form(request: RecordedRequest) -> dict[str, JsonValue]:
     """The value whose RFC 8785 bytes are the canonical request."""
     form = _form(request)
-    form["params"] = _normal(request.params)
+    form["params"] = normal_params(request)
     return form
+
+
+def normal_params(request: RecordedRequest) -> dict[str, JsonValue]:
+    """The parameters as the canonical form has them: a copy down to the last value."""
+    return {_normal_text(key): _normal(value) for key, value in request.params.items()}
 
 
 def _form(request: RecordedRequest) -> dict[str, JsonValue]:
@@ -252,13 +257,17 @@ def _form(request: RecordedRequest) -> dict[str, JsonValue]:
 def _normal(value: JsonValue) -> JsonValue:
     match value:
         case str():
-            return unicodedata.normalize("NFC", value)
+            return _normal_text(value)
         case list():
             return [_normal(item) for item in value]
         case dict():
-            return {unicodedata.normalize("NFC", key): _normal(value[key]) for key in value}
+            return {_normal_text(key): _normal(value[key]) for key in value}
         case _:
             return value
+
+
+def _normal_text(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
 
 
 @dataclass(frozen=True, slots=True)
