@@ -85,8 +85,8 @@ class SharedSecretError(LedgerError):
 
     def __init__(self, provider: str, account: str) -> None:
         super().__init__(
-            f"{provider}.{account} has this secret: what is signed for one of both accounts would be "
-            "believed of the other.",
+            f"{provider}.{account} has this secret: what is signed for one of both accounts would"
+            " be believed of the other.",
             hint="Have the provider draw another one for this endpoint.",
         )
 
