@@ -107,7 +107,8 @@ class Installation:
         self._people = MemoryPeople(people, chance)
         if policy_text is not None:
             self._publish("policy", policy_text)
-            self._publish("people", self._people.document)
+        # Also without a table: a changed request is a person's, whatever goes ahead by itself.
+        self._publish("people", self._people.document)
         self._publish("catalogue", catalogue_text)
         self._wire()
         self.app = self._door()

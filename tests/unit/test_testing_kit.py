@@ -340,3 +340,20 @@ async def test_what_was_agreed_can_be_taken_back_until_it_begins() -> None:
         result = await world.ledger.get(asked.key)
         assert isinstance(result, AwaitingApproval)
         assert result.granted == 1
+
+
+async def test_a_changed_request_can_be_agreed_to_without_a_table(world: testing.World) -> None:
+    """A revision is a person's, also where everything else goes ahead by itself: the people of the
+    kit are there to agree to it.
+    """
+    world.provider.refuse_next()
+    first = await world.ledger.propose(charge())
+    changed = charge().model_copy(
+        update={"money": Money(minor=4_500, currency="USD"), "revises": first.key}
+    )
+    waiting = await world.ledger.propose(changed)
+    assert isinstance(waiting, AwaitingApproval)
+    await world.approve(waiting.key)
+    assert isinstance(await world.ledger.wait(waiting.key), Succeeded)
+    (effect,) = world.provider.effects
+    assert effect.minor == 4_500
