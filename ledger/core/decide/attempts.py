@@ -10,6 +10,7 @@ from typing import Final, assert_never
 from ledger.core import inputs as i
 from ledger.core.decide.asking import ask, end
 from ledger.core.decide.draft import Decided, Draft, replayed
+from ledger.core.decide.ending import review
 from ledger.core.decide.judging import (
     Effect,
     close_denied,
@@ -23,7 +24,6 @@ from ledger.core.decide.schedule import (
     after_no_effect,
     find_out,
     is_disputed,
-    review,
 )
 from ledger.core.facts import (
     ActionCompleted,

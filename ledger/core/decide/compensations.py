@@ -11,9 +11,9 @@ from typing import Final
 
 from ledger.core.catalogue import Operation
 from ledger.core.decide.draft import Decided, Draft, refused_by
+from ledger.core.decide.ending import NOT_BEGUN, NOTHING_TO_UNDO, call_off, review
 from ledger.core.decide.judging import raise_reversals
-from ledger.core.decide.schedule import review
-from ledger.core.facts import ActionCancelled, ActionExpired, ActionFailed
+from ledger.core.facts import ActionExpired, ActionFailed
 from ledger.core.inputs import Propose
 from ledger.core.money import Money, format_money
 from ledger.core.order import (
@@ -28,16 +28,7 @@ from ledger.core.rejections import Detail, Refused, Rejection
 from ledger.core.reversals import goes_beyond, minor_of, reversed_elsewhere
 from ledger.core.state import Action, Status, Stream
 
-LEDGER: Final = "ledger"
-"""Who calls off a compensation that has nothing to undo. It is no revision's doing, so it is not
-superseded.
-"""
-NOTHING_TO_UNDO: Final = "nothing_to_undo"
-
 _MONEY: Final = "/money"
-_NOT_BEGUN: Final = frozenset(
-    {Status.PROPOSED, Status.AWAITING_APPROVAL, Status.BLOCKED, Status.READY}
-)
 
 
 # --- asking for one ------------------------------------------------------------------------------
@@ -141,18 +132,13 @@ def follow_compensations(draft: Draft) -> None:
         if original is None:
             continue
         raise_reversals(draft, original.key)
-        if is_without_effect(original) and action.status in _NOT_BEGUN and not action.is_open:
-            version = draft.version(action.key)
-            draft.add(
-                ActionCancelled(
-                    action=action.key, version=version, principal=LEDGER, reason=NOTHING_TO_UNDO
-                )
-            )
+        if is_without_effect(original) and action.status in NOT_BEGUN and not action.is_open:
+            call_off(draft, action.key, NOTHING_TO_UNDO)
         elif has_something_to_undo(original) and _has_just_failed(draft, action):
             review(draft, action.key, "compensation_failed", original.key)
-        elif action.status in _NOT_BEGUN and (told := goes_beyond(draft.stream, action)):
+        elif action.status in NOT_BEGUN and (told := goes_beyond(draft.stream, action)):
             review(draft, action.key, "returned_already", told)
-        elif action.status in _NOT_BEGUN and not action.has_begun:
+        elif action.status in NOT_BEGUN and not action.has_begun:
             late = _undone_late(draft.stream, original, action)
             if late is not None:
                 review(draft, action.key, "suspected_duplicate", late)

@@ -10,8 +10,9 @@ from typing import Final, assert_never
 
 from ledger.core.catalogue import Operation
 from ledger.core.decide.draft import Decided, Draft, replayed
+from ledger.core.decide.ending import review
 from ledger.core.decide.judging import Effect, closed_by, raise_reversals, tell_effect, tell_none
-from ledger.core.decide.schedule import find_out, review, try_again
+from ledger.core.decide.schedule import find_out, try_again
 from ledger.core.evolve_evidence import reversal_of
 from ledger.core.facts import ActionFailed, AttemptAbsent, EvidenceRecorded, Proof
 from ledger.core.inputs import Evidence, EvidenceKind, Meaning

@@ -9,11 +9,11 @@ from typing import Final
 from ledger.core.decide.asking import end
 from ledger.core.decide.compensations import follow_compensations
 from ledger.core.decide.draft import Draft
+from ledger.core.decide.ending import review
 from ledger.core.decide.gating import follow_gates
 from ledger.core.decide.replans import give_way, show_what_is
 from ledger.core.decide.ruling import MAY_BE_RULED_ANEW, block, rule_at_last
 from ledger.core.decide.sagas import follow_sagas
-from ledger.core.decide.schedule import review
 from ledger.core.limits import STREAM_ACTIONS_MAX
 from ledger.core.order import waits_for
 from ledger.core.state import Action, Status

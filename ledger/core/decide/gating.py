@@ -11,6 +11,7 @@ from typing import Final
 
 from ledger.core.config import Config
 from ledger.core.decide.draft import Decided, Draft, refused_by
+from ledger.core.decide.ending import review
 from ledger.core.decide.wanting import Wanted, budgets, demand_of, identity_of, target_gates
 from ledger.core.facts import (
     ActionCompleted,
@@ -19,8 +20,6 @@ from ledger.core.facts import (
     GateClosed,
     GateClosing,
     GateKept,
-    ReviewOpened,
-    ReviewReason,
 )
 from ledger.core.gates import Claim, ClaimStatus
 from ledger.core.inputs import GateAnswer, GateAsk, GateClose, GateKeep, GateTaken
@@ -196,7 +195,7 @@ def _ask_for_missing(draft: Draft, key: str) -> None:
     action = draft.action(key)
     reached = _reached_alone(action, draft.config)
     if reached is not None and not action.has_begun:
-        _to_a_person(draft, key, "ceiling_reached", reached)
+        review(draft, key, "ceiling_reached", reached)
         return
     for wanted in missing(action, draft.config, draft.now):
         _ask(draft, key, wanted)
@@ -424,7 +423,7 @@ def _take_answer(draft: Draft, given: GateAnswer, claim: Claim) -> None:
     )
     if given.outcome == "refused" and not draft.action(key).is_final:
         names = given.like if given.reached is None else given.reached.ceiling
-        _to_a_person(draft, key, given.reason or "gate_full", names)
+        review(draft, key, given.reason or "gate_full", names)
 
 
 def _step_deadline(draft: Draft, key: str, claim: Claim) -> int | None:
@@ -439,10 +438,6 @@ def _step_deadline(draft: Draft, key: str, claim: Claim) -> int | None:
         return None
     end = draft.now + operation.deadlines.step_ms
     return end if action.caller_deadline_at is None else min(end, action.caller_deadline_at)
-
-
-def _to_a_person(draft: Draft, key: str, reason: ReviewReason, names: str | None) -> None:
-    draft.add(ReviewOpened(action=key, version=draft.version(key), reason=reason, names=names))
 
 
 def taken_back(draft: Draft, given: GateTaken) -> Decided:

@@ -11,11 +11,12 @@ from ledger.core.decide.compensations import (
     refusal_of_target,
 )
 from ledger.core.decide.draft import Decided, Draft, replayed
+from ledger.core.decide.ending import call_off
 from ledger.core.decide.replans import give_way, refusal_of_revision
 from ledger.core.decide.ruling import lacks_run, rule
 from ledger.core.decide.schedule import awaits_caller, start
 from ledger.core.decide.wanting import leaves_target_out
-from ledger.core.facts import ActionCancelled, IntentRecorded, SagaPlace
+from ledger.core.facts import IntentRecorded, SagaPlace
 from ledger.core.ids import ActionKey, MalformedId
 from ledger.core.inputs import Cancel, Propose
 from ledger.core.limits import (
@@ -186,14 +187,7 @@ def cancel(draft: Draft, given: Cancel) -> Decided:
         return _refuse(Rejection.ATTEMPT_OPEN, action=action.key)
     if action.status is Status.NEEDS_REVIEW:
         return _refuse(Rejection.IN_REVIEW, action=action.key)
-    draft.add(
-        ActionCancelled(
-            action=given.key,
-            version=draft.version(given.key),
-            principal=given.principal,
-            reason=given.reason,
-        )
-    )
+    call_off(draft, given.key, given.reason, principal=given.principal)
     return draft.decided()
 
 

@@ -8,7 +8,8 @@ reordered evidence leads to the same. What may be proven at all says `ledger.cor
 from dataclasses import dataclass
 
 from ledger.core.decide.draft import Draft
-from ledger.core.decide.schedule import after_no_effect, is_disputed, review
+from ledger.core.decide.ending import review
+from ledger.core.decide.schedule import after_no_effect, is_disputed
 from ledger.core.facts import ActionCompleted, AttemptRefused, Proof
 from ledger.core.inputs import Retry
 from ledger.core.money import Money

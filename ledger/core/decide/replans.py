@@ -10,7 +10,8 @@ from typing import Final
 
 from ledger.core.decide.asking import ask, end, is_shown_otherwise
 from ledger.core.decide.draft import Decided, Draft
-from ledger.core.decide.schedule import ask_later_or_review, review
+from ledger.core.decide.ending import review
+from ledger.core.decide.schedule import ask_later_or_review
 from ledger.core.facts import ActionSuperseded
 from ledger.core.ids import ActionKey
 from ledger.core.inputs import Propose

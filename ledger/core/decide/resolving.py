@@ -16,6 +16,7 @@ from ledger.core.config import Config
 from ledger.core.decide.approvals import lapse, no_later, transplanted, unfit
 from ledger.core.decide.asking import ask, end, preview_is_under_way
 from ledger.core.decide.draft import Decided, Draft, refused_by, replayed
+from ledger.core.decide.ending import call_off
 from ledger.core.decide.ruling import needs_ruling, rule_anew
 from ledger.core.decide.schedule import (
     Bar,
@@ -24,7 +25,6 @@ from ledger.core.decide.schedule import (
     is_disputed,
 )
 from ledger.core.facts import (
-    ActionCancelled,
     ActionCompleted,
     ActionFailed,
     AttemptAbsent,
@@ -322,15 +322,11 @@ def _close(draft: Draft, key: str, said: Resolution) -> None:
 
 
 def _end_without_effect(draft: Draft, key: str, said: Resolution) -> None:
-    version = draft.version(key)
     if draft.action(key).counted_attempts:
+        version = draft.version(key)
         draft.add(ActionFailed(action=key, version=version, code=NO_EFFECT_CODE))
     else:
-        draft.add(
-            ActionCancelled(
-                action=key, version=version, principal=said.approver, reason=NO_EFFECT_CODE
-            )
-        )
+        call_off(draft, key, NO_EFFECT_CODE, principal=said.approver)
 
 
 def _go_on(draft: Draft, key: str, operation: Operation) -> None:

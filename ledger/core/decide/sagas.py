@@ -13,13 +13,14 @@ from typing import Final, Literal
 from ledger.core.catalogue import Operation
 from ledger.core.decide.asking import end
 from ledger.core.decide.draft import Decided, Draft, refused_by, replayed
+from ledger.core.decide.ending import LEDGER, NOT_BEGUN, NOTHING_TO_UNDO, call_off, review
 from ledger.core.decide.gating import follow_gates
 from ledger.core.decide.intake import record, refusal_of_key, refusal_of_new, refused_for_target
 from ledger.core.decide.room import without_room
 from ledger.core.decide.ruling import lacks_run, needs_ruling, rule_ahead, rule_anew, rule_at_last
-from ledger.core.decide.schedule import review, start
+from ledger.core.decide.schedule import start
 from ledger.core.decide.wanting import leaves_target_out
-from ledger.core.facts import ActionBlocked, ActionCancelled, SagaPlace
+from ledger.core.facts import ActionBlocked, SagaPlace
 from ledger.core.ids import ActionKey
 from ledger.core.inputs import CancelSaga, OpenSaga, Planned, Propose
 from ledger.core.limits import DIFFERENCES_MAX
@@ -31,18 +32,10 @@ from ledger.core.request import differences, recorded, request_hash
 from ledger.core.sagas import NO_EFFECT, Saga, SagaStep, is_compensation, names_of, saga_of
 from ledger.core.state import Action, Status
 
-LEDGER: Final = "ledger"
-"""Who calls off what a saga needs no more."""
-
-NOTHING_TO_UNDO: Final = "nothing_to_undo"
 CALLED_OFF: Final = "saga_called_off"
 
 _WAITS_FOR_ITS_TURN: Final = frozenset({"saga_order", "planned"})
 """What a saga ends; whatever else blocks an action of one ends by itself."""
-
-_NOT_BEGUN: Final = frozenset(
-    {Status.PROPOSED, Status.AWAITING_APPROVAL, Status.BLOCKED, Status.READY}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,13 +278,8 @@ def _call_off(draft: Draft, saga: Saga, principal: str, reason: str | None) -> N
     """End every step of which nothing can have had an effect."""
     for step in saga.steps:
         action = draft.action(step.action.key)
-        if action.status in _NOT_BEGUN and not action.is_open:
-            _cancel(draft, action.key, principal, reason)
-
-
-def _cancel(draft: Draft, key: str, principal: str, reason: str | None) -> None:
-    version = draft.version(key)
-    draft.add(ActionCancelled(action=key, version=version, principal=principal, reason=reason))
+        if action.status in NOT_BEGUN and not action.is_open:
+            call_off(draft, action.key, reason, principal=principal)
 
 
 # --- what follows --------------------------------------------------------------------------------
@@ -330,8 +318,8 @@ def _end_undos(draft: Draft, steps: Iterable[SagaStep]) -> None:
     """End what was planned to undo steps of which there is nothing to undo."""
     for step in steps:
         undo = step.compensation
-        if undo is not None and draft.action(undo.key).status in _NOT_BEGUN:
-            _cancel(draft, undo.key, LEDGER, NOTHING_TO_UNDO)
+        if undo is not None and draft.action(undo.key).status in NOT_BEGUN:
+            call_off(draft, undo.key, NOTHING_TO_UNDO)
 
 
 def _go_on(draft: Draft, saga: Saga, step: SagaStep) -> None:
@@ -368,7 +356,7 @@ def _hold(draft: Draft, action: Action, by: str) -> None:
     """Have an action that has its turn, and has not begun, wait for it once more: it is ruled again
     then, people are asked again, and its step begins then.
     """
-    if action.status not in _NOT_BEGUN or action.has_begun or action.blocked is not None:
+    if action.status not in NOT_BEGUN or action.has_begun or action.blocked is not None:
         return
     end(draft, action.key, "volatile_changed")
     _wait(draft, action.key, "planned" if is_compensation(action) else "saga_order", by)

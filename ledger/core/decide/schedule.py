@@ -13,6 +13,7 @@ from ledger.core.config import Config
 from ledger.core.decide.approvals import lapse, start_approval
 from ledger.core.decide.asking import ask, end, shows_what_is
 from ledger.core.decide.draft import Draft
+from ledger.core.decide.ending import review
 from ledger.core.decide.gating import holds_its_gates
 from ledger.core.decide.questions import has_lookups_left, wait_ms
 from ledger.core.decide.room import has_room_to_undo
@@ -22,7 +23,6 @@ from ledger.core.facts import (
     ActionFailed,
     ActionSuperseded,
     AttemptStarted,
-    ReviewOpened,
     ReviewReason,
     TimerSet,
 )
@@ -374,17 +374,6 @@ def take_turn(draft: Draft, key: str, operation: Operation, turned: Turn) -> Non
             try_again(draft, key, operation, wait_ms)
         case _:
             assert_never(turned)
-
-
-def review(draft: Draft, key: str, reason: ReviewReason, names: str | None = None) -> None:
-    """Hand the action to a person, once for a reason; `names` says what it is about. Of amounts
-    that have changed they are told anew.
-    """
-    case = draft.action(key).case
-    is_told = case is not None and reason in case.reasons
-    if not is_told or (case is not None and case.reason == reason and case.names != names):
-        version = draft.version(key)
-        draft.add(ReviewOpened(action=key, version=version, reason=reason, names=names))
 
 
 def _backoff_ms(action: Action, operation: Operation, tries: int) -> int:

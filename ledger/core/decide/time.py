@@ -9,6 +9,7 @@ from ledger.core.decide.asking import (
     start_preview,
 )
 from ledger.core.decide.draft import Decided, Draft
+from ledger.core.decide.ending import review
 from ledger.core.decide.gates import send_grants_due
 from ledger.core.decide.gating import send_due
 from ledger.core.decide.judging import close_denied
@@ -20,7 +21,6 @@ from ledger.core.decide.schedule import (
     awaits_offer,
     bar,
     find_out,
-    review,
     start,
     stop,
     take_turn,
