@@ -192,7 +192,8 @@ def costs() -> Costs:
 
 def _allowing(assignment: Assignment) -> Callable[[], object]:
     """What an executor finds out of a start that nobody had to be asked about."""
-    published = Published(catalogue=CONFIG.catalogue)
+    published = Published()
+    published.take_catalogue(CONFIG.catalogue, 0)
     default = parse_policy(default_policy())
     assert isinstance(default, Policy), default
     published.policy = default

@@ -17,7 +17,7 @@ from typing import Final
 
 from ledger.core.facts import AttemptStarted, IntentRecorded, StartApproval
 from ledger.core.holds import holding
-from ledger.core.ids import ActionKey, MalformedId, provider_key
+from ledger.core.ids import ActionKey, MalformedId, provider_key, stream_key_of
 from ledger.core.operation import Operation
 from ledger.core.people import Person
 from ledger.core.policy import Asks, Outcome
@@ -25,8 +25,9 @@ from ledger.core.preview import Preview, preview_hash
 from ledger.core.rejections import Rejection
 from ledger.core.request import RecordedRequest, request_hash
 from ledger.core.statement import Resolution, Say, Statement
-from ledger.log.published import Published
+from ledger.log.published import Published, Terms
 from ledger.signing.reading import read_signed
+from streams.hands import decided_at
 
 PRINCIPALS_REMEMBERED: Final = 1_024
 
@@ -41,6 +42,7 @@ class Unallowed(StrEnum):
     ACCOUNT_DIFFERS = "account_differs"
     PERFORMER_DIFFERS = "performer_differs"
     PROVIDER_KEY_DIFFERS = "provider_key_differs"
+    TIMES_DIFFER = "times_differ"
     ORIGINAL_DIFFERS = "original_differs"
     POLICY_DENIES = "policy_denies"
     APPROVAL_MISSING = "approval_missing"
@@ -130,7 +132,7 @@ def unallowed(
         return Unallowed.OPERATION_WITHDRAWN
     if not grounds.may_ask(operation, request.principal):
         return Rejection.NOT_ALLOWED
-    unlike = _unlike(start, intent, operation, published)
+    unlike = _unlike(start, intent, published)
     if unlike is not None:
         return unlike
     ruling = published.policy.rule(operation, request, key.tenant, intent.revises, intent.performer)
@@ -149,21 +151,54 @@ def unallowed(
 
 
 def _unlike(
-    start: AttemptStarted, intent: IntentRecorded, operation: Operation, published: Published
-) -> Unallowed | None:
+    start: AttemptStarted, intent: IntentRecorded, published: Published
+) -> Unallowed | Rejection | None:
     """In what a start is not what the intent and the declaration make of it, or None: who acts,
-    under which key of the provider's, and whether another effect is undone by it.
+    under which key of the provider's, until when, and whether another effect is undone by it. What
+    a partition has in force may have been published earlier than the newest.
     """
     if intent.performer is not None:
         return Unallowed.PERFORMER_DIFFERS
+    every = published.terms.get((intent.request.operation, intent.request.version), ())
     # All attempts bear the key of the first, by the declaration that was in force then.
-    called = (operation.name, operation.version)
-    rules = (operation.provider_key, *published.key_rules.get(called, ()))
-    if all(start.provider_key != provider_key(start.action, rule) for rule in rules):
+    if all(start.provider_key != provider_key(start.action, one.key_rule) for one in every):
         return Unallowed.PROVIDER_KEY_DIFFERS
-    if intent.compensates is None and start.original_reference is not None:
-        return Unallowed.ORIGINAL_DIFFERS
-    return None
+    if not any(_is_timed_by(start, one) for one in every):
+        return Unallowed.TIMES_DIFFER
+    if intent.compensates is None:
+        return None if start.original_reference is None else Unallowed.ORIGINAL_DIFFERS
+    return _not_undoing(start, intent.compensates, intent.request.operation, published)
+
+
+def _is_timed_by(start: AttemptStarted, terms: Terms) -> bool:
+    """Whether a declaration gives a start its times: those of the call, from when it was decided,
+    and of the lease; and that its key is used no longer than if this were the first attempt.
+    """
+    if (start.connect_ms, start.response_ms) != (terms.connect_ms, terms.response_ms):
+        return False
+    if start.lease_until - start.deadline_at != terms.lease_margin_ms:
+        return False
+    expires_at, usable_ms = start.key_expires_at, terms.key_usable_ms
+    if expires_at is None or usable_ms is None:
+        return expires_at is None and usable_ms is None
+    return expires_at <= decided_at(start) + usable_ms
+
+
+def _not_undoing(
+    start: AttemptStarted, original: str, operation: str, published: Published
+) -> Unallowed | Rejection | None:
+    """Why an action is no undoing of the original that its intent names, or None: that is of the
+    same business event, and its operation declares, or once declared, that this one undoes it.
+    """
+    try:
+        named = ActionKey.parse(original)
+    except MalformedId:
+        return Rejection.UNKNOWN_ORIGINAL
+    if named.stream_key != stream_key_of(start.action):
+        return Rejection.UNKNOWN_ORIGINAL
+    every = published.terms.get((named.operation, named.version), ())
+    declares = any(one.compensation == operation for one in every)
+    return None if declares else Rejection.NOT_A_COMPENSATION
 
 
 def _asks_more(asks: Asks, approval: StartApproval) -> Unallowed | None:

@@ -32,10 +32,13 @@ LAPSED_MONO_MS = -(2**62)
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """When an offer was sent, on the holder's clock; no broker took it before `appended_from`."""
+    """When an offer was sent, on the holder's clock, and for how long; no broker took it before
+    `appended_from`.
+    """
 
     mono_ms: int = LAPSED_MONO_MS
     appended_from: int = 0
+    valid_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,8 @@ class Assignment:
     `start.intent_offset`.
 
     `offered_mono_ms` is when the offer it spends was sent, on the holder's clock; before
-    `offered_from`, in log time, no broker can have taken it.
+    `offered_from`, in log time, no broker can have taken it, and from when one did it was good for
+    `offer_valid_ms`.
     """
 
     start: AttemptStarted
@@ -53,6 +57,7 @@ class Assignment:
     intent: IntentRecorded | None
     offered_mono_ms: int
     offered_from: int = 0
+    offer_valid_ms: int = 0
 
     def until(self, log_time: int) -> int:
         """A moment of log time as the latest it can be on the holder's clock."""
@@ -84,6 +89,11 @@ class Assignment:
         )
 
 
+def decided_at(start: AttemptStarted) -> int:
+    """When a start was decided, in log time, by the end that it gives its call."""
+    return start.deadline_at - start.connect_ms - start.response_ms
+
+
 def objection(
     assignment: Assignment, request: RecordedRequest, mono_ms: int, *, margin_ms: int
 ) -> str | None:
@@ -101,6 +111,9 @@ def untimely(assignment: Assignment, mono_ms: int, *, margin_ms: int) -> str | N
     if start.offered_at < assignment.offered_from:
         # Every limit below is counted from there: an earlier moment would stretch them all.
         return "offer_time_differs"
+    if not 0 <= decided_at(start) - start.offered_at <= assignment.offer_valid_ms:
+        # And a decision after the offer's end would stretch them as much.
+        return "offer_over"
     if mono_ms >= assignment.until(start.lease_until) - margin_ms:
         return "lease_over"
     if mono_ms >= assignment.until(start.deadline_at):
@@ -227,7 +240,13 @@ class Hands:
         sent = place.sent.get(start.offer_sequence, _Sent())
         intent = self._intent_of(place, read, start)
         return Assignment(
-            start, read.stream, place.fold.partition, intent, sent.mono_ms, sent.appended_from
+            start,
+            read.stream,
+            place.fold.partition,
+            intent,
+            sent.mono_ms,
+            sent.appended_from,
+            sent.valid_ms,
         )
 
     def _intent_of(
@@ -273,7 +292,7 @@ class Hands:
         if not place.is_current:
             return None
         place.sequence += 1
-        place.sent[place.sequence] = _Sent(mono_ms, appended_from)
+        place.sent[place.sequence] = _Sent(mono_ms, appended_from, valid_ms)
         while len(place.sent) > OFFERS_UNSPENT_MAX:
             place.sent.popitem(last=False)
         place.slots_offered, place.starts_since_offer = self._free(partition), 0

@@ -11,11 +11,15 @@ from ledger.core.statement import Say
 from ledger.log.published import Published
 from streams.allowing import Grounds, unallowed
 from tests.approving import VALID_MS, people, policy, policy_text, signed_by, statement
-from tests.examples import CHARGE, T0, TICKET, catalogue, recorded, started
+from tests.examples import CATALOGUE_TEXT, CHARGE, T0, TICKET, catalogue, recorded, started
 
 GENERATION = "generation-1"
 TABLE = policy_text("quorum = 2", 'groups = ["finance"]', 'escalate_to = ["operations"]')
 TABLE = TABLE.replace("escalate_to", "escalate_after_ms = 60_000\nescalate_to")
+DECLARED = catalogue(
+    CATALOGUE_TEXT.replace('name = "ticket"', 'name = "ticket"\ncompensation = "charge"')
+)
+"""The catalogue of the examples, where a charge undoes a ticket."""
 
 
 @dataclass
@@ -34,7 +38,7 @@ class World:
     undoes: Undone | None = None
 
     def __post_init__(self) -> None:
-        self.published.catalogue = catalogue()
+        self.published.take_catalogue(DECLARED, 0)
         self.published.policy = policy(self.table)
         self.know(self.published.policy)
         self.published.people = people()
@@ -107,6 +111,13 @@ FORGED_START: tuple[tuple[str, dict[str, object]], ...] = (
     ("account_differs", {"account": "other"}),
     ("account_differs", {"provider": "other"}),
     ("original_differs", {"original_reference": "ch_of_somebody_else"}),
+    ("times_differ", {"connect_ms": 60_000}),
+    ("times_differ", {"response_ms": 60_000}),
+    ("times_differ", {"lease_until": T0 + 86_400_000}),
+    ("times_differ", {"lease_until": T0}),
+    ("times_differ", {"deadline_at": T0 + 86_400_000}),
+    ("times_differ", {"key_expires_at": None}),
+    ("times_differ", {"key_expires_at": T0 + 400 * 86_400_000}),
 )
 
 

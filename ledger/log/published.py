@@ -14,8 +14,10 @@ from ledger.core.holds import Holds, after_order, objection_to, order_hash, pars
 from ledger.core.ids import ProviderKeyRule
 from ledger.core.inputs import Publish
 from ledger.core.invariants import invariant
+from ledger.core.operation import Operation
 from ledger.core.people import NOBODY, People, objection_to_people, parse_people
 from ledger.core.policy import AUTOMATIC, Policy, parse_policy
+from ledger.core.timing import Timing
 from ledger.log.envelope import read_input
 from ledger.log.kafka import KafkaLog
 from ledger.log.port import Record
@@ -41,11 +43,38 @@ def read_document(kind: str, content: str) -> Catalogue | Policy | People | tupl
         return (Mistake(1, "", f"It could not be read: {type(fault).__name__}."),)
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the declaration of an operation puts into a start: the rule for its key at the provider
+    and for how long that may be used, how long the call and its lease last; and what undoes it.
+    """
+
+    key_rule: ProviderKeyRule
+    key_usable_ms: int | None
+    connect_ms: int
+    response_ms: int
+    lease_margin_ms: int
+    compensation: str | None
+
+
+def terms_of(operation: Operation, timing: Timing) -> Terms:
+    """The terms of a declaration in a catalogue with this timing."""
+    window_ms = operation.key_window_ms
+    return Terms(
+        key_rule=operation.provider_key,
+        key_usable_ms=None if window_ms is None else window_ms - operation.key_margin_ms,
+        connect_ms=operation.deadlines.connect_ms,
+        response_ms=operation.deadlines.response_ms,
+        lease_margin_ms=timing.lease_margin_ms,
+        compensation=operation.compensation,
+    )
+
+
 @dataclass(slots=True)
 class Published:
     """The config topic up to an offset. `since` of a hold is when it was published; `policies` has
-    every decision table that was ever published, by its hash; `key_rules` every rule for keys at
-    the provider that an operation, by name and version, was ever declared with.
+    every decision table that was ever published, by its hash; `terms` all that an operation, by
+    name and version, was ever declared with.
     """
 
     next_offset: int = 0
@@ -57,7 +86,7 @@ class Published:
     people: People = NOBODY
     people_offset: int | None = None
     policies: dict[str, Policy] = field(default_factory=lambda: {AUTOMATIC.content_hash: AUTOMATIC})
-    key_rules: dict[tuple[str, int], tuple[ProviderKeyRule, ...]] = field(default_factory=dict)
+    terms: dict[tuple[str, int], tuple[Terms, ...]] = field(default_factory=dict)
 
     def feed(self, record: Record) -> None:
         """Read the next record; what is no configuration is passed over."""
@@ -70,8 +99,7 @@ class Published:
             case "catalogue":
                 parsed = read_document(given.kind, given.content)
                 if isinstance(parsed, Catalogue) and parsed.content_hash == given.content_hash:
-                    self.catalogue, self.catalogue_offset = parsed, record.offset
-                    self._keep_key_rules(parsed)
+                    self.take_catalogue(parsed, record.offset)
             case "policy":
                 policy = read_document(given.kind, given.content)
                 if isinstance(policy, Policy) and policy.content_hash == given.content_hash:
@@ -84,11 +112,14 @@ class Published:
             case _:
                 assert_never(given.kind)
 
-    def _keep_key_rules(self, catalogue: Catalogue) -> None:
+    def take_catalogue(self, catalogue: Catalogue, offset: int) -> None:
+        """A catalogue was published there; what operations were declared with before is kept."""
+        self.catalogue, self.catalogue_offset = catalogue, offset
         for one in catalogue.operations:
-            kept = self.key_rules.get((one.name, one.version), ())
-            if one.provider_key not in kept:
-                self.key_rules[one.name, one.version] = (*kept, one.provider_key)
+            kept = self.terms.get((one.name, one.version), ())
+            terms = terms_of(one, catalogue.timing)
+            if terms not in kept:
+                self.terms[one.name, one.version] = (terms, *kept)
 
     def _feed_people(self, given: Publish, offset: int) -> None:
         people = read_document(given.kind, given.content)

@@ -22,7 +22,7 @@ from reconciler.providers.registry import ProviderSettings, performers
 from reconciler.providers.simulated.api import API_KEY_PREFIX
 from streams.executor import Executor
 from tests.approving import people_text
-from tests.examples import CATALOGUE_TEXT, STREAM, T0
+from tests.examples import CATALOGUE_TEXT, STREAM, T0, TICKET
 from tests.forging import FORGED_APPROVAL, FORGED_START, SAID, TABLE, World
 from tests.integration.faust_kit import POLL_SECONDS
 from tests.integration.installation import PARTITIONS, Installation, installed
@@ -166,8 +166,9 @@ def worlds(generation: str) -> list[tuple[str, World]]:
             ("requester_decides", world(intent_changes={"behalf": ("bob",)})),
             ("request_hash_differs", world(start_changes={"request_hash": "sha256:00"})),
             ("offer_time_differs", world(start_changes={"offered_at": 1_700_000_000_000})),
-            ("lease_over", world(start_changes={"lease_until": T0})),
-            ("deadline_over", world(start_changes={"deadline_at": T0})),
+            ("offer_over", world(start_changes={"offered_at": T0 - 7_000})),
+            ("offer_over", world(start_changes={"offered_at": T0 + 1})),
+            ("unknown_original", world(intent_changes={"compensates": TICKET})),
             ("key_window_closed", world(start_changes={"key_expires_at": T0})),
         ]
     )

@@ -130,7 +130,8 @@ def published(config: Config) -> Published:
     """What an executor has read when exactly this was published."""
     read = Published()
     assert isinstance(config.catalogue, Catalogue)
-    read.catalogue, read.people, read.policy = config.catalogue, config.people, config.policy
+    read.people, read.policy = config.people, config.policy
+    read.take_catalogue(config.catalogue, 0)
     read.policies |= {one.content_hash: one for one in TABLES}
     return read
 

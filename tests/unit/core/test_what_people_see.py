@@ -41,7 +41,8 @@ def refusal(event: Event) -> str | None:
     start, config = begun(event), event.known.config
     recorded = (fact for fact in event.facts if isinstance(fact, IntentRecorded))
     intent = next(fact for fact in recorded if fact.action == start.action)
-    read = Published(catalogue=config.catalogue, policy=config.policy, people=config.people)
+    read = Published(policy=config.policy, people=config.people)
+    read.take_catalogue(config.catalogue, 0)
     read.policies[config.policy.content_hash] = config.policy
     code = unallowed(start, intent, Grounds(read, GENERATION))
     return None if code is None else code.value

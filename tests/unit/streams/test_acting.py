@@ -62,7 +62,8 @@ def assignment(*, offered_ms_ago: int = 0, lease_ms: int = 60_000) -> Assignment
             "response_ms": 200,
         }
     )
-    return Assignment(start, STREAM, 0, recorded(CHARGE), mono_ms() - offered_ms_ago)
+    sent_at = mono_ms() - offered_ms_ago
+    return Assignment(start, STREAM, 0, recorded(CHARGE), sent_at, offer_valid_ms=30_000)
 
 
 def nothing_refuses() -> str | None:
@@ -188,7 +189,8 @@ async def test_a_call_that_never_ends_is_cut_off_and_unknown(
 async def test_no_call_lasts_into_the_end_of_its_lease() -> None:
     """However long its own deadlines are."""
     own = assignment(lease_ms=400)
-    own = replace(own, start=own.start.model_copy(update={"response_ms": 60_000}))
+    long = {"response_ms": 60_000, "deadline_at": T0 + 60_200}
+    own = replace(own, start=own.start.model_copy(update=long))
 
     async def behave(check: Guard) -> port.Outcome:
         check()

@@ -3,6 +3,7 @@ is a no by its name, before a connection is opened.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,19 @@ from ledger.core.people import NOBODY
 from ledger.core.policy import AUTOMATIC
 from ledger.core.preview import Undone, preview_hash
 from ledger.core.rejections import Rejection
+from ledger.log.published import terms_of
 from streams.allowing import Grounds, Permit, Unallowed
 from streams.hands import Assignment, objection
 from tests.approving import VALID_MS, people, people_text, policy, policy_text
 from tests.examples import (
     CATALOGUE_TEXT,
     CHARGE,
+    PAYOUT,
     STREAM,
     T0,
+    TICKET,
+    catalogue,
+    operation_of,
     recorded,
     started,
 )
@@ -71,13 +77,13 @@ def _withdrawn(world: World) -> None:
     text = CATALOGUE_TEXT.replace('name = "charge"', 'name = "payment"')
     parsed = parse_catalogue(text)
     assert isinstance(parsed, Catalogue)
-    world.published.catalogue = parsed
+    world.published.take_catalogue(parsed, 1)
 
 
 def _for_other_principals(world: World) -> None:
     parsed = parse_catalogue(CATALOGUE_TEXT.replace('"agent:*"', '"service:*"'))
     assert isinstance(parsed, Catalogue)
-    world.published.catalogue = parsed
+    world.published.take_catalogue(parsed, 1)
 
 
 def _denied(world: World) -> None:
@@ -194,7 +200,7 @@ def test_a_later_attempt_needs_no_preview_and_all_of_the_rest() -> None:
     assert world.refused() == "unknown_signer"
 
 
-ORIGINAL = Undone(action="payin:v1:acme:renewal-1", status="completed", reference="ch_1")
+ORIGINAL = Undone(action=TICKET, status="completed", reference="tk_1")
 AGAIN: dict[str, object] = {"attempt": 2, "fencing_token": 2}
 
 
@@ -213,7 +219,7 @@ def test_what_undoes_an_effect_undoes_the_one_that_people_saw() -> None:
     [
         {"start_changes": {"original_reference": "ch_of_somebody_else"}},
         {"start_changes": {"original_reference": None}},
-        {"intent_changes": {"compensates": "payin:v1:acme:renewal-1#other"}},
+        {"intent_changes": {"compensates": f"{TICKET}#other"}},
         {"intent_changes": {"compensates": None}},
         {"undoes": None, "intent_changes": {"compensates": ORIGINAL.action}},
     ],
@@ -250,7 +256,8 @@ def test_the_key_at_the_provider_is_made_of_the_actions_key() -> None:
     shorter = ProviderKeyRule(length_max=40, alphabet=KeyAlphabet.ALPHANUMERIC)
     earlier = started().model_copy(update={"provider_key": provider_key(CHARGE, shorter)})
     assert world.refused(earlier) == "provider_key_differs"
-    world.published.key_rules["charge", 1] = (shorter,)
+    now = terms_of(operation_of(CHARGE), catalogue().timing)
+    world.published.terms["charge", 1] = (now, replace(now, key_rule=shorter))
     assert world.refused(earlier) is None
     assert world.refused(started()) is None
 
@@ -286,7 +293,7 @@ def test_an_approval_that_ran_out_on_the_holders_clock_is_over() -> None:
         update={"lease_until": T0 + 10 * VALID_MS, "deadline_at": T0 + 10 * VALID_MS}
     )
     start = start.model_copy(update={"key_expires_at": None, "offered_at": T0})
-    own = Assignment(start, STREAM, 0, recorded(CHARGE), 0)
+    own = Assignment(start, STREAM, 0, recorded(CHARGE), 0, offer_valid_ms=10 * VALID_MS)
     request = recorded(CHARGE).request
     assert objection(own, request, VALID_MS - 1, margin_ms=0) is None
     assert objection(own, request, VALID_MS, margin_ms=0) == "approval_expired"
@@ -300,6 +307,72 @@ def test_an_offer_that_was_taken_before_it_was_sent_stretches_nothing() -> None:
     assert objection(forged, request, 0, margin_ms=0) == "offer_time_differs"
     honest = Assignment(World().start, STREAM, 0, recorded(CHARGE), 0, T0 - 5_000)
     assert objection(honest, request, 0, margin_ms=0) is None
+
+
+def test_a_start_that_was_decided_outside_of_its_offer_stretches_nothing() -> None:
+    """Its deadline and its lease may say another moment of decision than any that the offer was
+    good for; that is found out by the moment at which they begin.
+    """
+    request, valid_ms = recorded(CHARGE).request, 6_000
+    for later_ms, code in ((-1, "offer_over"), (0, None), (6_000, None), (6_001, "offer_over")):
+        honest = World().start
+        times = {"deadline_at": honest.deadline_at, "lease_until": honest.lease_until}
+        moved = {name: at + later_ms for name, at in times.items()}
+        start = honest.model_copy(update=moved)
+        own = Assignment(start, STREAM, 0, recorded(CHARGE), 0, T0, valid_ms)
+        assert objection(own, request, 0, margin_ms=0) == code
+
+
+def test_the_times_of_any_declaration_that_was_published_are_its_times() -> None:
+    """Owners adopt later than an executor reads: what the one before gave a start still counts, and
+    parts of two of them make none.
+    """
+    world = World(table=TABLE.replace('["charge"]', '["refund"]'))
+    other = CATALOGUE_TEXT.replace("response_ms = 4000", "response_ms = 3000")
+    assert other != CATALOGUE_TEXT
+    parsed = parse_catalogue(other)
+    assert isinstance(parsed, Catalogue)
+    world.published.take_catalogue(parsed, 1)
+    before = started()
+    assert world.refused(before) is None
+    shorter = {"response_ms": 3_000, "deadline_at": before.deadline_at - 1_000}
+    assert world.refused(before.model_copy(update=shorter)) == "times_differ"
+    shorter["lease_until"] = before.lease_until - 1_000
+    assert world.refused(before.model_copy(update=shorter)) is None
+
+
+FREE = TABLE.replace('["charge"]', '["refund"]')
+"""Nobody is asked about a charge."""
+UNDOING: dict[str, object] = {"original_reference": "tk_1"}
+
+
+@pytest.mark.parametrize(
+    ("original", "code"),
+    [
+        (TICKET, None),
+        ("no key", "unknown_original"),
+        ("ticket:v1:acme:renewal-2", "unknown_original"),
+        ("ticket:v1:globex:renewal-1", "unknown_original"),
+        (PAYOUT, "not_a_compensation"),
+        (CHARGE, "not_a_compensation"),
+        ("ticket:v9:acme:renewal-1", "not_a_compensation"),
+    ],
+)
+def test_what_is_undone_is_of_the_event_and_declared_to_be_undone_by_this(
+    original: str, code: str | None
+) -> None:
+    """Where the table asks nobody, and so nobody saw what is undone, the catalogue says all the
+    same what may undo what.
+    """
+    world = World(table=FREE, intent_changes={"compensates": original})
+    assert world.refused(started().model_copy(update=UNDOING)) == code
+
+
+def test_what_once_undid_an_operation_may_be_finished() -> None:
+    """It was asked for while that was declared."""
+    world = World(table=FREE, intent_changes={"compensates": TICKET})
+    world.published.take_catalogue(catalogue(), 1)
+    assert world.refused(started().model_copy(update=UNDOING)) is None
 
 
 def test_every_name_of_a_refusal_is_reached() -> None:

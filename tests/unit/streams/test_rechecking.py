@@ -89,7 +89,8 @@ async def said(
             "response_ms": response_ms,
         }
     )
-    own = Assignment(start, STREAM, 0, recorded(start.action), mono_ms())
+    intent = recorded(start.action)
+    own = Assignment(start, STREAM, 0, intent, mono_ms(), offer_valid_ms=30_000)
     assert own.intent is not None
     return await act(
         own,
