@@ -220,6 +220,21 @@ def tests_wait_for_conditions(source: Source) -> Iterator[str]:
                 continue
 
 
+def tests_are_patient(source: Source) -> Iterator[str]:
+    """What must come is waited for as long as tests/patience.py says, and not for a figure that is
+    enough on a machine with nothing else to do. Below a second a wait is itself the case.
+    """
+    for node in source.nodes:
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="asyncio"), attr="timeout"),
+                args=[ast.Constant(value=int() | float() as seconds)],
+            ) if seconds >= 1:
+                yield f"{source.path}:{node.lineno}: waits {seconds} s"
+            case _:
+                continue
+
+
 def tests_use_no_mocks(source: Source) -> Iterator[str]:
     """Doubles are those that ship with the product."""
     for name, line in imported_modules(source):

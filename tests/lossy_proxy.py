@@ -83,5 +83,5 @@ async def lossy_proxy(port: int, behind: int) -> AsyncIterator[LossyProxy]:
     finally:
         server.close()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(0.5):
                 await server.wait_closed()

@@ -12,8 +12,8 @@ from projections.checksum import checksum
 from projections.projector import Projector
 from tests import databases
 from tests.ledgers import LedgerBuilder, MemoryLog
+from tests.patience import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 30.0
 LOOK_SECONDS = 0.01
 CUT = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.AdminShutdownError, OSError)
 """What comes of a connection that somebody cut."""

@@ -29,6 +29,7 @@ IN_TESTS: tuple[Rule, ...] = (
     rules.tests_state_behaviour,
     rules.tests_always_run,
     rules.tests_wait_for_conditions,
+    rules.tests_are_patient,
     rules.tests_use_no_mocks,
 )
 TASK = "TO" + "DO"
@@ -53,6 +54,7 @@ BROKEN: tuple[tuple[Rule, str, str], ...] = (
     (rules.tests_always_run, "tests/a.py", "from pytest import importorskip\n"),
     (rules.tests_wait_for_conditions, "tests/a.py", "import time\ntime.sleep(PAUSE_S)\n"),
     (rules.tests_wait_for_conditions, "tests/a.py", "while f():\n    asyncio.sleep( .5)\n"),
+    (rules.tests_are_patient, "tests/a.py", "async with asyncio.timeout(20): ...\n"),
     (rules.tests_use_no_mocks, "tests/a.py", "from unittest import mock\n"),
 )
 ADDRESS = re.compile(r"://|--(extra-)?index|--find-links|--trusted-host")

@@ -19,11 +19,11 @@ from gateway.wiring.places import KEYS_FILE, SECRETS_FILE
 from tests.acceptance.canaries import PROVIDER_KEY, everything, leaks, secrets_of, state_of
 from tests.acceptance.command import Installation, running
 from tests.commands import Said
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
 
 LOOK_S = 0.05
-PATIENCE_S = 60
 UNKNOWN_KEY = f"al_{'c' * 16}_{'canary-of-a-wrong-key'.ljust(43, 'x')}"
 FOREIGN_SECRET = "whsec_Y2FuYXJ5IG9mIGEgZm9yZ2VyIQ=="
 WRONG_PASSWORD = "canary-of-a-wrong-password"
@@ -104,7 +104,7 @@ class Traffic:
 
 def until_ready(here: Installation) -> None:
     """Wait until every program runs and the door says that it can work."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         status = here.json("status").result
         phases = {one["phase"] for one in status["processes"]}

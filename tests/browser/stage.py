@@ -49,10 +49,10 @@ from projections.views import EventView
 from tests.integration.door import database, settings_for
 from tests.integration.installation import PARTITIONS, Installation, installed
 from tests.passkeys import SoftwarePasskey
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.projecting import running
 from tests.servers import Addresses
 
-PATIENCE_S = 30.0
 LOOK_S = 0.02
 NONCE = "0123456789abcdef"
 CATALOGUE = (
@@ -146,7 +146,7 @@ class Stage:
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Do something in the installation's thread and wait for it."""
         done: Future[_T] = asyncio.run_coroutine_threadsafe(work, self.loop)
-        return done.result(PATIENCE_S)
+        return done.result(PATIENCE_SECONDS)
 
     def propose(self, key: str, **changes: object) -> str:
         """Propose an action, wait until it is decided and projected; its key."""
@@ -174,7 +174,7 @@ class Stage:
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         """Wait until the read model says so."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not await holds():
                 await asyncio.sleep(LOOK_S)
 
@@ -237,7 +237,7 @@ class Stage:
             nonce=NONCE,
             outcome=NoAnswer(code="response_timeout"),
         )
-        answer = self.run(self.client.report(said, timeout_ms=8_000))
+        answer = self.run(self.client.report(said, timeout_ms=PATIENCE_MS))
         assert answer.decision.refused is None, answer.decision.refused
         self.wait_for(key, "attempt.unresolved")
         return key
@@ -280,7 +280,7 @@ class Stage:
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
         """Wait, in the test's own thread, until something holds."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not holds():
             assert time.monotonic() < deadline
             time.sleep(LOOK_S)
@@ -412,8 +412,8 @@ def staged(servers: Addresses, folder: Path) -> Iterator[Stage]:
     thread = threading.Thread(target=lambda: asyncio.run(live()), name="stage")
     thread.start()
     try:
-        stage = ready.result(PATIENCE_S * 2)
+        stage = ready.result(PATIENCE_SECONDS * 2)
         yield stage
         stage.loop.call_soon_threadsafe(stop.set)
     finally:
-        thread.join(PATIENCE_S)
+        thread.join(PATIENCE_SECONDS)

@@ -8,6 +8,7 @@ from ledger.core.request import Request
 from tests.browser.conftest import Visiting
 from tests.browser.stage import Stage
 from tests.browser.visits import NARROW
+from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.servers
 
@@ -36,7 +37,7 @@ def opened(stage: Stage, event: str) -> str:
         for item in ITEMS
     )
     given = OpenSaga(stream=f"acme/{event}", saga="order", principal="agent:support", steps=steps)
-    answer = stage.run(stage.client.open_saga(given, timeout_ms=8_000))
+    answer = stage.run(stage.client.open_saga(given, timeout_ms=PATIENCE_MS))
     assert answer.decision.refused is None, answer.decision.refused
     stage.wait_for(steps[0].key, "policy.decided")
     return steps[0].key

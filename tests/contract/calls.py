@@ -18,6 +18,7 @@ from reconciler.providers.port import (
     Unforeseen,
 )
 from tests.contract.stage import Behaviour, Entry, Stage
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 
 POLL_SECONDS = 0.01
 _numbers = itertools.count(1)
@@ -63,7 +64,7 @@ class Call(Asked):
         return [entry.effect for entry in self.entries if entry.effect is not None]
 
     async def preview(
-        self, previewer: Previewer, *, timeout_ms: int = 3_000
+        self, previewer: Previewer, *, timeout_ms: int = PATIENCE_MS
     ) -> Foreseen | Unforeseen:
         """Ask what it would do."""
         return await previewer.preview(self.request, timeout_ms=timeout_ms)
@@ -104,7 +105,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-async def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+async def eventually(condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
     """Wait until a condition holds; fail when it does not within the time."""
     deadline = time.monotonic() + seconds
     while not condition():

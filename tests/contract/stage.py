@@ -31,8 +31,8 @@ from reconciler.providers.simulated.faults import Personality
 
 START_SECONDS_MAX = 20
 POLL_SECONDS = 0.02
-KEY_WINDOW_MS = 400
-SEARCH_LAG_MS = 400
+KEY_WINDOW_MS = 2_000
+SEARCH_LAG_MS = 2_000
 EXAMPLE = Path(__file__).parents[2] / "reconciler" / "providers" / "http" / "example.toml"
 
 

@@ -12,6 +12,7 @@ from reconciler.providers.port import Lookup, Outcome, ProviderRequest, Succeede
 from tests.contract.calls import finding, performing
 from tests.contract.stage import Behaviour
 from tests.contract.stripe_stage import StripeStage
+from tests.patience import PATIENCE_MS
 
 OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 
@@ -85,7 +86,7 @@ class Shop:
                 provider_key=request.action_key,
                 action_key=request.action_key,
                 reference=reference,
-                timeout_ms=5_000,
+                timeout_ms=PATIENCE_MS,
             )
 
     async def control(self, path: str, **body: object) -> str:

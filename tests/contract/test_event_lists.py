@@ -13,6 +13,7 @@ from reconciler.providers.port import MappedWebhook
 from reconciler.providers.registry import ProviderSettings, event_sources, webhook_mappings
 from tests.contract.calls import Call, performing
 from tests.contract.stage import EXAMPLE, ProviderProcess, SimulatedStage
+from tests.patience import PATIENCE_MS
 
 KINDS = ("simulated", "http")
 
@@ -43,7 +44,7 @@ async def listed(
         found = [
             event
             async for page in source.list_events(
-                account=account, since_at=since_at, timeout_ms=5_000
+                account=account, since_at=since_at, timeout_ms=PATIENCE_MS
             )
             for event in page
         ]
@@ -143,7 +144,10 @@ async def test_pages_are_followed_and_fractions_kept(
     answers["0"] = web.Response(text='{"events": [{"id": "a", "n": 0.10}], "next": "p2"}')
     answers["p2"] = web.Response(text='{"events": [{"id": "b", "n": 1e2}], "next": null}')
     source = source_at(url)
-    read = [page async for page in source.list_events(account="main", since_at=5, timeout_ms=5_000)]
+    read = [
+        page
+        async for page in source.list_events(account="main", since_at=5, timeout_ms=PATIENCE_MS)
+    ]
     assert read == [
         (ListedEvent("a", b'{"id": "a", "n": 0.10}'),),
         (ListedEvent("b", b'{"id": "b", "n": 1e2}'),),
@@ -173,7 +177,10 @@ async def test_an_event_that_cannot_be_read_spoils_no_other(
     )
     answers["p2"] = web.Response(text='{"events": [{"id":"c"}], "next": null}')
     source = source_at(url)
-    read = [page async for page in source.list_events(account="main", since_at=5, timeout_ms=5_000)]
+    read = [
+        page
+        async for page in source.list_events(account="main", since_at=5, timeout_ms=PATIENCE_MS)
+    ]
     await source.close()
     a, b, c = (ListedEvent(name, b'{"id":"%c"}' % ord(name)) for name in "abc")
     assert read == [(a, ListedEvent(event_id, odd.encode()), b), (c,)]
@@ -201,13 +208,18 @@ async def test_where_a_page_is_too_large_half_as_many_events_are_asked_for(
     async with serving(page) as url:
         limited = dataclasses.replace(settings("http", url, "main"), adapter_file=described)
         source = event_sources([limited])["one"]
-        pages = source.list_events(account="main", since_at=5, timeout_ms=5_000)
+        pages = source.list_events(account="main", since_at=5, timeout_ms=PATIENCE_MS)
         read = [event.event_id async for page in pages for event in page]
         assert (read, asked) == (["e0", "e1", "e2", "e3", "e4"], [5, 2, 2, 2])
         await source.close()
         source = source_at(url)
         with pytest.raises(EventsFailed) as failed:
-            _ = [p async for p in source.list_events(account="main", since_at=5, timeout_ms=5_000)]
+            _ = [
+                p
+                async for p in source.list_events(
+                    account="main", since_at=5, timeout_ms=PATIENCE_MS
+                )
+            ]
         assert failed.value.code == "answer_too_large"
         await source.close()
 
@@ -232,7 +244,8 @@ async def test_a_page_that_cannot_be_read_ends_the_list_by_name(
     source = source_at(url)
     with pytest.raises(EventsFailed) as failed:
         _ = [
-            page async for page in source.list_events(account="main", since_at=0, timeout_ms=5_000)
+            page
+            async for page in source.list_events(account="main", since_at=0, timeout_ms=PATIENCE_MS)
         ]
     assert failed.value.code == code
     await source.close()

@@ -14,6 +14,7 @@ from reconciler.providers.port import (
 )
 from tests.contract.calls import Call, eventually, finding, now_ms, performing
 from tests.contract.stage import Behaviour, Stage
+from tests.patience import PATIENCE_MS
 
 PATIENT = Deadlines(connect_ms=60_000, response_ms=60_000)
 """For many calls at once that only make what a list is to show."""
@@ -114,7 +115,9 @@ async def test_a_search_without_an_answer_is_inconclusive(
     async with finding(stage) as finder:
         assert await call.find(finder) == Inconclusive(stage.word(code))
         with pytest.raises(ListingFailed) as failed:
-            async for _ in finder.list_effects(account=call.account, since_at=0, timeout_ms=3_000):
+            async for _ in finder.list_effects(
+                account=call.account, since_at=0, timeout_ms=PATIENCE_MS
+            ):
                 pass
     assert failed.value.code == stage.word(code)
 
@@ -141,10 +144,12 @@ async def test_the_list_shows_every_effect_once_and_in_order(stage: Stage) -> No
         async with asyncio.TaskGroup() as group:
             for call in calls:
                 group.create_task(call.perform(performer, deadlines=PATIENT))
-        listing = finder.list_effects(account=calls[0].account, since_at=0, timeout_ms=3_000)
+        listing = finder.list_effects(account=calls[0].account, since_at=0, timeout_ms=PATIENCE_MS)
         listed = [effect async for effect in listing]
         middle = listed[110].committed_at
-        listing = finder.list_effects(account=calls[0].account, since_at=middle, timeout_ms=3_000)
+        listing = finder.list_effects(
+            account=calls[0].account, since_at=middle, timeout_ms=PATIENCE_MS
+        )
         later = [effect async for effect in listing]
     made = [entry.effect for entry in stage.book(calls[0].account)]
     assert [effect.reference for effect in listed] == made
@@ -158,6 +163,6 @@ async def test_the_list_shows_effects_that_are_not_ours(stage: Stage) -> None:
     for _ in range(2):
         await asyncio.to_thread(stage.strange_effect, account)
     async with finding(stage) as finder:
-        listing = finder.list_effects(account=account, since_at=0, timeout_ms=3_000)
+        listing = finder.list_effects(account=account, since_at=0, timeout_ms=PATIENCE_MS)
         listed = [effect async for effect in listing]
     assert [effect.action_key for effect in listed] == [None, None]

@@ -8,6 +8,7 @@ from ledger.core.preview import Foreseen
 from reconciler.providers.port import Previewer, Unforeseen
 from tests.contract.calls import Call, finding, performing, previewing
 from tests.contract.stage import Stage
+from tests.patience import PATIENCE_MS
 
 
 async def test_a_preview_says_what_would_happen_and_makes_no_effect(stage: Stage) -> None:
@@ -34,7 +35,7 @@ async def test_what_is_read_again_has_the_same_names_and_the_values_of_now(stage
         shown = await call.preview(previewer)
         assert isinstance(shown, Foreseen)
         stage.observe(call.account, rate_micros=1_097_000)
-        read = await previewer.recheck(call.request, timeout_ms=3_000)
+        read = await previewer.recheck(call.request, timeout_ms=PATIENCE_MS)
         assert not isinstance(read, Unforeseen)
     assert shown.observed["rate_micros"] == 1_085_000
     assert read == {**shown.observed, "rate_micros": 1_097_000}
@@ -48,7 +49,7 @@ async def test_a_preview_can_change_between_the_first_look_and_the_second(stage:
         stage.script_preview(call.action_key, None, balance_minor=9_000)
         stage.script_preview(call.action_key, None, balance_minor=4_000)
         shown = await call.preview(previewer)
-        read = await previewer.recheck(call.request, timeout_ms=3_000)
+        read = await previewer.recheck(call.request, timeout_ms=PATIENCE_MS)
     assert isinstance(shown, Foreseen)
     assert not isinstance(read, Unforeseen)
     assert (shown.observed["balance_minor"], read["balance_minor"]) == (9_000, 4_000)
@@ -69,7 +70,7 @@ async def test_trouble_is_no_preview_and_has_a_name(stage: Stage, kind: str, cod
     async with previewing(stage) as previewer:
         stage.script_preview(call.action_key, kind, 2)
         assert await call.preview(previewer) == Unforeseen(code)
-        assert await previewer.recheck(call.request, timeout_ms=3_000) == Unforeseen(code)
+        assert await previewer.recheck(call.request, timeout_ms=PATIENCE_MS) == Unforeseen(code)
         assert isinstance(await call.preview(previewer), Foreseen)
     assert call.entries == []
 

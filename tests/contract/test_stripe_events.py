@@ -17,6 +17,7 @@ from reconciler.webhooks import Verified
 from tests.contract.calls import eventually, now_ms
 from tests.contract.stripe_shop import Shop
 from tests.contract.stripe_stage import StripeStage
+from tests.patience import PATIENCE_MS
 
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSBzaW11bGF0ZWQgU3RyaXBl"
 
@@ -133,7 +134,9 @@ async def unmapped(shop: Shop, event_type: str) -> list[bytes]:
     try:
         return [
             event.raw
-            async for page in source.list_events(account=shop.account, since_at=0, timeout_ms=5_000)
+            async for page in source.list_events(
+                account=shop.account, since_at=0, timeout_ms=PATIENCE_MS
+            )
             for event in page
             if f'"{event_type}"'.encode() in event.raw
         ]
@@ -195,7 +198,7 @@ async def test_events_that_were_never_sent_are_listed_oldest_first(stripe: Strip
     later = [
         page
         async for page in source.list_events(
-            account=shop.account, since_at=now_ms() + 120_000, timeout_ms=5_000
+            account=shop.account, since_at=now_ms() + 120_000, timeout_ms=PATIENCE_MS
         )
     ]
     await source.close()

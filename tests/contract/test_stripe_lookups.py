@@ -12,6 +12,7 @@ from reconciler.providers.stripe.finder import StripeFinder
 from tests.contract.calls import eventually, finding, performing
 from tests.contract.stripe_shop import Shop
 from tests.contract.stripe_stage import StripeStage
+from tests.patience import PATIENCE_MS
 
 
 @pytest.mark.case("C095")
@@ -66,7 +67,7 @@ async def test_c099_what_finishes_after_we_gave_up_is_found_later(stripe: Stripe
     """
     shop = Shop(stripe)
     request = shop.payment()
-    stripe.script(request.action_key, "commit_late", late_ms=700)
+    stripe.script(request.action_key, "commit_late", late_ms=2_500)
     async with performing(stripe) as performer:
         running = asyncio.create_task(
             performer.perform(
@@ -113,7 +114,9 @@ async def test_the_list_of_effects_leaves_out_what_moved_no_money(stripe: Stripe
     async with finding(stripe) as finder:
         listed = [
             one
-            async for one in finder.list_effects(account=shop.account, since_at=0, timeout_ms=5_000)
+            async for one in finder.list_effects(
+                account=shop.account, since_at=0, timeout_ms=PATIENCE_MS
+            )
         ]
     assert [(one.reference, one.operation) for one in listed] == [
         (payment, "pay"),
@@ -143,7 +146,7 @@ async def test_a_list_that_is_too_long_is_no_absence(stripe: StripeStage) -> Non
             provider_key=request.action_key,
             action_key=request.action_key,
             reference=None,
-            timeout_ms=5_000,
+            timeout_ms=PATIENCE_MS,
         )
         for request in (first, last)
     ]

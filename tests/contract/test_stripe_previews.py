@@ -10,14 +10,15 @@ from reconciler.providers.port import ProviderRequest, Unforeseen
 from reconciler.providers.registry import previewers
 from tests.contract.stripe_shop import Shop
 from tests.contract.stripe_stage import StripeStage
+from tests.patience import PATIENCE_MS
 
 
 async def foreseen(shop: Shop, request: ProviderRequest) -> Foreseen | Unforeseen:
     """Ask what it would do, twice: the second look has to see the same facts."""
     previewer = previewers([shop.stage.settings()])["simulated"]
     try:
-        seen = await previewer.preview(request, timeout_ms=5_000)
-        again = await previewer.recheck(request, timeout_ms=5_000)
+        seen = await previewer.preview(request, timeout_ms=PATIENCE_MS)
+        again = await previewer.recheck(request, timeout_ms=PATIENCE_MS)
     finally:
         await previewer.close()
     assert again == (seen if isinstance(seen, Unforeseen) else seen.observed)

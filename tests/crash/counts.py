@@ -41,7 +41,8 @@ from ledger.log.webhook_record import WebhookReceived, webhook_key, webhook_outg
 from reconciler.providers.simulated.api import Event, EventData, Metadata
 from reconciler.windows import read_live
 from streams.clock import wall_ms
-from tests.crash.machine import PATIENCE_SECONDS, Machine, machine
+from tests.crash.machine import Machine, machine
+from tests.patience import PATIENCE_SECONDS
 
 BATCH = 200
 AHEAD = 4_000

@@ -36,6 +36,7 @@ from tests import databases
 from tests.crash.gathering import Sources
 from tests.crash.nursery import Born, Nursery
 from tests.crash.office import PEOPLE, POLICY, Office
+from tests.patience import PATIENCE_SECONDS
 
 PARTITIONS = 3
 GROUP_SESSION_MS = 3_000
@@ -44,7 +45,6 @@ ACCOUNTS = ("main", "desk", "mail")
 PROVIDER = "simulated-provider"
 PROCESSES = ("processor", "executor", "inquirer", "reconciler", "projector", "gateway")
 CATALOGUE = Path(__file__).with_name("catalogue.toml")
-PATIENCE_SECONDS = 60.0
 REACHED_SECONDS = 180.0
 """What a process waits for at its point may have to come past others that are struck themselves."""
 

@@ -20,7 +20,8 @@ from projections.projector import Projector
 from tests import asking
 from tests.integration.counting import CountingProvider
 from tests.integration.door import Door, opened
-from tests.integration.installation import CATALOGUE, PARTITIONS, PATIENCE_SECONDS
+from tests.integration.installation import CATALOGUE, PARTITIONS
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 POLL_SECONDS = 0.02

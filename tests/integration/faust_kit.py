@@ -13,8 +13,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streams.app import AppSettings, SafeApp, build_app, run_app
+from tests.patience import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 30.0
 POLL_SECONDS = 0.05
 
 

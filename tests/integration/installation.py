@@ -26,9 +26,9 @@ from reconciler.providers.port import Performer
 from streams.executor import MARGIN_MS_DEFAULT, SLOTS_DEFAULT, Executor
 from streams.limits import STREAMS_HELD_MAX
 from streams.processor import Processor
+from tests.patience import PATIENCE_SECONDS
 
 PARTITIONS = 3
-PATIENCE_SECONDS = 30.0
 CATALOGUE = Path("ledger/catalogue.toml").read_text(encoding="utf-8")
 
 

@@ -38,6 +38,7 @@ from streams.inquirer import Inquirer
 from tests import databases
 from tests.integration.faust_kit import POLL_SECONDS, Running, run_as_task
 from tests.integration.installation import PARTITIONS, Installation
+from tests.patience import PATIENCE_SECONDS
 
 _AT_ONCE = asyncio.Event()
 _AT_ONCE.set()
@@ -148,7 +149,7 @@ async def quarantine(one: Installation) -> list[QuarantinedRecord]:
 
 async def quarantine_becomes(one: Installation, count: int) -> list[QuarantinedRecord]:
     """Wait until so much is in quarantine: partitions are not in step with one another."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while len(found := await quarantine(one)) < count:
             await asyncio.sleep(POLL_SECONDS)
     return found
@@ -166,7 +167,7 @@ async def rows(pool: asyncpg.Pool) -> dict[tuple[int, int], asyncpg.Record]:
 
 async def rows_become(pool: asyncpg.Pool, count: int) -> dict[tuple[int, int], asyncpg.Record]:
     """Wait until so many webhooks have a row."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while len(found := await rows(pool)) < count:
             await asyncio.sleep(POLL_SECONDS)
     return found
@@ -174,7 +175,7 @@ async def rows_become(pool: asyncpg.Pool, count: int) -> dict[tuple[int, int], a
 
 async def classified(pool: asyncpg.Pool, place: tuple[int, int], classification: str) -> None:
     """Wait until a webhook's row says this."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             row = (await rows(pool)).get(place)
             if row is not None and row["classification"] == classification:

@@ -21,7 +21,7 @@ from ledger.signing.logins import login_token
 from tests import asking
 from tests.integration.asking_people import Office, known, office, refund_body, statement
 from tests.integration.door import POLL_SECONDS, charge_body, code_of
-from tests.integration.installation import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers

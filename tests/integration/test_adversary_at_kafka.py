@@ -22,7 +22,8 @@ from ledger.signing.keys import sign
 from tests import asking
 from tests.integration.asking_people import Office, office, refund_body, statement
 from tests.integration.door import POLL_SECONDS
-from tests.integration.installation import PARTITIONS, PATIENCE_SECONDS
+from tests.integration.installation import PARTITIONS
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers

@@ -26,7 +26,8 @@ from tests.integration.asking_people import (
     statement,
 )
 from tests.integration.door import charge_body, code_of
-from tests.integration.installation import PARTITIONS, PATIENCE_SECONDS
+from tests.integration.installation import PARTITIONS
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers

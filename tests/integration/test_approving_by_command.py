@@ -17,7 +17,7 @@ from tests import asking
 from tests.commands import Said, told_beside
 from tests.integration.asking_people import POLL_SECONDS, Office, office, refund_body
 from tests.integration.door import charge_body
-from tests.integration.installation import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = [pytest.mark.servers, pytest.mark.asyncio(loop_scope="module")]

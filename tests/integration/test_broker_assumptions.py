@@ -37,11 +37,11 @@ from tests.integration.broker_requests import commit_for_a_moment, limit_bytes_p
 from tests.integration.installation import PARTITIONS, charge, installed
 from tests.java_partitioner import partitions_in_java
 from tests.lossy_proxy import lossy_proxy
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
 
 LOOK_SECONDS = 0.02
-PATIENCE_SECONDS = 30.0
 INTENTS = (Topic.INTENTS.value, 0)
 QUOTA_BYTES = 50_000
 

@@ -22,11 +22,11 @@ from streams.executor import Executor
 from streams.processor import Processor
 from tests.integration.counting import CountingProvider
 from tests.integration.installation import PARTITIONS, Installation, charge, settled
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
 
 LOOK_SECONDS = 0.05
-PATIENCE_SECONDS = 60
 INTENTS = 100
 
 

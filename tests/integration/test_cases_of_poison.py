@@ -24,11 +24,11 @@ from tests.integration.reconciling import (
     rows_become,
     settlement,
 )
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
 
-PATIENCE_SECONDS = 60.0
 POISON: dict[str, tuple[bytes | None, bytes | None]] = {
     "no JSON, no key": (None, b"{bad"),
     "a tombstone": (b"acme/x", None),

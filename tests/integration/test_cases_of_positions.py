@@ -21,12 +21,12 @@ from ledger.log.topics import Topic, partition_of
 from streams import processor
 from tests.integration.counting import CountingProvider
 from tests.integration.installation import PARTITIONS, Installation, charge, installed, settled
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
 
 LOOK_SECONDS = 0.02
-PATIENCE_SECONDS = 120.0
 MANY = 5_000
 
 

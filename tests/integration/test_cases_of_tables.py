@@ -48,7 +48,6 @@ from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
 
-PATIENCE_SECONDS = 60.0
 LOOK_SECONDS = 0.02
 
 

@@ -19,11 +19,11 @@ from ledger.log.kafka import KafkaAppender, KafkaLog
 from ledger.log.port import AppendUnknownError, Outgoing
 from ledger.log.topics import Topic
 from tests.cluster import Cluster, cluster
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
 
 LOOK_SECONDS = 0.05
-PATIENCE_SECONDS = 30.0
 TOPIC = "two"
 PLACE = (TOPIC, 0)
 

@@ -19,13 +19,13 @@ from tests import databases
 from tests.examples import propose
 from tests.integration.installation import (
     PARTITIONS,
-    PATIENCE_SECONDS,
     Installation,
     charge,
     installed,
     settled,
 )
 from tests.ledgers import LedgerBuilder
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.projecting import project, projected, projected_to, running, until
 from tests.servers import Addresses
 
@@ -37,7 +37,7 @@ COUNT = 60
 
 async def proposed(client: LedgerClient, given: Propose) -> Answer:
     """Propose with patience."""
-    return await client.propose(given, timeout_ms=10_000)
+    return await client.propose(given, timeout_ms=PATIENCE_MS)
 
 
 async def all_projected(one: Installation, pool: asyncpg.Pool) -> None:

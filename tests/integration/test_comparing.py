@@ -20,6 +20,7 @@ from reconciler.providers.port import Inconclusive, ListedEffect, ListingFailed,
 from reconciler.receiving import WebhookDesk
 from streams.clock import wall_ms
 from tests.integration.test_import import LOOK_SECONDS, LOST, Place, charged, row_of, statuses
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -201,7 +202,7 @@ async def test_what_the_stream_loses_is_found_by_the_list(
         # Their rows would never come: it is not waited for them.
         done = await place.bring([row_of(number) for number in range(LOST)], patience_ms=0)
         assert done.sent == LOST
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while len(lost) + await rows_count(place) < LOST:
                 await asyncio.sleep(LOOK_SECONDS)
         assert lost

@@ -24,6 +24,7 @@ from tests.integration.database_rights import (
     relations,
 )
 from tests.ledgers import LedgerBuilder
+from tests.patience import PATIENCE_SECONDS
 from tests.projecting import project
 
 pytestmark = pytest.mark.servers
@@ -251,7 +252,7 @@ async def test_setting_up_again_waits_for_no_reader(
     """Where all is as declared no table is locked: an analyst's long question holds up nothing."""
     reader = await asyncpg.connect(database_url)
     try:
-        async with reader.transaction(), asyncio.timeout(10):
+        async with reader.transaction(), asyncio.timeout(PATIENCE_SECONDS):
             await reader.fetch("select * from actionledger_api_v1.actions")
             await migrate(connection)
     finally:

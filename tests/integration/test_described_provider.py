@@ -27,6 +27,7 @@ from gateway.wiring.publishing import default_catalogue, publish_catalogue
 from reconciler.providers import http
 from reconciler.providers.registry import UnusableProvider
 from tests.integration.door import POLL_SECONDS, SECRET, database
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = [pytest.mark.servers, pytest.mark.asyncio(loop_scope="module")]
@@ -154,7 +155,7 @@ async def alive(process: Process, settings: Settings, folder: Path) -> AsyncIter
     life = Life(process.value, beat)
     work = asyncio.ensure_future(import_module(process.module).run(settings, life))
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not beat.exists() and not work.done():
                 await asyncio.sleep(POLL_SECONDS)
         assert beat.exists(), work.done() and work.exception()

@@ -7,11 +7,11 @@ from ledger.client.client import LedgerClient
 from reconciler.providers.port import Deadlines, Outcome, ProviderRequest, Succeeded
 from tests.integration.installation import (
     PARTITIONS,
-    PATIENCE_SECONDS,
     charge,
     installed,
     settled,
 )
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 
@@ -78,7 +78,7 @@ async def test_an_executor_never_has_more_calls_at_work_than_slots(servers: Addr
         proposals = [charge(f"queued-{number}") for number in range(20)]
         async with LedgerClient(one.log, PARTITIONS) as client:
             await asyncio.gather(*(client.propose(p, timeout_ms=20_000) for p in proposals))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while watched.at_work < PARTITIONS:
                     await asyncio.sleep(0)
             gate.set()
@@ -98,7 +98,7 @@ async def test_a_stopped_executor_finishes_its_calls_and_reports_them(servers: A
         proposal = charge("stopping")
         async with LedgerClient(one.log, PARTITIONS) as client:
             await client.propose(proposal, timeout_ms=20_000)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while not watched.at_work:
                     await asyncio.sleep(0)
             stopping = asyncio.create_task(one.stop())

@@ -7,7 +7,8 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 import pytest
 
 from streams.app import EXIT_STUCK
-from tests.integration.faust_kit import PATIENCE_SECONDS, Workshop, workshop
+from tests.integration.faust_kit import Workshop, workshop
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 

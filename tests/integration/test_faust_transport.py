@@ -15,6 +15,7 @@ from streams.agents import EventDeadlineError, add_agent
 from streams.app import AppEndedError, SafeApp, StandstillError
 from streams.limits import STREAM_BUFFER_EVENTS_MAX
 from tests.integration.faust_kit import Workshop, until, workshop
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 POISON = b"poison"
@@ -90,7 +91,7 @@ async def test_an_agent_cancelled_in_the_middle_skips_nothing(servers: Addresses
 
         running = shop.start(lambda app: add_agent(app, shop.topic, handle, deadline_ms=5_000))
         await shop.put(b"half done")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await begun.wait()
         for agent in running.app.agents.values():
             for actor in agent._actors:

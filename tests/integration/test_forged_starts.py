@@ -26,6 +26,7 @@ from tests.examples import CATALOGUE_TEXT, STREAM, T0, TICKET
 from tests.forging import FORGED_APPROVAL, FORGED_START, SAID, TABLE, World
 from tests.integration.faust_kit import POLL_SECONDS
 from tests.integration.installation import PARTITIONS, Installation, installed
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 
@@ -102,7 +103,7 @@ async def publish(one: Installation, kind: str, content: str, digest: str) -> No
 
 async def answers(one: Installation, count: int) -> Mapping[str, Decline | Report]:
     """What the executor said of each start, by its action and attempt, behind the genesis."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             records = [
                 record

@@ -22,6 +22,7 @@ from ledger.log.envelope import read_ledger
 from ledger.log.kafka import KafkaLog
 from ledger.log.topics import Topic
 from tests.integration.installation import PARTITIONS, Installation, charge
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -29,7 +30,6 @@ pytestmark = pytest.mark.servers
 SESSION_MS = 1_500
 INTENTS = 12
 LOOK_SECONDS = 0.02
-PATIENCE_SECONDS = 30.0
 ROOT = Path(__file__).parents[2]
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from tests.commands import Said, told_beside
 from tests.integration.asking_people import POLL_SECONDS, office
-from tests.integration.installation import PATIENCE_SECONDS
 from tests.integration.test_approving_by_command import Terminal, served, with_key_files
 from tests.integration.test_gates_by_http import CATALOGUE, POLICY, body, done, in_flight
 from tests.integration.test_reviews import case_of
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers

@@ -16,8 +16,8 @@ from ledger.core.statement import Move
 from tests.integration.asking_people import POLL_SECONDS, Office, office, refund_body
 from tests.integration.door import code_of
 from tests.integration.installation import CATALOGUE as LISTED
-from tests.integration.installation import PATIENCE_SECONDS
 from tests.integration.test_reviews import case_of, hand_in, said
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers

@@ -29,7 +29,6 @@ from projections.views import ALL
 from streams.config_inbox import ConfigInbox
 from tests.integration.installation import (
     PARTITIONS,
-    PATIENCE_SECONDS,
     Installation,
     charge,
     installed,
@@ -37,6 +36,7 @@ from tests.integration.installation import (
 )
 from tests.integration.reconciling import migrated
 from tests.integration.test_executing import Watched
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers

@@ -19,6 +19,7 @@ from projections.projector import Projector
 from projections.queries import Queries
 from tests.integration.door import POLL_SECONDS, Door, charge_body, code_of, opened
 from tests.integration.installation import PARTITIONS
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = [pytest.mark.servers, pytest.mark.asyncio(loop_scope="module")]
@@ -69,7 +70,7 @@ async def door(servers: Addresses, tmp_path_factory: pytest.TempPathFactory) -> 
 async def until_in_read_model(door: Door, key: str, status: str) -> None:
     """Wait until the projector has written the action with this status."""
     queries = doors_in(door.app).queries
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while (row := await queries.action("acme", key)) is None or row.status != status:
             await asyncio.sleep(POLL_SECONDS)
 

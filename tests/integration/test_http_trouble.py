@@ -30,11 +30,11 @@ from tests.integration.door import (
     signed,
 )
 from tests.integration.installation import PARTITIONS, Installation, installed
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = [pytest.mark.servers, pytest.mark.asyncio(loop_scope="module")]
 
-PATIENCE_SECONDS = 40.0
 PROGRAM = (
     "import asyncio, signal\n"
     "from gateway.http.serve import serve\n"

@@ -38,6 +38,7 @@ from tests.commands import told_beside
 from tests.integration.installation import PARTITIONS, Installation, charge, installed
 from tests.integration.reconciling import Reconciling, evidence, reconciling
 from tests.integration.test_holds import settings_of
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ async def propose(one: Installation, proposals: Sequence[Propose]) -> None:
 
 async def decided(all_: Reconciling, **wanted: int) -> None:
     """Wait until so many actions have each status."""
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while await statuses(all_) != {name: count for name, count in wanted.items() if count}:
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -278,7 +279,7 @@ async def test_an_orphan_is_matched_when_its_action_appears(
 
         await propose(place.one, [proposal(late)])
 
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while (await place.bring([row_of(late)])).already_known != 1:
                 await asyncio.sleep(LOOK_SECONDS)
 

@@ -39,6 +39,7 @@ from tests.integration.reconciling import (
     reconciling,
     settlement,
 )
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 HASTY = CATALOGUE.replace(
@@ -80,7 +81,7 @@ async def notices(one: Installation) -> list[AttentionRaised]:
 
 async def told(one: Installation, count: int) -> list[AttentionRaised]:
     """Wait until so much was told."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while len(found := await notices(one)) < count:
             await asyncio.sleep(POLL_SECONDS)
     return found
@@ -102,7 +103,7 @@ async def test_a_lost_answer_is_found_by_looking_it_up(
             async with LedgerClient(one.log, PARTITIONS) as client:
                 proposal = charge("renewal-1")
                 lose_answer(provider, proposal.key)
-                await client.propose(proposal, timeout_ms=10_000)
+                await client.propose(proposal, timeout_ms=PATIENCE_MS)
                 done = await settled(client, proposal.key, "completed")
             assert (done.proof, done.reference) == ("lookup", "ch_1")
             assert len(provider.lines()) == 1
@@ -111,7 +112,7 @@ async def test_a_lost_answer_is_found_by_looking_it_up(
             unknown, over = await told(one, 2)
             assert unknown.kind is AttentionKind.BECAME_UNKNOWN
             assert (over.kind, over.code) == (AttentionKind.SETTLED, "completed:lookup")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while sum(all_.window.counts().values()) < 2:
                     await asyncio.sleep(POLL_SECONDS)
         await performer.close()
@@ -130,7 +131,7 @@ async def test_a_webhook_settles_an_unknown_action_and_its_second_delivery_chang
             async with LedgerClient(one.log, PARTITIONS) as client:
                 proposal = charge("renewal-1")
                 lose_answer(provider, proposal.key)
-                await client.propose(proposal, timeout_ms=10_000)
+                await client.propose(proposal, timeout_ms=PATIENCE_MS)
                 await settled(client, proposal.key, "unknown")
                 webhook = settlement("evt_1", action_key=proposal.key)
                 await receive(one, webhook, webhook)
@@ -234,7 +235,7 @@ async def answer_lost(
     await one._start(inquirer.run, inquirer.ready)
     async with LedgerClient(one.log, PARTITIONS) as client:
         lose_answer(provider, proposal.key)
-        await client.propose(proposal, timeout_ms=10_000)
+        await client.propose(proposal, timeout_ms=PATIENCE_MS)
         yield client
     await performer.close()
 
@@ -255,8 +256,8 @@ async def test_a_question_at_work_in_a_crash_is_asked_by_the_next(
         async with LedgerClient(one.log, PARTITIONS) as client:
             proposal = charge("renewal-1")
             lose_answer(provider, proposal.key)
-            await client.propose(proposal, timeout_ms=10_000)
-            async with asyncio.timeout(20):
+            await client.propose(proposal, timeout_ms=PATIENCE_MS)
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while not stuck.asked:
                     await asyncio.sleep(POLL_SECONDS)
             await one.crash()
@@ -289,7 +290,7 @@ async def test_a_provider_that_asks_for_a_pause_is_asked_again_after_it(
         await one._start(inquirer.run, inquirer.ready)
         async with LedgerClient(one.log, PARTITIONS) as client:
             lose_answer(provider, proposal.key)
-            await client.propose(proposal, timeout_ms=10_000)
+            await client.propose(proposal, timeout_ms=PATIENCE_MS)
             done = await settled(client, proposal.key, "completed")
         assert (done.proof, done.reference) == ("lookup", "ch_1")
         first_s, second_s = finder.asked_at_s
@@ -311,10 +312,10 @@ async def test_a_saved_position_is_where_the_next_begins(
         await one._start(first.run, first.ready)
         async with LedgerClient(one.log, PARTITIONS) as client:
             for number in range(20):
-                await client.propose(charge(f"renewal-{number}"), timeout_ms=10_000)
+                await client.propose(charge(f"renewal-{number}"), timeout_ms=PATIENCE_MS)
             for number in range(20):
                 await settled(client, charge(f"renewal-{number}").key, "completed")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 saved = await pool.fetch("select * from actionledger.inquirer_positions")
                 ends = {
@@ -351,7 +352,7 @@ async def test_a_finder_that_breaks_its_word_is_an_inconclusive_answer(
     async with migrated(database_url) as pool, installed(servers.kafka_bootstrap, HASTY) as one:
         inquirer = Inquirer(one.log, {"simulated": Scripted(answer)}, pool=pool)
         async with answer_lost(one, provider, inquirer, charge("renewal-1")):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while not (found := await evidence(one)):
                     await asyncio.sleep(POLL_SECONDS)
         assert (found[0].meaning, found[0].code) == (Meaning.INCONCLUSIVE, code)
@@ -367,7 +368,7 @@ async def test_a_finder_that_wants_to_know_is_told_when_the_effect_can_have_come
     async with migrated(database_url) as pool, installed(servers.kafka_bootstrap, HASTY) as one:
         inquirer = Inquirer(one.log, {"simulated": finder}, pool=pool, catalogue=catalogue)
         async with answer_lost(one, provider, inquirer, charge("renewal-1")):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while not await evidence(one):
                     await asyncio.sleep(POLL_SECONDS)
         first, *_ = await asked_by_ledger(one)
@@ -388,7 +389,7 @@ async def test_two_inquirers_share_the_partitions(servers: Addresses, database_u
         def followed() -> list[int]:
             return sorted(part for inquirer in both for part in inquirer._followed)
 
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while followed() != list(range(PARTITIONS)) or not all(one._followed for one in both):
                 await asyncio.sleep(POLL_SECONDS)
             await one.stop(0)
@@ -420,7 +421,7 @@ async def test_all_that_a_lookup_found_is_told_at_once(
         inquirer = Inquirer(one.log, {"simulated": Scripted(twice)}, pool=pool)
         async with answer_lost(one, provider, inquirer, proposal) as client:
             await settled(client, proposal.key, "completed")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while len(found := await evidence(one)) < 2:
                     await asyncio.sleep(POLL_SECONDS)
         assert [one.reference for one in found] == ["ch_1", "ch_2"]

@@ -32,6 +32,7 @@ from gateway.local.state import (
     read_state,
 )
 from ledger.log.access import OPEN, KafkaAccess, Mechanism, Protocol
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -41,7 +42,7 @@ LET_GO_SECONDS = 0.3
 BACK_AFTER_KILL_SECONDS_MAX = 10  # 2 on an idle machine; this one has neighbours
 
 
-async def until(condition: Callable[[], bool], seconds_max: float = 10) -> None:
+async def until(condition: Callable[[], bool], seconds_max: float = PATIENCE_SECONDS) -> None:
     """Fail when the condition does not hold in time."""
     async with asyncio.timeout(seconds_max):
         while not condition():
@@ -84,7 +85,7 @@ async def read_all(
         await consumer.seek_to_beginning(partition)
         end = (await consumer.end_offsets([partition]))[partition]
         records: list[tuple[int, bytes]] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while len(records) < end:
                 batch = await consumer.getmany(partition, timeout_ms=200)
                 records += [(each.offset, each.value) for each in batch.get(partition, [])]
@@ -310,7 +311,7 @@ def super_user(folder: Path) -> tuple[str, KafkaAccess]:
 
 async def take(folder: Path) -> int:
     """Take the folder's lock as soon as nobody has it; the descriptor to close for its release."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while (held := lock(folder / "lock")) is None:
             await asyncio.sleep(LOOK_SECONDS)
     return held

@@ -15,6 +15,7 @@ from ledger.log.kafka import KafkaAppender, KafkaLog, KafkaReader
 from ledger.log.port import AppendUnknownError, Outgoing
 from ledger.log.topics import Topic
 from ledger.log.trouble import LogUnreachableError, TruncatedLogError
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
 
@@ -50,7 +51,7 @@ async def assert_ends(
     """Both ends are ends, and leave nothing running."""
     await reader.close()
     await appender.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while asyncio.all_tasks() - before:
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -85,7 +86,7 @@ async def test_a_reader_and_an_appender_end_while_the_broker_is_frozen(
     broker = psutil.Process(module_servers.kafka.identity.pid)
     broker.suspend()
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while broker.status() != psutil.STATUS_STOPPED:
                 await asyncio.sleep(LOOK_SECONDS)
         waiting = await pending(appender)

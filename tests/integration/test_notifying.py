@@ -31,9 +31,10 @@ from streams.clock import wall_ms
 from tests.approving import people
 from tests.elsewhere import CERTIFICATE
 from tests.integration.faust_kit import POLL_SECONDS
-from tests.integration.installation import PATIENCE_SECONDS, installed
+from tests.integration.installation import installed
 from tests.integration.reconciling import migrated, reconciling
 from tests.mailbox import Mailbox
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 SECRET = "whsec_bm90aWZ5IHRoZSBwZW9wbGUgd2hvIGFyZSBhc2tlZA=="

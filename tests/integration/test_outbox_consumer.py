@@ -31,6 +31,7 @@ from reconciler.providers.kafka.headers import Asked, asked_by, headers_of
 from reconciler.providers.kafka.mapping import EffectReport
 from reconciler.providers.port import ProviderRequest
 from reconciler.providers.postgres.connecting import Connection
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -334,7 +335,7 @@ async def test_refused_records_do_not_block_their_partition(
     outbox = Outbox(at, (requests,), f"{prefix}group", KafkaAccess(), refusals)
     stop = asyncio.Event()
     consumer = OutboxConsumer(outbox, service.pool, service.act, service.told_then(stop))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await consumer.run(stop)
     assert await service.invoices() == 1
     places = {TopicPartition(requests, 0): len(values)}
@@ -344,7 +345,7 @@ async def test_refused_records_do_not_block_their_partition(
     reader = AIOKafkaConsumer(refusals, bootstrap_servers=at, auto_offset_reset="earliest")
     async with reader:
         found: list[ConsumerRecord] = []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while len(found) < len(values) - 1:
                 found.append(await reader.getone())
     assert reasons(found) == [

@@ -34,6 +34,7 @@ from tests.contract.stage import ProviderProcess
 from tests.examples import CATALOGUE_TEXT, propose
 from tests.integration.faust_kit import POLL_SECONDS
 from tests.integration.installation import PARTITIONS, Installation, installed, settled
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 KEY = "charge:v1:acme:refund-1"
@@ -82,7 +83,7 @@ class Office:
 
     async def nth(self, kind: type[_Fact], count: int) -> _Fact:
         """Wait until there are so many facts of a kind; the newest."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while len(found := await self.facts(kind)) < count:
                 await asyncio.sleep(POLL_SECONDS)
         return found[count - 1]
@@ -171,7 +172,7 @@ async def test_what_people_sign_is_what_the_provider_foresaw(
     async with office(servers, provider) as at:
         at.rate(1_085_000)
         await at.executor()
-        await at.client.propose(propose(KEY), timeout_ms=10_000)
+        await at.client.propose(propose(KEY), timeout_ms=PATIENCE_MS)
         asked = await at.nth(ApprovalRequested, 1)
         (shown,) = await at.facts(PreviewRecorded)
         foreseen = shown.content.foreseen
@@ -194,7 +195,7 @@ async def test_what_moved_beyond_its_tolerance_ends_the_approval_and_asks_anew(
     async with office(servers, provider) as at:
         at.rate(1_085_000)
         await at.executor()
-        await at.client.propose(propose(KEY), timeout_ms=10_000)
+        await at.client.propose(propose(KEY), timeout_ms=PATIENCE_MS)
         first = await at.nth(ApprovalRequested, 1)
         at.rate(1_085_000 + TOLERANCE + 1)
         await at.approve(first)
@@ -224,7 +225,7 @@ async def test_a_fact_without_a_tolerance_may_not_move_at_all(
     async with office(servers, provider) as at:
         at.rate(1_000_000)
         await at.executor()
-        await at.client.propose(propose(KEY), timeout_ms=10_000)
+        await at.client.propose(propose(KEY), timeout_ms=PATIENCE_MS)
         asked = await at.nth(ApprovalRequested, 1)
         at.rate(1_000_000, balance_minor=999_999)
         await at.approve(asked)
@@ -243,7 +244,7 @@ async def test_what_cannot_be_read_again_is_not_acted_on(
     """Trouble with the second look is no consent; the approval stands, and the next try may go."""
     async with office(servers, provider) as at:
         await at.executor()
-        await at.client.propose(propose(KEY), timeout_ms=10_000)
+        await at.client.propose(propose(KEY), timeout_ms=PATIENCE_MS)
         asked = await at.nth(ApprovalRequested, 1)
         script = {"fault": {"kind": fault}}
         provider.control("previews", {"scripts": [script]})
@@ -263,7 +264,7 @@ async def test_a_preview_that_fails_is_told_and_asks_nobody(
     """People are never asked about something that the provider did not say."""
     async with office(servers, provider) as at:
         provider.control("previews", {"scripts": [{"fault": {"kind": "refuse"}}]})
-        await at.client.propose(propose(KEY), timeout_ms=10_000)
+        await at.client.propose(propose(KEY), timeout_ms=PATIENCE_MS)
         failed = await at.nth(f.PreviewFailed, 1)
         assert failed.code == "nothing_to_refund"
         assert await at.facts(ApprovalRequested) == []
@@ -285,8 +286,8 @@ async def test_an_operation_whose_provider_foresees_nothing_is_not_carried_out(
         told = [line for line in caplog.records if line.msg == "preview_not_offered"]
         assert [vars(line)["operation"] for line in told] == ["charge"]
         async with LedgerClient(one.log, PARTITIONS) as client:
-            await client.propose(propose(KEY), timeout_ms=10_000)
-            async with asyncio.timeout(30):
+            await client.propose(propose(KEY), timeout_ms=PATIENCE_MS)
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while not (codes := [fact.code for fact in await _failed(one)]):
                     await asyncio.sleep(POLL_SECONDS)
     assert codes == ["preview_not_offered"]
@@ -310,8 +311,8 @@ async def test_a_preview_without_a_volatile_fact_is_none(
         inquirer = Inquirer(one.log, {}, previewers=looking, catalogue=parsed)
         await one._start(inquirer.run, inquirer.ready)
         async with LedgerClient(one.log, PARTITIONS) as client:
-            await client.propose(propose(KEY), timeout_ms=10_000)
-            async with asyncio.timeout(30):
+            await client.propose(propose(KEY), timeout_ms=PATIENCE_MS)
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while not (codes := [fact.code for fact in await _failed(one)]):
                     await asyncio.sleep(POLL_SECONDS)
         assert codes == ["volatile_missing"]

@@ -13,6 +13,7 @@ from ledger.log.envelope import encode_ledger, outgoing
 from ledger.log.port import Outgoing
 from ledger.log.topics import INBOXES, Topic, partition_of
 from tests.integration.installation import PARTITIONS, Installation, charge, installed, settled
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 
@@ -35,13 +36,13 @@ async def test_an_intent_is_carried_out_once_and_repeated_proposals_get_the_same
         await one.executor()
         async with LedgerClient(one.log, PARTITIONS) as client:
             proposal = charge("renewal-1")
-            first = await client.propose(proposal, timeout_ms=10_000)
+            first = await client.propose(proposal, timeout_ms=PATIENCE_MS)
             assert any(isinstance(fact, IntentRecorded) for fact in first.decision.facts)
             done = await settled(client, proposal.key, "completed")
-            again = await client.propose(proposal, timeout_ms=10_000)
+            again = await client.propose(proposal, timeout_ms=PATIENCE_MS)
             assert again.decision.unchanged is not None
             assert again.decision.unchanged.reference == done.reference
-            other = await client.propose(charge("renewal-1", minor=49_900), timeout_ms=10_000)
+            other = await client.propose(charge("renewal-1", minor=49_900), timeout_ms=PATIENCE_MS)
             assert other.decision.refused is not None
             assert other.decision.refused.code is Rejection.CONFLICTED
             assert other.decision.refused.details[0].path == "/money/minor"
@@ -135,7 +136,7 @@ async def test_a_record_in_the_wrong_partition_is_refused_as_misrouted(
         record = outgoing(proposal, stream=stream, subject=None, event_id="x", source="/test")
         await one.put(Topic.INTENTS, wrong, record)
         await one.processor()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not (refused := [d.refused for d in await one.decisions() if d.refused]):
                 await asyncio.sleep(0)
         assert refused[0].code is Rejection.MISROUTED
@@ -192,7 +193,7 @@ async def test_a_record_of_somebody_else_is_void_and_the_owner_decides_again(
         first, second = charge("before"), charge("before", tenant="acme")
         partition = partition_of("acme/before", PARTITIONS)
         async with LedgerClient(one.log, PARTITIONS) as client:
-            await client.propose(first, timeout_ms=10_000)
+            await client.propose(first, timeout_ms=PATIENCE_MS)
             await settled(client, first.key, "completed")
             late = Decision(
                 at=0,

@@ -21,6 +21,7 @@ from streams.clock import ClockSkewError, check_not_ahead, check_skew, wall_ms
 from streams.processor import GROUP, Processor
 from tests.examples import T0
 from tests.integration.installation import PARTITIONS, charge, installed, settled
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.servers
 LOOK_SECONDS = 0.02
 
 
-async def until(condition: Callable[[], bool], seconds_max: float = 20) -> None:
+async def until(condition: Callable[[], bool], seconds_max: float = PATIENCE_SECONDS) -> None:
     """Fail when the condition does not hold in time."""
     async with asyncio.timeout(seconds_max):
         while not condition():

@@ -15,12 +15,12 @@ from projections.statements import LIVE_SCHEMA, statements
 from projections.views import ALL
 from tests.integration.installation import (
     PARTITIONS,
-    PATIENCE_SECONDS,
     Installation,
     charge,
     installed,
     settled,
 )
+from tests.patience import PATIENCE_MS
 from tests.projecting import projected, projected_to, running
 from tests.servers import Addresses
 
@@ -53,11 +53,11 @@ async def test_what_processes_wrote_is_projected_replayed_and_rebuilt(
         dying = asyncio.create_task(first.run(asyncio.Event()))
         async with LedgerClient(one.log, PARTITIONS) as client:
             for key in keys[:15]:
-                await client.propose(charge(key), timeout_ms=10_000)
+                await client.propose(charge(key), timeout_ms=PATIENCE_MS)
             dying.cancel()
             await asyncio.gather(dying, return_exceptions=True)
             for key in keys[15:]:
-                await client.propose(charge(key), timeout_ms=10_000)
+                await client.propose(charge(key), timeout_ms=PATIENCE_MS)
             for key in keys:
                 await settled(client, charge(key).key, "completed")
         while one.tasks:
@@ -126,9 +126,9 @@ async def test_doors_hear_of_a_settled_action(servers: Addresses, database_url: 
     ):
         await one.processor()
         async with LedgerClient(one.log, PARTITIONS) as client:
-            answer = await client.propose(charge("renewal-1"), timeout_ms=10_000)
+            answer = await client.propose(charge("renewal-1"), timeout_ms=PATIENCE_MS)
         at = answer.decision.at
-        wait_ms = int(PATIENCE_SECONDS * 1_000)
+        wait_ms = PATIENCE_MS
         assert await changes.passed(answer.partition, at, timeout_ms=wait_ms)
         action = await Queries(pool).action(ALL, charge("renewal-1").key)
         assert action is not None
@@ -151,6 +151,6 @@ async def test_connections_that_are_cut_cost_no_record(
             " where datname = current_database() and pid <> pg_backend_pid()"
         )
         async with LedgerClient(one.log, PARTITIONS) as client:
-            await client.propose(charge("renewal-1"), timeout_ms=10_000)
+            await client.propose(charge("renewal-1"), timeout_ms=PATIENCE_MS)
         await projected_to(pool, await ends(one))
         assert projector.counts.database_failures > 0

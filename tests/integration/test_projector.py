@@ -17,6 +17,7 @@ from projections.projector import Projector
 from projections.writer import BatchWriter, WriterAheadError
 from tests import examples as x
 from tests.ledgers import LedgerBuilder, MemoryLog, history
+from tests.patience import PATIENCE_SECONDS
 from tests.projecting import digest, project, projected, projected_to, running, until
 
 pytestmark = pytest.mark.servers
@@ -64,7 +65,7 @@ async def held_up(url: str, table: str = "attempts") -> AsyncIterator[asyncpg.Co
 
 async def waiting_backend(pool: asyncpg.Pool) -> int:
     """The process in the database that waits for the lock."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             pid = await pool.fetchval(
                 "select pid from pg_stat_activity"

@@ -18,13 +18,13 @@ from ledger.log.topics import partition_of
 from tests.integration.installation import (
     CATALOGUE,
     PARTITIONS,
-    PATIENCE_SECONDS,
     charge,
     installed,
     settled,
 )
 from tests.integration.test_executing import Watched
 from tests.integration.test_holds import settings_of
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers

@@ -23,7 +23,6 @@ from streams import deciding
 from tests.examples import found_out
 from tests.integration.installation import (
     PARTITIONS,
-    PATIENCE_SECONDS,
     Installation,
     charge,
     installed,
@@ -39,6 +38,7 @@ from tests.integration.reconciling import (
 )
 from tests.integration.test_executing import Watched
 from tests.integration.test_holds import OPS, settings_of
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers

@@ -10,6 +10,7 @@ import pytest_asyncio
 from gateway.keys import Role, revoke_key, rotate_key
 from gateway.webhook_secrets import read_secrets, revoke_secret, rotate_secret
 from tests.integration.door import POLL_SECONDS, SECRET, Door, code_of, opened, signed
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = [pytest.mark.servers, pytest.mark.asyncio(loop_scope="module")]
@@ -29,7 +30,7 @@ async def until(
     ask: Callable[[], Awaitable[httpx.Response]], status: int, code: str | None = None
 ) -> httpx.Response:
     """Ask until the answer has a status, and a code where one is named."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             answer = await ask()
             if answer.status_code == status and code in {None, answer.json().get("code")}:

@@ -13,15 +13,14 @@ from reconciler.providers import port
 from tests import asking
 from tests.integration.asking_people import POLL_SECONDS, Office, office
 from tests.integration.counting import CountingProvider
-from tests.integration.installation import PATIENCE_SECONDS
 from tests.integration.test_reviews import case_of, hand_in, said
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
 
 TEN = Money(minor=1_000, currency="EUR")
 ITEMS = ("goods", "freight", "gift")
-PATIENCE_MS = int(PATIENCE_SECONDS * 1_000)
 SAGA = "order"
 
 

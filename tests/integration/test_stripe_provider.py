@@ -26,6 +26,7 @@ from tests.contract.stage import running
 from tests.contract.stripe_stage import DESCRIPTION, MODULE
 from tests.integration.door import POLL_SECONDS, database
 from tests.integration.test_described_provider import CATALOGUE, PROCESSES, Place, alive
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = [pytest.mark.servers, pytest.mark.asyncio(loop_scope="module")]
@@ -137,7 +138,7 @@ async def test_what_somebody_gives_back_at_stripe_is_a_case_of_its_payment(place
     await place.provider.post("/control/dispute/close", json={"id": opened, "status": "lost"})
     connection = await asyncpg.connect(place.settings.database_url)
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while len(names := await cases(connection, str(result.key))) < 2:
                 await asyncio.sleep(POLL_SECONDS)
     finally:

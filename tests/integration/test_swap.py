@@ -24,6 +24,7 @@ from projections.swap import swap
 from projections.views import ALL
 from tests import examples as x
 from tests.ledgers import LedgerBuilder, MemoryLog, history
+from tests.patience import PATIENCE_SECONDS
 from tests.projecting import LOOK_SECONDS, digest, project, projected, projected_to, running, until
 
 pytestmark = pytest.mark.servers
@@ -237,7 +238,7 @@ async def test_a_swap_waits_for_readers(pool: asyncpg.Pool) -> None:
 
 async def until_waits(pool: asyncpg.Pool) -> None:
     """Wait until somebody waits for a lock."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not await pool.fetchval(
             "select count(*) from pg_stat_activity"
             " where datname = current_database() and wait_event_type = 'Lock'"

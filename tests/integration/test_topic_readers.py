@@ -10,6 +10,7 @@ from ledger.log.topics import Topic
 from ledger.log.trouble import TruncatedLogError
 from streams.topic_readers import TopicReaders
 from tests.integration.installation import Installation, installed
+from tests.patience import PATIENCE_SECONDS
 from tests.projecting import until
 from tests.servers import Addresses
 
@@ -50,7 +51,7 @@ async def put(one: Installation, topic: str, *values: bytes, partition: int = 0)
 async def values(readers: TopicReaders, count: int) -> list[tuple[str, int, bytes]]:
     """What is read until so many records came, each with its topic and partition."""
     found: list[Record] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while len(found) < count:
             found += await readers.read(200)
     return [(record.topic, record.partition, record.value) for record in found]

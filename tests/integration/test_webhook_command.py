@@ -33,9 +33,9 @@ from tests.integration.reconciling import (
     rows_become,
     settlement,
 )
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
-PATIENCE_SECONDS = 60
 BANK_SECRET = "a secret that the bank has shown"
 EXAMPLE = Path(http.__file__).with_name("example.toml").read_text(encoding="utf-8")
 HMAC = """

@@ -12,9 +12,10 @@ import uvloop
 
 from reconciler.providers.http_exchange import Broken, HttpClient, Message, Trouble
 from reconciler.providers.port import Deadlines, Declined
+from tests.patience import PATIENCE_SECONDS
 
-DEADLINES = Deadlines(connect_ms=2_000, response_ms=2_000)
-SHORT = Deadlines(connect_ms=120, response_ms=120)
+DEADLINES = Deadlines(connect_ms=30_000, response_ms=30_000)
+SHORT = Deadlines(connect_ms=30_000, response_ms=120)
 MESSAGE = Message("POST", "/things", (("Content-Type", "application/json"),), b'{"a":1}')
 
 
@@ -41,7 +42,7 @@ class Peer:
 
     def is_connected(self) -> bool:
         """Whether our connection has been accepted, waiting a little for it."""
-        return self._accepted.wait(5)
+        return self._accepted.wait(PATIENCE_SECONDS)
 
     def has_bytes(self) -> bool:
         """Whether anything came over the connection, looking for a tenth of a second."""
@@ -55,7 +56,7 @@ class Peer:
 
     def close(self) -> None:
         """Close what is open."""
-        self._thread.join(5)
+        self._thread.join(PATIENCE_SECONDS)
         self.connection.close()
         self._listening.close()
 

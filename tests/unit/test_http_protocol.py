@@ -12,8 +12,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from gateway.http.protocol import HEAD_BYTES_MAX, TOO_LONG, BoundedProtocol
+from tests.patience import PATIENCE_SECONDS
 
-SOON_SECONDS = 10.0
 CHUNK_BYTES = 4_096
 TURNS = 20
 """Turns of the loop that server and caller share: enough to read what was written."""
@@ -60,7 +60,7 @@ async def answers(port: int, *parts: bytes, pause: bool = False) -> bytes:
     saying = asyncio.create_task(say())
     said = b""
     try:
-        async with asyncio.timeout(SOON_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             with suppress(ConnectionError):
                 while part := await reader.read(CHUNK_BYTES):
                     said += part

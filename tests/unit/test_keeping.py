@@ -12,10 +12,10 @@ from gateway.local.keeping import keep_running
 from gateway.local.service import Service, ServiceProgram
 from gateway.local.state import Phase, StateFolder
 from gateway.wiring.life import EXIT_FAILED, EXIT_TROUBLE
+from tests.patience import PATIENCE_SECONDS
 
 LOOK_SECONDS = 0.01
 FAULTS_MAX = 2
-PATIENCE_SECONDS = 30.0
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 
 import httpx
 import pytest
@@ -68,11 +67,9 @@ async def test_asking_again_ends_in_time() -> None:
     """A wait that would pass the total is not begun."""
     transport = FlakyTransport(answering(), [503] * 100)
     slow = Retries(attempts_max=100, total_ms=50, first_ms=60_000, cap_ms=60_000)
-    begun = time.monotonic()
-    async with ledger(transport, slow) as client:
+    async with ledger(transport, slow) as client, asyncio.timeout(slow.first_ms / 2_000):
         with pytest.raises(LedgerUnavailable, match="503"):
             await client.get(KEY)
-    assert time.monotonic() - begun < 5
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422, 500])

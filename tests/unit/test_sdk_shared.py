@@ -19,10 +19,10 @@ import pytest
 from actionledger import Intent, Ledger, Portal, Retries, UnexpectedAnswer
 from actionledger.results import Result
 from tests.flaky import FlakyTransport
+from tests.patience import PATIENCE_SECONDS
 
 FORK = multiprocessing.get_context("fork")
 QUICK = Retries(attempts_max=1)
-PATIENCE_S = 30
 
 
 def intent(event: str, *, item: str | None = None, revises: str | None = None) -> Intent:
@@ -63,7 +63,7 @@ class Door:
 
         self._thread = threading.Thread(target=run, daemon=True)
         self._thread.start()
-        assert listening.wait(PATIENCE_S)
+        assert listening.wait(PATIENCE_SECONDS)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError):
@@ -76,7 +76,7 @@ class Door:
             length = head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]
             asked = json.loads(await reader.readexactly(int(length)))
             self.heard.release()
-            await asyncio.to_thread(self.let_go.wait, PATIENCE_S)
+            await asyncio.to_thread(self.let_go.wait, PATIENCE_SECONDS)
             body = answer(asked["business_event"])
             line = f"HTTP/1.1 202 Accepted\r\nContent-Length: {len(body)}\r\n\r\n"
             writer.write(line.encode() + body)
@@ -139,7 +139,7 @@ def test_threads_with_loops_of_their_own_share_a_client(door: Door) -> None:
     for one in threads:
         one.start()
     for one in threads:
-        one.join(PATIENCE_S)
+        one.join(PATIENCE_SECONDS)
     assert told == {event: f"note:v1:acme:{event}" for event in told}
     assert len(told) == 20
 
@@ -164,16 +164,16 @@ def test_a_forked_process_and_its_parent_are_each_told_of_their_own(door: Door) 
         process = FORK.Process(target=child, args=(theirs,), daemon=True)
         process.start()
         try:
-            assert await asyncio.to_thread(door.heard.acquire, timeout=PATIENCE_S)
+            assert await asyncio.to_thread(door.heard.acquire, timeout=PATIENCE_SECONDS)
             asked = asyncio.create_task(ledger.propose(intent("parent-1")))
-            assert await asyncio.to_thread(door.heard.acquire, timeout=PATIENCE_S)
+            assert await asyncio.to_thread(door.heard.acquire, timeout=PATIENCE_SECONDS)
         finally:
             door.let_go.set()
         told.append((await asked).key)
         told.append((await ledger.propose(intent("parent-2"))).key)
-        assert await asyncio.to_thread(ours.poll, PATIENCE_S)
+        assert await asyncio.to_thread(ours.poll, PATIENCE_SECONDS)
         told.append(ours.recv())
-        process.join(PATIENCE_S)
+        process.join(PATIENCE_SECONDS)
         await ledger.close()
         return told
 
@@ -192,7 +192,7 @@ async def test_the_answer_to_a_call_that_was_given_up_is_nobodys(door: Door) -> 
         door.let_go.clear()
         try:
             given_up = asyncio.create_task(ledger.propose(intent("given-up")))
-            assert await asyncio.to_thread(door.heard.acquire, timeout=PATIENCE_S)
+            assert await asyncio.to_thread(door.heard.acquire, timeout=PATIENCE_SECONDS)
             given_up.cancel()
             with suppress(asyncio.CancelledError):
                 await given_up
@@ -217,9 +217,9 @@ def test_a_portal_that_a_forked_process_inherits_says_so_and_never_waits() -> No
         ours, theirs = FORK.Pipe(duplex=False)
         process = FORK.Process(target=child, args=(portal, theirs), daemon=True)
         process.start()
-        assert ours.poll(PATIENCE_S)
+        assert ours.poll(PATIENCE_SECONDS)
         assert "before the fork" in ours.recv()
-        process.join(PATIENCE_S)
+        process.join(PATIENCE_SECONDS)
 
 
 def test_a_portal_does_not_wait_for_itself() -> None:

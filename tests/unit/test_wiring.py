@@ -30,6 +30,7 @@ from gateway.wiring.places import (
 )
 from ledger.log.principals import Principal
 from projections import roles
+from tests.patience import PATIENCE_SECONDS
 
 LIVE = """
 import asyncio, sys
@@ -37,7 +38,6 @@ from pathlib import Path
 from gateway.logs import set_up_logs
 from gateway.settings import LogFormat, LogLevel
 from gateway.wiring import life
-life.STOP_MS_MAX = 300
 
 async def work(it):
     it.beat()
@@ -59,7 +59,7 @@ def living(heartbeat: Path, body: str) -> subprocess.Popen[str]:
 
 def wait_for(path: Path) -> None:
     """Wait until a file is there."""
-    deadline_s = time.monotonic() + 20
+    deadline_s = time.monotonic() + PATIENCE_SECONDS
     while not path.exists():
         assert time.monotonic() < deadline_s
         time.sleep(LOOK_S)
@@ -73,18 +73,20 @@ def test_a_process_stops_when_it_is_asked_to(tmp_path: Path) -> None:
     process = living(tmp_path / "beat", "await it.stop.wait()")
     wait_for(tmp_path / "beat")
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0
     assert "process_stopped" in said
 
 
 def test_a_process_that_hangs_is_over_at_the_deadline(tmp_path: Path) -> None:
     """Work that does not hear the stop is cut off, even where it blocks the loop."""
-    body = "await it.stop.wait(); import threading; threading.Event().wait()"
+    body = (
+        "life.STOP_MS_MAX = 300; await it.stop.wait(); import threading; threading.Event().wait()"
+    )
     process = living(tmp_path / "beat", body)
     wait_for(tmp_path / "beat")
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 70
     assert "process_did_not_end" in said
 
@@ -105,7 +107,7 @@ def test_a_failure_is_told_and_the_code_says_whose_it_is(
     """
     body = f"from ledger.core.errors import LedgerError; raise {raised}"
     process = living(tmp_path / "beat", body)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == code
     assert "process_failed" in said
     assert told in said

@@ -24,8 +24,8 @@ from reconciler.providers.port import (
     ProviderRequest,
 )
 
-DEADLINES: Final = Deadlines(connect_ms=5_000, response_ms=5_000)
-SHORT: Final = Deadlines(connect_ms=5_000, response_ms=400)
+DEADLINES: Final = Deadlines(connect_ms=30_000, response_ms=30_000)
+SHORT: Final = Deadlines(connect_ms=30_000, response_ms=400)
 SLOW_MS: Final = 3_000
 """How late a slow answer comes: past `SHORT`, within `DEADLINES`."""
 WAIT_SECONDS: Final = 10.0
