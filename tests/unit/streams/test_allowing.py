@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 
 from ledger.core.catalogue import Catalogue, parse_catalogue
+from ledger.core.facts import AttemptStarted, IntentRecorded
 from ledger.core.holds import Hold, Scope
 from ledger.core.ids import KeyAlphabet, ProviderKeyRule, provider_key
 from ledger.core.people import NOBODY
 from ledger.core.policy import AUTOMATIC
 from ledger.core.preview import Undone, preview_hash
 from ledger.core.rejections import Rejection
-from ledger.log.published import terms_of
-from streams.allowing import Grounds, Permit, Unallowed
+from ledger.core.sagas import SagaStatus
+from ledger.log.published import Published, terms_of
+from streams.allowing import Grounds, Permit, Unallowed, unallowed
 from streams.hands import Assignment, objection
 from tests.approving import VALID_MS, people, people_text, policy, policy_text
 from tests.examples import (
@@ -32,7 +34,9 @@ from tests.examples import (
     recorded,
     started,
 )
+from tests.examples_of_sagas import ITEMS, do, undo
 from tests.forging import FORGED_APPROVAL, FORGED_START, GENERATION, SAID, TABLE, World
+from tests.travelling import NO, Travelling
 
 
 def test_a_start_that_people_agreed_to_is_acted_on() -> None:
@@ -373,6 +377,25 @@ def test_what_once_undid_an_operation_may_be_finished() -> None:
     world = World(table=FREE, intent_changes={"compensates": TICKET})
     world.published.take_catalogue(catalogue(), 1)
     assert world.refused(started().model_copy(update=UNDOING)) is None
+
+
+def test_what_a_plan_begins_and_undoes_is_acted_on() -> None:
+    """Every start of a plan that comes to nothing, step by step and back."""
+    told = Travelling()
+    flight, hotel, car = ITEMS
+    told.does(do(flight))
+    told.does(do(hotel))
+    told.does(do(car), NO)
+    told.does(undo(hotel))
+    told.does(undo(flight))
+    assert told.has_come_to(SagaStatus.COMPENSATED)
+    published = Published(policy=told.known.config.policy)
+    published.take_catalogue(told.known.config.catalogue, 0)
+    intents = {one.action: one for one in told.facts if isinstance(one, IntentRecorded)}
+    starts = [one for one in told.facts if isinstance(one, AttemptStarted)]
+    assert len(starts) == 5
+    for start in starts:
+        assert unallowed(start, intents[start.action], Grounds(published, GENERATION)) is None
 
 
 def test_every_name_of_a_refusal_is_reached() -> None:
