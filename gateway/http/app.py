@@ -26,7 +26,7 @@ from gateway.http.persons import LoginTokens
 from gateway.http.problems import No
 from gateway.http.saga_bodies import SagaBody
 from gateway.http.waiting_quota import WaitingQuota
-from gateway.http.webhooks import is_delivery
+from gateway.http.webhooks import deliver, is_delivery
 from gateway.settings import Settings
 from gateway.webhook_secrets import SecretsFile
 from ledger.log.port import Appender
@@ -139,7 +139,7 @@ def create_app(
         add_console(app, console)
     in_flight = InFlight()
     app.add_middleware(Outermost, metrics=doors.metrics, in_flight=in_flight)
-    app.straight = Outermost(app, doors.metrics, in_flight)
+    app.straight = Outermost(deliver, doors.metrics, in_flight)
     return app
 
 

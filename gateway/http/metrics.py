@@ -145,6 +145,9 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+        # Looking a series up by its labels costs more than counting in it.
+        self._webhooks_of: dict[tuple[str | None, str], Counter] = {}
+        self._requests_of: dict[tuple[str, str, int], Histogram] = {}
         self._standing = _Standing(self.registry)
         self.waiters = Gauge(
             "actionledger_http_waiters",
@@ -166,11 +169,19 @@ class Metrics:
 
     def webhook(self, provider: str | None, result: str) -> None:
         """Count one webhook; a provider that is not configured has no name here."""
-        self._webhooks.labels(_UNKNOWN_PROVIDER if provider is None else provider, result).inc()
+        series = self._webhooks_of.get((provider, result))
+        if series is None:
+            name = _UNKNOWN_PROVIDER if provider is None else provider
+            series = self._webhooks_of[provider, result] = self._webhooks.labels(name, result)
+        series.inc()
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Record how long one request took; `status` becomes its class, such as 2xx."""
-        self._requests.labels(method, route, f"{status // 100}xx").observe(seconds)
+        which = (method, route, status // 100)
+        series = self._requests_of.get(which)
+        if series is None:
+            series = self._requests_of[which] = self._requests.labels(*which[:2], f"{which[2]}xx")
+        series.observe(seconds)
 
     def seen(self, live: Live, ages: Sequence[UnknownAge]) -> None:
         """Take over how it stands now. Reasons and kinds are of closed sets."""

@@ -20,7 +20,6 @@ from gateway.http.limits import REQUESTS_IN_FLIGHT_MAX
 from gateway.http.metrics import Metrics
 from gateway.http.paths import path_with_whole_names
 from gateway.http.problems import No
-from gateway.http.webhooks import deliver, is_delivery
 
 logger = logging.getLogger("actionledger.http")
 
@@ -70,8 +69,6 @@ class Outermost:
         try:
             if self._in_flight.requests > REQUESTS_IN_FLIGHT_MAX:
                 await No(Code.TOO_BUSY).response()(scope, receive, answer)
-            elif is_delivery(scope):
-                await deliver(scope, receive, answer)
             else:
                 await self._app(scope, receive, answer)
         except ClientDisconnect:

@@ -4,7 +4,8 @@ Guarantees that what is no part of a body takes no more memory than `HEAD_BYTES_
 from the network, however it comes: the parser has no such limit. A body belongs to its request also
 where another protocol is offered, which is passed over, as RFC 9110 allows. Fields behind a body
 are no headers. Of requests that are sent before an answer a few wait, and what cannot be read ends
-the connection once what came before it is answered. Used by `serve`.
+the connection once what came before it is answered. A request whose body is there says so, so that
+nobody sets a timer to wait for it. Used by `serve`.
 """
 
 from typing import Final
@@ -13,6 +14,8 @@ import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from gateway.http.bodies import BODY_IS_WHOLE
+
 HEAD_BYTES_MAX: Final = 32 * 1_024
 PIPELINED_MAX: Final = 16
 TOO_LONG: Final = "The request line and the headers are longer than 32 KiB."
@@ -20,6 +23,8 @@ UNREADABLE: Final = "Invalid HTTP request received."
 
 _OF_ANOTHER_PROTOCOL: Final = frozenset({b"upgrade", b"http2-settings"})
 """What offers another protocol, beside what `Connection` says of it (RFC 9110, 7.8)."""
+
+_BODY_IS_WHOLE: Final[dict[str, dict[object, object]]] = {BODY_IS_WHOLE: {}}
 
 
 class RefusedError(Exception):
@@ -114,6 +119,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """A request is whole."""
         self._has_moved = True
         if not self.parser.should_upgrade():
+            self.scope["extensions"] = _BODY_IS_WHOLE
             super().on_message_complete()
 
     # Refusing

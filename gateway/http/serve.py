@@ -19,7 +19,12 @@ from fastapi import FastAPI
 from gateway.console.opening import open_console
 from gateway.http.app import create_app
 from gateway.http.doors import Instance, doors_in
-from gateway.http.limits import CONNECTIONS_MAX, STOP_S_MAX
+from gateway.http.limits import (
+    CONNECTIONS_MAX,
+    STOP_S_MAX,
+    WEBHOOK_APPEND_MS_MAX,
+    WEBHOOK_PACE_MS,
+)
 from gateway.http.protocol import BoundedProtocol
 from gateway.keys import KeyFile
 from gateway.orphans import OrphanDesk
@@ -45,6 +50,7 @@ from streams.clock import wall_ms
 
 logger = logging.getLogger("actionledger.http")
 
+_MS_PER_S: Final = 1_000
 POOL_CONNECTIONS_MAX: Final = 16
 KEEP_ALIVE_S: Final = 65
 """Above the 60 seconds after which common proxies give up a connection, so that they do first."""
@@ -109,7 +115,11 @@ async def gateway(
         genesis = await _required_genesis(log, settings.partitions)
         # As principals of their own: who takes over one door cannot write to another's inbox.
         steady = SteadyAppender(open_log(settings, "gateway-webhooks").appender)
-        appender = GatheringAppender(steady)
+        appender = GatheringAppender(
+            steady,
+            patience_s=WEBHOOK_APPEND_MS_MAX / _MS_PER_S,
+            pace_s=WEBHOOK_PACE_MS / _MS_PER_S,
+        )
         approvals = open_log(settings, "gateway-approvals")
         client = LedgerClient(log, settings.partitions, begin_at=begin_at, approvals=approvals)
         published = PublishedFollower(approvals, on_failure=client.fail)
@@ -194,6 +204,8 @@ async def _serve(
         access_log=False,
         lifespan="off",
         server_header=False,
+        # Nothing here asks where a request comes from: what a header says of it is not believed.
+        proxy_headers=False,
         limit_concurrency=CONNECTIONS_MAX,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_S_MAX,

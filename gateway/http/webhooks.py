@@ -5,7 +5,6 @@ Guarantees that a 2xx answer means that the webhook is durable, byte for byte as
 never parse a body, keep one that is not believed, or say what it made of it. Called by providers.
 """
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from functools import lru_cache
@@ -13,6 +12,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_json
 from starlette.datastructures import Headers
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.http.bodies import read_body, read_query
 from gateway.http.codes import Code
 from gateway.http.doors import Doors, doors_of
-from gateway.http.limits import WEBHOOK_APPEND_MS_MAX, WEBHOOKS_IN_FLIGHT_MAX
+from gateway.http.limits import WEBHOOKS_IN_FLIGHT_MAX
 from gateway.http.openapi import answer, problems, query, raw_body
 from gateway.http.problems import No, Trouble
 from ledger.core.errors import LedgerError
@@ -40,7 +40,6 @@ KEPT_HEADERS: Final = ("content-type", "user-agent")
 """What is kept beside the body, and beside what the scheme reads: with that the signature can be
 checked again by an auditor."""
 
-_MS_PER_S: Final = 1_000
 QUERIES_REMEMBERED: Final = 256
 _QUERY_BYTES_REMEMBERED: Final = 256
 
@@ -81,6 +80,16 @@ class Accepted(BaseModel):
     event_id: str
 
 
+class _Receipt(Response):
+    """`Accepted` on its way: one is written for every webhook, so it is written at once."""
+
+    def __init__(self, event_id: str) -> None:
+        self.status_code, self.background = 202, None
+        self.body = b'{"event_id":%b}' % to_json(event_id)
+        length = str(len(self.body)).encode()
+        self.raw_headers = [(b"content-length", length), (b"content-type", b"application/json")]
+
+
 @router.post(
     "/{provider}",
     operation_id="receiveWebhook",
@@ -118,8 +127,7 @@ async def receive(http: HttpRequest, provider: str) -> Response:
         doors.metrics.webhook(provider, reason or received.code.value)
         return received.response()
     doors.metrics.webhook(provider, "accepted")
-    accepted = Accepted(event_id=received.event_id)
-    return Response(accepted.model_dump_json(), status_code=202, media_type="application/json")
+    return _Receipt(received.event_id)
 
 
 _ROUTE: Final = router.routes[-1]
@@ -191,11 +199,9 @@ async def _received(
     partition = partition_of(webhook_key(webhook), doors.partitions)
     crash_point("webhook_verified")
     try:
-        async with asyncio.timeout(WEBHOOK_APPEND_MS_MAX / _MS_PER_S):
-            record = webhook_outgoing(webhook)
-            appending = doors.webhooks.append(Topic.WEBHOOKS, partition, [record])
-            await crash_while("webhook_sent", appending)
-    except (LedgerError, TimeoutError) as trouble:
+        appending = doors.webhooks.append(Topic.WEBHOOKS, partition, [webhook_outgoing(webhook)])
+        await crash_while("webhook_sent", appending)
+    except LedgerError as trouble:
         logger.warning("webhook_not_kept", extra={"provider": provider, "reason": repr(trouble)})
         return No(Code.WEBHOOK_NOT_DURABLE)
     crash_point("webhook_acked")
@@ -233,8 +239,8 @@ def _not_believed(
 
 
 def _kept(headers: Headers, scheme: Scheme) -> dict[str, str]:
-    return {
-        name: value
-        for name in sorted({*KEPT_HEADERS, *scheme.headers})
-        if (value := headers.get(name)) is not None and len(value) <= TEXT_CHARS_MAX
-    }
+    kept: dict[str, str] = {}
+    for name, value in headers.items():
+        if (name in KEPT_HEADERS or name in scheme.headers) and name not in kept:
+            kept[name] = value
+    return {name: kept[name] for name in sorted(kept) if len(kept[name]) <= TEXT_CHARS_MAX}

@@ -28,14 +28,76 @@ class _Part:
     answer: "asyncio.Future[list[Appended]]"
 
 
+class _Patience:
+    """Ends waits that take too long, with one timer for all of them."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._until_s: dict[asyncio.Future[list[Appended]], float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def wait_for(self, answer: "asyncio.Future[list[Appended]]") -> list[Appended]:
+        """The answer. Raises AppendUnknownError where it does not come in time."""
+        loop = asyncio.get_running_loop()
+        self._until_s[answer] = loop.time() + self._patience_s
+        if self._timer is None:
+            self._timer = loop.call_later(self._patience_s, self._end_waits, loop)
+        try:
+            return await answer
+        finally:
+            del self._until_s[answer]
+
+    def _end_waits(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End those that are over. They stand in the order in which they began."""
+        self._timer = None
+        for answer, until_s in self._until_s.items():
+            if until_s > loop.time():
+                self._timer = loop.call_at(until_s, self._end_waits, loop)
+                return
+            if not answer.done():
+                answer.set_exception(_too_late())
+
+
+class _Beginnings:
+    """When appends may begin: at once after a while without any, else together with others."""
+
+    def __init__(self, pace_s: float) -> None:
+        self._pace_s = pace_s
+        self._free_s = 0.0
+        self._next: asyncio.Event | None = None
+
+    async def turn(self) -> None:
+        """Wait for the next beginning."""
+        loop = asyncio.get_running_loop()
+        if self._next is None:
+            if loop.time() >= self._free_s:
+                self._free_s = loop.time() + self._pace_s
+                return
+            self._next = asyncio.Event()
+            loop.call_at(self._free_s, self._begin, loop)
+        await self._next.wait()
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        assert self._next is not None  # noqa: S101 - set by whoever called for this
+        self._next.set()
+        self._next, self._free_s = None, loop.time() + self._pace_s
+
+
 class GatheringAppender:
     """Appends through another appender, in as few appends as the callers' pace allows."""
 
-    def __init__(self, appender: Appender) -> None:
-        """`appender` is closed with this one."""
+    def __init__(
+        self, appender: Appender, *, patience_s: float | None = None, pace_s: float = 0.0
+    ) -> None:
+        """`appender` is closed with this one. Who has waited for `patience_s` is answered that it
+        is not known. Appends begin together, one beginning at least `pace_s` after the other; the
+        first one after a while without any begins at once.
+        """
         self._appender = appender
         self._waiting: dict[_Place, list[_Part]] = {}
         self._at_work: dict[_Place, asyncio.Task[None]] = {}
+        self._patience = None if patience_s is None else _Patience(patience_s)
+        self._beginnings = None if pace_s == 0 else _Beginnings(pace_s)
         self._is_closed = False
 
     async def append(
@@ -51,15 +113,19 @@ class GatheringAppender:
         self._waiting.setdefault(place, []).append(part)
         if place not in self._at_work:
             self._at_work[place] = asyncio.create_task(self._work(place), name="gathered_appends")
-        return await part.answer
+        if self._patience is None:
+            return await part.answer
+        return await self._patience.wait_for(part.answer)
 
     async def _work(self, place: _Place) -> None:
         """Append until nobody waits for this partition."""
         try:
-            while parts := [
-                part for part in self._waiting.pop(place, ()) if not part.answer.cancelled()
-            ]:
-                await self._append(place, parts)
+            while place in self._waiting:
+                if self._beginnings is not None:
+                    await self._beginnings.turn()
+                parts = [part for part in self._waiting.pop(place) if not part.answer.done()]
+                if parts:
+                    await self._append(place, parts)
         finally:
             del self._at_work[place]
 
@@ -104,6 +170,13 @@ def _of_their_own(failure: BaseException) -> LedgerError:
         own = LogRefusedError(failure.message, hint=failure.hint)
     own.__cause__ = failure
     return own
+
+
+def _too_late() -> AppendUnknownError:
+    return AppendUnknownError(
+        "An append was not acknowledged in time.",
+        hint="The records may be in the log. Appending again is safe for what counts once.",
+    )
 
 
 def _closed() -> AppendUnknownError:

@@ -14,7 +14,8 @@ import pytest
 import pytest_asyncio
 
 from gateway import local
-from gateway.http import following, webhooks
+from gateway.http import following
+from gateway.http import serve as serving
 from gateway.http.serve import CannotServeError, gateway, serve
 from gateway.keys import Role, create_key
 from gateway.settings import Settings
@@ -88,7 +89,7 @@ async def test_without_a_broker_nothing_is_confirmed_and_with_it_all_goes_on(
 ) -> None:
     """503 says that nothing is known and that the same key is safe; later it is one action."""
     monkeypatch.setattr(following, "ASK_MS_MAX", 1_500)
-    monkeypatch.setattr(webhooks, "WEBHOOK_APPEND_MS_MAX", 1_500)
+    monkeypatch.setattr(serving, "WEBHOOK_APPEND_MS_MAX", 1_500)
     addresses = Addresses(killable.kafka_bootstrap, killable.admin_url)
     async with opened(addresses, tmp_path) as door:
         await door.one.processor()

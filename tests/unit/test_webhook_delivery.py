@@ -1,15 +1,40 @@
 """A webhook goes straight to its route, and is answered as the framework would have it."""
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, cast
 
 import httpx
 import pytest
+from standardwebhooks import Webhook
 
 from gateway.http.app import create_app
 from gateway.http.doors import Instance
-from gateway.http.webhooks import is_delivery
+from gateway.http.webhooks import Accepted, is_delivery
 from gateway.settings import Settings
+from gateway.webhook_secrets import rotate_secret
+from ledger.core.limits import TEXT_CHARS_MAX
+from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.published import Published
+from ledger.log.webhook_record import WebhookReceived, read_webhook
+
+
+class Kept:
+    """An appender that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.records: list[Outgoing] = []
+
+    async def append(
+        self, topic: str, partition: int, records: Sequence[Outgoing]
+    ) -> list[Appended]:
+        """Keep them."""
+        self.records.extend(records)
+        return [Appended(0, 0) for _ in records]
+
+    async def close(self) -> None:
+        """Nothing is held."""
 
 
 @pytest.mark.parametrize(
@@ -50,3 +75,45 @@ async def test_it_is_counted_under_its_route_and_refused_by_its_codes() -> None:
         assert (long.status_code, long.json()["code"]) == (404, "webhook_source_unknown")
     counted = app.state.doors.metrics.text().decode()
     assert 'route="/v1/webhooks/{provider}",status="4xx"' in counted
+
+
+async def test_it_is_kept_with_what_was_signed_and_answered_with_its_own_name(
+    tmp_path: Path,
+) -> None:
+    """Once it is in the log. What is kept of its headers is the first of each, in one order; a
+    secret counts from the moment it stands in the file, also the first of an account.
+    """
+    file, kept, nobody = tmp_path / "secrets.toml", Kept(), cast("Any", None)
+    rotate_secret(file, "simulated", "main", keep_ms=0)
+    settings = Settings.from_environment({"ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(file)})
+    app = create_app(nobody, nobody, kept, nobody, settings, Instance("g", Published))
+    doors = app.state.doors
+    doors.webhook_secrets._watched._clock_s = lambda: 0.0  # it never looks by itself
+    now = datetime.now(UTC)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
+        for account, event in (("main", 'evt_"1\\'), ("other", "evt_2")):
+            secret = rotate_secret(file, "simulated", account, keep_ms=0)
+            answer = await http.post(
+                f"/v1/webhooks/simulated?account={account}",
+                content=b"{}",
+                headers=[
+                    ("webhook-id", event),
+                    ("Webhook-Timestamp", str(int(now.timestamp()))),
+                    ("webhook-signature", Webhook(secret).sign(event, now, "{}")),
+                    ("User-Agent", "first"),
+                    ("user-agent", "second"),
+                    ("content-type", "c" * (TEXT_CHARS_MAX + 1)),
+                    ("x-other", "nobody reads this"),
+                ],
+            )
+            assert (answer.status_code, answer.headers["content-type"]) == (202, "application/json")
+            assert answer.content == Accepted(event_id=event).model_dump_json().encode()
+    for record in kept.records:
+        read = read_webhook(Record("webhooks", 0, 0, 0, record.key, record.value, record.headers))
+        assert isinstance(read, WebhookReceived)
+        assert read.raw() == b"{}"
+        names = ["user-agent", "webhook-id", "webhook-signature", "webhook-timestamp"]
+        assert list(read.headers) == names
+        assert read.headers["user-agent"] == "first"
+    assert len(kept.records) == 2
