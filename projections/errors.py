@@ -24,6 +24,9 @@ AWAY: Final = (
     asyncpg.QueryCanceledError,
     asyncpg.LockNotAvailableError,
     asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.TransactionTimeoutError,
+    # Tables were altered or exchanged under a transaction; the next one reads them anew.
+    asyncpg.InvalidCachedStatementError,
     # A standby that has not taken over yet, or a primary that was put aside.
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.PostgresSystemError,
