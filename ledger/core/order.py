@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from ledger.core.facts import IntentRecorded
 from ledger.core.invariants import invariant
-from ledger.core.proof import given_back
+from ledger.core.proof import effects_told, given_back
 from ledger.core.state import EFFECT_IS_TOLD, OF_REVERSALS, Action, Status, Stream
 from ledger.core.statement import Move
 
@@ -103,21 +103,31 @@ def has_something_to_undo(original: Action) -> bool:
 
 def is_reversed(action: Action) -> bool:
     """Whether the effect of a completed action came to nothing later, or was given back in whole,
-    and a person has taken note of it.
+    and a person has taken note of it. Where it was done twice, that of one of both is not enough.
     """
-    came_to_nothing = action.review == "evidence_conflicts" or (
-        action.review in OF_REVERSALS and _is_given_back(action)
-    )
+    came_to_nothing = action.review == "evidence_conflicts" and not _stands_beside(action)
+    is_back = came_to_nothing or (action.review in OF_REVERSALS and _is_given_back(action))
     is_noted = action.case is None and _was_noted(action)
-    return action.status is Status.COMPLETED and came_to_nothing and is_noted
+    return action.status is Status.COMPLETED and is_back and is_noted
+
+
+def _stands_beside(action: Action) -> bool:
+    """Whether an effect is there beside one that came to nothing."""
+    told = effects_told(action)
+    nothing = () if action.told is None else action.told.nothing
+    left = [name for name in told if name not in nothing]
+    return 0 < len(left) < len(told)
 
 
 def _is_given_back(action: Action) -> bool:
-    """Whether all of its amount was given back; what names no amount is all of it."""
+    """Whether all of its amount was given back, of each of its effects; what names no amount is all
+    of one.
+    """
+    effects = max(1, len(effects_told(action)))
     whole, amounts = action.request.money, [one.minor for one in given_back(action)]
-    if whole is None or None in amounts:
-        return bool(amounts)
-    return sum(one or 0 for one in amounts) >= whole.minor
+    if whole is None:
+        return len(amounts) >= effects
+    return sum(whole.minor if one is None else one for one in amounts) >= whole.minor * effects
 
 
 def _was_noted(action: Action) -> bool:

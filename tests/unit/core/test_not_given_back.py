@@ -9,8 +9,10 @@ import pytest
 from ledger.core import inputs as i
 from ledger.core.money import Money
 from ledger.core.proof import given_back
+from ledger.core.rejections import Rejection
 from ledger.core.reversals import reversed_minor
 from ledger.core.state import Action, Status
+from ledger.core.statement import Move
 from tests import examples as x
 from tests.property.test_evidence_laws import BASES, Piece, told
 from tests.unit.core.beside import Event
@@ -107,3 +109,32 @@ def test_c135_what_came_back_to_us_may_be_given_back_again() -> None:
     assert reversed_minor(event.action(x.CHARGE)) == 0
     event.propose("payout:v1:acme:renewal-1", compensates=x.CHARGE)
     assert event.refusal() is None
+
+
+@pytest.mark.parametrize(
+    ("gone", "refusal"),
+    [
+        (("re_2",), Rejection.COMPENSATION_EXCEEDS),
+        (("re_1",), Rejection.COMPENSATION_EXCEEDS),
+        (("re_1", "re_2"), None),
+    ],
+)
+def test_of_a_refund_that_was_done_twice_the_one_that_stands_counts(
+    gone: tuple[str, ...], refusal: Rejection | None
+) -> None:
+    """Family late: the provider refunded twice and took one of both back. A person took note of
+    each, and the money is with the customer still: it is not free to be refunded once more.
+    """
+    event, undo = Event(), x.PAYOUT
+    event.completes(x.CHARGE)
+    event.propose(undo, compensates=x.CHARGE)
+    event.goes_on()
+    event.reports(undo, x.success("re_1"))
+    event.take(x.found_out(i.Meaning.EFFECT, key=undo, lookup=None, reference="re_2", source="w2"))
+    event.settles(undo, Move.ACKNOWLEDGE)
+    for name in gone:
+        no = x.found_out(i.Meaning.NO_EFFECT, key=undo, lookup=None, reference=name, source=name)
+        event.take(no)
+        event.settles(undo, Move.ACKNOWLEDGE)
+    event.propose(f"{undo}~2", compensates=x.CHARGE, revises=undo)
+    assert event.refusal() is refusal
