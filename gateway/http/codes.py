@@ -34,6 +34,8 @@ class Code(StrEnum):
     INVALID_PATH = "invalid_path"
     TOO_LARGE = "too_large"
     TOO_SLOW = "too_slow"
+    MALFORMED_HTTP = "malformed_http"
+    HEAD_TOO_LARGE = "head_too_large"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
     MALFORMED_IDEMPOTENCY_KEY = "malformed_idempotency_key"
     OTHER_IDEMPOTENCY_KEY = "other_idempotency_key"
@@ -162,6 +164,16 @@ KINDS: Final[Mapping[Code, Kind]] = {
         "The body did not arrive in time.",
         "Send the whole request at once.",
         _SAME_AGAIN,
+    ),
+    Code.MALFORMED_HTTP: Kind(
+        400,
+        "The bytes are no request that has one meaning. The connection is closed.",
+        "Speak HTTP/1.1: one Host, one length or `Transfer-Encoding: chunked`, no folded headers.",
+    ),
+    Code.HEAD_TOO_LARGE: Kind(
+        431,
+        "What is no part of a body is longer than 32 KiB. The connection is closed.",
+        "Send a shorter path and fewer headers.",
     ),
     Code.UNSUPPORTED_MEDIA_TYPE: Kind(
         415, "The body is not declared as JSON.", "Send Content-Type: application/json."

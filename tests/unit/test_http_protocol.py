@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from gateway.http.protocol import HEAD_BYTES_MAX, TOO_LONG, BoundedProtocol
+from gateway.http.protocol import HEAD_BYTES_MAX, BoundedProtocol
 from tests.patience import PATIENCE_SECONDS
 
 CHUNK_BYTES = 4_096
@@ -27,11 +27,27 @@ async def told_size(scope: Scope, receive: Receive, send: Send) -> None:
     await PlainTextResponse(f"{len(body)} bytes with {names}.")(scope, receive, send)
 
 
+class Impatient(BoundedProtocol):
+    """A connection that may be idle for a moment only."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait."""
+        self.timeout_keep_alive = 0.3  # type: ignore[assignment] # the timer takes any time
+        super().connection_made(transport)
+
+
 @asynccontextmanager
-async def served() -> AsyncIterator[int]:
+async def served(
+    http: type[BoundedProtocol] = BoundedProtocol, *, connections_max: int | None = None
+) -> AsyncIterator[int]:
     """The port of a server that speaks as the door does."""
     config = uvicorn.Config(
-        told_size, http=BoundedProtocol, ws="none", lifespan="off", log_config=None
+        told_size,
+        http=http,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        limit_concurrency=connections_max,
     )
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -79,9 +95,9 @@ async def test_a_head_that_is_too_long_is_refused_once(start: bytes, end: bytes,
     head = start + b"a" * 40 * HEAD_BYTES_MAX + end
     async with served() as port:
         said = await answers(port, *(head[at : at + step] for at in range(0, len(head), step)))
-    assert said.startswith(b"HTTP/1.1 400 ")
-    assert said.count(b"HTTP/1.1") == 1
-    assert said.endswith(TOO_LONG.encode())
+    assert said.startswith(b"HTTP/1.1 431 ")
+    assert said.count(b"HTTP/1.1 4") == said.count(b"\r\ndate: ") == 1
+    assert b'"code":"head_too_large"' in said
 
 
 async def test_a_long_body_and_another_request_after_it_are_no_long_head() -> None:
@@ -108,6 +124,8 @@ async def test_a_long_body_and_another_request_after_it_are_no_long_head() -> No
         b"GET / HTTP/1.1\r\nhost : a\r\n\r\n",
         b"GET / HTTP/1.1\r\n folded: a\r\n\r\n",
         b"GET / HTTP/1.1\r\nx: a\x00b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\nHost: b\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
     ],
     ids=[
         "tls",
@@ -119,6 +137,8 @@ async def test_a_long_body_and_another_request_after_it_are_no_long_head() -> No
         "space before the colon",
         "folded header",
         "nul",
+        "two hosts",
+        "packed chunks",
     ],
 )
 async def test_what_is_no_request_is_answered_400_and_ends_the_connection(sent: bytes) -> None:
@@ -127,7 +147,8 @@ async def test_what_is_no_request_is_answered_400_and_ends_the_connection(sent: 
         said = await answers(port, sent)
     assert said.startswith(b"HTTP/1.1 400 ")
     assert b"connection: close" in said
-    assert said.count(b"HTTP/1.1") == 1
+    assert b'"code":"malformed_http"' in said
+    assert said.count(b"HTTP/1.1 4") == said.count(b"\r\ndate: ") == 1
 
 
 OFFER = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n"
@@ -182,7 +203,7 @@ async def test_what_leads_nowhere_ends_the_connection(begins: bytes, goes_on: by
     """Bytes that are part of no body are taken only so long."""
     async with served() as port:
         said = await answers(port, begins, *[goes_on] * 200, pause=True)
-    assert said.count(b"HTTP/1.1 400 ") + said.count(b"HTTP/1.1 200 ") in {1, 2}
+    assert said.count(b"HTTP/1.1 431 ") + said.count(b"HTTP/1.1 200 ") in {1, 2}
 
 
 async def test_requests_that_do_not_wait_for_their_answers_are_few() -> None:
@@ -209,3 +230,39 @@ async def test_the_rest_of_a_body_is_no_head() -> None:
     async with served() as port:
         said = await answers(port, early, body + last[:20], last[20:], pause=True)
     assert said.count(b"HTTP/1.1 200 ") == said.count(b"HTTP/1.1") == 2
+
+
+GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "statuses"),
+    [
+        ((), []),
+        ((b"GE",), [b"408"]),
+        ((b"GET / HTTP/1.1\r\nhost: a\r\n",), [b"408"]),
+        ((GET, b"\r\n"), [b"200"]),
+        ((GET + b"GET / HTTP/1.1\r\n",), [b"200"]),
+        ((b"POST /early HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n", b"x"), [b"200"]),
+        ((b"POST /early HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\n\r\n", b"x"), [b"200"]),
+    ],
+    ids=["nothing", "method", "head", "empty line", "next head", "rest of a body", "end of a body"],
+)
+async def test_who_asks_nothing_keeps_no_connection(
+    sent: tuple[bytes, ...], statuses: list[bytes]
+) -> None:
+    """However few bytes come, and after whatever answer: it ends, and a head that was begun is told
+    why. Connections that cost nothing would else take the place of all others.
+    """
+    async with served(Impatient) as port:
+        said = await answers(port, *sent, pause=True)
+    told = [line[9:12] for line in said.split(b"\r\n") if line.startswith(b"HTTP/1.1 ")]
+    assert told[:1] == statuses
+
+
+async def test_one_connection_too_many_is_refused_as_a_problem() -> None:
+    """As everything is that the door refuses."""
+    async with served(connections_max=1) as port:
+        said = await answers(port, GET.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
+    assert said.startswith(b"HTTP/1.1 503 ")
+    assert b'"code":"too_busy"' in said
