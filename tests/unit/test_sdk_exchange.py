@@ -15,6 +15,7 @@ from actionledger import (
     Retries,
     Succeeded,
 )
+from actionledger.exchange import EARLY_MS
 from tests.flaky import FlakyTransport
 
 KEY = "charge:v1:acme:renewal-1"
@@ -160,3 +161,34 @@ def test_an_address_without_a_scheme_is_refused_at_once() -> None:
     """The mistake shows where it is made."""
     with pytest.raises(ValueError, match="http"):
         Ledger("127.0.0.1:8788", "al_key")
+
+
+async def test_a_ledger_that_lets_nobody_wait_is_not_asked_without_end() -> None:
+    """Family `limits`: with as many waiting as it lets wait it answers at once how things stand,
+    and who waits rests before it asks again.
+    """
+    moving = json.dumps({"key": KEY, "status": "attempting", "version": 5})
+    transport = FlakyTransport(answering(200, moving), [])
+    async with ledger(transport) as client:
+        result = await client.wait(KEY, timeout_ms=1_000)
+    assert result.version == 5
+    assert len(transport.seen) <= 1_000 // (EARLY_MS // 2) + 2
+
+
+async def test_news_are_told_without_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody rests who has something to hear."""
+
+    async def rests(_: float) -> None:
+        raise AssertionError("rested")
+
+    monkeypatch.setattr("actionledger.exchange.asyncio.sleep", rests)
+    versions = iter(range(1, 9))
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        version = next(versions)
+        status = "completed" if version == 8 else "attempting"
+        told = {"key": KEY, "status": status, "version": version}
+        return httpx.Response(200, text=json.dumps(told))
+
+    async with ledger(httpx.MockTransport(answer)) as client:
+        assert isinstance(await client.wait(KEY, timeout_ms=60_000), Succeeded)

@@ -5,10 +5,11 @@ Family `conc`, beside C039: the same connection, asked through by two.
 """
 
 import asyncio
+import gc
 import json
 import multiprocessing
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
@@ -89,8 +90,15 @@ def door() -> Door:
     return Door()
 
 
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """What a closed event loop leaves behind goes before the next test begins."""
+    yield
+    gc.collect()
+
+
 pytestmark = [
-    # What a closed event loop leaves behind is closed when it is collected, and says so.
+    # It is closed when it is collected, and says so.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -138,11 +138,8 @@ class Ledger:
             if left_ms <= 0:
                 break
             wait_ms = _bounded(left_ms)
-            reply = await self._exchange.ask(
-                "GET",
-                _path(key),
-                query={"after_version": result.version, "wait_ms": wait_ms},
-                wait_ms=wait_ms,
+            reply = await self._exchange.follow(
+                _path(key), after_version=result.version, wait_ms=wait_ms, clock=self._clock
             )
             result = read_reply(reply, key)
         return result
@@ -216,8 +213,9 @@ class Ledger:
             if left_ms <= 0:
                 break
             wait_ms = _bounded(left_ms)
-            query = {"after_version": result.version, "wait_ms": wait_ms}
-            reply = await self._exchange.ask("GET", path, query=query, wait_ms=wait_ms)
+            reply = await self._exchange.follow(
+                path, after_version=result.version, wait_ms=wait_ms, clock=self._clock
+            )
             result = read_saga(reply)
         return result
 

@@ -8,6 +8,7 @@ the client.
 """
 
 import asyncio
+import json
 import os
 import random
 import time
@@ -36,6 +37,9 @@ _NOT_TAKEN: Final = 429
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _REFUSED: Final = range(400, 500)
+EARLY_MS: Final = 500
+"""How long to rest, at most, after an answer that came early and told nothing new."""
+
 _SAFE: Final = "Make the same call again: the key follows from what is asked, so it is safe."
 
 
@@ -183,6 +187,22 @@ class Exchange:
             await asyncio.sleep(pause_s)
         raise LedgerUnavailable(f"The ledger gave no answer ({last}).", hint=_SAFE)
 
+    async def follow(
+        self, path: str, *, after_version: int, wait_ms: int, clock: Callable[[], float]
+    ) -> Reply:
+        """How something stands as soon as it stands later than a version, or after the wait. A
+        ledger with which too many wait answers at once: then it rests here, so that nobody asks
+        without end. Raises as `ask`.
+        """
+        began_s = clock()
+        query = {"after_version": after_version, "wait_ms": wait_ms}
+        reply = await self.ask("GET", path, query=query, wait_ms=wait_ms)
+        left_ms = wait_ms - int((clock() - began_s) * 1_000)
+        if left_ms > 0 and not _is_later(reply, after_version):
+            rest_ms = random.randint(EARLY_MS // 2, EARLY_MS)  # noqa: S311 - jitter
+            await asyncio.sleep(min(left_ms, rest_ms) / 1_000)
+        return reply
+
     async def _once(self, client: httpx.AsyncClient, request: httpx.Request) -> Reply | _NoReply:
         try:
             response = await client.send(request, stream=True)
@@ -224,6 +244,15 @@ async def _read(response: httpx.Response) -> bytes:
         if size > ANSWER_BYTES_MAX:
             break
     return b"".join(chunks)[:ANSWER_BYTES_MAX]
+
+
+def _is_later(reply: Reply, version: int) -> bool:
+    """Whether an answer tells of a later version; what tells of none is for the caller to read."""
+    try:
+        told = json.loads(reply.raw)["version"]
+        return int(told) > version
+    except (ValueError, TypeError, KeyError):
+        return reply.status >= min(_REFUSED)
 
 
 def _retry_after_ms(response: httpx.Response) -> int:

@@ -176,11 +176,8 @@ class Performance:
 
     async def _ask_again(self, result: Pending | Blocked, wait_ms: int) -> Result:
         wait_ms = min(wait_ms, OFFER_MS_MAX)
-        reply = await self._exchange.ask(
-            "GET",
-            _path(result.key),
-            query={"after_version": result.version, "wait_ms": wait_ms},
-            wait_ms=wait_ms,
+        reply = await self._exchange.follow(
+            _path(result.key), after_version=result.version, wait_ms=wait_ms, clock=self._clock
         )
         return read_reply(reply, result.key)
 
