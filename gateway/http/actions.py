@@ -25,6 +25,7 @@ from gateway.http.bodies import (
     proposal,
     read_json,
     read_model,
+    read_optional_json,
     read_query,
     report,
 )
@@ -242,10 +243,8 @@ async def _cancelled(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
     if isinstance(asking, No):
         return asking
     caller, key = asking
-    body: CancelBody | No = CancelBody()
-    if http.headers.get("content-length", "0") != "0" or "transfer-encoding" in http.headers:
-        value = await read_json(http, bytes_max=CANCEL_BYTES_MAX)
-        body = value if isinstance(value, No) else read_model(CancelBody, value, Code.INVALID_BODY)
+    value = await read_optional_json(http, bytes_max=CANCEL_BYTES_MAX)
+    body = value if isinstance(value, No) else read_model(CancelBody, value, Code.INVALID_BODY)
     if isinstance(body, No):
         return body
     given = Cancel(key=str(key), principal=caller.principal, reason=body.reason)

@@ -21,7 +21,7 @@ from gateway.http.doors import Doors, Instance, KeyPort, LedgerPort, QueriesPort
 from gateway.http.openapi import describe
 from gateway.http.orphans import NoteBody
 from gateway.http.outermost import InFlight, Outermost
-from gateway.http.paths import names_in_the_way, path_with_whole_names
+from gateway.http.paths import methods_of, names_in_the_way, path_with_whole_names
 from gateway.http.persons import LoginTokens
 from gateway.http.problems import No
 from gateway.http.saga_bodies import SagaBody
@@ -68,6 +68,9 @@ class _Door(FastAPI):
                 scope["app"] = self
                 await self.straight(scope, receive, send)
                 return
+            if scope["method"] == "HEAD":
+                # As GET is answered; the server keeps back the body, by the scope of its own.
+                scope = {**scope, "method": "GET"}
         await super().__call__(scope, receive, send)
 
 
@@ -145,10 +148,14 @@ def create_app(
 
 async def _refused(http: HttpRequest, refusal: Exception) -> Response:
     """What the framework refuses: no such path, no such method."""
-    code = Code.INTERNAL
+    code, allowed = Code.INTERNAL, ""
     if isinstance(refusal, HTTPException):
         code = _BY_STATUS.get(refusal.status_code, Code.INTERNAL)
+        allowed = (refusal.headers or {}).get("Allow", "")
+    routes = [route for router in ROUTERS for route in router.routes]
+    if code is Code.METHOD_NOT_ALLOWED:
+        ours = ", ".join(sorted(methods_of(http.scope["path"], routes)))
+        return No(code, headers={"Allow": ours or allowed}).response()
     if code is not Code.NOT_FOUND:
         return No(code).response()
-    routes = [route for router in ROUTERS for route in router.routes]
     return No(code, problems=names_in_the_way(http, routes)).response()

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Annotated, Final, Literal, TypeVar, assert_never
 
 import http_sf
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+from pydantic_core import PydanticCustomError
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
@@ -175,18 +176,29 @@ class CancelBody(Wire):
     reason: Text | None = None
 
 
+def _in_digits(text: object) -> object:
+    """A number of a query, written as `4990` and in no other of the ways in which one could be."""
+    if not isinstance(text, str) or _DIGITS.fullmatch(text) is None:
+        raise PydanticCustomError("int_parsing", "Write a whole number in digits, such as 4990")
+    return text
+
+
+_DIGITS: Final = re.compile(r"0|[1-9][0-9]{0,15}")
+_Number = Annotated[int, BeforeValidator(_in_digits)]
+
+
 class Wait(BaseModel):
     """How long an answer may wait for the action to move on."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    wait_ms: Annotated[int, Field(ge=0, le=WAIT_MS_MAX)] = 0
+    wait_ms: Annotated[_Number, Field(ge=0, le=WAIT_MS_MAX)] = 0
 
 
 class Poll(Wait):
     """A long poll: wait until the action's version is above `after_version`."""
 
-    after_version: Annotated[int, Field(ge=0, le=INTEGER_MAX)] | None = None
+    after_version: Annotated[_Number, Field(ge=0, le=INTEGER_MAX)] | None = None
 
 
 async def read_body(http: HttpRequest, *, bytes_max: int) -> bytes | No:
@@ -233,12 +245,41 @@ async def read_json(
     objection: Callable[[bytes], No | None] | None = None,
 ) -> JsonValue | No:
     """The value of a JSON body, by the strict parser; `objection` sees its bytes first."""
-    media_type = http.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        return No(Code.UNSUPPORTED_MEDIA_TYPE)
+    undeclared = _not_as_json(http.headers)
+    if undeclared is not None:
+        return undeclared
     raw = await read_body(http, bytes_max=bytes_max)
     if isinstance(raw, No):
         return raw
+    return _json(raw, bytes_max, objection)
+
+
+async def read_optional_json(http: HttpRequest, *, bytes_max: int) -> JsonValue | No:
+    """The same where a body may be left out: then it is an empty object."""
+    raw = await read_body(http, bytes_max=bytes_max)
+    if isinstance(raw, No):
+        return raw
+    return {} if raw == b"" else (_not_as_json(http.headers) or _json(raw, bytes_max))
+
+
+def _not_as_json(headers: Headers) -> No | None:
+    """What a body is declared as, where that is anything but JSON as it is."""
+    types, packings = headers.getlist("content-type"), headers.getlist("content-encoding")
+    media_type = types[0].partition(";")[0].strip().lower() if len(types) == 1 else ""
+    if media_type != "application/json":
+        return No(Code.UNSUPPORTED_MEDIA_TYPE)
+    if any(one.strip().lower() != "identity" for one in packings):
+        return No(
+            Code.UNSUPPORTED_MEDIA_TYPE,
+            detail="A body is not unpacked here; send it without Content-Encoding.",
+            headers={"Accept-Encoding": "identity"},
+        )
+    return None
+
+
+def _json(
+    raw: bytes, bytes_max: int, objection: Callable[[bytes], No | None] | None = None
+) -> JsonValue | No:
     refused = None if objection is None else objection(raw)
     if refused is not None:
         return refused

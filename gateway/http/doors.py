@@ -327,11 +327,12 @@ _REFUSED = {
 
 
 def caller_of(http: HttpRequest, doors: Doors) -> Caller | No:
-    """Who asks, by the API key; a missing, malformed, unknown and wrong one look the same.
+    """Who asks, by the API key; a missing, malformed, unknown and wrong one look the same, and two.
 
     Only who has the whole key learns that it was revoked or is over.
     """
-    header = http.headers.get("authorization", "")
+    given = http.headers.getlist("authorization")
+    header = given[0] if len(given) == 1 else ""
     presented = header[len(_BEARER) :].strip() if header.lower().startswith(_BEARER) else ""
     caller = doors.keys.caller(presented)
     if isinstance(caller, Caller):

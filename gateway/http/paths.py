@@ -54,6 +54,15 @@ def names_in_the_way(http: HttpRequest, routes: Iterable[BaseRoute]) -> tuple[Tr
     return () if best is None else tuple(_troubles(best[1]))
 
 
+def methods_of(path: str, routes: Iterable[BaseRoute]) -> set[str]:
+    """The methods that a path takes, by all routes of its kind; HEAD wherever GET is taken."""
+    found: set[str] = set()
+    for route in routes:
+        if isinstance(route, APIRoute) and route.path_regex.fullmatch(path):
+            found |= route.methods or set()
+    return found | {"HEAD"} if "GET" in found else found
+
+
 def _troubles(names: dict[str, str]) -> list[Trouble]:
     told = {name: _wrong(text) for name, text in names.items()}
     return [

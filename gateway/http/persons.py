@@ -60,7 +60,8 @@ class LoginTokens:
 
 
 def _token_of(http: HttpRequest) -> str | None:
-    header = http.headers.get("authorization", "")
+    given = http.headers.getlist("authorization")
+    header = given[0] if len(given) == 1 else ""
     return header[len(SCHEME) :].strip() if header.lower().startswith(SCHEME) else None
 
 

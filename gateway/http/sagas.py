@@ -22,6 +22,7 @@ from gateway.http.bodies import (
     check_idempotency_key,
     read_json,
     read_model,
+    read_optional_json,
     read_query,
     wrong_name,
 )
@@ -206,10 +207,8 @@ async def _called_off(http: HttpRequest, doors: Doors, event: str, saga: str) ->
     caller = proposer_of(http, doors)
     if isinstance(caller, No):
         return caller
-    body: CancelBody | No = CancelBody()
-    if http.headers.get("content-length", "0") != "0" or "transfer-encoding" in http.headers:
-        value = await read_json(http, bytes_max=CANCEL_BYTES_MAX)
-        body = value if isinstance(value, No) else read_model(CancelBody, value, Code.INVALID_BODY)
+    value = await read_optional_json(http, bytes_max=CANCEL_BYTES_MAX)
+    body = value if isinstance(value, No) else read_model(CancelBody, value, Code.INVALID_BODY)
     if isinstance(body, No):
         return body
     given = cancellation(event, saga, body.reason, caller)
