@@ -3,6 +3,7 @@ answer late or never, people who say no, evidence that contradicts, callers who 
 """
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from ledger.core.catalogue import Catalogue
 from ledger.core.config import Config
 from ledger.core.decide.resolving import moves
 from ledger.core.order import GIVEN_UP, has_something_to_undo
+from ledger.core.policy import Policy
 from ledger.core.records import Decision
 from ledger.core.sagas import NO_EFFECT, Saga, SagaStatus, is_compensation, saga_of
 from ledger.core.state import Action, AttemptStatus, Status
@@ -25,6 +27,15 @@ SEEDS = 60
 STEPS = 120
 END_STEPS_MAX = 400
 ITEMS = ("flight", "hotel", "car")
+ADOPTED = 0.15
+"""How often another table is adopted."""
+HEARD = 0.25
+"""How often anything is delivered meanwhile, so that gates are often asked under the one before."""
+TABLES = (
+    ledgers.ASKED.policy,
+    asking.policy(asking.EVERYTHING_GOES_AHEAD),
+    asking.policy(asking.asked("charge", valid_ms=30_000) + asking.EVERYTHING_GOES_AHEAD),
+)
 
 
 def config() -> Config:
@@ -56,6 +67,21 @@ def check(saga: Saga, decision: Decision) -> None:
         undo = one.compensation
         if undo is not None and undo.attempts:
             assert one.action.status is Status.COMPLETED or one.action.review is not None
+
+
+def _asks_of_the_past(builder: LedgerBuilder, decision: Decision) -> list[str]:
+    """Ceilings that gates are asked about, by actions that something was decided of, and that no
+    table declares any more: nobody would ever answer. What is forced is counted whatever there is.
+    """
+    decided = {fact.action for fact in decision.facts}
+    return [
+        name
+        for action in builder.streams[x.STREAM].actions
+        for claim in action.claims
+        if action.key in decided and claim.waits_for_message and claim.is_held
+        for name in claim.ceilings
+        if not claim.forced and builder.config.policy.ceiling(name) is None
+    ]
 
 
 def _step_begins(saga: Saga, place: int) -> None:
@@ -139,17 +165,31 @@ def test_whatever_is_said_a_saga_keeps_its_order_and_comes_to_an_end(seed: int) 
     """No step begins before its turn and no undo before everything is settled; and once whoever is
     asked answers, the saga is completed or compensated.
     """
-    chance = random.Random(seed)
-    builder = LedgerBuilder(config=config())
+    _tell(random.Random(seed), LedgerBuilder(config=config()), tables=())
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_whatever_tables_are_adopted_meanwhile_a_saga_comes_to_an_end(seed: int) -> None:
+    """Ceilings go and come back while gates are asked about them, and people are asked about less
+    or more: nothing waits for an answer that nobody would give.
+    """
+    _tell(random.Random(seed), LedgerBuilder(config=config()), tables=TABLES)
+
+
+def _tell(chance: random.Random, builder: LedgerBuilder, tables: Sequence[Policy]) -> None:
     opened = plan(*(step(item) for item in ITEMS), run="run-1")
     assert builder.take(opened, executor=chance.choice((None, x.HOLDER))).refused is None
     for _ in range(STEPS):
         later_ms = chance.choice((0, 0, 1, 40, 900, 5_000))
+        if tables and chance.random() < ADOPTED:
+            builder.config = replace(builder.config, policy=chance.choice(tables))
         given = said(chance, builder)
         decision = builder.take(given, later_ms=later_ms)
         if decision.stream == x.STREAM:
             check(trip(builder), decision)
-        ledgers._deliver_some(chance, builder)
+            assert _asks_of_the_past(builder, decision) == []
+        if not tables or chance.random() < HEARD:
+            ledgers._deliver_some(chance, builder)
         check(trip(builder), decision)
     _comes_to_an_end(builder)
     saga = trip(builder)
