@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from benchmarks.approving import Approver
 from benchmarks.proposals import AMOUNT, AMOUNT_TO_CONFIRM, CHARGE, LOST, proposal
+from gateway.wiring.life import seek_cycles_seldom
 from ledger.client.client import LedgerClient
 from ledger.core.inputs import Propose
 from ledger.log.kafka import KafkaLog
@@ -183,6 +184,8 @@ async def run(bootstrap: str, prefix: str, partitions: int) -> None:
     approver = await Approver.of(log, partitions)
     try:
         async with LedgerClient(log, partitions) as client:
+            # It asks as a gateway does, so it lives as one.
+            seek_cycles_seldom()
             print("ready", flush=True)
             await serve(Caller(client, approver), orders)
     finally:

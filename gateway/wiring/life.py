@@ -84,14 +84,18 @@ class Life:
         if self._heartbeat is None or now_s - self._beat_at_s < BEAT_SECONDS:
             return
         if not self._beat_at_s:
-            # Everything that was imported and built lives as long as the process does. What is
-            # from here on is mostly records and facts without cycles: looking for cycles after
-            # every
-            # every 700 of them costs the projector a quarter of its time.
-            gc.freeze()
-            gc.set_threshold(*GARBAGE_THRESHOLDS)
+            seek_cycles_seldom()
         self._beat_at_s = now_s
         self._heartbeat.touch()
+
+
+def seek_cycles_seldom() -> None:
+    """Everything that was imported and built lives as long as the process does. What is from here
+    on is mostly records and facts without cycles: looking for cycles after every 700 of them costs
+    the projector a quarter of its time, and whoever follows the ledger for callers as much.
+    """
+    gc.freeze()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
 
 
 def live(name: str, work: Work, *, heartbeat: Path | None) -> int:
