@@ -16,7 +16,13 @@ from ledger.core.decide import Decided, decide
 from ledger.core.decide.schedule import holders_that_declined, may_take_offer
 from ledger.core.evolve import Place
 from ledger.core.holds import NotOrderable, objection_to, order_hash, parse_order
-from ledger.core.ids import MalformedId, is_gate_key, is_stream_key, stream_key_of
+from ledger.core.ids import (
+    ActionKey,
+    MalformedId,
+    is_gate_key,
+    is_stream_key,
+    stream_key_of,
+)
 from ledger.core.invariants import BrokenInvariantError
 from ledger.core.making import writer_of, written_with
 from ledger.core.offers import Offer, offer_of_caller
@@ -189,7 +195,7 @@ def _is_event(stream: str) -> bool:
 
 def _stream_of_action(key: str) -> str | None:
     try:
-        return stream_key_of(key)
+        return ActionKey.parse(key).stream_key
     except MalformedId:
         return None
 

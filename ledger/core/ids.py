@@ -25,6 +25,7 @@ from ledger.core.limits import (
     OPERATION_VERSION_MAX,
     REVISION_MAX,
 )
+from ledger.core.making import maker_of
 from ledger.core.wire import Wire
 
 _COMPONENT: Final = rf"[A-Za-z0-9._-]{{1,{COMPONENT_CHARS_MAX}}}"
@@ -122,14 +123,19 @@ class ActionKey:
         return f"{self.operation}:v{self.version}:{self.tenant}:{self.action_id}"
 
 
+_action_id_of = maker_of(ActionId)[0]
+_action_key_of = maker_of(ActionKey)[0]
+
+
 @lru_cache(maxsize=_KEYS_REMEMBERED)
 def _parsed_key(text: str) -> ActionKey:
     match = _KEY.fullmatch(text)
     if match is None:
         raise _explained_key(text)
+    # The expression has looked at every part.
     operation, version, tenant, event, item, revision = match.groups()
-    action_id = ActionId(event, item, None if revision is None else int(revision))
-    return ActionKey(operation, int(version), tenant, action_id)
+    action_id = _action_id_of(event, item, None if revision is None else int(revision))
+    return _action_key_of(operation, int(version), tenant, action_id)
 
 
 def stream_key(tenant: str, business_event: str) -> str:

@@ -27,9 +27,9 @@ def maker_of(
     Callable[[_Record, _Changes], _Record],
     Callable[[_Record, _Changes], None],
 ]:
-    """For a slotted frozen dataclass without checks of its own: what makes one, in a quarter of the
-    time; what `dataclasses.replace` does, in a fifth; and what fills on a copy that nobody has seen
-    yet.
+    """For a slotted frozen dataclass, whose own checks are left out: what makes one, in a quarter
+    of the time; what `dataclasses.replace` does, in a fifth; and what fills on a copy that nobody
+    has seen yet.
 
     A record is filled as a twin of the same layout that is not frozen, and then becomes one.
     """
