@@ -51,6 +51,12 @@ def _saga_goes_on(answer: Mapping[str, Any]) -> bool:
     return answer.get("status") in GOING_ON and not answer.get("cases")
 
 
+def _rest_unless_later(answer: Mapping[str, Any], later: Mapping[str, Any]) -> None:
+    """A door with which too many wait answers at once; nobody asks it without end."""
+    if later.get("version") == answer.get("version"):
+        time.sleep(AGAIN_EVERY_S)
+
+
 class Proposing:
     """A connection to the door under one API key."""
 
@@ -89,6 +95,7 @@ class Proposing:
             later_status, later = self._read(self._http.get(path, params=params))
             if later_status != httpx.codes.OK:
                 return later_status, later
+            _rest_unless_later(answer, later)
             answer = {**later, "replayed": answer.get("replayed")}
         return status, answer
 
@@ -106,6 +113,7 @@ class Proposing:
             later_status, later = self._read(self._http.get(answer["href"], params=params))
             if later_status != httpx.codes.OK:
                 return later_status, later
+            _rest_unless_later(answer, later)
             answer = {**later, "replayed": answer.get("replayed")}
         return status, answer
 
