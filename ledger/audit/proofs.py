@@ -26,7 +26,7 @@ from ledger.core.policy import policy_hash
 from ledger.core.preview import preview_hash
 from ledger.core.records import Adopted, Decision, EpochOpened, LedgerRecord
 from ledger.core.request import request_hash
-from ledger.core.statement import Resolution, Signed, Statement
+from ledger.core.statement import Resolution, Say, Signed, Statement
 from ledger.log.port import Record
 from ledger.log.topics import partition_of
 from ledger.signing.reading import Read, read_signed
@@ -100,21 +100,26 @@ def _of_fact(fact: Fact, stream: str, people: People) -> Iterator[str]:
         case PreviewRecorded():
             if preview_hash(fact.content) != fact.preview_hash:
                 yield "the preview hash is not that of the recorded preview"
-        case ApprovalGranted(nonce=nonce, comment=comment):
+        case ApprovalGranted():
             said = _said(fact.action, fact.person, fact.signed, people)
-            if not (isinstance(said, Statement) and (said.nonce, said.comment) == (nonce, comment)):
+            told = (Say.APPROVE, fact.nonce, fact.expires_at, fact.comment)
+            if not isinstance(said, Statement) or told != (
+                (said.decision, said.nonce, said.expires_at, said.comment)
+            ):
                 yield _NOT_SIGNED.format("approval", fact.person)
         case ApprovalWithdrawn():
-            if not isinstance(_said(fact.action, fact.person, fact.signed, people), Statement):
+            said = _said(fact.action, fact.person, fact.signed, people)
+            if not isinstance(said, Statement) or said.decision is not Say.WITHDRAW:
                 yield _NOT_SIGNED.format("withdrawal", fact.person)
         case ActionDenied(by="person", person=person, signed=signed):
             said = None if signed is None else _said(fact.action, person, signed, people)
-            if not (isinstance(said, Statement) and said.comment == fact.comment):
+            told_no = (Say.DENY, fact.comment)
+            if not isinstance(said, Statement) or told_no != (said.decision, said.comment):
                 yield _NOT_SIGNED.format("denial", person)
         case ReviewResolved():
             said = _said(fact.action, fact.person, fact.signed, people)
-            told = (fact.move, fact.case, fact.reference, fact.accepts, fact.comment)
-            if not isinstance(said, Resolution) or told != (
+            settled = (fact.move, fact.case, fact.reference, fact.accepts, fact.comment)
+            if not isinstance(said, Resolution) or settled != (
                 (said.move, said.case, said.reference, said.accepts, said.comment)
             ):
                 yield _NOT_SIGNED.format("resolution", fact.person)

@@ -1,13 +1,16 @@
 """What a log proves of itself: an auditor's replay finds what was changed after it was written."""
 
 import asyncio
+import re
 from collections.abc import Callable
 
 import pytest
 
 from actionledger import Intent, Money, Succeeded, testing
 from gateway.memory.installation import open_installation
+from ledger.audit.proofs import unproven
 from ledger.audit.replay import Replay
+from ledger.log.envelope import read_ledger
 from ledger.log.port import Record
 from ledger.log.topics import Topic
 
@@ -94,6 +97,11 @@ def test_an_honest_log_proves_itself(log: list[Record]) -> None:
             f"the approval is not what ada signed of {KEY}",
         ),
         (
+            b'"approval.granted"',
+            lambda raw: re.sub(rb'("approval.granted".*?"expires_at":)1', rb"\g<1>2", raw, count=1),
+            f"the approval is not what ada signed of {KEY}",
+        ),
+        (
             b'"action.denied"',
             lambda raw: raw.replace(b'"jws":"', b'"jws":"e'),
             "the denial is not what ada signed of charge:v1:acme:renewal-2",
@@ -107,6 +115,20 @@ def test_what_was_changed_is_named_with_its_place(
     goes on, for what stands behind it counts all the same.
     """
     assert what in replayed(changed(log, fact, change))
+
+
+def test_a_no_does_not_prove_a_yes(log: list[Record]) -> None:
+    """Family audit: what a person signed counts for what they said in it, whatever fact bears it."""
+    replay = Replay()
+    for record in log:
+        replay.feed(record)
+    denied = next(one for one in log if b'"action.denied"' in one.value)
+    value = denied.value.replace(b'"action.denied"', b'"approval.granted"').replace(
+        b'"by":"person",', b'"nonce":"n","expires_at":1,'
+    )
+    forged = denied._replace(value=value)
+    found = unproven(forged, read_ledger(value), partitions=1, people=replay.folds[0].people)
+    assert [one.what for one in found] == ["the approval is not what ada signed"]
 
 
 def test_a_changed_document_of_people_is_named(log: list[Record]) -> None:
