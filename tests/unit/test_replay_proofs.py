@@ -118,7 +118,7 @@ def test_what_was_changed_is_named_with_its_place(
 
 
 def test_a_no_does_not_prove_a_yes(log: list[Record]) -> None:
-    """Family audit: what a person signed counts for what they said in it, whatever fact bears it."""
+    """Family audit: what was signed counts for what it says, whatever fact bears it."""
     replay = Replay()
     for record in log:
         replay.feed(record)
