@@ -50,14 +50,17 @@ def _keep_order(draft: Draft, action: Action) -> None:
     blocked = action.blocked if action.status is Status.BLOCKED else None
     if blocked is not None and blocked.reason not in _ENDS_BY_ITSELF:
         return
-    if waits is None and blocked is None:
-        show_what_is(draft, key)
-    elif waits is None and operation is None:
-        review(draft, key, "operation_withdrawn")
-    elif waits is None and operation is not None:
-        rule_at_last(draft, key, operation)
-    elif waits is not None and operation is not None and action.status in MAY_BE_RULED_ANEW:
+    if waits is None:
         if blocked is None:
-            end(draft, key, "volatile_changed")
-        if blocked is None or blocked.by != waits.by:
-            block(draft, key, operation, waits)
+            show_what_is(draft, key)
+        elif operation is None:
+            review(draft, key, "operation_withdrawn")
+        else:
+            rule_at_last(draft, key, operation)
+        return
+    if operation is None or action.status not in MAY_BE_RULED_ANEW:
+        return
+    if blocked is None:
+        end(draft, key, "volatile_changed")
+    if blocked is None or blocked.by != waits.by:
+        block(draft, key, operation, waits)
