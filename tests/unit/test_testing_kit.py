@@ -357,3 +357,25 @@ async def test_a_changed_request_can_be_agreed_to_without_a_table(world: testing
     assert isinstance(await world.ledger.wait(waiting.key), Succeeded)
     (effect,) = world.provider.effects
     assert effect.minor == 4_500
+
+
+async def test_nobody_hears_that_nothing_was_started_of_what_was(world: testing.World) -> None:
+    """Family `late`, beside C087: taking back what may have happened, or has, is refused; a model
+    that reads the refusal is not told that nothing was started, which it would try again.
+    """
+    world.provider.drop_next_answer()
+    unknown = await world.ledger.propose(charge())
+    assert isinstance(unknown, Unknown)
+    with pytest.raises(CallerMistake) as refused:
+        await world.ledger.cancel(unknown.key)
+    assert refused.value.code == "attempt_open"
+    assert "may have had its effect" in refused.value.text_for_model
+    assert "Nothing was started" not in refused.value.text_for_model
+    await world.advance(minutes=11)
+    with pytest.raises(CallerMistake) as final:
+        await world.ledger.cancel(unknown.key)
+    assert final.value.code == "already_final"
+    assert "Nothing was started" not in final.value.text_for_model
+    with pytest.raises(CallerMistake) as elsewhere:
+        await world.ledger.propose(charge("None"))
+    assert "Nothing was started" in elsewhere.value.text_for_model

@@ -146,9 +146,38 @@ class CallerMistake(LedgerTrouble):
         self.problems = problems
         self.key = key
 
+    @property
+    def text_for_model(self) -> str:
+        """As of any trouble; but nobody hears that nothing was started where it was before."""
+        told = _STARTED_BEFORE.get(self.code)
+        if told is None:
+            return super().text_for_model
+        return f"The action ledger refused the request: {told} {self.hint}"
+
     def __str__(self) -> str:
         named = "".join(f" [{item.path}: {item.message}]" for item in self.problems)
         return f"{self.message}{named} {self.hint}"
+
+
+_STARTED_BEFORE = {
+    "attempt_open": (
+        "the action was started before, and may have had its effect. It is not taken back. Do not "
+        "say that it succeeded or failed, and do not try it another way."
+    ),
+    "already_final": (
+        "the action has come to its end before, and may have had its effect. Nothing of it is "
+        "taken back. Do not say what came of it before you have asked how it stands."
+    ),
+    "in_review": (
+        "a person settles the action, and it may have had its effect. Do not say that it "
+        "succeeded or failed, and do not try it another way."
+    ),
+    "other_version": (
+        "the same was asked for before under another version, and may have had its effect. Do not "
+        "ask for it another way."
+    ),
+}
+"""What is refused because of an action that is there, by the code of the refusal."""
 
 
 class NotAllowed(CallerMistake):
