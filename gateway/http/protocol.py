@@ -29,6 +29,7 @@ from gateway.http.problems import No
 
 HEAD_BYTES_MAX: Final = 32 * 1_024
 PIPELINED_MAX: Final = 16
+JOINED_BYTES_MAX: Final = 64 * 1_024
 
 _OF_ANOTHER_PROTOCOL: Final = frozenset({b"upgrade", b"http2-settings"})
 """What offers another protocol, beside what `Connection` says of it (RFC 9110, 7.8)."""
@@ -43,6 +44,55 @@ _BODY_IS_WHOLE: Final[dict[str, dict[object, object]]] = {BODY_IS_WHOLE: {}}
 
 class RefusedError(Exception):
     """Said to the parser, which takes no more; the connection is told, or is told nothing."""
+
+
+class JoinedWrites(asyncio.Transport):
+    """A transport whose writes of one turn of the loop are one: the head of an answer and its body
+    were two calls to the system, and woke whoever reads twice.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:  # type: ignore[override]
+        """Write at the end of this turn, or once it is much."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size > JOINED_BYTES_MAX:
+            self._flush()
+
+    def _flush(self) -> None:
+        parts, self._parts, self._size = self._parts, [], 0
+        # The other side may have gone since.
+        if parts and not self._transport.is_closing():
+            self._transport.write(b"".join(parts))
+
+    def close(self) -> None:
+        """Write what there is, and close."""
+        self._flush()
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        """Whether it is closed or about to be."""
+        return self._transport.is_closing()
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        """What is known of the connection."""
+        return self._transport.get_extra_info(name, default)
+
+    def pause_reading(self) -> None:
+        """Take no more from the network."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take more."""
+        self._transport.resume_reading()
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -182,7 +232,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a first request."""
-        super().connection_made(transport)
+        super().connection_made(JoinedWrites(transport, self.loop))
         self._waits_since_s = self.loop.time()
         self._looking = self.loop.call_later(self.timeout_keep_alive, self._look)
 

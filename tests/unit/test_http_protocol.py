@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from gateway.http.protocol import HEAD_BYTES_MAX, BoundedProtocol
+from gateway.http.protocol import HEAD_BYTES_MAX, JOINED_BYTES_MAX, BoundedProtocol, JoinedWrites
 from tests.patience import PATIENCE_SECONDS
 
 CHUNK_BYTES = 4_096
@@ -266,3 +266,54 @@ async def test_one_connection_too_many_is_refused_as_a_problem() -> None:
         said = await answers(port, GET.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
     assert said.startswith(b"HTTP/1.1 503 ")
     assert b'"code":"too_busy"' in said
+
+
+class Told(asyncio.Transport):
+    """A transport that keeps each write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+        self.is_closed = False
+
+    def write(self, data: bytes) -> None:  # type: ignore[override]
+        """Keep it, while it is open."""
+        assert not self.is_closed
+        self.writes.append(data)
+
+    def close(self) -> None:
+        """Close."""
+        self.is_closed = True
+
+    def is_closing(self) -> bool:
+        """Whether it was closed."""
+        return self.is_closed
+
+
+async def test_what_is_written_in_one_turn_is_one_write() -> None:
+    """In its order; what is much does not wait, and nothing is lost to a close of our own."""
+    under, loop = Told(), asyncio.get_running_loop()
+    joined = JoinedWrites(under, loop)
+    joined.write(b"head ")
+    joined.write(b"body")
+    assert under.writes == []
+    await asyncio.sleep(0)
+    assert under.writes == [b"head body"]
+    joined.write(b"a" * JOINED_BYTES_MAX)
+    joined.write(b"b")
+    joined.write(b"c")
+    assert under.writes[1:] == [b"a" * JOINED_BYTES_MAX + b"b"]
+    joined.close()
+    assert under.writes[2:] == [b"c"]
+    assert under.is_closed
+    await asyncio.sleep(0)
+    assert len(under.writes) == 3
+
+
+async def test_an_answer_to_somebody_who_has_gone_is_let_go() -> None:
+    """The connection was lost between the answer and the end of the turn."""
+    under, loop = Told(), asyncio.get_running_loop()
+    JoinedWrites(under, loop).write(b"answer")
+    under.is_closed = True
+    await asyncio.sleep(0)
+    assert under.writes == []
