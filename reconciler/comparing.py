@@ -20,8 +20,11 @@ import asyncpg
 
 from ledger.core.canonical import canonicalize
 from ledger.core.errors import LedgerError
+from ledger.core.excerpt import excerpt
 from ledger.core.limits import INTEGER_MAX, TEXT_CHARS_MAX
+from ledger.core.strict import character_fault
 from reconciler.bringing import Bringing, Brought
+from reconciler.evidence import UNREPORTABLE
 from reconciler.limits import (
     CLOCKS_APART_MS,
     COMPARE_BACK_MS,
@@ -67,9 +70,10 @@ class NotListed:
 
 @dataclass(slots=True)
 class Comparison:
-    """What a list said. `ended_early` is why it was not read to its end; then nothing is said to be
-    missing from it. `brought` are the first of the lines that were brought, `unlisted` those that
-    say of `missing` what the list lacks; `told_missing` of these had not been told before.
+    """What a list said. `ended_early` is why it was not read to its end, or not all of it could be
+    told; then nothing is said to be missing from it. `brought` are the first of the lines that were
+    brought, `unlisted` those that say of `missing` what the list lacks; `told_missing` of these had
+    not been told before.
     """
 
     provider: str
@@ -118,7 +122,8 @@ async def compare(
     marks = _Marks()
     period = comparison.period
     try:
-        async for effects in _pages(finder, comparison):
+        async for page in _pages(finder, comparison):
+            effects = _tellable(page, comparison)
             for effect in effects:
                 marks.add(effect)
             if len(marks.seen) > 2 * COMPARED_MAX:
@@ -126,11 +131,12 @@ async def compare(
                     f"The list has more than {COMPARED_MAX} effects of this time.",
                     hint="Compare shorter periods one after the other.",
                 )
-            comparison.listed += len(effects)
+            comparison.listed += len(page)
             report(comparison.listed)
             await _bring(effects, bringer, pool, comparison)
     except ListingFailed as failed:
         comparison.ended_early = failed.code
+    if comparison.ended_early is not None:
         return
     whole = Period(period.since, min(period.until, shown_until))
     await _miss(marks, bringer, pool, comparison, whole, silent)
@@ -152,6 +158,38 @@ async def _pages(finder: Finder, comparison: Comparison) -> AsyncIterator[list[L
             page = []
     if page:
         yield page
+
+
+def _tellable(page: Sequence[ListedEffect], comparison: Comparison) -> list[ListedEffect]:
+    """Those of a page that can be lines, and asked about in the tables. What an adapter gives
+    besides is told in the log, and keeps none of the others from being compared.
+    """
+    told = []
+    for effect in page:
+        try:
+            _require_storable(effect)
+            line_of_effect(effect)
+        except Exception as failure:
+            comparison.ended_early = UNREPORTABLE
+            logger.exception(
+                "effect_unreportable",
+                extra={
+                    "provider": comparison.provider,
+                    "account": comparison.account,
+                    "reference": excerpt(str(effect.reference)),
+                    "failure": type(failure).__name__,
+                },
+            )
+        else:
+            told.append(effect)
+    return told
+
+
+def _require_storable(effect: ListedEffect) -> None:
+    """Raises ValueError for a name that no column holds."""
+    names = (effect.reference, effect.operation, effect.provider_key, effect.action_key)
+    if any(name is not None and character_fault(name) is not None for name in names):
+        raise ValueError("a name with a character that no text here may have")
 
 
 async def _bring(
@@ -309,10 +347,11 @@ async def compare_by_itself(
             try:
                 await _compare_one(one, pool, now_ms())
             except Exception as failure:
-                if not is_trouble(failure):
-                    raise
+                # Whatever an adapter does against its word, the others are compared.
+                stack = None if is_trouble(failure) else failure
                 logger.warning(
                     "compare_failed",
+                    exc_info=stack,
                     extra={
                         "provider": one.provider,
                         "account": one.account,

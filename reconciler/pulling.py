@@ -8,6 +8,7 @@ where webhooks are. Run by the inquirer, in the receiver's role at the log.
 """
 
 import asyncio
+import hashlib
 import logging
 import random
 from collections import OrderedDict, defaultdict
@@ -18,6 +19,7 @@ from typing import Final
 
 import asyncpg
 
+from ledger.core.excerpt import excerpt
 from ledger.log.crashpoints import crash_point
 from ledger.log.port import AppendUnknownError, Outgoing
 from ledger.log.steady import SteadyAppender
@@ -75,7 +77,7 @@ class EventPuller:
         self._brought: OrderedDict[tuple[str, str, str], None] = OrderedDict()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Read until `stop` is set; raises faults of ours alone."""
+        """Read until `stop` is set."""
         async with asyncio.TaskGroup() as tasks:
             reading = [
                 tasks.create_task(self._repeat(provider, account, source))
@@ -90,10 +92,9 @@ class EventPuller:
         while True:
             try:
                 await self.pull(provider, account)
-            except Exception as failure:
-                if not is_trouble(failure):
-                    raise
-                _log_failed(provider, account, repr(failure))
+            except Exception as failure:  # noqa: BLE001 - whatever an adapter does, others are read
+                stack = None if is_trouble(failure) else failure
+                _log_failed(provider, account, repr(failure), stack)
             # Never all at once, so that several inquirers do not knock at the same moment.
             share = random.uniform(0.5, 1.0)  # noqa: S311 - jitter
             await asyncio.sleep(source.interval_ms * share / 1_000)
@@ -162,7 +163,29 @@ class EventPuller:
     def _told(
         self, provider: str, account: str, event: ListedEvent
     ) -> tuple[WebhookReceived | None, int | None]:
-        """An event as a record, None where it concerns no action; and when it happened."""
+        """An event as a record, None where it concerns no action or can be none; and when it
+        happened.
+        """
+        try:
+            return self._as_record(provider, account, event)
+        except Exception as failure:
+            # A list may hold what no door would take.
+            logger.exception(
+                "event_unreportable",
+                extra={
+                    "provider": provider,
+                    "account": account,
+                    "event_id": excerpt(str(event.event_id)),
+                    "bytes": len(event.raw),
+                    "sha256": hashlib.sha256(event.raw).hexdigest(),
+                    "failure": type(failure).__name__,
+                },
+            )
+            return None, None
+
+    def _as_record(
+        self, provider: str, account: str, event: ListedEvent
+    ) -> tuple[WebhookReceived | None, int | None]:
         mapping = self._mappings.get(provider)
         mapped = None if mapping is None else mapping.map(event.raw)
         at = mapped.occurred_at if isinstance(mapped, MappedWebhook) else None
@@ -221,10 +244,11 @@ def _name(one: WebhookReceived) -> tuple[str, str, str]:
     return one.provider, one.account, one.event_id
 
 
-def _log_failed(provider: str, account: str, reason: str) -> None:
-    logger.warning(
-        "pull_failed", extra={"provider": provider, "account": account, "reason": reason}
-    )
+def _log_failed(
+    provider: str, account: str, reason: str, stack: BaseException | None = None
+) -> None:
+    about = {"provider": provider, "account": account, "reason": reason}
+    logger.warning("pull_failed", exc_info=stack, extra=about)
 
 
 def _sql(name: str) -> str:
