@@ -397,7 +397,7 @@ class Inquirer:
                     account=started.account,
                     provider_key=started.provider_key,
                     action_key=started.action,
-                    reference=None,
+                    reference=started.reference,
                     timeout_ms=self._lookup_timeout_ms,
                 )
         except TimeoutError:

@@ -283,7 +283,7 @@ class Inquirer:
                 account=started.account,
                 provider_key=started.provider_key,
                 action_key=started.action,
-                reference=None,
+                reference=started.reference,
                 timeout_ms=self._answer_ms,
             )
         for evidence in lookup_evidence(started, answer):

@@ -261,7 +261,8 @@ class TimerSet(Wire):
 class LookupStarted(Wire):
     """The inquirer is to ask the provider, about attempts up to `attempts_upto`; an answer after
     `answer_by` still counts. The first of them that may have been seen began at `first_started_at`,
-    the leases of all end by `last_lease_until`; older facts do not say so.
+    the leases of all end by `last_lease_until`; older facts do not say so. `reference` names what
+    was told to be moving and may be the effect, where just one thing was.
     """
 
     type: Literal["lookup.started"] = "lookup.started"
@@ -275,6 +276,7 @@ class LookupStarted(Wire):
     answer_by: Milliseconds
     first_started_at: Milliseconds | None = None
     last_lease_until: Milliseconds | None = None
+    reference: Text | None = None
 
 
 class EvidenceRecorded(Wire):

@@ -239,6 +239,8 @@ def _facts() -> Iterator[tuple[str, tuple[AnyFact, ...]]]:
     yield "evidence.recorded.reversed", (e.kept(_GIVEN_BACK).model_copy(update={"version": 6}),)
     own = e.recorded().model_copy(update={"version": 1, "performer": "caller"})
     yield "intent.recorded.caller", (own,)
+    named = e.asked().model_copy(update={"version": 4, "reference": "ch_moving"})
+    yield "lookup.started.reference", (named,)
     yield "keyless", (e.started(key=e.EMAIL).model_copy(update={"version": 3}),)
     for name, fact in (*_facts_of_people(), *_facts_of_plans()):
         yield name, (fact.model_copy(update={"version": 3}),)

@@ -8,6 +8,7 @@ from ledger.core.catalogue import Operation
 from ledger.core.decide.draft import Draft
 from ledger.core.facts import LookupStarted
 from ledger.core.limits import LOOKUPS_UNANSWERED_MAX
+from ledger.core.proof import pending_told
 from ledger.core.state import Action
 from ledger.core.timing import Timing
 
@@ -49,8 +50,17 @@ def ask_provider(draft: Draft, key: str) -> None:
             answer_by=draft.now + answer_ms,
             first_started_at=action.first_started_at,
             last_lease_until=max(one.lease_until for one in action.attempts),
+            reference=_reference_to_ask(action),
         )
     )
+
+
+def _reference_to_ask(action: Action) -> str | None:
+    """The provider's own name to ask by, where it has told that something of the action is moving:
+    some providers find nothing by any other mark. Of several no one may be asked for as the effect.
+    """
+    moving = pending_told(action)
+    return moving[0] if len(moving) == 1 else None
 
 
 def bound_of(operation: Operation, timing: Timing) -> int:

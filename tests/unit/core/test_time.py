@@ -296,6 +296,28 @@ def test_a_question_tells_when_the_effect_can_have_come_about() -> None:
     lost.when(tick(), at=300).then(both)
 
 
+def test_a_question_names_what_was_told_to_be_moving() -> None:
+    """By its own name some providers find it, and by no other; of two neither is asked for as the
+    effect, nor one that came to nothing.
+    """
+    moving = [
+        found_out(i.Meaning.PENDING, lookup=None, source=f"webhook:{name}", reference=name)
+        for name in ("ch_1", "ch_2")
+    ]
+    nothing = found_out(
+        i.Meaning.INCONCLUSIVE, lookup=None, source="webhook:none", reference="ch_3"
+    )
+    named = asked(at=100).model_copy(update={"reference": "ch_1"})
+    once = LOST.and_then(kept(moving[0]))
+    once.when(tick(), at=100).then(named)
+    once.and_then(kept(nothing)).when(tick(), at=100).then(named)
+    once.and_then(kept(moving[1])).when(tick(), at=100).then(asked(at=100))
+    over = kept(
+        found_out(i.Meaning.NO_EFFECT, lookup=None, source="webhook:over", reference="ch_1")
+    )
+    once.and_then(over).when(tick(), at=100).then(asked(at=100))
+
+
 def test_while_a_question_is_out_nothing_starts() -> None:
     """The answer decides what comes next."""
     ASKING.when(tick(), at=101, offer=offer()).then_unchanged("nothing_due")
