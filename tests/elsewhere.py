@@ -32,6 +32,7 @@ from gateway.local.servers import temporary_folder
 from gateway.local.state import default_cache_folder, write_private
 from ledger.log.access import KafkaAccess, Mechanism, Protocol
 from tests.cluster import Broker, Ports, record_nothing
+from tests.patience import PATIENCE_SECONDS
 
 CERTIFICATE = Path(__file__).parent / "unit" / "loopback.pem"
 """A certificate of 127.0.0.1 that signed itself, with its key."""
@@ -39,7 +40,6 @@ CERTIFICATE = Path(__file__).parent / "unit" / "loopback.pem"
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
 CLUSTER_ID = "ZWxzZXdoZXJlLWNsdXN0ZX"
 SUPER_USER = "boss"
-READY_SECONDS_MAX = 30.0
 LOOK_SECONDS = 0.05
 
 LISTENERS = """\
@@ -216,7 +216,7 @@ class Database:
 
     async def _connect(self, child: Child) -> asyncpg.Connection:
         url = f"postgresql://boss:{self._password}@127.0.0.1:{self._port}/postgres"
-        deadline = time.monotonic() + READY_SECONDS_MAX
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while child.is_running and time.monotonic() < deadline:
             try:
                 return await asyncpg.connect(url, timeout=5)

@@ -13,6 +13,8 @@ from email.message import EmailMessage
 
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
+from tests.patience import PATIENCE_SECONDS
+
 USER, PASSWORD = "ledger", "s3cret-of-the-mail"
 
 
@@ -170,9 +172,9 @@ def mail_server(
     stop = asyncio.Event()
     thread = threading.Thread(target=work)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(PATIENCE_SECONDS)
     try:
         yield server
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join(PATIENCE_SECONDS)

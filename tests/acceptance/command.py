@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.commands import Said, told
+from tests.patience import PATIENCE_SECONDS
 
-SECONDS_MAX = 120
+SECONDS_MAX = 2 * PATIENCE_SECONDS
 COMMAND = Path(sys.executable).with_name("actionledger")
 
 

@@ -18,9 +18,9 @@ from playwright.sync_api import (
 )
 
 from tests.browser.stage import Stage, passkey_of
+from tests.patience import PATIENCE_MS
 
 PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome")
-PATIENCE_MS: Final = 10_000
 WIDE: Final = (1_600, 1_000)
 NARROW: Final = (360, 780)
 _AUTHENTICATOR: Final = {

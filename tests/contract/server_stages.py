@@ -15,6 +15,7 @@ from reconciler.providers.adapter import ProviderSettings
 from reconciler.providers.contract.stage import SLOW_MS, Entry, Fault
 from reconciler.providers.port import ProviderRequest
 from tests.contract.suite_stages import closed_port, request_of
+from tests.patience import PATIENCE_SECONDS
 from tests.postgres_proxy import PostgresProxy
 
 _Result = TypeVar("_Result")
@@ -91,7 +92,7 @@ class Loop:
         """End it with whatever still runs on it."""
         self.run(self._end_the_rest())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(PATIENCE_SECONDS)
         self._loop.close()
 
     async def _end_the_rest(self) -> None:

@@ -28,8 +28,8 @@ from reconciler.providers.registry import ProviderSettings, finders, performers,
 from reconciler.providers.simulated.api import API_KEY_PREFIX
 from reconciler.providers.simulated.capabilities import capabilities_of
 from reconciler.providers.simulated.faults import Personality
+from tests.patience import PATIENCE_SECONDS
 
-START_SECONDS_MAX = 20
 POLL_SECONDS = 0.02
 KEY_WINDOW_MS = 2_000
 SEARCH_LAG_MS = 2_000
@@ -135,7 +135,7 @@ class ProviderProcess:
         self._process = subprocess.Popen(
             [*command, *arguments, *self._options], stdout=subprocess.DEVNULL
         )
-        deadline = time.monotonic() + START_SECONDS_MAX
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not port_file.exists():
             assert self._process.poll() is None, "the provider ended before it took requests"
             assert time.monotonic() < deadline, "the provider takes no requests"
@@ -167,7 +167,7 @@ class ProviderProcess:
     def _end(self, number: signal.Signals) -> None:
         if self._process is not None:
             os.kill(self._process.pid, number)
-            self._process.wait(START_SECONDS_MAX)
+            self._process.wait(PATIENCE_SECONDS)
             self._process = None
 
 

@@ -28,11 +28,11 @@ from ledger.log.topics import Topic
 from ledger.log.trouble import LogRefusedError
 from tests.integration import broker_rights as broker
 from tests.integration.broker_rights import allowed, connected
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
 
-IN_FORCE_SECONDS_MAX = 20.0
 LOOK_SECONDS = 0.02
 
 QUESTIONS: Mapping[Operation, broker.Question] = {
@@ -90,7 +90,7 @@ async def _begun(made: Guarded) -> None:
     await apply_topics(made.log(Principal.OPERATOR), partitions=1, generation="g")
     topics = [made.declared.prefix + topic for topic in Topic]
     async with connected(made.guarded, made.access(Principal.OPERATOR)) as connection:
-        async with asyncio.timeout(IN_FORCE_SECONDS_MAX):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             # A topic that was just made has no leader for a moment.
             while any(code for _, code in await broker.read(connection, topics)):
                 await asyncio.sleep(LOOK_SECONDS)
@@ -164,7 +164,7 @@ async def test_apply_adds_what_is_missing_and_takes_what_is_not_declared(
         permissions._admin.create_acls([binding_of(one) for one in wrong | left_alone]).values()
     )
     answers(permissions._admin.delete_acls([filter_of(lost)]).values())
-    async with asyncio.timeout(IN_FORCE_SECONDS_MAX):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         # The broker tells of a change a moment after the controller took it.
         while not _shows(await permissions.compare(guarded.declared), lost, wrong):
             await asyncio.sleep(LOOK_SECONDS)

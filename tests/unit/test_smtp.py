@@ -30,6 +30,7 @@ from reconciler.providers.port import (
 from reconciler.providers.smtp.description import SmtpDescription, parse_smtp
 from reconciler.providers.smtp.message import letter_of, message_id
 from tests.mail_server import PASSWORD, MailServer, mail_server
+from tests.patience import PATIENCE_SECONDS
 
 CERTIFICATE = Path(__file__).with_name("loopback.pem")
 DEADLINES = Deadlines(connect_ms=5_000, response_ms=5_000)
@@ -423,7 +424,7 @@ def test_any_reply_has_an_outcome(
         text = text.replace('user = "ledger"', "").replace('main = "password"', "")
         Path(one.adapter_file or "").write_text(text, encoding="utf-8")
         outcome = asyncio.run(sent(one))
-        thread.join(10)
+        thread.join(PATIENCE_SECONDS)
     assert isinstance(outcome, Succeeded | Refused | NotSent | Unresolved)
     if isinstance(outcome, Succeeded | Unresolved):
         assert b"dot" in heard
