@@ -19,6 +19,7 @@ from ledger.core.limits import (
     RECORDS_KEPT_MAX,
     STARTS_REMEMBERED_MAX,
 )
+from ledger.core.making import writer_of
 from ledger.core.preview import Change
 from ledger.core.records import Decision
 from ledger.core.request import RecordedRequest, request_hash
@@ -28,6 +29,9 @@ from ledger.log.port import Record
 
 LAPSED_MONO_MS = -(2**62)
 """A moment of sending that lies before every lease."""
+
+
+_report_of = writer_of(Report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class Assignment:
     def report(self, outcome: ReportedOutcome) -> Report:
         """What became of it, for the log."""
         start = self.start
-        return Report(
+        return _report_of(
             key=start.action,
             attempt=start.attempt,
             fencing_token=start.fencing_token,
