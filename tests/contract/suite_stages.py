@@ -1,11 +1,11 @@
 """The providers in front of which the shipped suite asks the shipped adapters."""
 
 import dataclasses
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from gateway.local.ports import free_ports
 from ledger.core.money import Money
 from reconciler.providers.adapter import ProviderSettings
 from reconciler.providers.contract.stage import SLOW_MS, Entry, Fault, Stage
@@ -26,11 +26,9 @@ _SIMULATED_FAULTS: dict[Fault, dict[str, object]] = {
 
 
 def closed_port() -> int:
-    """A port of this machine where nobody listens."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
+    """A port of this machine where nobody listens, and nobody will: no other is given it."""
+    (port,) = free_ports(1)
+    return port
 
 
 def request_of(

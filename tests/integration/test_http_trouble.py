@@ -18,6 +18,7 @@ from gateway.http import following
 from gateway.http import serve as serving
 from gateway.http.serve import CannotServeError, gateway, serve
 from gateway.keys import Role, create_key
+from gateway.local.ports import free_ports
 from gateway.settings import Settings
 from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived, read_webhook
@@ -56,9 +57,9 @@ async def killable() -> AsyncIterator[local.Servers]:
 
 
 def free_port() -> int:
-    """A port that nobody uses now."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
+    """A port that nobody uses, nor is given before we listen there."""
+    (port,) = free_ports(1)
+    return port
 
 
 async def until_ready(http: httpx.AsyncClient) -> None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 import uvloop
 
+from gateway.local.ports import free_ports
 from reconciler.providers.http_exchange import Broken, HttpClient, Message, Trouble
 from reconciler.providers.port import Deadlines, Declined
 from tests.patience import PATIENCE_SECONDS
@@ -134,8 +135,8 @@ def test_nothing_runs_between_the_guard_and_the_write(
 
 async def test_the_guard_is_not_asked_when_there_is_no_connection() -> None:
     """A refused connection ends before the guard."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    (nobody,) = free_ports(1)
+    url = f"http://127.0.0.1:{nobody}"
     asked: list[str] = []
     async with client(url) as http:
         exchanged = await http.exchange(
