@@ -11,3 +11,6 @@ PATIENCE_SECONDS: Final = 120.0
 """Less than half of what a whole test may take."""
 
 PATIENCE_MS: Final = int(PATIENCE_SECONDS * 1_000)
+
+CAMPAIGN_SECONDS: Final = 900.0
+"""What a test may take that starts, strikes or measures whole installations."""

@@ -26,9 +26,9 @@ from ledger.log.trouble import LogRefusedError, LogUnreachableError
 from projections.migrate import migrate
 from tests.commands import told_beside
 from tests.elsewhere import CERTIFICATE, SUPER_USER, Elsewhere, elsewhere
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import CAMPAIGN_SECONDS, PATIENCE_SECONDS
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(CAMPAIGN_SECONDS)]
 
 PREFIX = "acme.ledger."
 INTENT = Path("examples/intent.json")

@@ -15,9 +15,7 @@ import asyncpg
 from tests.crash.checker import Report, check
 from tests.crash.gathering import gather
 from tests.crash.machine import Machine
-
-SETTLE_SECONDS_MAX = 60.0
-"""Six times what it takes on two idle cores."""
+from tests.patience import PATIENCE_SECONDS
 
 LOOK_SECONDS = 0.2
 UNSETTLED = """
@@ -32,7 +30,7 @@ where status not in ('completed', 'failed', 'cancelled', 'expired', 'denied', 'n
 
 async def settled(machine: Machine, actions: int) -> Report:
     """The checker's word on a run of so many actions, as soon as it is content or time is up."""
-    give_up_at = time.monotonic() + SETTLE_SECONDS_MAX
+    give_up_at = time.monotonic() + PATIENCE_SECONDS
     connection = await asyncpg.connect(machine.database_url)
     try:
         while time.monotonic() < give_up_at:

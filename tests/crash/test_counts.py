@@ -6,13 +6,14 @@ import pytest
 
 from gateway import local
 from tests.crash.counts import count_equality
+from tests.patience import CAMPAIGN_SECONDS
 
 pytestmark = pytest.mark.servers
 
 WEBHOOKS = 3_000
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(CAMPAIGN_SECONDS)
 async def test_every_webhook_counts_once_whoever_is_killed(
     own_servers: local.Servers, tmp_path: Path
 ) -> None:

@@ -22,12 +22,11 @@ from tests.crash.matrix import (
 from tests.crash.provoking import PROVOCATIONS
 from tests.crash.runner import Campaign, installation
 from tests.crash.test_kills import SEED_VARIABLE, seed_of_run
+from tests.patience import CAMPAIGN_SECONDS
 from tests.servers import Addresses
 
-SECONDS_MAX = 600
 
-
-@pytest.mark.timeout(SECONDS_MAX)
+@pytest.mark.timeout(CAMPAIGN_SECONDS)
 async def test_processes_die_and_freeze_at_their_points_and_every_law_holds(
     servers: Addresses, tmp_path: Path
 ) -> None:

@@ -10,12 +10,15 @@ import os
 import random
 from pathlib import Path
 
+import pytest
+
 from gateway.local import Servers
 from ledger.log.kafka import KafkaLog
 from ledger.log.port import Outgoing
 from tests.crash.load import Agents, script, wishes
 from tests.crash.machine import PROCESSES, PROVIDER, machine
 from tests.crash.settling import settled
+from tests.patience import CAMPAIGN_SECONDS
 
 ACTIONS = 300
 SEED_VARIABLE = "ACTIONLEDGER_TEST_SEED"
@@ -46,6 +49,7 @@ async def poison(log: KafkaLog) -> None:
         await appender.close()
 
 
+@pytest.mark.timeout(CAMPAIGN_SECONDS)
 async def test_kills_lose_nothing_and_repeat_nothing(own_servers: Servers, tmp_path: Path) -> None:
     """No acknowledged intent is lost, nothing happens twice, and everything comes to an end."""
     seed = seed_of_run()

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks import micro
 from benchmarks.installation import PROCESSES
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import CAMPAIGN_SECONDS, PATIENCE_SECONDS
 from tests.tree import ROOT
 
 RUN_SECONDS = PATIENCE_SECONDS
@@ -125,6 +125,7 @@ async def test_both_columns_are_measured_and_written_in_the_agreed_form(scratch:
     assert running_in(scratch) == []
 
 
+@pytest.mark.timeout(CAMPAIGN_SECONDS)
 async def test_every_case_of_deciding_and_following_has_its_figures(scratch: Path) -> None:
     """A person's signature, the decision table, webhooks and the lag of the tables are measured on
     the real processes, and come out by the names that the comparison knows.
@@ -134,7 +135,7 @@ async def test_every_case_of_deciding_and_following_has_its_figures(scratch: Pat
         *("--cases", "lag,ruled,approved,gated,webhook"),
         *("--systems", "default", "--partitions", "2"),
     )
-    async with asyncio.timeout(2 * RUN_SECONDS):
+    async with asyncio.timeout(CAMPAIGN_SECONDS / 2):
         _, errors = await process.communicate()
     assert process.returncode == 0, errors.decode()
     lines = [json.loads(line) for line in (scratch / "lines").read_text().splitlines()]

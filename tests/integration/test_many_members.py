@@ -24,6 +24,7 @@ from tests.crash.load import Agents, script, wishes
 from tests.crash.machine import FREEZE_SECONDS, PROCESSES, PROVIDER, Machine, machine
 from tests.crash.matrix import THIRDS, third_of_this_run
 from tests.crash.settling import settled
+from tests.patience import CAMPAIGN_SECONDS, PATIENCE_MS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -35,7 +36,6 @@ MEMBERS_TODAY = third_of_this_run() % THIRDS + 1
 ACTIONS = 60
 SEED = 20_261_129
 QUIET_SECONDS = 20.0
-ADOPTED_MS_MAX = 60_000
 EVERYTHING = Order(scope=Scope(), by="ops")
 EPOCHS_A_MINUTE_MAX = 3
 
@@ -104,15 +104,16 @@ async def trouble(running: Machine, agents: Agents, members: int) -> None:
     for kind in KINDS:
         await running.end(member(kind, members))
     settings = Settings.from_environment(running.supervised["processor"].env)
-    assert not (await order(settings, HOLD, EVERYTHING, timeout_ms=ADOPTED_MS_MAX)).waiting
+    assert not (await order(settings, HOLD, EVERYTHING, timeout_ms=PATIENCE_MS)).waiting
     await agents.reached(4 * ACTIONS // 6)
-    assert not (await order(settings, RELEASE, EVERYTHING, timeout_ms=ADOPTED_MS_MAX)).waiting
+    assert not (await order(settings, RELEASE, EVERYTHING, timeout_ms=PATIENCE_MS)).waiting
     async with asyncio.TaskGroup() as freezing:
         for kind in ("processor", "executor"):
             freezing.create_task(running.pause(member(kind, 1), FREEZE_SECONDS))
 
 
 @pytest.mark.law("V5")
+@pytest.mark.timeout(CAMPAIGN_SECONDS)
 @pytest.mark.parametrize(("members", "partitions"), [(MEMBERS_TODAY, 6), (2, 24)])
 async def test_members_come_and_go_and_nothing_is_lost(
     servers: Addresses, tmp_path: Path, members: int, partitions: int
