@@ -40,7 +40,7 @@ from ledger.log.port import Appended, AppendUnknownError, Outgoing, Record
 from ledger.log.reading import read_up_to
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic, partition_of
-from ledger.log.trouble import LogUnreachableError
+from ledger.log.trouble import LogUnreachableError, TruncatedLogError
 
 __all__ = [
     "Answer",
@@ -98,6 +98,14 @@ def _not_durable() -> NotDurableError:
     return NotDurableError(
         "The log did not acknowledge the input; it may be there or not.",
         hint="Ask again with the same key.",
+    )
+
+
+def _made_anew(place: _Place) -> TruncatedLogError:
+    topic, partition, offset = place
+    return TruncatedLogError(
+        f"{topic} {partition} gave the offset {offset} again, on which the ledger has decided.",
+        hint="The topic was deleted or made anew. Restore it; never let it start over.",
     )
 
 
@@ -230,7 +238,7 @@ class LedgerClient:
             appending = self._append(Topic.APPROVALS, partition, record)
             appended = await crash_while("judgement_sent", appending)
             crash_point("judgement_acked")
-            answer = await self._answered(Topic.APPROVALS, partition, appended, timeout_ms)
+            answer = await self._answered(Topic.APPROVALS, stream, appended, timeout_ms)
             crash_point("judgement_decided")
             return answer
 
@@ -284,7 +292,7 @@ class LedgerClient:
             appending = self._append(Topic.INTENTS, partition, record)
             appended = await crash_while("intent_sent", appending)
             crash_point("intent_acked")
-            answer = await self._answered(Topic.INTENTS, partition, appended, timeout_ms)
+            answer = await self._answered(Topic.INTENTS, stream, appended, timeout_ms)
             crash_point("intent_decided")
             return answer
 
@@ -306,13 +314,18 @@ class LedgerClient:
         return appended
 
     async def _answered(
-        self, topic: Topic, partition: int, appended: Appended, timeout_ms: int
+        self, topic: Topic, stream: str, appended: Appended, timeout_ms: int
     ) -> Answer:
         if appended.offset < 0:
             # The broker has it and cannot say where, so nobody could tell its decision.
             raise _not_durable()
+        partition = partition_of(stream, self._partitions)
         place = (topic, partition, appended.offset)
         decision = self._answers.get(place) or await self._decision(place, timeout_ms)
+        # An inbox that was made anew has its offsets again: it is the decision of what stood there.
+        if decision.stream != stream or decision.decided_at < appended.timestamp:
+            self.fail(_made_anew(place))
+            raise UndecidedError(partition, appended.offset)
         return Answer(decision, partition, appended.offset, appended.timestamp)
 
     async def _decision(self, place: _Place, timeout_ms: int) -> Decision:
