@@ -40,6 +40,11 @@ _KEEPING = frozenset(
 )
 """What decides whether an acknowledged record stays, and whose time it bears."""
 
+_LARGEST = "max.message.bytes"
+"""The largest batch that a topic takes. Below what we write a partition stands still for good at
+the first decision that is larger.
+"""
+
 _GENESIS_FETCH_BYTES = 4_096
 LEADERS_SECONDS_MAX = 60.0
 
@@ -282,24 +287,30 @@ async def check_counts(log: KafkaLog, partitions: int, topics: Iterable[Topic] =
             )
 
 
+def _is_too_small(one: Difference) -> bool:
+    """Whether a number is below the one that is wanted; what is no number is."""
+    return not one.found.isdecimal() or int(one.found) < int(one.wanted)
+
+
 async def check_keeping(log: KafkaLog, partitions: int) -> None:
-    """See that the broker keeps what was written, whole and with its own times: a topic that is
-    compacted, or that forgets, loses what the ledger rests on. Raises TopicsError with every
-    setting that is otherwise.
+    """See that the broker takes and keeps what is written, whole and with its own times: a topic
+    that is compacted, or that forgets, loses what the ledger rests on. Raises TopicsError with
+    every setting that is otherwise.
     """
     wanted = {
         log.prefix + spec.topic: {
             setting: value
             for setting, value in _settings(spec, 1, None).items()
-            if setting in _KEEPING
+            if setting in _KEEPING or setting == _LARGEST
         }
         for spec in specs(partitions)
     }
     admin = await _admin(log)
     try:
-        found = await _config_differences(admin, wanted, list(wanted))
+        different = await _config_differences(admin, wanted, list(wanted))
     finally:
         await admin.close()
+    found = [one for one in different if one.setting != _LARGEST or _is_too_small(one)]
     if found:
         raise TopicsError(
             "Topics do not keep what is written: "

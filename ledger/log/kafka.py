@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 from aiokafka.structs import ConsumerRecord, RecordMetadata
 
 from ledger.core.limits import BATCH_BYTES_MAX, GROUP_SESSION_MS_DEFAULT, RECORD_BYTES_MAX
@@ -60,6 +60,11 @@ class KafkaAppender:
                 if len(records) == 1:
                     return [await self._append_one(self._prefix + topic, partition, records[0])]
                 return await self._append_batches(self._prefix + topic, partition, records)
+        except MessageSizeTooLargeError as failure:
+            raise AppendUnknownError(
+                f"The broker takes nothing as large as an append to {topic} {partition}.",
+                hint="Its setting max.message.bytes is too small: see `actionledger topics check`.",
+            ) from failure
         except (KafkaError, TimeoutError) as failure:
             raise AppendUnknownError(
                 f"An append to {topic} {partition} was not acknowledged ({failure!r}).",

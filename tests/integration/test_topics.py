@@ -7,9 +7,17 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from ledger.log.admin import Difference, TopicsError, apply_topics, check_genesis, check_topics
+from ledger.log.admin import (
+    Difference,
+    TopicsError,
+    apply_topics,
+    check_genesis,
+    check_keeping,
+    check_topics,
+)
 from ledger.log.follow import genesis_of
 from ledger.log.kafka import KafkaLog
+from ledger.log.port import AppendUnknownError, Outgoing
 from ledger.log.topics import INBOXES, Topic
 from streams.processor import Processor
 from tests.servers import Addresses
@@ -103,13 +111,16 @@ async def alter(log: KafkaLog, topic: Topic, **settings: str) -> None:
         (Topic.WEBHOOKS, "retention.bytes", "1000000"),
         (Topic.ATTEMPTS, "message.timestamp.type", "CreateTime"),
         (Topic.EVIDENCE, "unclean.leader.election.enable", "true"),
+        (Topic.WEBHOOKS, "max.message.bytes", "1048588"),
+        (Topic.INTENTS, "max.message.bytes", "900"),
     ],
 )
 async def test_c161_nothing_is_decided_on_a_topic_that_forgets(
     log: KafkaLog, topic: Topic, setting: str, value: str
 ) -> None:
-    """C161: a topic that is compacted, that expires, or that takes its writers' times keeps the
-    processor from starting, with the name of the topic and of the setting.
+    """C161: a topic that is compacted, that expires, that takes its writers' times, or that takes
+    less at once than is written keeps the processor from starting, with the name of the topic and
+    of the setting.
     """
     await alter(log, topic, **{setting.replace(".", "_"): value})
     with pytest.raises(TopicsError) as refused:
@@ -117,3 +128,24 @@ async def test_c161_nothing_is_decided_on_a_topic_that_forgets(
     assert f"{log.prefix}{topic} {setting} is {value}" in str(refused.value)
     with pytest.raises(TopicsError):
         await apply_topics(log, partitions=PARTITIONS, generation="again")
+
+
+async def test_a_topic_that_takes_more_than_is_written_is_one_to_begin_on(log: KafkaLog) -> None:
+    """Family `kafka`, beside C161: an operator who raised the limit has taken nothing away."""
+    kept = {"retention_ms": "-1", "message_timestamp_type": "LogAppendTime"}
+    await alter(log, Topic.LEDGER, max_message_bytes="20000000", **kept)
+    await check_keeping(log, PARTITIONS)
+
+
+async def test_an_append_that_is_too_large_for_its_topic_names_the_setting(log: KafkaLog) -> None:
+    """Family `kafka`, beside C159: the limit is lowered under a running process. What ends it says
+    which setting, not that the append may be there and may be tried again.
+    """
+    await alter(log, Topic.INTENTS, max_message_bytes="900")
+    appender = await log.appender()
+    try:
+        with pytest.raises(AppendUnknownError) as refused:
+            await appender.append(Topic.INTENTS, 0, [Outgoing(b"k", b"x" * 2_000, ())])
+    finally:
+        await appender.close()
+    assert "max.message.bytes" in refused.value.hint
