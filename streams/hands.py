@@ -115,13 +115,13 @@ def untimely(assignment: Assignment, mono_ms: int, *, margin_ms: int) -> str | N
     if start.offered_at < assignment.offered_from:
         # Every limit below is counted from there: an earlier moment would stretch them all.
         return "offer_time_differs"
-    if not 0 <= decided_at(start) - start.offered_at <= assignment.offer_valid_ms:
-        # And a decision after the offer's end would stretch them as much.
-        return "offer_over"
     if mono_ms >= assignment.until(start.lease_until) - margin_ms:
         return "lease_over"
     if mono_ms >= assignment.until(start.deadline_at):
         return "deadline_over"
+    if not 0 <= decided_at(start) - start.offered_at <= assignment.offer_valid_ms:
+        # They begin when it was decided: a moment that the offer was not good for stretches them.
+        return "offer_over"
     if start.key_expires_at is not None and mono_ms >= assignment.until(start.key_expires_at):
         return "key_window_closed"
     if start.approval is not None and mono_ms >= assignment.until(start.approval.expires_at):
