@@ -10,6 +10,7 @@ import logging
 from typing import Final
 
 from fastapi import APIRouter
+from pydantic import JsonValue
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
@@ -63,14 +64,8 @@ class DecisionBody(Wire):
 async def decide(http: HttpRequest) -> Response:
     """Record a person's decision and answer what it counts. The same again counts once."""
     doors = doors_of(http)
-    if doors.judgements_in_flight >= JUDGEMENTS_IN_FLIGHT_MAX:
-        doors.metrics.decision(Code.TOO_BUSY)
-        return No(Code.TOO_BUSY).response()
-    doors.judgements_in_flight += 1
-    try:
-        answered = await _decided(http, doors)
-    finally:
-        doors.judgements_in_flight -= 1
+    value = await read_json(http, bytes_max=JUDGEMENT_BYTES_MAX)
+    answered = value if isinstance(value, No) else await _in_turn(doors, value)
     if isinstance(answered, No):
         doors.metrics.decision(answered.code.value)
         return answered.response()
@@ -84,10 +79,17 @@ async def decide(http: HttpRequest) -> Response:
     )
 
 
-async def _decided(http: HttpRequest, doors: Doors) -> tuple[ActionView, int, str] | No:
-    value = await read_json(http, bytes_max=JUDGEMENT_BYTES_MAX)
-    if isinstance(value, No):
-        return value
+async def _in_turn(doors: Doors, value: JsonValue) -> tuple[ActionView, int, str] | No:
+    if doors.judgements_in_flight >= JUDGEMENTS_IN_FLIGHT_MAX:
+        return No(Code.TOO_BUSY)
+    doors.judgements_in_flight += 1
+    try:
+        return await _decided(doors, value)
+    finally:
+        doors.judgements_in_flight -= 1
+
+
+async def _decided(doors: Doors, value: JsonValue) -> tuple[ActionView, int, str] | No:
     body = read_model(DecisionBody, value, Code.INVALID_BODY)
     if isinstance(body, No):
         return body

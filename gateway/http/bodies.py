@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 
 from gateway.http.codes import Code
-from gateway.http.limits import BODY_MS_MAX, OFFER_MS_MAX, WAIT_MS_MAX
+from gateway.http.limits import BODY_HELD_BYTES, BODY_MS_MAX, OFFER_MS_MAX, WAIT_MS_MAX
 from gateway.http.problems import No, Trouble, invalid
 from gateway.keys import Caller
 from ledger.core.gates import TOKENS, TOOL_CALLS
@@ -199,6 +199,16 @@ class Poll(Wait):
     """A long poll: wait until the action's version is above `after_version`."""
 
     after_version: Annotated[_Number, Field(ge=0, le=INTEGER_MAX)] | None = None
+
+
+def is_held(http: HttpRequest) -> bool:
+    """Whether the server holds all of a body, or will, before anybody reads it: then reading takes
+    no memory that whoever connects could not take anyway.
+    """
+    if BODY_IS_WHOLE in http.scope.get("extensions", ()):
+        return True
+    declared = http.headers.get("content-length", "")
+    return declared.isascii() and declared.isdigit() and int(declared[:20]) <= BODY_HELD_BYTES
 
 
 async def read_body(http: HttpRequest, *, bytes_max: int) -> bytes | No:

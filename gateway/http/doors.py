@@ -270,6 +270,7 @@ class Doors:
     wall_clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     rejections: NowAndThen = field(default_factory=NowAndThen)
     webhooks_in_flight: int = 0
+    webhooks_arriving: int = 0
     judgements_in_flight: int = 0
     repeats: Pace = field(
         default_factory=lambda: Pace(REPEATS_A_MINUTE_MAX, kinds_max=JUDGEMENTS_COUNTED_MAX)

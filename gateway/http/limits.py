@@ -10,6 +10,9 @@ from typing import Final
 BODY_MS_MAX: Final = 10_000
 """From the head of a request to the last byte of its body; slower senders are sent away."""
 
+BODY_HELD_BYTES: Final = 64 * 1_024
+"""What the server takes of the body of any request before somebody reads it."""
+
 CANCEL_BYTES_MAX: Final = 4 * 1_024
 """The body of a cancellation holds a reason and nothing else."""
 
@@ -17,8 +20,9 @@ JUDGEMENT_BYTES_MAX: Final = 96 * 1_024
 """The body of a person's decision: a key and a signature, the largest of five parts of 16 KiB."""
 
 JUDGEMENTS_IN_FLIGHT_MAX: Final = 64
-"""Decisions of people between their first byte and their answer. Nobody has to log in to send one,
-so what strangers send may take no more of the door than this."""
+"""Decisions of people between their last byte and their answer. Nobody has to log in to send one,
+so what strangers send may take no more of the door than this. A body that is still on its way takes
+no place: strangers that send slowly would have them all."""
 
 JUDGEMENTS_A_MINUTE_MAX: Final = 60
 """Proven decisions of one person in a minute: faster than anybody looks at what they sign."""
@@ -65,7 +69,12 @@ KINDS_TOLD_MAX: Final = 1_024
 """Kinds of such lines that are told apart; more in one while are told as one kind."""
 
 WEBHOOKS_IN_FLIGHT_MAX: Final = 128
-"""Webhooks between their first byte and their acknowledgement: 128 MiB of bodies at most."""
+"""Webhooks between their last byte and their acknowledgement: 128 MiB of bodies at most. Strangers
+that send slowly take no place of these.
+"""
+
+WEBHOOKS_ARRIVING_MAX: Final = 64
+"""Webhooks on their way whose bodies are larger than what the server holds of any: 64 MiB more."""
 
 WEBHOOK_APPEND_MS_MAX: Final = 8_000
 """From a verified webhook to its acknowledgement; providers give up after about ten seconds."""

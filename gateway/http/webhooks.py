@@ -18,10 +18,10 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from gateway.http.bodies import read_body, read_query
+from gateway.http.bodies import is_held, read_body, read_query
 from gateway.http.codes import Code
 from gateway.http.doors import Doors, doors_of
-from gateway.http.limits import WEBHOOKS_IN_FLIGHT_MAX
+from gateway.http.limits import WEBHOOKS_ARRIVING_MAX, WEBHOOKS_IN_FLIGHT_MAX
 from gateway.http.openapi import answer, problems, query, raw_body
 from gateway.http.problems import No, Trouble
 from ledger.core.errors import LedgerError
@@ -114,14 +114,8 @@ async def receive(http: HttpRequest, provider: str) -> Response:
     if isinstance(account, No):
         doors.metrics.webhook(None, account.code.value)
         return account.response()
-    if doors.webhooks_in_flight >= WEBHOOKS_IN_FLIGHT_MAX:
-        doors.metrics.webhook(provider, Code.TOO_BUSY)
-        return No(Code.TOO_BUSY).response()
-    doors.webhooks_in_flight += 1
-    try:
-        received = await _received(http, doors, provider, account)
-    finally:
-        doors.webhooks_in_flight -= 1
+    raw = await _body(http, doors)
+    received = raw if isinstance(raw, No) else await _received(http, doors, provider, account, raw)
     if isinstance(received, No):
         reason = received.detail if received.code is Code.WEBHOOK_REJECTED else None
         doors.metrics.webhook(provider, reason or received.code.value)
@@ -168,12 +162,24 @@ def _configured(doors: Doors, provider: str, asked: str | None) -> str | None:
     return asked if asked in accounts else None
 
 
+async def _body(http: HttpRequest, doors: Doors) -> bytes | No:
+    """The raw bytes. Of those that are large few are read at a time."""
+    if is_held(http):
+        return await read_body(http, bytes_max=WEBHOOK_BYTES_MAX)
+    if doors.webhooks_arriving >= WEBHOOKS_ARRIVING_MAX:
+        return No(Code.TOO_BUSY)
+    doors.webhooks_arriving += 1
+    try:
+        return await read_body(http, bytes_max=WEBHOOK_BYTES_MAX)
+    finally:
+        doors.webhooks_arriving -= 1
+
+
 async def _received(
-    http: HttpRequest, doors: Doors, provider: str, account: str
+    http: HttpRequest, doors: Doors, provider: str, account: str, raw: bytes
 ) -> WebhookReceived | No:
-    raw = await read_body(http, bytes_max=WEBHOOK_BYTES_MAX)
-    if isinstance(raw, No):
-        return raw
+    if doors.webhooks_in_flight >= WEBHOOKS_IN_FLIGHT_MAX:
+        return No(Code.TOO_BUSY)
     crash_point("webhook_read")
     now_ms = doors.wall_clock_ms()
     scheme = scheme_of(doors.webhook_schemes, provider)
@@ -198,12 +204,15 @@ async def _received(
     )
     partition = partition_of(webhook_key(webhook), doors.partitions)
     crash_point("webhook_verified")
+    doors.webhooks_in_flight += 1
     try:
         appending = doors.webhooks.append(Topic.WEBHOOKS, partition, [webhook_outgoing(webhook)])
         await crash_while("webhook_sent", appending)
     except LedgerError as trouble:
         logger.warning("webhook_not_kept", extra={"provider": provider, "reason": repr(trouble)})
         return No(Code.WEBHOOK_NOT_DURABLE)
+    finally:
+        doors.webhooks_in_flight -= 1
     crash_point("webhook_acked")
     return webhook
 

@@ -1,6 +1,8 @@
 """A webhook goes straight to its route, and is answered as the framework would have it."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -11,10 +13,16 @@ from standardwebhooks import Webhook
 
 from gateway.http.app import create_app
 from gateway.http.doors import Instance
+from gateway.http.limits import (
+    BODY_HELD_BYTES,
+    JUDGEMENTS_IN_FLIGHT_MAX,
+    WEBHOOKS_ARRIVING_MAX,
+    WEBHOOKS_IN_FLIGHT_MAX,
+)
 from gateway.http.webhooks import Accepted, is_delivery
 from gateway.settings import Settings
 from gateway.webhook_secrets import rotate_secret
-from ledger.core.limits import TEXT_CHARS_MAX
+from ledger.core.limits import TEXT_CHARS_MAX, WEBHOOK_BYTES_MAX
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.published import Published
 from ledger.log.webhook_record import WebhookReceived, read_webhook
@@ -35,6 +43,32 @@ class Kept:
 
     async def close(self) -> None:
         """Nothing is held."""
+
+
+@asynccontextmanager
+async def trickling(
+    http: httpx.AsyncClient, path: str, *, count: int, length: int
+) -> AsyncIterator[None]:
+    """As many strangers who send a byte each, and no more."""
+    begun, never = asyncio.Semaphore(0), asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"{"
+        begun.release()
+        await never.wait()
+
+    headers = {"content-length": str(length), "content-type": "application/json"}
+    asking = [
+        asyncio.create_task(http.post(path, content=body(), headers=headers)) for _ in range(count)
+    ]
+    for _ in asking:
+        await begun.acquire()
+    try:
+        yield
+    finally:
+        for one in asking:
+            one.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
 
 
 @pytest.mark.parametrize(
@@ -116,4 +150,37 @@ async def test_it_is_kept_with_what_was_signed_and_answered_with_its_own_name(
         names = ["user-agent", "webhook-id", "webhook-signature", "webhook-timestamp"]
         assert list(read.headers) == names
         assert read.headers["user-agent"] == "first"
+    assert len(kept.records) == 2
+
+
+async def test_strangers_who_send_slowly_take_nobodys_place(tmp_path: Path) -> None:
+    """Nobody is asked who they are before a body is whole: neither webhooks nor what people signed
+    may wait for bodies that never end. Only what is large waits for what is large.
+    """
+    file, kept, nobody = tmp_path / "secrets.toml", Kept(), cast("Any", None)
+    secret = rotate_secret(file, "simulated", "main", keep_ms=0)
+    settings = Settings.from_environment({"ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(file)})
+    app = create_app(nobody, nobody, kept, nobody, settings, Instance("g", Published))
+    transport = httpx.ASGITransport(app)
+    hook, decisions, now = "/v1/webhooks/simulated", "/v1/decisions", datetime.now(UTC)
+
+    async def sent(http: httpx.AsyncClient, event: str, body: str) -> tuple[int, str]:
+        stamp, signed = str(int(now.timestamp())), Webhook(secret).sign(event, now, body)
+        headers = {"webhook-id": event, "webhook-timestamp": stamp, "webhook-signature": signed}
+        answer = await http.post(hook, content=body, headers=headers)
+        return answer.status_code, answer.json().get("code", "")
+
+    small, large = "{}", "x" * (BODY_HELD_BYTES + 1)
+    async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
+        async with (
+            trickling(http, hook, count=2 * WEBHOOKS_IN_FLIGHT_MAX, length=1_000),
+            trickling(http, decisions, count=2 * JUDGEMENTS_IN_FLIGHT_MAX, length=1_000),
+            trickling(http, hook, count=WEBHOOKS_ARRIVING_MAX, length=WEBHOOK_BYTES_MAX),
+        ):
+            assert await sent(http, "small", small) == (202, "")
+            assert await sent(http, "large", large) == (503, "too_busy")
+            headers = {"content-type": "application/json"}
+            decided = await http.post(decisions, content=b"{}", headers=headers)
+            assert (decided.status_code, decided.json()["code"]) == (400, "invalid_body")
+        assert await sent(http, "later", large) == (202, "")
     assert len(kept.records) == 2
