@@ -61,6 +61,8 @@ async def trickling(
     asking = [
         asyncio.create_task(http.post(path, content=body(), headers=headers)) for _ in range(count)
     ]
+    for one in asking:
+        one.add_done_callback(lambda _: begun.release())
     for _ in asking:
         await begun.acquire()
     try:
