@@ -77,12 +77,16 @@ async def require_database(url: str) -> None:
         connection = await asyncpg.connect(urlunsplit(parts._replace(path="/postgres")))
         try:
             quoted = await connection.fetchval("select quote_ident($1)", name)
-            await connection.execute(f"create database {quoted}")
+            # In an order of texts that no upgrade changes: indexes rest on it.
+            await connection.execute(
+                f"create database {quoted} template template0 encoding 'UTF8' locale 'C'"
+            )
         except asyncpg.InsufficientPrivilegeError as refused:
             raise NoDatabaseError(
                 f"There is no database {name}, and {parts.username} may not make it.",
-                hint=f"As an administrator: createdb -O {parts.username} {name}; a local "
-                "installation makes it with `actionledger down` and `actionledger up`.",
+                hint=f"As an administrator: createdb -O {parts.username} {name} -T template0 "
+                "--locale=C; a local installation makes it with `actionledger down` and "
+                "`actionledger up`.",
             ) from refused
         finally:
             await connection.close()

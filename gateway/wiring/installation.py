@@ -23,6 +23,7 @@ from ledger.log.kafka import KafkaLog
 from ledger.log.principals import Principal
 from ledger.log.topics import Topic
 from projections.queries import Queries
+from projections.text_order import require_text_order
 from projections.views import OffsetView
 from reconciler.providers.kinds import kind_of
 from reconciler.providers.registry import ProviderSettings
@@ -96,10 +97,11 @@ async def begin_at(log: KafkaLog, pool: asyncpg.Pool, genesis: Genesis) -> dict[
     making sure that log and tables belong together.
 
     Empty where the database does not answer, or has nothing yet: then the ledger is read from its
-    beginning. Raises ForeignDatabaseError.
+    beginning. Raises ForeignDatabaseError, OtherTextOrderError.
     """
     try:
         async with asyncio.timeout(BEGIN_SECONDS_MAX):
+            await require_text_order(pool)
             offsets = await Queries(pool).offsets()
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as away:
         logger.warning("begins_at_zero", extra={"reason": repr(away)})

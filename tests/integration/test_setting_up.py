@@ -31,6 +31,7 @@ from ledger.log.fold import Begin
 from ledger.log.follow import genesis_of, published_catalogue
 from ledger.log.published import read_published
 from projections.projector import Projector
+from projections.text_order import OtherTextOrderError
 from tests import asking
 from tests.servers import Addresses
 
@@ -161,6 +162,23 @@ async def test_a_database_of_another_log_is_refused(settings: Settings) -> None:
         await _say(pool, "update actionledger.projection_offsets set next_offset = 9")
         with pytest.raises(ForeignDatabaseError):
             await begin_at(log, pool, genesis)
+
+
+async def test_a_database_whose_indexes_may_miss_rows_is_refused(settings: Settings) -> None:
+    """Family `store`, beside C175: an upgrade of the system sorts texts otherwise, and a key that
+    its index does not find would be taken for a new one. It is the version that Postgres keeps.
+    """
+    await set_up(settings)
+    log = open_log(settings, "test")
+    genesis = await genesis_of(log)
+    changed = "update pg_database set datcollversion = $1 where datname = current_database()"
+    async with await open_pool(settings) as pool:
+        assert await begin_at(log, pool, genesis) == {}
+        await pool.execute(changed, "2.27")
+        with pytest.raises(OtherTextOrderError, match=r"2\.27"):
+            await begin_at(log, pool, genesis)
+        await pool.execute(changed, None)
+        assert await begin_at(log, pool, genesis) == {}
 
 
 def test_a_provider_without_an_adapter_is_named(settings: Settings) -> None:
