@@ -69,7 +69,9 @@ def callers_are_told_the_truth(log: SimulatedLog, judge: Judge) -> None:
     for key, status, reference in told:
         action = judge.actions[key]
         if status == "completed":
-            proven = {*action.references, (action.completed or {}).get("reference")}
+            # What a report said late, because evidence of another effect was decided before it.
+            late = {one.get("reference") for one in action.evidence if one["kind"] == "report"}
+            proven = {*action.references, *late, (action.completed or {}).get("reference")}
             law(reference in proven, "told", f"{key} was told to be done as {reference}")
         elif status in FINAL:
             law(status == action.status, "told", f"{key} was told to be {status}")

@@ -84,11 +84,12 @@ def test_a_seed_is_a_history_in_every_process() -> None:
     assert len(told) == 1
 
 
-@pytest.mark.parametrize("seed", [11_403, 101_643, 301_974, 600_713])
+@pytest.mark.parametrize("seed", [11_403, 101_643, 301_974, 600_713, 772_014_560])
 def test_a_seed_that_once_broke_a_law_keeps_it(seed: int) -> None:
     """An effect that a webhook disputes before its report comes, a log from the future, webhooks
-    beside what nobody can read, and an effect that came to nothing while it was in doubt: each was
-    a history too far for a law as it was written.
+    beside what nobody can read, an effect that came to nothing while it was in doubt, and one that
+    was reported, told to its caller, and decided behind a webhook about another: each was a history
+    too far for a law as it was written.
     """
     assert live(seed).broken is None
 
