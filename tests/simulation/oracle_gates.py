@@ -307,7 +307,7 @@ class Crossing:
 
     def _within(self, gate: Gate, fact: Json, record: Json, in_force: InForce) -> None:
         """No ceiling is passed, but by a person's word for this action, or because the effect is
-        there already.
+        there already. What takes nothing of an amount does not pass it, however much others took.
         """
         action = self.actions[fact["action"]]
         asked = self._asked(fact, record)
@@ -322,6 +322,8 @@ class Crossing:
             if ceiling is None or name in (fact.get("over") or ()):
                 continue
             for dimension, limit in limits_of(ceiling, fact["demand"]).items():
+                if not fact["demand"].get(dimension) and dimension not in LAPSING:
+                    continue
                 taken = gate.taken(dimension)
                 if dimension == "wall_clock_ms":
                     taken = record["decided_at"] - gate.state["opened_at"]
