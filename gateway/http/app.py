@@ -154,8 +154,8 @@ async def _refused(http: HttpRequest, refusal: Exception) -> Response:
         allowed = (refusal.headers or {}).get("Allow", "")
     routes = [route for router in ROUTERS for route in router.routes]
     if code is Code.METHOD_NOT_ALLOWED:
-        ours = ", ".join(sorted(methods_of(http.scope["path"], routes)))
-        return No(code, headers={"Allow": ours or allowed}).response()
+        taken = methods_of(http.scope["path"], routes) or set(allowed.split(", "))
+        return No(code, headers={"Allow": ", ".join(sorted(taken))}).response()
     if code is not Code.NOT_FOUND:
         return No(code).response()
     return No(code, problems=names_in_the_way(http, routes)).response()

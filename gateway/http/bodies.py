@@ -4,7 +4,6 @@ Guarantees that a body has one meaning and that tenant and principal are the API
 take an identity from a body or invent a key. Called by the routes.
 """
 
-import asyncio
 import re
 from collections.abc import Callable
 from typing import Annotated, Final, Literal, TypeVar, assert_never
@@ -13,11 +12,11 @@ import http_sf
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import PydanticCustomError
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 
+from gateway.http.body_bytes import read_body
 from gateway.http.codes import Code
-from gateway.http.limits import BODY_HELD_BYTES, BODY_MS_MAX, OFFER_MS_MAX, WAIT_MS_MAX
+from gateway.http.limits import OFFER_MS_MAX, WAIT_MS_MAX
 from gateway.http.problems import No, Trouble, invalid
 from gateway.keys import Caller
 from ledger.core.gates import TOKENS, TOOL_CALLS
@@ -41,10 +40,6 @@ from ledger.core.request import Request
 from ledger.core.strict import MalformedJson, parse
 from ledger.core.wire import Text, Wire
 
-BODY_IS_WHOLE: Final = "actionledger.body_is_whole"
-"""The extension of a request that has come with all of its body: reading that waits for nobody."""
-
-_MS_PER_S: Final = 1_000
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9._~:#/-]{1,512}")
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -199,53 +194,6 @@ class Poll(Wait):
     """A long poll: wait until the action's version is above `after_version`."""
 
     after_version: Annotated[_Number, Field(ge=0, le=INTEGER_MAX)] | None = None
-
-
-def is_held(http: HttpRequest) -> bool:
-    """Whether the server holds all of a body, or will, before anybody reads it: then reading takes
-    no memory that whoever connects could not take anyway.
-    """
-    if BODY_IS_WHOLE in http.scope.get("extensions", ()):
-        return True
-    declared = http.headers.get("content-length", "")
-    return declared.isascii() and declared.isdigit() and int(declared[:20]) <= BODY_HELD_BYTES
-
-
-async def read_body(http: HttpRequest, *, bytes_max: int) -> bytes | No:
-    """The raw bytes, once; a size above the maximum, declared or real, is refused unkept. Raises
-    ClientDisconnect.
-    """
-    too_large = f"At most {bytes_max} bytes are allowed."
-    declared = http.headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit() and int(declared[:20]) > bytes_max:
-        return No(Code.TOO_LARGE, detail=too_large)
-    try:
-        if BODY_IS_WHOLE in http.scope.get("extensions", ()):
-            raw = await _parts(http, bytes_max)
-        else:
-            async with asyncio.timeout(BODY_MS_MAX / _MS_PER_S):
-                raw = await _parts(http, bytes_max)
-    except TimeoutError:
-        return No(Code.TOO_SLOW)
-    return No(Code.TOO_LARGE, detail=too_large) if raw is None else raw
-
-
-async def _parts(http: HttpRequest, bytes_max: int) -> bytes | None:
-    """A body as it comes, or None for one that is too large."""
-    chunks: list[bytes] = []
-    size, is_whole = 0, False
-    # From the server itself: the framework's stream costs more than all that is read here.
-    while not is_whole:
-        part = await http.receive()
-        if part["type"] == "http.disconnect":
-            raise ClientDisconnect
-        chunk = part.get("body", b"")
-        size += len(chunk)
-        if size > bytes_max:
-            return None
-        chunks.append(chunk)
-        is_whole = not part.get("more_body", False)
-    return b"".join(chunks)
 
 
 async def read_json(

@@ -23,7 +23,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from gateway.http.bodies import BODY_IS_WHOLE
+from gateway.http.body_bytes import BODY_IS_WHOLE
 from gateway.http.codes import Code
 from gateway.http.problems import No
 

@@ -114,12 +114,7 @@ async def gateway(
         queries = Queries(pool)
         genesis = await _required_genesis(log, settings.partitions)
         # As principals of their own: who takes over one door cannot write to another's inbox.
-        steady = SteadyAppender(open_log(settings, "gateway-webhooks").appender)
-        appender = GatheringAppender(
-            steady,
-            patience_s=WEBHOOK_APPEND_MS_MAX / _MS_PER_S,
-            pace_s=WEBHOOK_PACE_MS / _MS_PER_S,
-        )
+        appender = _gathering(open_log(settings, "gateway-webhooks"))
         approvals = open_log(settings, "gateway-approvals")
         client = LedgerClient(log, settings.partitions, begin_at=begin_at, approvals=approvals)
         published = PublishedFollower(approvals, on_failure=client.fail)
@@ -161,6 +156,15 @@ async def gateway(
             await published.close()
             await client.close()
             await appender.close()
+
+
+def _gathering(log: KafkaLog) -> GatheringAppender:
+    """An appender for many webhooks at a time, each of which waits for so long and no longer."""
+    return GatheringAppender(
+        SteadyAppender(log.appender),
+        patience_s=WEBHOOK_APPEND_MS_MAX / _MS_PER_S,
+        pace_s=WEBHOOK_PACE_MS / _MS_PER_S,
+    )
 
 
 class _WarnOnce:

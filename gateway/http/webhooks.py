@@ -18,7 +18,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from gateway.http.bodies import is_held, read_body, read_query
+from gateway.http.bodies import read_query
+from gateway.http.body_bytes import is_held, read_body
 from gateway.http.codes import Code
 from gateway.http.doors import Doors, doors_of
 from gateway.http.limits import WEBHOOKS_ARRIVING_MAX, WEBHOOKS_IN_FLIGHT_MAX
