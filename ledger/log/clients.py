@@ -197,6 +197,11 @@ async def _close(client: AIOKafkaClient) -> None:
         closing.exception()
 
 
+def wait_in_fetches(consumer: AIOKafkaConsumer, wait_ms: int) -> None:
+    """Let the broker keep the next fetches that find nothing for no longer than this."""
+    consumer._fetcher._fetch_max_wait_ms = wait_ms  # noqa: SLF001 - set at its start alone
+
+
 def check_fetching(consumer: AIOKafkaConsumer) -> None:
     """Raise LogUnreachableError where the consumer can get no more records and would not say so."""
     tasks = (

@@ -1,15 +1,17 @@
 """Inboxes that are read side by side, each by a client of its own, from real partitions."""
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator
 
 import pytest
 
+from ledger.log.kafka import BEHIND_RECORDS_MIN, FETCH_WAIT_BEHIND_MS, FETCH_WAIT_MS
 from ledger.log.port import Outgoing, Record
 from ledger.log.topics import Topic
 from ledger.log.trouble import TruncatedLogError
 from streams.topic_readers import TopicReaders
-from tests.integration.installation import Installation, installed
+from tests.integration.installation import PARTITIONS, Installation, installed
 from tests.patience import PATIENCE_SECONDS
 from tests.projecting import until
 from tests.servers import Addresses
@@ -165,3 +167,22 @@ async def test_a_failure_that_is_seen_while_partitions_change_hands_is_raised_to
     await readers.assign({0})
     with pytest.raises(TruncatedLogError):
         await readers.read(50)
+
+
+async def test_a_reader_that_is_behind_lets_no_fetch_wait_for_other_partitions(
+    one: Installation,
+) -> None:
+    """While many records come at a time the broker is to answer soon, and not once few do."""
+    await put(one, INTENTS, *(b"%d" % number for number in range(2 * BEHIND_RECORDS_MIN)))
+    reader = await one.log.reader({(INTENTS, partition): 0 for partition in range(PARTITIONS)})
+    fetcher = reader._consumer._fetcher
+    assert "self._fetch_max_wait_ms" in inspect.getsource(fetcher._get_actions_per_node)
+    waits: dict[bool, set[int]] = {True: set(), False: {fetcher._fetch_max_wait_ms}}
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        count = 0
+        while count < 2 * BEHIND_RECORDS_MIN + PARTITIONS * FIRST:
+            read = await reader.read(timeout_ms=200, records_max=BEHIND_RECORDS_MIN)
+            count += len(read)
+            waits[len(read) >= BEHIND_RECORDS_MIN].add(fetcher._fetch_max_wait_ms)
+    assert waits == {True: {FETCH_WAIT_BEHIND_MS}, False: {FETCH_WAIT_MS}}
+    await reader.close()
