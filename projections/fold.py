@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ledger.core.evolve import Place, evolve
+from ledger.core.evolve import Place, evolve, evolve_all
 from ledger.core.facts import AnyFact, PreviewRecorded, ReviewOpened, ReviewResolved
-from ledger.core.gates import evolve_gate
+from ledger.core.gates import AnyGateFact, evolve_gate
 from ledger.core.ids import is_gate_key
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.records import Decision
@@ -67,6 +67,8 @@ _ASKING = frozenset(
     }
 )
 """Facts about what people are asked and say."""
+_IN_BETWEEN = _ASKING | {"review.opened"}
+"""Facts whose rows tell how their action stood right behind them."""
 
 
 class Held(NamedTuple):
@@ -101,6 +103,7 @@ class Batch:
     again.
     """
     record_count: int = 0
+    size_bytes: int = 0
 
     @property
     def event_count(self) -> int:
@@ -186,6 +189,11 @@ class Folding:
         return self._batch.record_count
 
     @property
+    def size_bytes(self) -> int:
+        """What the values of those records take together."""
+        return self._batch.size_bytes
+
+    @property
     def has_work(self) -> bool:
         """Whether there is anything to write, or to say."""
         return bool(self._batch.record_count or self._batch.stopped)
@@ -219,6 +227,7 @@ class Folding:
         if stopped is not None:
             self._batch.stopped.append(stopped)
         self._batch.record_count += len(read.records)
+        self._batch.size_bytes += sum([len(record.value) for record in read.records])
         if read.fold.next_offset > read.start.next_offset:
             self._batch.starts.setdefault(partition, read.start)
             self._batch.folds[partition] = read.fold
@@ -264,18 +273,23 @@ class Folding:
         # A row that was loaded may be ahead of its partition: what it has is not folded twice.
         if decision.at < touched.next_offset:
             return
-        stream = touched.after
-        place = Place(offset=decision.at, decided_at=decision.decided_at)
+        stream, facts = touched.after, decision.facts
+        place = Place(decision.at, decision.decided_at)
         tenant = key.partition("/")[0]
         reviews: list[Row] = []
         resolutions: list[Row] = []
         references: list[Row] = []
         asking: list[tuple[AnyFact, Action]] = []
-        for fact in decision.facts:
-            stream = evolve(stream, fact, place)
+        # Where no row tells of a state in between, none is made.
+        at_once = _IN_BETWEEN.isdisjoint([fact.type for fact in facts])
+        if at_once:
+            stream = evolve_all(stream, facts, place)
+        for fact in facts:
+            if not at_once:
+                stream = evolve(stream, fact, place)
             kind = fact.type
             if kind in _NAMING:
-                row = reference_row(decision, fact, _of(stream, fact), partition)
+                row = reference_row(decision, fact, stream, partition)
                 if row is not None:
                     references.append(row)
             elif kind == "intent.recorded":
@@ -286,8 +300,10 @@ class Folding:
                 reviews.append(review_row(decision, fact, _of(stream, fact), partition))
             elif isinstance(fact, ReviewResolved):
                 resolutions.append(resolution_row(decision, fact, partition))
-        stream, held = _fold_gate(stream, decision, partition)
-        if decision.facts:
+        held: list[Row] = []
+        if decision.gate:
+            stream, held = _fold_gate(stream, decision, decision.gate, partition)
+        if facts:
             self._events += event_rows(decision, fact_texts(value, decision), tenant, partition)
         self._reviews += reviews
         self._resolutions += resolutions
@@ -303,7 +319,7 @@ class Folding:
         self._touched[key] = touched
         touched.after, touched.next_offset = stream, decision.at + 1
         stand = (decision.at, decision.epoch)
-        for fact in decision.facts:
+        for fact in facts:
             touched.places[fact.action] = stand
         changed[key] = Held(stream, touched.next_offset)
 
@@ -328,14 +344,14 @@ def fold_batch(reads: Iterable[PartitionRead], streams: Mapping[str, Held]) -> B
     return folding.seal()
 
 
-def _fold_gate(stream: Stream, decision: Decision, partition: int) -> tuple[Stream, list[Row]]:
+def _fold_gate(
+    stream: Stream, decision: Decision, said: Sequence[AnyGateFact], partition: int
+) -> tuple[Stream, list[Row]]:
     """The stream after what a decision says about a gate, and the reservations that it changed."""
-    if not decision.gate:
-        return stream, []
     invariant(is_gate_key(stream.key), "a fact about a gate stands in a foreign stream")
     rows: list[Row] = []
     gate = stream.gate
-    for fact in decision.gate:
+    for fact in said:
         before, gate = gate, evolve_gate(gate, fact, decision.decided_at)
         row = reservation_row(decision, fact, before, gate, partition)
         if row is not None:

@@ -10,8 +10,7 @@ of its own and by rebuilds.
 import asyncio
 import contextlib
 import logging
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -34,12 +33,14 @@ from projections.fold import (
     streams_touched,
 )
 from projections.limits import (
+    BATCH_BYTES_MAX,
     BATCH_RECORDS_MAX,
     COMMIT_EVERY_MS,
     DATABASE_TRIES_MAX,
     DATABASE_WAIT_MS_MAX,
     DATABASE_WAIT_MS_MIN,
     READ_WAIT_MS,
+    SLICE_BYTES_MAX,
     SLICE_RECORDS_MAX,
     STREAMS_HELD_BYTES_MAX,
     STREAMS_HELD_MAX,
@@ -89,7 +90,8 @@ class _Session:
     """One writer, one reader, and what is folded in memory on top of what is committed.
 
     `settled` are streams that nothing is expected of, with where they stood when they were written;
-    `unwritten` those of batches that are not written, with where they stand in them.
+    `unwritten` those of batches that are not written, with where they stand in them. `unread` are
+    records for which the batch in the making had no room.
     """
 
     writer: BatchWriter
@@ -101,6 +103,7 @@ class _Session:
     settled: list[tuple[str, int]] = field(default_factory=list)
     unwritten: dict[str, int] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
+    unread: list[Record] = field(default_factory=list)
 
     def hold(self, key: str, held: Held, size_bytes: int) -> None:
         """Keep a stream to which a record of so many bytes came, as the one used last."""
@@ -265,8 +268,9 @@ class Projector:
     ) -> None:
         """Write a batch, and meanwhile read and fold the next.
 
-        Behind the end of the log a batch is as large as may be. At its end the first record after a
-        pause is written at once, and what comes then is gathered for COMMIT_EVERY_MS.
+        Behind the end of the log a batch is as large as may be, in records or in bytes. At its end
+        the first record after a pause is written at once, and what comes then is gathered for
+        COMMIT_EVERY_MS.
         """
         clock = asyncio.get_running_loop().time
         folding, due_s = Folding(session.held), clock()
@@ -276,13 +280,18 @@ class Projector:
             while not stop.is_set() and self._goes_on(session, ends):
                 self._beat()
                 wanted = self._limit - folding.record_count
-                records = await session.reader.read(
+                is_rest = bool(session.unread)
+                records = session.unread or await session.reader.read(
                     # With something to write, only what has come already is worth taking along.
                     timeout_ms=0 if folding.has_work else READ_WAIT_MS,
                     records_max=wanted,
                 )
                 await self._fold(session, folding, _below(records, ends))
-                if len(records) < wanted and folding.has_work and clock() < due_s:
+                if is_rest and not session.unread:
+                    # There may be more in the log, and there is room for it.
+                    continue
+                is_at_end = len(records) < wanted and not session.unread
+                if is_at_end and folding.has_work and clock() < due_s:
                     await asyncio.sleep(due_s - clock())
                     continue
                 if writing is not None and (folding.has_work or writing.done()):
@@ -325,6 +334,7 @@ class Projector:
         A slice at a time: in between, the batch that is being written may take its next step.
         """
         session.let_go()
+        session.unread = []
         records = [record for record in records if record.partition not in session.paused]
         if not records:
             return
@@ -333,8 +343,11 @@ class Projector:
         # query for all, and each slice is read and folded while it is warm.
         asked = {(record.key or b"").decode("utf-8", "replace") for record in records}
         await self._load(session, asked)
-        for begin in range(0, len(records), SLICE_RECORDS_MAX):
-            reads = read_batch(session.folds, records[begin : begin + SLICE_RECORDS_MAX])
+        for begin, end in _slices(records):
+            if folding.size_bytes >= BATCH_BYTES_MAX:
+                session.unread = records[begin:]
+                return
+            reads = read_batch(session.folds, records[begin:end])
             await self._load(session, streams_touched(reads) - asked)
             for read in reads:
                 self._add(session, folding, read)
@@ -352,9 +365,9 @@ class Projector:
         partition = read.start.partition
         if partition in session.paused:
             return
-        sizes = Counter[str]()
+        sizes: dict[str, int] = {}
         for decision, value in read.decisions:
-            sizes[decision.stream] += len(value)
+            sizes[decision.stream] = sizes.get(decision.stream, 0) + len(value)
         for key, held in folding.add(read).items():
             session.hold(key, held, sizes[key])
             session.unwritten[key] = held.next_offset
@@ -407,6 +420,17 @@ def _below(records: list[Record], ends: Mapping[int, int] | None) -> list[Record
     if ends is None:
         return records
     return [record for record in records if record.offset < ends.get(record.partition, 0)]
+
+
+def _slices(records: Sequence[Record]) -> Iterator[tuple[int, int]]:
+    """Where each slice begins and ends: few records, and where they are large fewer."""
+    begin = size_bytes = 0
+    for place, record in enumerate(records):
+        if place - begin >= SLICE_RECORDS_MAX or size_bytes >= SLICE_BYTES_MAX:
+            yield begin, place
+            begin, size_bytes = place, 0
+        size_bytes += len(record.value)
+    yield begin, len(records)
 
 
 def _heed_cancellation() -> None:

@@ -28,6 +28,7 @@ from ledger.core.facts import (
 )
 from ledger.core.holds import Hold, Holds
 from ledger.core.inputs import Meaning
+from ledger.core.invariants import invariant
 from ledger.core.records import Cause, Decision
 from ledger.core.snapshot import FOLD_VERSION, dump
 from ledger.core.state import Action, Attempt, Stream
@@ -297,9 +298,9 @@ def event_rows(decision: Decision, texts: Sequence[str], tenant: str, partition:
             topic,
             part,
             offset,
-            texts[ordinal],
+            text,
         )
-        for ordinal, fact in enumerate(decision.facts)
+        for ordinal, (fact, text) in enumerate(zip(decision.facts, texts, strict=True))
     ]
 
 
@@ -377,26 +378,30 @@ def resolution_row(decision: Decision, fact: ReviewResolved, partition: int) -> 
     )
 
 
-def reference_row(decision: Decision, fact: AnyFact, after: Action, partition: int) -> Row | None:
+_NAMING: Final = (AttemptSucceeded, EvidenceRecorded, ActionCompleted)
+
+
+def reference_row(decision: Decision, fact: AnyFact, after: Stream, partition: int) -> Row | None:
     """A provider's name for an action that this fact brought to light, or None."""
-    match fact:
-        case EvidenceRecorded(meaning=Meaning.REVERSED):
-            # What was given back has a name of its own, or that of another action.
-            return None
-        case AttemptSucceeded() | EvidenceRecorded() | ActionCompleted():
-            reference = fact.reference
-        case _:
-            return None
-    # Proof without a name of the provider's is completed under the action's own key.
-    if reference is None or reference == after.key:
+    if not isinstance(fact, _NAMING):
         return None
+    reference = fact.reference
+    # Proof without a name of the provider's is completed under the action's own key.
+    if reference is None or reference == fact.action:
+        return None
+    if isinstance(fact, EvidenceRecorded) and fact.meaning is Meaning.REVERSED:
+        # What was given back has a name of its own, or that of another action.
+        return None
+    action = after.action(fact.action)
+    invariant(action is not None, "a fact names an action that was never recorded")
+    assert action is not None  # noqa: S101 - for the type checker; the line above survives -O
     return (
-        after.account,
+        action.account,
         reference,
-        after.key,
+        action.key,
         decision.stream.partition("/")[0],
         decision.stream,
-        after.provider,
+        action.provider,
         decision.decided_at,
         partition,
         decision.at,

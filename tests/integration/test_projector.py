@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from ledger.log.fold import PartitionFold
+from projections import projector
 from projections.errors import ForeignLogError, MigrationError, PartitionStoppedError
 from projections.fold import fold_batch, read_batch
 from projections.migrate import NOT_PROJECTED, migrate
@@ -355,3 +356,25 @@ async def test_what_the_log_says_comes_back_byte_for_byte(pool: asyncpg.Pool) ->
         if row["data"].encode() not in records[row["ledger_offset"]].value
     ]
     assert broken == []
+
+
+async def test_large_records_make_small_batches(
+    pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction is bounded by what its records take, too; nothing is lost where one ends."""
+    builder = history(7)
+    sizes = [len(record.value) for record in builder.everything()]
+    monkeypatch.setattr(projector, "SLICE_BYTES_MAX", max(sizes))
+    monkeypatch.setattr(projector, "BATCH_BYTES_MAX", 4 * max(sizes))
+    small = await project(pool, builder)
+    # A batch may be one slice beyond its bound, and a slice one record.
+    assert small.counts.batches >= sum(sizes) / (6 * max(sizes))
+    assert small.counts.records == len(sizes)
+    bounded = await digest(pool)
+    monkeypatch.undo()
+    await pool.execute(f"drop schema {SCHEMA} cascade; drop schema {SCHEMA}_api_v1 cascade")
+    async with pool.acquire() as connection:
+        await migrate(connection)
+    whole = await project(pool, builder)
+    assert whole.counts.batches < small.counts.batches
+    assert await digest(pool) == bounded

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from ledger.core.state import Stream
+from ledger.log.port import Record
 from projections import projector
 from projections.fold import Batch, Held
-from projections.projector import _Session
+from projections.projector import _Session, _slices
 from projections.rows import STREAMS, stream_row
 
 NOBODY: Any = None
@@ -57,3 +58,14 @@ def test_settled_streams_count_no_more(session: _Session) -> None:
     session.let_go()
     assert list(session.held) == ["acme/e0", "acme/e2"]
     assert session.sizes.total_bytes == 800
+
+
+def test_slices_end_by_records_and_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few records, fewer where they are large, one at least; none is left out or comes twice."""
+    monkeypatch.setattr(projector, "SLICE_RECORDS_MAX", 3)
+    monkeypatch.setattr(projector, "SLICE_BYTES_MAX", 100)
+    sizes = [1, 1, 1, 1, 60, 60, 500, 100, 1]
+    records = [
+        Record("ledger", 0, offset, 0, b"", b"x" * size, ()) for offset, size in enumerate(sizes)
+    ]
+    assert list(_slices(records)) == [(0, 3), (3, 6), (6, 7), (7, 8), (8, 9)]
