@@ -106,6 +106,12 @@ for (const form of document.querySelectorAll("form[data-decide]")) {
   else say(form, "This browser has no passkeys.");
 }
 
+// Who comes back with the browser's button may be given the page as they left it, with a form that
+// still says it is being handed in. What is there now is asked for, and nothing handed in again.
+window.addEventListener("pageshow", (event) => {
+  if (event.persisted) location.replace(location.pathname + location.search);
+});
+
 // Countdowns run on this machine's own pace from the ledger's clock, however wrong its time is.
 const began = performance.now();
 const spanned = (ms) => {
