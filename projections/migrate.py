@@ -116,6 +116,19 @@ async def migrate(
             await connection.execute("select pg_advisory_unlock($1, hashtext($2))", _LOCK, schema)
 
 
+async def missing_migrations(connection: Connection, *, schema: str = LIVE_SCHEMA) -> list[str]:
+    """The files that are not applied yet. Reads only; raises MigrationError where the database is
+    ahead of this program, or an applied file is another one.
+    """
+    wanted = list(read_migrations())
+    rows = await connection.fetch(
+        render("select version, sha256 from actionledger.schema_migrations", schema)
+    )
+    applied = {row["version"]: row["sha256"] for row in rows}
+    _check(wanted, applied, schema)
+    return [migration.file for migration in wanted if migration.version not in applied]
+
+
 async def _lock(connection: Connection, schema: str) -> None:
     """Be the only one to migrate this schema, for the session: a transaction a file follows."""
     try:

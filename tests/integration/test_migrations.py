@@ -10,7 +10,13 @@ import asyncpg
 import pytest
 
 from projections.errors import MigrationError
-from projections.migrate import FOLDER, NOT_PROJECTED, migrate, read_migrations
+from projections.migrate import (
+    FOLDER,
+    NOT_PROJECTED,
+    migrate,
+    missing_migrations,
+    read_migrations,
+)
 from projections.rows import PROJECTED, REFERENCES, Table
 
 pytestmark = pytest.mark.servers
@@ -99,6 +105,28 @@ async def test_a_database_that_is_ahead_is_refused(
     newer.unlink()
     with pytest.raises(MigrationError, match="does not know"):
         await migrate(connection, folder=tmp_path)
+
+
+async def test_what_is_missing_is_told_and_what_is_ahead_is_refused(
+    connection: asyncpg.Connection,
+) -> None:
+    """Family operations: whoever looks after an older program was put back is told to run the newer
+    one, not to set up once more.
+    """
+    await migrate(connection)
+    assert await missing_migrations(connection) == []
+    newest = read_migrations()[-1]
+    await connection.execute(
+        "delete from actionledger.schema_migrations where version = $1", newest.version
+    )
+    assert await missing_migrations(connection) == [newest.file]
+    await connection.execute(
+        "insert into actionledger.schema_migrations (version, name, sha256)"
+        " values ('9999', 'of_next_year', 'ab')"
+    )
+    with pytest.raises(MigrationError, match="9999") as refused:
+        await missing_migrations(connection)
+    assert "run the newer version" in refused.value.hint
 
 
 async def test_a_failing_file_leaves_nothing(
