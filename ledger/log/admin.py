@@ -13,7 +13,7 @@ from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, NodeNotReadyError
 
 from ledger.core.errors import LedgerError
 from ledger.core.records import Genesis
@@ -100,17 +100,17 @@ async def apply_topics(
     admin = await _admin(log)
     try:
         wanted = specs(partitions)
-        made = await admin.create_topics(
-            [
-                NewTopic(
-                    name=log.prefix + spec.topic,
-                    num_partitions=spec.partitions,
-                    replication_factor=replicas,
-                    topic_configs=_settings(spec, replicas_in_sync_min, flush_records),
-                )
-                for spec in wanted
-            ]
-        )
+        topics = [
+            NewTopic(
+                name=log.prefix + spec.topic,
+                num_partitions=spec.partitions,
+                replication_factor=replicas,
+                topic_configs=_settings(spec, replicas_in_sync_min, flush_records),
+            )
+            for spec in wanted
+        ]
+        # What was made by a request whose answer was lost exists, and is no trouble.
+        made = await _asked(lambda: _create(admin, topics))
         for name, code, *text in made.topic_errors:
             if code not in (0, _TOPIC_EXISTS):
                 raise TopicsError(
@@ -406,8 +406,20 @@ async def _admin(log: KafkaLog) -> AIOKafkaAdminClient:
     return admin
 
 
+async def _create(admin: AIOKafkaAdminClient, topics: list[NewTopic]) -> Any:  # noqa: ANN401
+    """Create topics. Raises NodeNotReadyError while brokers name no controller, where the library
+    would stumble over there being none.
+    """
+    cluster = admin._client.cluster  # noqa: SLF001 - nothing else says whether it is known
+    if cluster.controller is None:
+        await admin._client.force_metadata_update()  # noqa: SLF001
+    if cluster.controller is None:
+        raise NodeNotReadyError("No controller is known yet.")
+    return await admin.create_topics(topics)
+
+
 async def _asked(ask: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 - aiokafka has no types
-    """Put a question that changes nothing, again where no node was ready for it. Raises what
+    """Put a question that may be put twice, again where no node was ready for it. Raises what
     `trouble_of` makes of the last failure.
     """
     for _ in range(_ASKED_MAX - 1):
