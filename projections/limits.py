@@ -31,8 +31,8 @@ with the commit. At least what the two batches under way can touch, so that evic
 stream that is already written."""
 
 STREAMS_HELD_BYTES_MAX = 128 * 1_024 * 1_024
-"""What those streams may take together, in bytes of their records: 8 KiB of each. Where intents are
-long there are fewer; those of the two batches under way are held in any case."""
+"""What those streams may take together, in bytes of their states: 8 KiB of each. Where intents are
+long there are fewer; those of the two batches under way are held in any case, and not counted."""
 
 READ_WAIT_MS = 250
 """How long a read of the log waits for records, and so how late a stop is noticed."""

@@ -63,7 +63,7 @@ _REFUSED = (
 )
 """What the database says to a row that it can never take."""
 
-_KEY, _NEXT_OFFSET = STREAMS.columns.index("stream_key"), STREAMS.columns.index("next_offset")
+_KEY, _NEXT_OFFSET, _STATE = map(STREAMS.columns.index, ("stream_key", "next_offset", "state"))
 
 Progress = Callable[[int], None]
 """Hears after each commit how many records this projector has written."""
@@ -105,20 +105,25 @@ class _Session:
     sizes: Sizes = field(default_factory=Sizes)
     unread: list[Record] = field(default_factory=list)
 
-    def hold(self, key: str, held: Held, size_bytes: int) -> None:
-        """Keep a stream to which a record of so many bytes came, as the one used last."""
+    def hold(self, key: str, held: Held) -> None:
+        """Keep a stream as the one used last."""
         # Out and in again: the order of the dictionary is the order of last use.
         self.held.pop(key, None)
         self.held[key] = held
-        self.sizes.add(key, size_bytes, lambda: len(dump(held.stream)))
 
     def written(self, batch: Batch) -> None:
-        """A batch was committed."""
+        """A batch was committed. What streams take counts from here on: before it was bounded with
+        the batch, and those that are settled are let go next.
+        """
         self.settled += batch.settled
+        leaving = {key for key, _ in batch.settled}
         for row in batch.rows.get(STREAMS.name, ()):
             key, next_offset = row[_KEY], row[_NEXT_OFFSET]
             if self.unwritten.get(key) == next_offset:
                 del self.unwritten[key]
+            if key in self.held and key not in leaving:
+                self.sizes.drop(key)
+                self.sizes.add(key, len(row[_STATE]))
 
     def _drop(self, key: str) -> None:
         del self.held[key]
@@ -359,17 +364,15 @@ class Projector:
         if cold := {key for key in keys if key not in session.held}:
             loaded = await load_streams(session.loader, cold, schema=self._schema)
             for key, held in loaded.items():
-                session.hold(key, held, len(dump(held.stream)))
+                session.hold(key, held)
+                session.sizes.add(key, len(dump(held.stream)))
 
     def _add(self, session: _Session, folding: Folding, read: PartitionRead) -> None:
         partition = read.start.partition
         if partition in session.paused:
             return
-        sizes: dict[str, int] = {}
-        for decision, value in read.decisions:
-            sizes[decision.stream] = sizes.get(decision.stream, 0) + len(value)
         for key, held in folding.add(read).items():
-            session.hold(key, held, sizes[key])
+            session.hold(key, held)
             session.unwritten[key] = held.next_offset
         session.folds[partition] = folding.fold_of(partition) or session.folds[partition]
         if partition in folding.stopped_partitions:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ledger.core.snapshot import dump
 from ledger.core.state import Stream
 from ledger.log.port import Record
 from projections import projector
@@ -26,7 +27,8 @@ def session(monkeypatch: pytest.MonkeyPatch) -> _Session:
     monkeypatch.setattr(projector, "STREAMS_HELD_BYTES_MAX", 1_000)
     made = _Session(NOBODY, NOBODY, NOBODY, {})
     for number in range(3):
-        made.hold(f"acme/e{number}", Held(Stream(f"acme/e{number}"), number + 1), 400)
+        made.hold(f"acme/e{number}", Held(Stream(f"acme/e{number}"), number + 1))
+        made.sizes.add(f"acme/e{number}", 400)
     made.unwritten["acme/e0"] = 1
     return made
 
@@ -44,10 +46,11 @@ def test_long_streams_are_let_go_by_what_they_take(session: _Session) -> None:
 def test_a_written_batch_frees_what_stands_where_it_was_written(session: _Session) -> None:
     """What a later batch has changed again is not written by this one."""
     session.written(batch(("acme/e0", 1)))
-    session.hold("acme/e1", Held(Stream("acme/e1"), 9), 0)
+    session.hold("acme/e1", Held(Stream("acme/e1"), 9))
     session.unwritten["acme/e1"] = 9
     session.written(batch(("acme/e1", 2)))
     assert session.unwritten == {"acme/e1": 9}
+    session.sizes.add("acme/e0", 1_000)
     session.let_go()
     assert list(session.held) == ["acme/e2", "acme/e1"]
 
@@ -58,6 +61,21 @@ def test_settled_streams_count_no_more(session: _Session) -> None:
     session.let_go()
     assert list(session.held) == ["acme/e0", "acme/e2"]
     assert session.sizes.total_bytes == 800
+
+
+def test_a_stream_takes_what_its_newest_row_says(session: _Session) -> None:
+    """Not what its records took together, and nothing once it is let go; nor does one count that
+    nothing is expected of.
+    """
+    written = batch(("acme/e1", 2), ("acme/e2", 3), ("acme/e9", 1))
+    written.settled.append(("acme/e2", 3))
+    state = len(dump(Stream("acme/e1")))
+    session.written(written)
+    session.written(written)
+    assert session.sizes.total_bytes == 400 + state + 400
+    session.let_go()
+    assert session.sizes.total_bytes == 400 + state
+    assert "acme/e2" not in session.held
 
 
 def test_slices_end_by_records_and_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
