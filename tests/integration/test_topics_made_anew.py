@@ -1,0 +1,102 @@
+"""Topics that somebody deletes under running processes, and makes again: nothing of the new one is
+taken for what stood in the old one.
+
+Family `kafka`, beside C151 and C161: offsets that begin anew.
+"""
+
+import asyncio
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from ledger.client.client import ClientFailedError, LedgerClient, UndecidedError
+from ledger.core.errors import LedgerError
+from ledger.log.port import Outgoing
+from ledger.log.topics import Topic, partition_of
+from ledger.log.trouble import TruncatedLogError
+from tests.integration.counting import CountingProvider
+from tests.integration.installation import (
+    PARTITIONS,
+    Installation,
+    charge,
+    installed,
+    settled,
+)
+from tests.patience import PATIENCE_SECONDS
+from tests.servers import Addresses
+
+pytestmark = pytest.mark.servers
+
+LOOK_SECONDS = 0.1
+_MADE = 0
+EVENTS = 8
+
+
+async def make_anew(one: Installation, topic: Topic) -> None:
+    """Delete a topic, and make it again as soon as the broker has forgotten it."""
+    name = one.log.prefix + topic
+    admin = AIOKafkaAdminClient(bootstrap_servers=one.log.bootstrap)
+    await admin.start()
+    try:
+        await admin.delete_topics([name])
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                made = await admin.create_topics([NewTopic(name, PARTITIONS, 1)])
+                if made.topic_errors[0][1] == _MADE:
+                    return
+                await asyncio.sleep(LOOK_SECONDS)
+    finally:
+        await admin.close()
+
+
+async def ended(one: Installation, position: int) -> BaseException | None:
+    """What a started process ended with."""
+    _, task = one.tasks.pop(position)
+    await asyncio.wait({task}, timeout=PATIENCE_SECONDS)
+    assert task.done()
+    fault = task.exception()
+    while isinstance(fault, BaseExceptionGroup):
+        fault = fault.exceptions[0]
+    return fault
+
+
+async def test_an_inbox_made_anew_answers_nobody_with_what_was_decided_before(
+    servers: Addresses,
+) -> None:
+    """The first offsets come again, and the ledger has decided on inputs that stood there: a caller
+    is told that its input is not decided, never how another one stands, and the client ends. The
+    processor ends as well, and none begins on that topic: nothing is carried out.
+    """
+    provider = CountingProvider()
+    before = [charge(f"before-{number}") for number in range(EVENTS)]
+    async with installed(servers.kafka_bootstrap) as one:
+        await one.processor()
+        await one.executor(provider)
+        async with LedgerClient(one.log, PARTITIONS) as client:
+            for proposal in before:
+                await client.propose(proposal, timeout_ms=20_000)
+                await settled(client, proposal.key, "completed")
+            await make_anew(one, Topic.INTENTS)
+            partition = partition_of("acme/before-0", PARTITIONS)
+            # Where the genesis record stood.
+            await one.put(Topic.INTENTS, partition, Outgoing(b"k", b"x", ()))
+            events = (f"after-{number}" for number in range(1_000))
+            event = next(at for at in events if partition_of(f"acme/{at}", PARTITIONS) == partition)
+            with pytest.raises(UndecidedError):
+                await client.propose(charge(event), timeout_ms=2_000)
+            assert client.failure is not None
+            assert client.failure.done()
+            assert isinstance(client.failure.exception(), TruncatedLogError)
+            with pytest.raises(ClientFailedError):
+                await client.propose(charge("later"), timeout_ms=2_000)
+        fault = await ended(one, 0)
+        assert isinstance(fault, LedgerError), fault
+        with pytest.raises(Exception) as refused:  # noqa: PT011 - its kind is looked at below
+            await one.processor()
+        cause: BaseException = refused.value
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        assert isinstance(cause, LedgerError), cause
+        one.tasks.pop()
+    assert set(provider.calls) == {proposal.key for proposal in before}
+    assert set(provider.calls.values()) == {1}
