@@ -110,10 +110,16 @@ def meaning_of(mapped: MappedWebhook) -> Meaning:
 
 
 def webhook_evidence(
-    matched: Matched, mapped: MappedWebhook, receipt: Receipt, *, event_id: str | None = None
+    matched: Matched,
+    mapped: MappedWebhook,
+    receipt: Receipt,
+    *,
+    event_id: str | None = None,
+    fact: str | None = None,
 ) -> Evidence:
     """What a matched webhook says, as evidence from the account that verified it. `event_id` is
-    what it is known by where that is not its event's own id.
+    what it is known by where that is not its event's own id, `fact` what `fact_of` says of it for
+    who has asked already.
     """
     return Evidence(
         key=matched.action_key,
@@ -121,7 +127,7 @@ def webhook_evidence(
         source_id=webhook_source_id(
             receipt.provider,
             receipt.account,
-            fact_of(mapped, receipt.source) or event_id or mapped.event_id,
+            fact or fact_of(mapped, receipt.source) or event_id or mapped.event_id,
         ),
         provider=receipt.provider,
         account=receipt.account,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from ledger.core.ids import ActionKey, MalformedId
+from ledger.core.ids import ActionKey, is_action_key
 from reconciler.providers.port import MappedWebhook, Unrecognised
 
 
@@ -197,12 +197,3 @@ def _agrees(mapped: MappedWebhook, claimed: set[str], holders: set[str]) -> bool
         return bool(claimed & holders)
     streams = {ActionKey.parse(key).stream_key for key in claimed | holders}
     return len(streams) == 1
-
-
-def is_action_key(text: str) -> bool:
-    """Whether a text can be the key of an action, by its form."""
-    try:
-        ActionKey.parse(text)
-    except MalformedId:
-        return False
-    return True

@@ -7,16 +7,18 @@ Must never write any other table. Called by the webhook agent and the inquirer's
 statements are in `parking.sql`.
 """
 
+import re
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
+from functools import cache
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, assert_never
 
 import asyncpg
 
 from ledger.core.money import Money
-from reconciler.evidence import Receipt
+from reconciler.evidence import UNREPORTABLE, Receipt, tellable
 from reconciler.limits import (
     CLOCKS_APART_MS,
     COMPOSITE_AFTER_MS,
@@ -36,8 +38,7 @@ from reconciler.matching import (
 )
 from reconciler.orphan_notes import OrphanNote
 from reconciler.providers.port import About, MappedWebhook, Unrecognised
-from reconciler.repeats import fact_of
-from reconciler.statement_matching import NamedAction, Said, said_by
+from reconciler.statement_matching import NamedAction, Said
 from reconciler.statements import statements
 
 TEST_EVENT: Final = "actionledger.test"
@@ -46,6 +47,11 @@ TEST_EVENT: Final = "actionledger.test"
 Connection: TypeAlias = (
     "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 )
+
+_Row: TypeAlias = "asyncpg.Record | tuple[Any, ...]"
+
+_ARGUMENT: Final = re.compile(r"\$([0-9]+)")
+_ROWS_OF: Final = "array(select one from (\n{}\n) as one)"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME_MS_MAX: Final = 250_000_000_000_000
@@ -99,7 +105,9 @@ class Decided(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WebhookRow:
-    """What is kept of one webhook. `received_at` and `matched_at` are milliseconds."""
+    """What is kept of one webhook. `received_at` and `matched_at` are milliseconds, `fact` is what
+    `repeats.fact_of` says of it.
+    """
 
     receipt: Receipt
     event_id: str
@@ -108,11 +116,7 @@ class WebhookRow:
     mapped: MappedWebhook | Unrecognised
     match: Match
     matched_at: int
-
-    @property
-    def said(self) -> Said | None:
-        """The content of what was understood, where it was."""
-        return said_by(self.mapped) if isinstance(self.mapped, MappedWebhook) else None
+    fact: str | None
 
     @property
     def position(self) -> Position:
@@ -123,11 +127,12 @@ class WebhookRow:
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A parked webhook whose reference, key or action became known, with the actions known under
-    its reference, and under its key at the provider, and why it was parked.
+    its reference, and under its key at the provider, and why it was parked. Unrecognised is what an
+    older mapping said that the log cannot hold.
     """
 
     receipt: Receipt
-    mapped: MappedWebhook
+    mapped: MappedWebhook | Unrecognised
     known: tuple[str, ...]
     reason: str
     keyed: tuple[str, ...] = ()
@@ -138,26 +143,44 @@ class Waiting:
         return Position(self.receipt.partition, self.receipt.offset)
 
 
-async def known_references(
-    connection: Connection, wanted: Collection[Reference]
-) -> dict[Reference, tuple[str, ...]]:
-    """The action keys known under each reference; a reference nobody knows is absent."""
-    return await _known(connection, "known_references", wanted)
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the tables say of a batch: the action keys known under each reference, the rows that
+    decide for its events already, and the actions that it names; what they do not have is absent.
+    """
+
+    references: dict[Reference, tuple[str, ...]]
+    decided: dict[EventName, Decided]
+    actions: dict[str, NamedAction]
+
+
+async def known_of(
+    connection: Connection,
+    *,
+    references: Collection[Reference],
+    events: Collection[EventName],
+    action_keys: Collection[str],
+) -> Known:
+    """All of it in one question: each that follows another waits for its turn on both sides."""
+    (row,) = await connection.fetch(
+        _at_once("known_references", "decided_events", "named_actions"),
+        *_columns(references),
+        *_columns(events),
+        list(action_keys),
+    )
+    return Known(_known(row[0]), _decided(row[1]), _named(row[2]))
 
 
 async def known_keys(
     connection: Connection, wanted: Collection[Reference]
 ) -> dict[Reference, tuple[str, ...]]:
     """The action keys whose attempts gave the provider these keys, where they are not their own."""
-    return await _known(connection, "known_keys", wanted)
-
-
-async def _known(
-    connection: Connection, statement: str, wanted: Collection[Reference]
-) -> dict[Reference, tuple[str, ...]]:
     if not wanted:
         return {}
-    rows = await connection.fetch(_sql(statement), *_columns(wanted))
+    return _known(await connection.fetch(_sql("known_keys"), *_columns(wanted)))
+
+
+def _known(rows: Iterable[_Row]) -> dict[Reference, tuple[str, ...]]:
     found: defaultdict[Reference, list[str]] = defaultdict(list)
     for provider, account, reference, action_key in rows:
         found[Reference(provider, account, reference)].append(action_key)
@@ -170,7 +193,10 @@ async def decided_events(
     """The events that have a deciding row already, with that row's place and content."""
     if not events:
         return {}
-    rows = await connection.fetch(_sql("decided_events"), *_columns(events))
+    return _decided(await connection.fetch(_sql("decided_events"), *_columns(events)))
+
+
+def _decided(rows: Iterable[_Row]) -> dict[EventName, Decided]:
     return {
         EventName(provider, account, event_id): Decided(Position(partition, offset), Said(*said))
         for provider, account, event_id, partition, offset, *said in rows
@@ -181,18 +207,19 @@ async def named_actions(connection: Connection, keys: Collection[str]) -> dict[s
     """What the tables say of each of these actions; one that they do not have is absent."""
     if not keys:
         return {}
-    rows = await connection.fetch(_sql("named_actions"), list(keys))
+    return _named(await connection.fetch(_sql("named_actions"), list(keys)))
+
+
+def _named(rows: Iterable[_Row]) -> dict[str, NamedAction]:
     return {
-        row["action_key"]: NamedAction(
-            row["provider"],
-            row["account"],
-            row["status"],
-            row["provider_reference"],
-            None
-            if row["currency"] is None
-            else Money(minor=row["amount_minor"], currency=row["currency"]),
+        action_key: NamedAction(
+            provider,
+            account,
+            status,
+            reference,
+            None if currency is None else Money(minor=minor, currency=currency),
         )
-        for row in rows
+        for action_key, provider, account, status, reference, minor, currency in rows
     }
 
 
@@ -205,20 +232,19 @@ async def note_orphan(connection: Connection, event: EventName, note: OrphanNote
 
 
 async def record_webhooks(connection: Connection, rows: Sequence[WebhookRow]) -> set[Position]:
-    """Record a batch in one transaction; the places that are further deliveries of an event.
+    """Record a batch; the places that are further deliveries of an event.
 
-    Safe to repeat: a place that has a row keeps it.
+    Safe to repeat, and so in two statements that stand for themselves: a place that has a row keeps
+    it, and one that has none yet gets it at the next time.
     """
     if not rows:
         return set()
-    values = {row.position: row_values(row) for row in rows}
-    async with connection.transaction():
-        first = await connection.fetch(_sql("record_first"), list(values.values()))
-        for partition, offset in first:
-            del values[Position(partition, offset)]
-        if not values:
-            return set()
-        repeats = await connection.fetch(_sql("record_duplicates"), list(values.values()))
+    values = {(row.receipt.partition, row.receipt.offset): row_values(row) for row in rows}
+    for place in await connection.fetch(_sql("record_first"), list(values.values())):
+        del values[tuple(place)]
+    if not values:
+        return set()
+    repeats = await connection.fetch(_sql("record_duplicates"), list(values.values()))
     return {Position(partition, offset) for partition, offset in repeats}
 
 
@@ -237,9 +263,7 @@ async def lock_matchable(
         rows_max,
     )
     return [
-        Waiting(
-            _receipt(row), _mapped(row), tuple(row["known"]), row["reason"], tuple(row["keyed"])
-        )
+        Waiting(_receipt(row), _kept(row), tuple(row["known"]), row["reason"], tuple(row["keyed"]))
         for row in rows
     ]
 
@@ -267,7 +291,7 @@ async def lock_composites(
     )
     return [
         (
-            Waiting(_receipt(row), _mapped(row), (), row["reason"]),
+            Waiting(_receipt(row), _kept(row), (), row["reason"]),
             Fitting(dict(zip(row["fitting"], row["statuses"], strict=True)), row["is_taken"]),
         )
         for row in rows
@@ -275,7 +299,11 @@ async def lock_composites(
 
 
 async def settle_waiting(
-    connection: Connection, waiting: Waiting, match: Matched | Parked, *, now_ms: int
+    connection: Connection,
+    waiting: Waiting,
+    match: Matched | Parked | Unrecognised,
+    *,
+    now_ms: int,
 ) -> None:
     """Write down what became of a parked webhook, after its evidence is durable."""
     place = (waiting.receipt.partition, waiting.receipt.offset)
@@ -286,6 +314,8 @@ async def settle_waiting(
             )
         case Parked(reason=reason):
             await connection.execute(_sql("settle_parked"), *place, reason.value)
+        case Unrecognised(code=code):
+            await connection.execute(_sql("settle_unrecognised"), *place, code)
         case _:
             assert_never(match)
 
@@ -300,9 +330,28 @@ def _sql(name: str) -> str:
     return statements("reconciler", "parking.sql")[name]
 
 
+@cache
+def _at_once(*names: str) -> str:
+    """Statements as one that gives an array of the rows of each, their arguments one behind the
+    other.
+    """
+    parts: list[str] = []
+    taken = 0
+    for name in names:
+        sql = _sql(name).rstrip(";")
+        count = max(int(number) for number in _ARGUMENT.findall(sql))
+        for number in range(count, 0, -1):
+            sql = sql.replace(f"${number}", f"${number + taken}")
+        parts.append(_ROWS_OF.format(sql))
+        taken += count
+    return f"select {','.join(parts)}"
+
+
 def _columns(
     wanted: Collection[tuple[str, str, str]],
 ) -> tuple[list[str], list[str], list[str]]:
+    if not wanted:
+        return [], [], []
     first, second, third = zip(*wanted, strict=True)
     return list(first), list(second), list(third)
 
@@ -335,7 +384,7 @@ def row_values(row: WebhookRow) -> tuple[object, ...]:
         None if isinstance(mapped, Unrecognised) else mapped.reverses,
         receipt.source,
         *_UNSEEN,
-        None if isinstance(mapped, Unrecognised) else fact_of(mapped, receipt.source),
+        row.fact,
         *_NO_REPEAT,
         *_about(mapped),
     )
@@ -404,6 +453,16 @@ _EFFECTS: Final[dict[str, Literal["exists", "none", "pending", "reversed", "unli
     "reversed": "reversed",
     "unlisted": "unlisted",
 }
+
+
+def _kept(row: asyncpg.Record) -> MappedWebhook | Unrecognised:
+    """What is kept of a parked webhook, where it can be told. Bounds were others when it was read,
+    and no row may end the sweep over all the others.
+    """
+    try:
+        return tellable(_mapped(row))
+    except (KeyError, ValueError):
+        return Unrecognised(UNREPORTABLE, row["event_type"])
 
 
 def _mapped(row: asyncpg.Record) -> MappedWebhook:

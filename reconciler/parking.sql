@@ -273,6 +273,13 @@ update actionledger.webhooks
 set reason = $3
 where partition = $1 and topic_offset = $2 and classification = 'parked';
 
+-- name: settle_unrecognised
+-- What an older mapping said of a parked webhook is nothing that could be told: it is one that no
+-- mapping understands, which a replay reads again from its bytes.
+update actionledger.webhooks
+set classification = 'unrecognised', reason = $3
+where partition = $1 and topic_offset = $2 and classification = 'parked';
+
 -- name: parked_counts
 -- What is parked as of a moment, by reason, without what a person has seen and tests sent on purpose.
 select p.classification, p.reason, count(*) as webhooks

@@ -11,14 +11,10 @@ Must never ask a provider or decide anything about an action. Called by the webh
 """
 
 import asyncio
-import hashlib
-import inspect
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from types import ModuleType
-from typing import Final, TypeAlias, assert_never
+from typing import Final, TypeAlias
 
 import asyncpg
 
@@ -30,43 +26,40 @@ from ledger.log.quarantine import quarantined
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived, read_webhook
-from reconciler import statement_lines
-from reconciler.evidence import Receipt, tellable, webhook_evidence, webhook_record
+from reconciler.evidence import tellable, webhook_evidence, webhook_record
 from reconciler.limits import ACQUIRE_SECONDS
 from reconciler.matching import (
-    Irrelevant,
     Match,
     Matched,
     Parked,
     ParkedReason,
-    is_action_key,
     match_webhook,
     shared_of,
 )
-from reconciler.orphan_notes import OrphanNote, read_note
+from reconciler.orphan_notes import read_note
 from reconciler.parking import (
-    CONFIRMS,
+    Connection,
     Decided,
     EventName,
     Position,
     Reference,
     WebhookRow,
-    decided_events,
     known_keys,
-    known_references,
+    known_of,
     named_actions,
     note_orphan,
     record_webhooks,
 )
-from reconciler.providers.events import DescribedMapping
 from reconciler.providers.port import MappedWebhook, Unrecognised, WebhookMapping
+from reconciler.receiving_log import kind_of, log_batch
 from reconciler.statement_lines import STATEMENTS, changed_event_id, map_statement
-from reconciler.statement_matching import (
-    NamedAction,
-    Said,
-    match_named,
-    match_statement,
-    said_by,
+from reconciler.statement_matching import NamedAction, Said, match_named, match_statement
+from reconciler.understanding import (
+    STATEMENT_MAPPING_HASH,
+    Noted,
+    Understood,
+    mapping_hash,
+    understood,
 )
 from reconciler.windows import WebhookWindow
 
@@ -74,23 +67,6 @@ logger = logging.getLogger("actionledger")
 
 FAULT = "handling_failed"
 """The reason in quarantine of a record on which our own code failed."""
-
-
-def _hash_of(code: ModuleType | type, described: str = "") -> str:
-    source = inspect.getsource(code) + described
-    return f"sha256:{hashlib.sha256(source.encode()).hexdigest()}"
-
-
-def mapping_hash(mapping: WebhookMapping) -> str:
-    """The hash of what gives a provider's webhooks their meaning: code, and a description where the
-    code reads one.
-    """
-    described = mapping.described if isinstance(mapping, DescribedMapping) else ""
-    return _hash_of(inspect.getmodule(type(mapping)) or type(mapping), described)
-
-
-STATEMENT_MAPPING_HASH: Final = _hash_of(statement_lines)
-"""The same for lines of settlement files and listings: one mapping reads those of all providers."""
 
 
 TOLD_AHEAD: Final = "told_ahead"
@@ -120,57 +96,6 @@ def is_trouble(failure: BaseException) -> bool:
             return False
 
 
-@dataclass(frozen=True, slots=True)
-class _Understood:
-    """A record that could be read, with what the mapping made of it."""
-
-    record: Record
-    received: WebhookReceived
-    receipt: Receipt
-    mapped: MappedWebhook | Unrecognised
-    mapping_hash: str
-
-    @property
-    def event(self) -> EventName:
-        """The event as its provider names it."""
-        event_id = (
-            self.mapped.event_id
-            if isinstance(self.mapped, MappedWebhook)
-            else self.received.event_id
-        )
-        return EventName(self.received.provider, self.received.account, event_id)
-
-    @property
-    def is_statement(self) -> bool:
-        """Whether it is a line of a settlement file or of a listing."""
-        return self.received.source in STATEMENTS
-
-    @property
-    def reference(self) -> Reference | None:
-        """The provider's name for the effect, where the webhook gives one."""
-        if isinstance(self.mapped, Unrecognised) or self.mapped.names is None:
-            return None
-        return Reference(self.received.provider, self.received.account, self.mapped.names)
-
-    @property
-    def key(self) -> Reference | None:
-        """The key that the provider was given, where the webhook bears one that names no action."""
-        if isinstance(self.mapped, Unrecognised) or self.mapped.provider_key is None:
-            return None
-        if is_action_key(self.mapped.provider_key):
-            return None
-        return Reference(self.received.provider, self.received.account, self.mapped.provider_key)
-
-
-@dataclass(frozen=True, slots=True)
-class _Noted:
-    """An operator's word on an orphan."""
-
-    orphan: EventName
-    note: OrphanNote
-    noted_at: int
-
-
 _Known: TypeAlias = Mapping[Reference, tuple[str, ...]]
 """Action keys by a name, or a key, that a provider has for them."""
 
@@ -198,7 +123,9 @@ class WebhookDesk:
         self._hashes = {name: mapping_hash(mapping) for name, mapping in mappings.items()}
         self._partitions = partitions
         self._now_ms = now_ms
-        self._shared_accounts = shared_accounts
+        self._shared = {
+            provider: shared_of(provider, shared_accounts) for provider, _ in shared_accounts
+        }
         self._window = WebhookWindow() if window is None else window
 
     async def handle(self, records: Sequence[Record]) -> None:
@@ -219,10 +146,10 @@ class WebhookDesk:
 
     async def _handle(self, records: Sequence[Record]) -> None:
         read = [await self._understand(record) for record in records]
-        understood = [one for one in read if isinstance(one, _Understood)]
-        if understood:
-            await self._take(understood)
-        notes = [one for one in read if isinstance(one, _Noted)]
+        taken = [one for one in read if isinstance(one, Understood)]
+        if taken:
+            await self._take(taken)
+        notes = [one for one in read if isinstance(one, Noted)]
         if notes:
             async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
                 for one in notes:
@@ -235,39 +162,38 @@ class WebhookDesk:
         received = read_webhook(record)
         if isinstance(received, Unreadable) or received.source == "note":
             return None
-        rows, _ = await self._judged([self._understood(record, received)])
+        async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
+            rows, _ = await self._judged(connection, [self._understood(record, received)])
         return rows[0]
 
     async def _judged(
-        self, understood: Sequence[_Understood]
+        self, connection: Connection, taken: Sequence[Understood]
     ) -> tuple[list[WebhookRow], Mapping[EventName, Decided]]:
         """The row of each, and the rows that decide for their events already."""
-        async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
-            known = await known_references(
-                connection, {one.reference for one in understood if one.reference is not None}
-            )
-            keyed = await known_keys(
-                connection, {one.key for one in understood if one.key is not None}
-            )
-            decided = await decided_events(connection, {one.event for one in understood})
-            matches = [self._match(one, known, keyed) for one in understood]
-            actions = await named_actions(
-                connection, {one.action_key for one in matches if isinstance(one, Matched)}
-            )
-        return self._rows(understood, matches, actions, decided), decided
+        known = await known_of(
+            connection,
+            references={one.reference for one in taken if one.reference is not None},
+            events={one.event for one in taken},
+            action_keys={key for one in taken for key in one.claimed},
+        )
+        keyed = await known_keys(connection, {one.key for one in taken if one.key is not None})
+        matches = [self._match(one, known.references, keyed) for one in taken]
+        # Those that only a reference, or the key at the provider, names.
+        others = {one.action_key for one in matches if isinstance(one, Matched)}
+        others = others.difference(*(one.claimed for one in taken))
+        actions = known.actions | await named_actions(connection, others)
+        return self._rows(taken, matches, actions, known.decided), known.decided
 
-    async def _take(self, understood: Sequence[_Understood]) -> None:
-        rows, decided = await self._judged(understood)
-        await self._tell(rows, understood, decided)
-        crash_point("webhook_evidence_acked")
+    async def _take(self, taken: Sequence[Understood]) -> None:
+        # One connection, so that nothing is asked of the pool or given back to it in between.
         async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
-            duplicates = await record_webhooks(connection, rows)
+            rows, decided = await self._judged(connection, taken)
+            await self._tell(rows, taken, decided)
+            crash_point("webhook_evidence_acked")
+            repeated = await record_webhooks(connection, rows)
         crash_point("webhook_rows_written")
-        for row in rows:
-            if row.receipt.source not in STATEMENTS:
-                _log(row, is_duplicate=row.position in duplicates)
-        _log_lines(rows, duplicates)
-        self._count(rows, duplicates)
+        log_batch(rows, repeated)
+        self._count(rows, repeated)
 
     def _count(self, rows: Sequence[WebhookRow], repeated: Collection[Position]) -> None:
         now_ms = self._now_ms()
@@ -279,7 +205,7 @@ class WebhookDesk:
                 row.receipt.provider, became, now_ms=now_ms, matched_after_ms=waited_ms
             )
 
-    async def _understand(self, record: Record) -> _Understood | _Noted | None:
+    async def _understand(self, record: Record) -> Understood | Noted | None:
         """Read a record and ask its provider's mapping; None when it was set aside."""
         received = read_webhook(record)
         if isinstance(received, Unreadable):
@@ -291,20 +217,12 @@ class WebhookDesk:
                 await self._set_aside(record, "not_a_note", note)
                 return None
             orphan = EventName(received.provider, received.account, received.event_id)
-            return _Noted(orphan, note, received.sent_at)
+            return Noted(orphan, note, received.sent_at)
         return self._understood(record, received)
 
-    def _understood(self, record: Record, received: WebhookReceived) -> _Understood:
+    def _understood(self, record: Record, received: WebhookReceived) -> Understood:
         mapped, mapped_by = self._meaning(received)
-        receipt = Receipt(
-            provider=received.provider,
-            account=received.account,
-            partition=record.partition,
-            offset=record.offset,
-            sha256=received.sha256,
-            source=received.source,
-        )
-        return _Understood(record, received, receipt, mapped, mapped_by)
+        return understood(record, received, mapped, mapped_by)
 
     def _meaning(self, received: WebhookReceived) -> tuple[MappedWebhook | Unrecognised, str]:
         """What it means, by the mapping for the way it came, and that mapping's hash."""
@@ -321,19 +239,19 @@ class WebhookDesk:
         await self._appender.append(Topic.QUARANTINE, record.partition, [outgoing])
         logger.error("webhook_quarantined", extra={**_place(record), "reason": reason})
 
-    def _match(self, one: _Understood, known: _Known, keyed: _Known) -> Match:
+    def _match(self, one: Understood, known: _Known, keyed: _Known) -> Match:
         reference, key = one.reference, one.key
         return match_webhook(
             one.mapped,
             account=one.received.account,
             known=() if reference is None else known.get(reference, ()),
             keyed=() if key is None else keyed.get(key, ()),
-            shared=shared_of(one.received.provider, self._shared_accounts),
+            shared=self._shared.get(one.received.provider, frozenset()),
         )
 
     def _rows(
         self,
-        understood: Sequence[_Understood],
+        taken: Sequence[Understood],
         matches: Sequence[Match],
         actions: Mapping[str, NamedAction],
         decided: Mapping[EventName, Decided],
@@ -343,19 +261,18 @@ class WebhookDesk:
         """
         rows = []
         said = {event: one.said for event, one in decided.items()}
-        for one, match in zip(understood, matches, strict=True):
+        for one, match in zip(taken, matches, strict=True):
             known = decided.get(one.event)
-            place = Position(one.receipt.partition, one.receipt.offset)
+            place = (one.receipt.partition, one.receipt.offset)
             is_this = known is not None and known.position == place
-            row = self._row(one, match, actions, None if is_this else said.get(one.event))
-            if row.said is not None:
-                said.setdefault(one.event, row.said)
-            rows.append(row)
+            rows.append(self._row(one, match, actions, None if is_this else said.get(one.event)))
+            if one.said is not None:
+                said.setdefault(one.event, one.said)
         return rows
 
     def _row(
         self,
-        one: _Understood,
+        one: Understood,
         match: Match,
         actions: Mapping[str, NamedAction],
         before: Said | None,
@@ -369,7 +286,7 @@ class WebhookDesk:
             match = match_named(
                 match, one.mapped, provider=provider, account=account, action=action
             )
-            if before is not None and before != said_by(one.mapped):
+            if before is not None and before != one.said:
                 event_id = changed_event_id(event_id, one.received.sha256)
         else:
             match = match_statement(
@@ -385,24 +302,29 @@ class WebhookDesk:
             mapped=one.mapped,
             match=match,
             matched_at=self._now_ms(),
+            fact=one.fact,
         )
 
     async def _tell(
         self,
         rows: Sequence[WebhookRow],
-        understood: Sequence[_Understood],
+        taken: Sequence[Understood],
         decided: Mapping[EventName, Decided],
     ) -> None:
         """Append the evidence of what was not told before, all partitions at once."""
         by_partition: defaultdict[int, list[Outgoing]] = defaultdict(list)
         told = set(decided)
-        for row, one in zip(rows, understood, strict=True):
-            named, event = _told(row.match), one.event._replace(event_id=row.event_id)
+        for row, one in zip(rows, taken, strict=True):
+            named, event = _told(row.match), one.event
+            if row.event_id != event.event_id:
+                event = event._replace(event_id=row.event_id)
             if event in told or named is None:
                 continue
             if isinstance(row.mapped, MappedWebhook):
                 told.add(event)
-                evidence = webhook_evidence(named, row.mapped, row.receipt, event_id=row.event_id)
+                evidence = webhook_evidence(
+                    named, row.mapped, row.receipt, event_id=row.event_id, fact=one.fact
+                )
                 placed = webhook_record(evidence, row.receipt, self._partitions)
                 by_partition[placed.partition].append(placed.record)
         appends = [
@@ -430,54 +352,8 @@ def _became(match: Match) -> str:
     """What is counted: that the tables are behind, or have no such action, is no orphan yet."""
     if isinstance(match, Parked) and match.told is not None:
         return TOLD_AHEAD
-    return _kind(match)
+    return kind_of(match)
 
 
 def _place(record: Record) -> dict[str, object]:
     return {"topic": record.topic, "partition": record.partition, "offset": record.offset}
-
-
-def _log(row: WebhookRow, *, is_duplicate: bool) -> None:
-    fields: dict[str, object] = {
-        "provider": row.receipt.provider,
-        "account": row.receipt.account,
-        "event_id": row.event_id,
-        "partition": row.receipt.partition,
-        "offset": row.receipt.offset,
-    }
-    if is_duplicate:
-        logger.info("webhook_repeated", extra=fields)
-    elif isinstance(row.match, Matched):
-        logger.info("webhook_matched", extra={**fields, "action": row.match.action_key})
-    elif isinstance(row.match, Parked):
-        logger.warning("webhook_parked", extra={**fields, "reason": row.match.reason.value})
-    elif isinstance(row.match, Unrecognised):
-        logger.warning("webhook_unrecognised", extra={**fields, "reason": row.match.code})
-
-
-def _log_lines(rows: Sequence[WebhookRow], duplicates: Collection[Position]) -> None:
-    """Lines of statements in one line of the log: a file has a hundred thousand of them."""
-    counts = Counter(
-        "repeated" if row.position in duplicates else _kind(row.match)
-        for row in rows
-        if row.receipt.source in STATEMENTS
-    )
-    if counts.keys() <= {"repeated", "matched", CONFIRMS}:
-        if counts:
-            logger.info("statement_lines", extra=counts)
-    else:
-        logger.warning("statement_lines", extra=counts)
-
-
-def _kind(match: Match) -> str:
-    match match:
-        case Matched(is_known=is_known):
-            return CONFIRMS if is_known else "matched"
-        case Parked(reason=reason):
-            return reason.value
-        case Irrelevant():
-            return "irrelevant"
-        case Unrecognised():
-            return "unrecognised"
-        case _:
-            assert_never(match)

@@ -8,7 +8,7 @@ number of sweeps may run at a time: each takes rows that no other has. Called by
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
 import asyncpg
 
@@ -37,6 +37,7 @@ from reconciler.parking import (
     named_actions,
     settle_waiting,
 )
+from reconciler.providers.port import MappedWebhook, Unrecognised
 from reconciler.statement_matching import match_named
 from reconciler.webhook_rows import unmatched
 
@@ -47,7 +48,10 @@ _BEFORE_ALL: Final = Position(-1, -1)
 Accounts: TypeAlias = frozenset[tuple[str, str]]
 """Accounts, each with its provider's name."""
 
-_Looked: TypeAlias = tuple[list[Waiting], list[tuple[Waiting, Matched | Parked]]]
+Settled: TypeAlias = Matched | Parked | Unrecognised
+"""What a webhook that waited is now."""
+
+_Looked: TypeAlias = tuple[list[Waiting], list[tuple[Waiting, Settled]]]
 """The rows that were looked at, and those of them that are something else now."""
 
 
@@ -115,14 +119,17 @@ async def _sweep(
 
 async def _matches(
     connection: Connection, found: list[Waiting], shared_accounts: Accounts
-) -> list[tuple[Waiting, Matched | Parked]]:
+) -> list[tuple[Waiting, Settled]]:
     """What each is now; what waits on for the same reason is left out."""
     by_marks = [_match(waiting, shared_accounts) for waiting in found]
     actions = await named_actions(
         connection, {match.action_key for match in by_marks if isinstance(match, Matched)}
     )
-    matches = []
+    matches: list[tuple[Waiting, Settled]] = []
     for waiting, by_mark in zip(found, by_marks, strict=True):
+        if isinstance(waiting.mapped, Unrecognised):
+            matches.append((waiting, waiting.mapped))
+            continue
         match = match_named(
             by_mark,
             waiting.mapped,
@@ -139,17 +146,21 @@ async def _matches(
 
 def _composites(
     found: Sequence[tuple[Waiting, Fitting]], shared_accounts: Accounts
-) -> list[tuple[Waiting, Matched | Parked]]:
+) -> list[tuple[Waiting, Settled]]:
     """What each is now by its composite; what waits on for the same reason is left out. On an
     account that others write to it names nobody, and of two effects that name one action neither
     is taken for the other: what bears the same reference is one.
     """
     named: defaultdict[str, list[str | None]] = defaultdict(list)
     for waiting, fitting in found:
-        for action_key in fitting.statuses:
-            named[action_key].append(waiting.mapped.reference)
-    matches = []
+        if isinstance(waiting.mapped, MappedWebhook):
+            for action_key in fitting.statuses:
+                named[action_key].append(waiting.mapped.reference)
+    matches: list[tuple[Waiting, Settled]] = []
     for waiting, fitting in found:
+        if isinstance(waiting.mapped, Unrecognised):
+            matches.append((waiting, waiting.mapped))
+            continue
         match = match_composite(fitting, ParkedReason(waiting.reason))
         if isinstance(match, Matched) and _are_several(named[match.action_key]):
             match = Parked(ParkedReason.COMPOSITE_AMBIGUOUS)
@@ -179,30 +190,36 @@ def _is_shared(waiting: Waiting, shared_accounts: Accounts) -> bool:
 
 
 def evidence_of(
-    matches: Sequence[tuple[Waiting, Matched | Parked]], partitions: int
+    matches: Sequence[tuple[Waiting, Settled]], partitions: int
 ) -> dict[int, list[Outgoing]]:
     """The evidence of what matched, by the partition of its stream."""
     by_partition: defaultdict[int, list[Outgoing]] = defaultdict(list)
     for waiting, match in matches:
-        if isinstance(match, Matched):
+        if isinstance(match, Matched) and isinstance(waiting.mapped, MappedWebhook):
             evidence = webhook_evidence(match, waiting.mapped, waiting.receipt)
             placed = webhook_record(evidence, waiting.receipt, partitions)
             by_partition[placed.partition].append(placed.record)
     return by_partition
 
 
-def _log(waiting: Waiting, match: Matched | Parked) -> None:
+def _log(waiting: Waiting, match: Settled) -> None:
+    mapped = waiting.mapped
     fields: dict[str, object] = {
         "provider": waiting.receipt.provider,
         "account": waiting.receipt.account,
-        "event_id": waiting.mapped.event_id,
+        "event_id": mapped.event_id if isinstance(mapped, MappedWebhook) else None,
         "partition": waiting.receipt.partition,
         "offset": waiting.receipt.offset,
     }
-    if isinstance(match, Matched):
-        logger.info("parked_webhook_matched", extra={**fields, "action": match.action_key})
-    else:
-        logger.warning("webhook_parked", extra={**fields, "reason": match.reason.value})
+    match match:
+        case Matched(action_key=action_key):
+            logger.info("parked_webhook_matched", extra={**fields, "action": action_key})
+        case Parked(reason=reason):
+            logger.warning("webhook_parked", extra={**fields, "reason": reason.value})
+        case Unrecognised(code=code):
+            logger.warning("webhook_unrecognised", extra={**fields, "reason": code})
+        case _:
+            assert_never(match)
 
 
 async def tell_unmatched(pool: asyncpg.Pool, *, now_ms: int) -> int:

@@ -6,7 +6,7 @@ may begin reading late begins at a point whose epoch is known. Called by the pro
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -79,16 +79,21 @@ def open_log(settings: Settings, process: str) -> KafkaLog:
 
 
 async def open_pool(
-    settings: Settings, *, session: Mapping[str, str] | None = None
+    settings: Settings,
+    *,
+    session: Mapping[str, str] | None = None,
+    reset: "Callable[[asyncpg.Connection[asyncpg.Record]], Awaitable[None]] | None" = None,
 ) -> asyncpg.Pool:
     """A pool that connects when it is used: the database may be away. Close it. `session` are
-    Postgres's own settings, by their names, for each of its connections.
+    Postgres's own settings, by their names, for each of its connections; `reset` is done to one
+    that is given back, instead of asking Postgres to forget all that was set for it.
     """
     return await asyncpg.create_pool(
         settings.database_url,
         min_size=0,
         max_size=POOL_CONNECTIONS_MAX,
         server_settings=dict(session or {}),
+        reset=reset,
     )
 
 

@@ -46,7 +46,7 @@ async def run(settings: Settings, life: Life) -> None:
         session_timeout_ms=log.group_session_ms,
         heartbeat_ms=log.group_heartbeat_ms,
     )
-    async with await open_pool(settings, session=PLANNED_ANEW) as pool:
+    async with await open_pool(settings, session=PLANNED_ANEW, reset=_as_it_is) as pool:
         try:
             notifier = _notifier(settings, log, pool)
             app, showing = await _app(settings, app_settings, log, pool, appender, notifier)
@@ -58,6 +58,12 @@ async def run(settings: Settings, life: Life) -> None:
                 seen.cancel()
         finally:
             await appender.close()
+
+
+async def _as_it_is(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+    """Give a connection back as it is: whoever uses this pool sets and locks nothing beyond a
+    transaction, and asking Postgres to forget it is a question for every batch.
+    """
 
 
 async def _app(

@@ -153,6 +153,11 @@ def stream_key_of(action_key_text: str) -> str:
     return f"{match[3]}/{match[4]}"
 
 
+def is_action_key(text: str) -> bool:
+    """Whether the text can be the key of an action, by its form."""
+    return _KEY.fullmatch(text) is not None
+
+
 def is_stream_key(text: str) -> bool:
     """Whether the text is the key of a stream: of a business event, or of a gate."""
     return _STREAM_KEY.fullmatch(text) is not None or is_gate_key(text)

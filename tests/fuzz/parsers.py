@@ -55,6 +55,7 @@ from reconciler.providers.smtp.description import parse_smtp
 from reconciler.providers.stripe.description import MAKES, parse_stripe
 from reconciler.providers.stripe.mapping import StripeMapping
 from reconciler.providers.stripe.outcomes import outcome_of as stripe_outcome
+from reconciler.repeats import fact_of
 from reconciler.schemes import STANDARD, STRIPE, Scheme
 from reconciler.settlement_files import BadLine, IrrelevantLine, Stated, read_file
 from reconciler.statement_lines import map_statement
@@ -224,7 +225,8 @@ def _to_its_end(mapped: MappedWebhook | Unrecognised) -> None:
     """
     match = match_webhook(mapped, account="main", known=())
     receipt = Receipt("simulated", "main", 0, 7, "00" * 32)
-    row = WebhookRow(receipt, "evt", NOW, "sha256:00", mapped, match, NOW)
+    fact = fact_of(mapped, receipt.source) if isinstance(mapped, MappedWebhook) else None
+    row = WebhookRow(receipt, "evt", NOW, "sha256:00", mapped, match, NOW, fact)
     for value in row_values(row):
         assert not isinstance(value, str) or character_fault(value) is None, "no text for Postgres"
         assert not isinstance(value, int) or abs(value) < 2**63, "no number for Postgres"

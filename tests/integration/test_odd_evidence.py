@@ -12,12 +12,15 @@ from ledger.core.money import Money
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived
-from reconciler.limits import LINE_ID_CHARS_MAX
+from reconciler.evidence import UNREPORTABLE
+from reconciler.limits import LINE_ID_CHARS_MAX, PARKED_MS
+from reconciler.orphans import list_orphans
 from reconciler.providers.port import MappedWebhook, Unrecognised
 from reconciler.providers.simulated.mapping import SimulatedMapping
 from reconciler.receiving import WebhookDesk
 from reconciler.statement_lines import StatementLine, statement_received
 from reconciler.sweeping import sweep_parked
+from reconciler.webhook_rows import State, list_webhooks, unmatched
 from reconciler.windows import WebhookWindow
 from streams.clock import wall_ms
 from tests import examples as x
@@ -27,7 +30,9 @@ from tests.integration.reconciling import (
     SIMULATED,
     all_records,
     classified,
+    desk,
     evidence,
+    know_action,
     migrated,
     receive,
     reconciling,
@@ -40,6 +45,7 @@ from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
 
+DAMAGED = "update actionledger.webhooks set what where partition = $1 and topic_offset = $2"
 LONG = "".join(random.Random(7).choices([chr(code) for code in range(0x4E00, 0x9FA5)], k=1_000))
 """Three bytes each, and nothing that could be made shorter."""
 
@@ -154,11 +160,87 @@ async def test_what_is_told_ahead_of_the_tables_is_counted_as_no_orphan(
     async with installed(servers.kafka_bootstrap) as one, migrated(database_url) as pool:
         await receive(one, settlement("1", action_key=KEY), settlement("2"))
         appender, window = SteadyAppender(one.log.appender), WebhookWindow()
-        desk = WebhookDesk(
+        seen = WebhookDesk(
             appender, pool, SIMULATED, partitions=PARTITIONS, now_ms=wall_ms, window=window
         )
-        await desk.handle(await all_records(one, Topic.WEBHOOKS))
+        await seen.handle(await all_records(one, Topic.WEBHOOKS))
         await appender.close()
         now = wall_ms()
         assert window.webhooks(now) == {"simulated": {"reference_unknown": 1, "told_ahead": 1}}
         assert sum(window.matched_within(now)) == len(await evidence(one)) == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(
+            DAMAGED.replace("what", "event_type = repeat('x', 5000)"), id="a text that is too long"
+        ),
+        pytest.param(DAMAGED.replace("what", "currency = 'no currency'"), id="money that is none"),
+        pytest.param(
+            DAMAGED.replace("what", "effect = 'undone'"), id="an effect that had another name"
+        ),
+    ],
+)
+async def test_what_an_older_version_kept_ends_no_sweep(
+    servers: Addresses, database_url: str, damage: str
+) -> None:
+    """A parked webhook in words that the log cannot hold is one that no mapping understands, which
+    a replay reads again from its bytes; the one behind it is matched by the same sweep.
+    """
+    other = f"{KEY}#2"
+    async with installed(servers.kafka_bootstrap) as one, migrated(database_url) as pool:
+        appender = SteadyAppender(one.log.appender)
+        odd, good = await receive(
+            one, settlement("evt_odd", action_key=KEY), settlement("evt_good", action_key=other)
+        )
+        await desk(one, pool, appender).handle(await all_records(one, Topic.WEBHOOKS))
+        told = len(await evidence(one))
+        await pool.execute(damage, odd[0], odd[1])
+        await know_action(pool, KEY, other)
+        swept = await sweep_parked(pool, appender, partitions=PARTITIONS, now_ms=wall_ms)
+        found = await rows_become(pool, 2)
+        assert (swept, found[good]["classification"]) == (1, "matched")
+        assert (found[odd]["classification"], found[odd]["reason"]) == (
+            "unrecognised",
+            UNREPORTABLE,
+        )
+        assert len(await evidence(one)) == told + 1
+        await appender.close()
+
+
+async def test_a_key_of_no_action_is_nobodys_for_a_month_and_listed_for_ever(
+    servers: Addresses, database_url: str
+) -> None:
+    """What bears a well-formed key of an action that does not exist is told and parked. After 30
+    days no action that appears under it is taken for its maker, for that was made later; the effect
+    stays on the list of those who look, and what states none among the expired.
+    """
+    other = f"{KEY}#2"
+    async with installed(servers.kafka_bootstrap) as one, migrated(database_url) as pool:
+        appender = SteadyAppender(one.log.appender)
+        await receive(
+            one,
+            settlement("evt_1", action_key=KEY),
+            settlement("evt_2", action_key=other, event_type="effect.refused"),
+        )
+        await desk(one, pool, appender).handle(await all_records(one, Topic.WEBHOOKS))
+        assert {given.key for given in await evidence(one)} == {KEY, other}
+        reasons = {row["event_id"]: row["reason"] for row in (await rows_become(pool, 2)).values()}
+        assert reasons == {"evt_1": "orphan_effect", "evt_2": "action_unknown"}
+
+        late_ms = wall_ms() + PARKED_MS
+        await know_action(pool, KEY, other)
+        swept = await sweep_parked(pool, appender, partitions=PARTITIONS, now_ms=lambda: late_ms)
+        assert swept == 0
+        expired = await list_webhooks(pool, State.EXPIRED, now_ms=late_ms, limit=10)
+        assert {view.event_id for view in expired} == {"evt_1", "evt_2"}
+        assert [(one.waiting, one.expired) for one in await unmatched(pool, now_ms=late_ms)] == [
+            (0, 1),
+            (0, 1),
+        ]
+        (orphan,), _ = await list_orphans(pool, ("*",), limit=10)
+        assert orphan.event_id == "evt_1"
+        swept = await sweep_parked(pool, appender, partitions=PARTITIONS, now_ms=wall_ms)
+        assert swept == 2, "within the month it is theirs"
+        await appender.close()

@@ -15,8 +15,8 @@ from reconciler.providers.http.mapping import HttpMapping
 from reconciler.providers.http.parsing import parse_description
 from reconciler.providers.port import MappedWebhook
 from reconciler.providers.registry import ProviderSettings, webhook_schemes
-from reconciler.receiving import mapping_hash
 from reconciler.schemes import STANDARD, STRIPE, Scheme
+from reconciler.understanding import mapping_hash
 from reconciler.webhooks import Verified
 
 TEXT = Path(http.__file__).with_name("example.toml").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.core.ids import ProviderKeyRule, provider_key
+from ledger.core.ids import ProviderKeyRule, is_action_key, provider_key
 from ledger.core.money import Money
 from reconciler.matching import (
     AWAITS_REFERENCE,
@@ -17,7 +17,6 @@ from reconciler.matching import (
     MatchedBy,
     Parked,
     ParkedReason,
-    is_action_key,
     match_composite,
     match_webhook,
 )
