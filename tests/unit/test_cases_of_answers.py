@@ -172,7 +172,6 @@ UNREADABLE = [
     b'{"messages": [{"id": "m-1", "status": "0", "score": NaN}]}',
     b'{"messages": [{"id": "m-1", "status": "0", "score": -Infinity}]}',
     b'{"messages": [{"id": "m-1", "status": "0"}], "messages": []}',
-    b'\xef\xbb\xbf{"messages": [{"id": "m-1", "status": "0"}]}',
     b'{"messages": [{"id": "m-1", "status": "0"}]',
     b"",
     b"<html>ok</html>",
@@ -188,6 +187,13 @@ async def test_c187_an_answer_that_cannot_be_read_leaves_the_outcome_open(body: 
     bytes that nobody asked for: the effect may exist, so it is unresolved and never failed.
     """
     assert isinstance(await outcome_of(200, body), Unresolved)
+
+
+@pytest.mark.case("C187")
+async def test_c187_an_answer_behind_a_byte_order_mark_is_read() -> None:
+    """C187: the mark says nothing, and the answer behind it is as good as without."""
+    body = b'\xef\xbb\xbf{"messages": [{"id": "m-1", "status": "0"}]}'
+    assert isinstance(await outcome_of(200, body), Succeeded)
 
 
 @pytest.mark.case("C187")
