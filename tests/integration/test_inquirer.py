@@ -382,16 +382,24 @@ async def test_a_finder_is_asked_by_the_name_of_what_is_moving(
             reference="ch_moving",
         )
         placed = webhook_record(moving, Receipt("simulated", "main", 0, 0, "00" * 32), PARTITIONS)
-        async with answer_lost(one, provider, inquirer, proposal):
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                while not finder.asked:
-                    await asyncio.sleep(POLL_SECONDS)
-                await one.put(Topic.EVIDENCE, placed.partition, placed.record)
-                while "ch_moving" not in str(await one.decisions()):
-                    await asyncio.sleep(POLL_SECONDS)
-                gate.set()
-                while len(finder.asked) < 2:
-                    await asyncio.sleep(POLL_SECONDS)
+
+        async def tell() -> None:
+            while not finder.asked:
+                await asyncio.sleep(POLL_SECONDS)
+            await one.put(Topic.EVIDENCE, placed.partition, placed.record)
+            while "ch_moving" not in str(await one.decisions()):
+                await asyncio.sleep(POLL_SECONDS)
+            gate.set()
+
+        # While the caller waits: the questions are over when it hears that nobody knows.
+        telling = asyncio.create_task(tell())
+        async with (
+            answer_lost(one, provider, inquirer, proposal),
+            asyncio.timeout(PATIENCE_SECONDS),
+        ):
+            await telling
+            while len(finder.asked) < 2:
+                await asyncio.sleep(POLL_SECONDS)
         assert finder.references[:2] == [None, "ch_moving"]
 
 
