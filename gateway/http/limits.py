@@ -79,11 +79,6 @@ WEBHOOKS_ARRIVING_MAX: Final = 64
 WEBHOOK_APPEND_MS_MAX: Final = 8_000
 """From a verified webhook to its acknowledgement; providers give up after about ten seconds."""
 
-WEBHOOK_PACE_MS: Final = 4
-"""From one beginning of appends to the next while webhooks come: what comes in between goes into
-the log together. One that comes alone waits for nothing.
-"""
-
 CHECK_MS_MAX: Final = 2_000
 """One check of readiness."""
 

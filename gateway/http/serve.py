@@ -23,7 +23,6 @@ from gateway.http.limits import (
     CONNECTIONS_MAX,
     STOP_S_MAX,
     WEBHOOK_APPEND_MS_MAX,
-    WEBHOOK_PACE_MS,
 )
 from gateway.http.protocol import BoundedProtocol
 from gateway.keys import KeyFile
@@ -163,7 +162,6 @@ def _gathering(log: KafkaLog) -> GatheringAppender:
     return GatheringAppender(
         SteadyAppender(log.appender),
         patience_s=WEBHOOK_APPEND_MS_MAX / _MS_PER_S,
-        pace_s=WEBHOOK_PACE_MS / _MS_PER_S,
     )
 
 

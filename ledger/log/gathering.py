@@ -58,46 +58,17 @@ class _Patience:
                 answer.set_exception(_too_late())
 
 
-class _Beginnings:
-    """When appends may begin: at once after a while without any, else together with others."""
-
-    def __init__(self, pace_s: float) -> None:
-        self._pace_s = pace_s
-        self._free_s = 0.0
-        self._next: asyncio.Event | None = None
-
-    async def turn(self) -> None:
-        """Wait for the next beginning."""
-        loop = asyncio.get_running_loop()
-        if self._next is None:
-            if loop.time() >= self._free_s:
-                self._free_s = loop.time() + self._pace_s
-                return
-            self._next = asyncio.Event()
-            loop.call_at(self._free_s, self._begin, loop)
-        await self._next.wait()
-
-    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        assert self._next is not None  # noqa: S101 - set by whoever called for this
-        self._next.set()
-        self._next, self._free_s = None, loop.time() + self._pace_s
-
-
 class GatheringAppender:
     """Appends through another appender, in as few appends as the callers' pace allows."""
 
-    def __init__(
-        self, appender: Appender, *, patience_s: float | None = None, pace_s: float = 0.0
-    ) -> None:
+    def __init__(self, appender: Appender, *, patience_s: float | None = None) -> None:
         """`appender` is closed with this one. Who has waited for `patience_s` is answered that it
-        is not known. Appends begin together, one beginning at least `pace_s` after the other; the
-        first one after a while without any begins at once.
+        is not known.
         """
         self._appender = appender
         self._waiting: dict[_Place, list[_Part]] = {}
         self._at_work: dict[_Place, asyncio.Task[None]] = {}
         self._patience = None if patience_s is None else _Patience(patience_s)
-        self._beginnings = None if pace_s == 0 else _Beginnings(pace_s)
         self._is_closed = False
 
     async def append(
@@ -121,8 +92,6 @@ class GatheringAppender:
         """Append until nobody waits for this partition."""
         try:
             while place in self._waiting:
-                if self._beginnings is not None:
-                    await self._beginnings.turn()
                 parts = [part for part in self._waiting.pop(place) if not part.answer.done()]
                 if parts:
                     await self._append(place, parts)

@@ -204,36 +204,3 @@ async def test_patience_that_lasts_ends_nobody() -> None:
         gate.free.release()
     assert [len(await one) for one in callers[1:]] == [1, 1]
     await gathering.close()
-
-
-async def test_one_that_comes_alone_begins_at_once_and_the_next_waits() -> None:
-    """Here for an hour: the first is answered, what comes behind it is not even begun."""
-    gate = Gate()
-    gate.free.release()
-    gathering = GatheringAppender(gate, pace_s=3_600)
-    assert len(await gathering.append("webhooks", 0, [record(0)])) == 1
-    waiting = asyncio.create_task(gathering.append("webhooks", 1, [record(1)]))
-    await let_all_wait()
-    assert len(gate.appends) == 1
-    await gathering.close()
-    with pytest.raises(AppendUnknownError):
-        await waiting
-
-
-async def test_appends_begin_together_once_their_time_has_come() -> None:
-    """On every partition, each with all that came for it, and no sooner."""
-    gate = Gate()
-    for _ in range(3):
-        gate.free.release()
-    loop = asyncio.get_running_loop()
-    gathering = GatheringAppender(gate, pace_s=0.05)
-    began_s = loop.time()
-    await gathering.append("webhooks", 0, [record(0)])
-    waiting = [
-        asyncio.create_task(gathering.append("webhooks", partition, [record(number)]))
-        for number, partition in enumerate((0, 1, 0, 1), start=1)
-    ]
-    await asyncio.gather(*waiting)
-    assert loop.time() - began_s >= 0.04
-    assert [(place, len(records)) for _, place, records in gate.appends] == [(0, 1), (0, 2), (1, 2)]
-    await gathering.close()
