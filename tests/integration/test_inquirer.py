@@ -11,12 +11,13 @@ import pytest
 from ledger.client.client import LedgerClient
 from ledger.core.catalogue import Catalogue, parse_catalogue
 from ledger.core.facts import EvidenceRecorded, LookupStarted
-from ledger.core.inputs import Meaning, Propose
+from ledger.core.inputs import Evidence, EvidenceKind, Meaning, Propose
 from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.log.attention_record import AttentionKind, AttentionRaised, read_attention
 from ledger.log.kafka import KafkaLog
 from ledger.log.topics import Topic
 from reconciler.absence import span_of
+from reconciler.evidence import Receipt, webhook_record
 from reconciler.providers.port import Absent, Found, Inconclusive, ListedEffect, Lookup, Span
 from reconciler.providers.registry import ProviderSettings, finders, performers
 from reconciler.providers.simulated.api import API_KEY_PREFIX
@@ -163,6 +164,7 @@ class Scripted:
         self.first = first
         self.asked: list[str] = []
         self.asked_at_s: list[float] = []
+        self.references: list[str | None] = []
 
     async def find(
         self,
@@ -174,7 +176,8 @@ class Scripted:
         timeout_ms: int,
     ) -> Lookup:
         """Answer once the gate is open."""
-        assert (account, provider_key, reference) == ("main", action_key, None)
+        assert (account, provider_key) == ("main", action_key)
+        self.references.append(reference)
         assert timeout_ms > 0
         self.asked.append(action_key)
         self.asked_at_s.append(asyncio.get_running_loop().time())
@@ -356,6 +359,49 @@ async def test_a_finder_that_breaks_its_word_is_an_inconclusive_answer(
                 while not (found := await evidence(one)):
                     await asyncio.sleep(POLL_SECONDS)
         assert (found[0].meaning, found[0].code) == (Meaning.INCONCLUSIVE, code)
+
+
+async def test_a_finder_is_asked_by_the_name_of_what_is_moving(
+    servers: Addresses, database_url: str, provider: ProviderProcess
+) -> None:
+    """While an answer is lost a webhook tells of something that moves: the next question asks by
+    its name as well. The answer to the second attempt is lost too, so there is one.
+    """
+    gate = asyncio.Event()
+    finder = Scripted(Inconclusive("not_now"), gate)
+    async with migrated(database_url) as pool, installed(servers.kafka_bootstrap, HASTY) as one:
+        inquirer = Inquirer(one.log, {"simulated": finder}, pool=pool)
+        proposal = charge("renewal-1")
+        moving = Evidence(
+            key=proposal.key,
+            kind=EvidenceKind.WEBHOOK,
+            source_id="webhook:simulated:main:evt_1",
+            provider="simulated",
+            account="main",
+            meaning=Meaning.PENDING,
+            reference="ch_moving",
+        )
+        placed = webhook_record(moving, Receipt("simulated", "main", 0, 0, "00" * 32), PARTITIONS)
+
+        async def tell() -> None:
+            while not finder.asked:
+                await asyncio.sleep(POLL_SECONDS)
+            await one.put(Topic.EVIDENCE, placed.partition, placed.record)
+            while "ch_moving" not in str(await one.decisions()):
+                await asyncio.sleep(POLL_SECONDS)
+            lose_answer(provider, proposal.key)
+            gate.set()
+
+        # While the caller waits: the questions are over when it hears that nobody knows.
+        telling = asyncio.create_task(tell())
+        async with (
+            answer_lost(one, provider, inquirer, proposal),
+            asyncio.timeout(PATIENCE_SECONDS),
+        ):
+            await telling
+            while len(finder.asked) < 2:
+                await asyncio.sleep(POLL_SECONDS)
+        assert finder.references[:2] == [None, "ch_moving"]
 
 
 async def test_a_finder_that_wants_to_know_is_told_when_the_effect_can_have_come_about(
