@@ -62,6 +62,9 @@ ACTION_FACTS_MAX = 10_000
 STREAMS_ASKED_MAX = 50_000
 """Keys in one query for cold states: those of one batch of any size that is used."""
 
+FOLDED_AGAIN_MAX = 1_000
+"""Streams whose facts are read in one query, where another version of the fold wrote their rows."""
+
 COLD_CALL_MS_MAX = 2_000
 """One question of an owner for streams it does not hold. What needs them waits, other inputs wait
 with them for a fraction of this, and then go on.

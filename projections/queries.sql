@@ -22,8 +22,9 @@ left join actionledger.streams on streams.stream_key = any ($2::text[])
 where offsets.partition = $1
 
 -- name: facts
--- All stored facts of some actions of one stream, in the order of the log.
+-- All stored facts of some actions, those of a stream in the order of the log.
 select
+    action_key,
     ledger_offset,
     (extract(epoch from decided_at) * 1000)::bigint as decided_at,
     data
@@ -32,13 +33,14 @@ where action_key = any ($1::text[])
 order by ledger_offset, ordinal
 
 -- name: gate_facts
--- All stored facts of a gate, in the order of the log.
+-- All stored facts of some gates, those of each in the order of the log.
 select
+    gate_key,
     ledger_offset,
     (extract(epoch from decided_at) * 1000)::bigint as decided_at,
     data
 from actionledger.gate_events
-where gate_key = $1
+where gate_key = any ($1::text[])
 order by ledger_offset, ordinal
 
 -- name: all_streams

@@ -20,7 +20,7 @@ from ledger.core.invariants import invariant
 from ledger.core.snapshot import FOLD_VERSION, ForeignSnapshotError, load
 from ledger.core.state import Stream
 from projections.fold import Held
-from projections.limits import DATABASE_CALL_MS_MAX, STREAMS_ASKED_MAX
+from projections.limits import DATABASE_CALL_MS_MAX, FOLDED_AGAIN_MAX, STREAMS_ASKED_MAX
 from projections.statements import LIVE_SCHEMA, Connection, statements
 
 logger = logging.getLogger("actionledger.projections")
@@ -91,49 +91,65 @@ async def load_cold_streams(
 async def held_of(
     connection: Connection, rows: Sequence[asyncpg.Record], schema: str
 ) -> dict[str, Held]:
-    """The streams of rows; where one is of another version or damaged, folded from its facts."""
+    """The streams of rows; those of another version or damaged are folded from their facts, many in
+    a query: after an upgrade of the fold that may be all of them.
+    """
     held: dict[str, Held] = {}
+    foreign: list[asyncpg.Record] = []
+    why = ""
     for row in rows:
         try:
             if row["fold_version"] != FOLD_VERSION:
                 raise ForeignSnapshotError(f"fold version {row['fold_version']}")
-            stream = load(row["state"])
-        except ForeignSnapshotError as foreign:
-            logger.warning(
-                "stream_state_folded_again",
-                extra={"stream": row["stream_key"], "why": str(foreign)[:200]},
-            )
-            stream = await _fold_again(connection, row, schema)
-        held[row["stream_key"]] = Held(stream, row["next_offset"])
+            held[row["stream_key"]] = Held(load(row["state"]), row["next_offset"])
+        except ForeignSnapshotError as found:
+            foreign.append(row)
+            why = why or str(found)[:200]
+    if foreign:
+        logger.warning(
+            "stream_state_folded_again",
+            extra={"count": len(foreign), "stream": foreign[0]["stream_key"], "why": why},
+        )
+    for start in range(0, len(foreign), FOLDED_AGAIN_MAX):
+        part = foreign[start : start + FOLDED_AGAIN_MAX]
+        held.update(await _folded_again(connection, part, schema))
     return held
 
 
-async def _fold_again(connection: Connection, row: asyncpg.Record, schema: str) -> Stream:
-    """The stream from its stored facts. Raises BrokenInvariantError, ValueError where they lie."""
-    key, next_offset = row["stream_key"], row["next_offset"]
-    if is_gate_key(key):
-        return await _gate_again(connection, key, next_offset, schema)
-    stream = Stream(key)
-    facts = await connection.fetch(statements("queries.sql", schema)["facts"], row["action_keys"])
-    for stored in facts:
+async def _folded_again(
+    connection: Connection, rows: Sequence[asyncpg.Record], schema: str
+) -> dict[str, Held]:
+    """The streams from their stored facts. Raises BrokenInvariantError, ValueError where these
+    lie.
+    """
+    sql = statements("queries.sql", schema)
+    ends = {row["stream_key"]: row["next_offset"] for row in rows}
+    of_action = {
+        action: row["stream_key"]
+        for row in rows
+        if not is_gate_key(row["stream_key"])
+        for action in row["action_keys"]
+    }
+    streams = {key: Stream(key) for key in ends if not is_gate_key(key)}
+    gates: dict[str, Gate | None] = {key: None for key in ends if is_gate_key(key)}
+    last: dict[str, int] = {}
+    for stored in await connection.fetch(sql["facts"], list(of_action)) if of_action else ():
+        key = of_action[stored["action_key"]]
         place = Place(offset=stored["ledger_offset"], decided_at=stored["decided_at"])
-        stream = evolve(stream, FACT.validate_json(stored["data"]), place)
-    _check_end(key, facts, next_offset)
-    return stream
+        streams[key] = evolve(streams[key], FACT.validate_json(stored["data"]), place)
+        last[key] = stored["ledger_offset"]
+    for stored in await connection.fetch(sql["gate_facts"], list(gates)) if gates else ():
+        key, fact = stored["gate_key"], GATE_FACT.validate_json(stored["data"])
+        gates[key] = evolve_gate(gates[key], fact, stored["decided_at"])
+        last[key] = stored["ledger_offset"]
+    for key, end in ends.items():
+        _check_end(key, last.get(key), end)
+    streams.update((key, Stream(key, gate=gate)) for key, gate in gates.items())
+    return {key: Held(streams[key], end) for key, end in ends.items()}
 
 
-async def _gate_again(connection: Connection, key: str, next_offset: int, schema: str) -> Stream:
-    """A gate from its stored facts."""
-    gate: Gate | None = None
-    facts = await connection.fetch(statements("queries.sql", schema)["gate_facts"], key)
-    for stored in facts:
-        gate = evolve_gate(gate, GATE_FACT.validate_json(stored["data"]), stored["decided_at"])
-    _check_end(key, facts, next_offset)
-    return Stream(key, gate=gate)
-
-
-def _check_end(key: str, facts: Sequence[asyncpg.Record], next_offset: int) -> None:
+def _check_end(key: str, last: int | None, next_offset: int) -> None:
     invariant(
-        bool(facts) and facts[-1]["ledger_offset"] + 1 == next_offset,
+        last is not None and last + 1 == next_offset,
         f"the stored facts of {key} end elsewhere than its state",
     )
