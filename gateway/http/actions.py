@@ -368,13 +368,17 @@ async def may_ask(doors: Doors, caller: Caller, *operations: str) -> bool | No:
     )
 
 
-async def may_see(doors: Doors, caller: Caller, rows: Sequence[ActionRow]) -> list[ActionRow] | No:
-    """Those of some actions for whose operation the caller may ask; see `may_ask`."""
+async def may_see(doors: Doors, caller: Caller, rows: Sequence[ActionRow]) -> list[ActionRow]:
+    """Those of some actions for whose operation the caller may ask; see `may_ask`. Where the newest
+    catalogue cannot be read in time, by the one at hand: what is left out shows with a later look.
+    """
     named = [(row, ActionKey.parse(row.action_key).operation) for row in rows]
-    return await doors.by_newest(
-        lambda: [row for row, operation in named if _may_ask(doors, caller, operation)],
-        lambda seen: len(seen) < len(rows),
-    )
+
+    def seen() -> list[ActionRow]:
+        return [row for row, operation in named if _may_ask(doors, caller, operation)]
+
+    by_newest = await doors.by_newest(seen, lambda some: len(some) < len(rows))
+    return seen() if isinstance(by_newest, No) else by_newest
 
 
 def _may_ask(doors: Doors, caller: Caller, operation: str) -> bool:

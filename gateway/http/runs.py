@@ -199,8 +199,6 @@ async def _run(http: HttpRequest, doors: Doors, run: str) -> RunView | No:
     if gate is None and not rows:
         return No(Code.NOT_FOUND, detail=f"No action and no step of a run {run} is known.")
     seen = await may_see(doors, caller, rows)
-    if isinstance(seen, No):
-        return seen
     policy, now_ms = doors.published().policy, doors.wall_clock_ms()
     return run_view(caller.tenant, run, gate, seen, policy, now_ms)
 

@@ -420,8 +420,6 @@ async def _batch(doors: Doors, caller: Caller, batch: str) -> BatchView | No:
     if isinstance(rows, No):
         return rows
     seen = await may_see(doors, caller, rows)
-    if isinstance(seen, No):
-        return seen
     if not seen:
         return No(Code.NOT_FOUND, detail=f"No action of a batch {batch} is known.")
     return batch_view(batch, seen)

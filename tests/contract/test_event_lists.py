@@ -251,6 +251,39 @@ async def test_a_page_that_cannot_be_read_ends_the_list_by_name(
     await source.close()
 
 
+async def test_a_description_may_say_by_what_a_page_is_good(tmp_path: Path) -> None:
+    """A provider whose word for success stands where others tell of trouble: its last, empty page
+    is the end of its list, and one with another word is none of it, whatever it shows.
+    """
+    words = iter(("ok", "ok", "slow_down"))
+
+    async def page(_: web.Request) -> web.Response:
+        word = next(words)
+        return web.json_response(
+            {"events": [{"id": "e0"}] if word != "ok" else [], "error": {"code": word}}
+        )
+
+    text = EXAMPLE.read_text()
+    described = tmp_path / "worded.toml"
+    described.write_text(
+        text.replace('at = "events"', 'at = "events"\nequals = { "error.code" = "ok" }', 1)
+    )
+    async with serving(page) as url:
+        worded = dataclasses.replace(settings("http", url, "main"), adapter_file=described)
+        source = event_sources([worded])["one"]
+        for _ in range(2):
+            pages = source.list_events(account="main", since_at=0, timeout_ms=PATIENCE_MS)
+            assert [page async for page in pages] == [()]
+        with pytest.raises(EventsFailed, match="slow_down"):
+            _ = [
+                page
+                async for page in source.list_events(
+                    account="main", since_at=0, timeout_ms=PATIENCE_MS
+                )
+            ]
+        await source.close()
+
+
 async def test_an_account_without_a_credential_is_named() -> None:
     """Nobody is asked without one."""
     source = source_at("http://127.0.0.1:1")

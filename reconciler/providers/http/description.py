@@ -199,6 +199,7 @@ class Pull:
     target: PathTemplate
     headers: tuple[tuple[str, Template], ...]
     at: AnswerPath
+    equals: Equals
     next: AnswerPath | None
     first_cursor: str | None
     limit: int | None
@@ -405,6 +406,7 @@ def _pull(form: PullForm, headers: _Headers) -> Pull:
         target=PathTemplate(form.path, form.query),
         headers=headers(form.headers),
         at=path_of(form.at),
+        equals=_equals(form.equals),
         next=_path(form.next),
         first_cursor=form.first_cursor,
         limit=form.limit,

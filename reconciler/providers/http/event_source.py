@@ -19,8 +19,9 @@ from reconciler.providers.http.answers import (
     trouble_at,
 )
 from reconciler.providers.http.description import Description, Pull, written
+from reconciler.providers.http.effects import holds
 from reconciler.providers.http.finder import fewer_after, page_names
-from reconciler.providers.http.pages import item_or_none, read_page
+from reconciler.providers.http.pages import Page, item_or_none, read_page
 from reconciler.providers.http.templates import Unsendable
 from reconciler.providers.http_exchange import Answered, HttpClient, Message, Trouble
 from reconciler.providers.limits import LIST_PAGES_MAX, LOOKUP_EFFECTS_MAX
@@ -71,9 +72,8 @@ class HttpEventSource:
                     raise UnreadableAnswer
             except UnreadableAnswer:
                 raise EventsFailed(Trouble.ANSWER_INVALID.value) from None
-            code = None if page.items else trouble_at(page.answer, self._description.errors.code)
+            code = self._trouble(page)
             if code is not None:
-                # An empty page beside the provider's word for a problem is no end of its list.
                 raise EventsFailed(code)
             yield tuple(map(self._event, page.items))
             if following is None:
@@ -86,6 +86,18 @@ class HttpEventSource:
     async def close(self) -> None:
         """Close all connections; idempotent."""
         await self._http.close()
+
+    def _trouble(self, page: Page) -> str | None:
+        """Why a page is no part of the list, or None. Where the description asks something of each
+        page that decides; else an empty one beside the provider's word for a problem is no end.
+        """
+        at = self._description.errors.code
+        if self._pull.equals:
+            is_good = holds(page.answer, self._pull.equals)
+            return (
+                None if is_good else recorded(code_at(page.answer, at)) or "answer_not_recognised"
+            )
+        return None if page.items else trouble_at(page.answer, at)
 
     def _event(self, raw: bytes) -> ListedEvent:
         webhook = self._description.webhook

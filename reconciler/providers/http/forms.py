@@ -300,6 +300,7 @@ class PullForm(Form):
     query: Table = Field(default_factory=dict)
     headers: Table = Field(default_factory=dict)
     at: Steps = ""
+    equals: Scalars = Field(default_factory=dict)
     next: Steps | None = None
     first_cursor: Short | None = None
     limit: PageSize | None = None
