@@ -89,12 +89,22 @@ def refusal_of_key(given: Propose) -> Decided | None:
     return None
 
 
+def _is_given(draft: Draft, key: ActionKey, given: Propose, part: str) -> bool:
+    """Whether a part of a key is not for this proposal to choose: what changes or undoes an action
+    that was recorded, also by a version that took the name, bears its business event.
+    """
+    named = given.revises or given.compensates
+    if named is None or all(one.key != named for one in draft.stream.actions):
+        return False
+    return part == "business_event" or ActionKey.parse(named).action_id.item == key.action_id.item
+
+
 def refusal_of_new(
     draft: Draft, key: ActionKey, given: Propose, operation: Operation | None
 ) -> Decided | None:
     """Why a new key may not enter, or None."""
     unstable = instability(key.action_id, draft.now)
-    if unstable is not None:
+    if unstable is not None and not _is_given(draft, key, given, unstable.part):
         detail = (f"/{unstable.part}", unstable.code, unstable.message)
         return _refuse(Rejection.UNSTABLE_KEY, detail=detail)
     missing = None if given.run is None else left_over(given.run)
