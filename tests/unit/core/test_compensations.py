@@ -13,7 +13,6 @@ from ledger.core.money import Money
 from ledger.core.rejections import Rejection
 from ledger.core.state import Status
 from ledger.core.statement import Move
-from ledger.core.unstable_keys import Instability, Unstable
 from tests import examples as x
 from tests.asking import asked, policy
 from tests.examples import CHARGE, EMAIL, NOTE, PAYOUT
@@ -59,20 +58,6 @@ def test_it_is_an_action_of_its_own() -> None:
     assert event.action(UNDO).status is Status.COMPLETED
     assert event.action(UNDO).compensates == CHARGE
     assert event.action().status is Status.COMPLETED
-
-
-def test_what_was_recorded_under_a_name_that_none_may_bear_now_is_undone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Such a name may have been taken by an earlier version: what undoes the action has to bear it,
-    and nothing else may.
-    """
-    event = charged()
-    trouble = Instability("business_event", Unstable.LEFT_OVER, "left over")
-    monkeypatch.setattr("ledger.core.decide.intake.instability", lambda *_: trouble)
-    assert event.propose(EMAIL) == []
-    assert event.refusal() is Rejection.UNSTABLE_KEY
-    assert undo(event) == ["intent.recorded", "policy.decided"]
 
 
 def test_only_what_the_catalogue_declares_compensates() -> None:

@@ -7,8 +7,15 @@ import pytest
 from ledger.core.ids import ActionId
 from ledger.core.inputs import Propose
 from ledger.core.rejections import Rejection
-from ledger.core.unstable_keys import CLOCK_READING_MS, Unstable, instability, left_over
-from tests.examples import CHARGE, automatic, propose, recorded, request
+from ledger.core.unstable_keys import (
+    CLOCK_READING_MS,
+    Instability,
+    Unstable,
+    instability,
+    left_over,
+)
+from tests.examples import CHARGE, EMAIL, PAYOUT, automatic, propose, recorded, request
+from tests.unit.core.beside import Event
 from tests.unit.core.language import given
 
 NOW = 1_796_021_534_567
@@ -217,3 +224,18 @@ def test_a_run_without_a_name_is_refused(run: str) -> None:
 def test_a_run_may_be_called_after_whatever_began_it(run: str) -> None:
     """It is no identity of an act: what changes from run to run is what tells them apart."""
     assert given().when(propose(run=run)).decided.refused is None
+
+
+def test_what_was_recorded_under_a_name_that_none_may_bear_now_is_undone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such a name may have been taken by an earlier version: what undoes the action has to bear it,
+    and nothing else may.
+    """
+    event = Event()
+    event.completes(CHARGE)
+    trouble = Instability("business_event", Unstable.LEFT_OVER, "left over")
+    monkeypatch.setattr("ledger.core.decide.intake.instability", lambda *_: trouble)
+    assert event.propose(EMAIL) == []
+    assert event.refusal() is Rejection.UNSTABLE_KEY
+    assert event.propose(PAYOUT, compensates=CHARGE) == ["intent.recorded", "policy.decided"]
