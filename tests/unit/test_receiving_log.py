@@ -28,7 +28,7 @@ REPEATED = {Position(0, 4)}
 
 def test_what_needs_nothing_is_one_line_of_counts(caplog: pytest.LogCaptureFixture) -> None:
     """And what is nobody's a line of its own, with where it stands."""
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "actionledger")
     log_batch(BATCH, REPEATED)
     parked, handled = caplog.records
     assert (parked.message, handled.message) == ("webhook_parked", "webhooks_handled")
@@ -38,7 +38,7 @@ def test_what_needs_nothing_is_one_line_of_counts(caplog: pytest.LogCaptureFixtu
 
 def test_who_wants_to_know_gets_a_line_for_each(caplog: pytest.LogCaptureFixture) -> None:
     """At the level debug."""
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "actionledger")
     log_batch(BATCH, REPEATED)
     lines = [line for line in caplog.records if line.levelno == logging.DEBUG]
     assert [(line.message, vars(line)["event_id"]) for line in lines] == [
@@ -50,7 +50,7 @@ def test_who_wants_to_know_gets_a_line_for_each(caplog: pytest.LogCaptureFixture
 
 def test_lines_of_files_are_counted_by_themselves(caplog: pytest.LogCaptureFixture) -> None:
     """As a warning where one of them is nobody's; none of them has a line of its own."""
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "actionledger")
     log_batch([row(1, MATCHED, "settlement"), row(2, ORPHAN, "settlement")], set())
     (counted,) = caplog.records
     assert (counted.message, counted.levelno) == ("statement_lines", logging.WARNING)
