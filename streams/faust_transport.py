@@ -29,7 +29,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-import uvloop
 from aiokafka import AIOKafkaConsumer
 from faust.exceptions import ProducerSendError
 from faust.transport.drivers import aiokafka as driver
@@ -102,13 +101,7 @@ class SafeConsumer(driver.Consumer):
         return None if consumer is None else consumer._coordinator  # noqa: SLF001
 
     def _new_consumer_thread(self) -> "SafeConsumerThread":
-        thread_loop = uvloop.new_event_loop()
-        thread = SafeConsumerThread(
-            self, loop=self.loop, beacon=self.beacon, thread_loop=thread_loop
-        )
-        # A loop of its own making it would close.
-        thread._close_thread_loop_on_stop = True  # noqa: SLF001 - Faust has no setting for it
-        return thread
+        return SafeConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     async def getmany(
         self,
@@ -233,30 +226,12 @@ class SafeConsumer(driver.Consumer):
 
 
 class SafeConsumerThread(driver.AIOKafkaConsumerThread):
-    """The thread of a consumer, which asks the broker again soon, and is asked by the short way.
+    """The thread of a consumer, which asks the broker again soon.
 
     What lies there for a tenth of a second is left out of the next fetch, and there is one fetch at
     a time: it waits for partitions where nothing happens, as long as it may, and all others wait
     for it. Faust lets it wait for 1.5 s.
     """
-
-    async def getmany(
-        self,
-        active_partitions: Any,  # noqa: ANN401 - Faust's own
-        timeout: float,  # noqa: ASYNC109 - Faust's own
-    ) -> Any:  # noqa: ANN401 - Faust's own
-        """Fetch as Faust does, but without its queue of calls and their workers, which took a
-        quarter of this thread. Never cancelled, as there.
-        """
-        consumer = self._ensure_consumer()
-        fetching = self._fetch_records(
-            consumer,
-            active_partitions,
-            timeout=timeout,
-            max_records=consumer._max_poll_records,  # noqa: SLF001 - Faust takes it from there
-        )
-        asked = asyncio.run_coroutine_threadsafe(fetching, self.thread_loop)
-        return await asyncio.shield(asyncio.wrap_future(asked))
 
     def _create_worker_consumer(self, transport: driver.Transport) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)

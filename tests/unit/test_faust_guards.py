@@ -9,9 +9,8 @@ from importlib.metadata import version
 from typing import Any, cast
 
 import faust
-import mode.threads
+import mode
 import pytest
-import uvloop
 from aiokafka.consumer import group_coordinator
 from aiokafka.structs import ConsumerRecord
 from faust.transport import consumer as base
@@ -35,12 +34,6 @@ OVERRIDDEN = [
         driver.AIOKafkaConsumerThread,
         "_create_worker_consumer",
         "(self, transport)",
-    ),
-    (
-        SafeConsumerThread,
-        driver.AIOKafkaConsumerThread,
-        "getmany",
-        "(self, active_partitions, timeout)",
     ),
     (SafeConsumer, driver.Consumer, "_to_message", "(self, tp, record)"),
     (SafeConsumer, base.Consumer, "ack", "(self, message)"),
@@ -95,11 +88,6 @@ def test_nothing_private_is_overridden_without_being_held(ours: type) -> None:
 
 USED = [
     (driver.AIOKafkaConsumerThread, "seek_to_beginning", "(self, partitions)"),
-    (
-        driver.AIOKafkaConsumerThread,
-        "_fetch_records",
-        "(self, consumer, active_partitions, timeout, max_records)",
-    ),
     (base.Consumer, "stop_flow", "(self)"),
     (base.Consumer, "commit", "(self, topics, start_new_transaction)"),
     (driver.Consumer, "highwaters", "(self, partitions)"),
@@ -191,18 +179,6 @@ async def test_no_fetch_is_kept_longer_than_ours(app: SafeApp) -> None:
     await consumer.stop()
     assert consumer._fetch_max_wait_ms == FETCH_WAIT_MS
     assert "fetch_max_wait_ms=self._fetch_max_wait_ms" in inspect.getsource(type(consumer))
-
-
-async def test_the_thread_has_a_loop_of_ours_and_closes_it(app: SafeApp) -> None:
-    """One that it is given it would leave open, and what it is asked with is Faust's own."""
-    thread = cast("Any", app.safe_consumer._thread)
-    assert isinstance(thread.thread_loop, uvloop.Loop)
-    assert thread._close_thread_loop_on_stop
-    source = inspect.getsource(mode.threads.ServiceThread)
-    assert "self._close_thread_loop_on_stop = thread_loop is None" in source
-    theirs = inspect.getsource(driver.AIOKafkaConsumerThread.getmany)
-    assert "self._fetch_records" in theirs
-    assert "max_records=_consumer._max_poll_records" in theirs
 
 
 async def test_what_its_agent_must_wait_for_goes_the_way_of_faust(app: SafeApp) -> None:
