@@ -26,6 +26,7 @@ from ledger.log.envelope import outgoing
 from ledger.log.port import Record
 from ledger.log.published import CONFIG_PLACE, Published
 from ledger.log.trouble import LogUnreachableError
+from tests.doors import doors_over
 
 if TYPE_CHECKING:
     from ledger.log.kafka import KafkaLog
@@ -63,17 +64,7 @@ class Door:
 
     def doors(self) -> Doors:
         """The doors over it."""
-        this = cast("Any", self)
-        return Doors(
-            ledger=this,
-            queries=this,
-            webhooks=this,
-            keys=this,
-            webhook_secrets=this,
-            partitions=1,
-            published=lambda: self.known,
-            catch_up=self.catch_up,
-        )
+        return doors_over(self, lambda: self.known, catch_up=self.catch_up)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 from gateway.http.codes import Code
 from gateway.http.doors import Doors
@@ -16,6 +15,7 @@ from ledger.core.money import Money
 from ledger.core.policy import Policy, parse_policy
 from ledger.core.request import Request
 from ledger.log.published import Published
+from tests.doors import doors_over
 
 OPEN_MAX = 3
 
@@ -58,17 +58,7 @@ class World:
         assert isinstance(policy, Policy)
         known = Published()
         known.catalogue, known.policy = catalogue, policy
-        this = cast("Any", self)
-        return Doors(
-            ledger=this,
-            queries=this,
-            webhooks=this,
-            keys=this,
-            webhook_secrets=this,
-            partitions=1,
-            published=lambda: known,
-            monotonic_s=lambda: self.now_s,
-        )
+        return doors_over(self, lambda: known, monotonic_s=lambda: self.now_s)
 
 
 def refund(number: int, *, minor: int = 12_000, tenant: str = "acme", by: str = "a") -> Propose:
