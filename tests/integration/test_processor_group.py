@@ -111,7 +111,8 @@ async def test_what_stays_with_its_owner_is_not_read_again(servers: Addresses) -
         # The newcomer may be ready before the first has let go of what went to it.
         await until(lambda: not set(first._owners) & set(second._owners))
         kept = dict(first._owners)
-        assert kept and all(before[part] is own for part, own in kept.items())
+        assert kept
+        assert all(before[part] is own for part, own in kept.items())
         assert set(kept) | set(second._owners) == set(range(PARTITIONS))
         await one.stop()
         await until(lambda: set(first._owners) == set(range(PARTITIONS)))
