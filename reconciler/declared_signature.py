@@ -1,7 +1,9 @@
 """The scheme of a provider whose description declares how its webhooks are signed: `hmac`.
 
 Guarantees beyond those of every scheme that the borders of what is signed cannot be moved: ids and
-time stamps hold no character that parts them from what stands beside. Must never take an id or a
+time stamps hold no character that parts them from what stands beside. Where a separator is declared
+the header may hold several signatures, as it does while a secret is rolled; any of them counts, and
+what has another form, such as one of a later version, is passed over. Must never take an id or a
 time stamp that is not among what is signed; `provider check` refuses such a description. Built from
 a description, called where schemes are.
 """
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from ledger.core.limits import WEBHOOK_BYTES_MAX
-from reconciler.providers.limits import WEBHOOK_ID_CHARS_MAX
+from reconciler.providers.limits import WEBHOOK_ID_CHARS_MAX, WEBHOOK_SIGNATURES_MAX
 from reconciler.schemes import (
     SIGNATURE_CHARS_MAX,
     Verdict,
@@ -64,7 +66,8 @@ class DeclaredHmac:
     """An HMAC as a description declares it. Header names are in lower case.
 
     `signed` is what is signed, in pieces: texts, and `Slot`s for the body (once), the time stamp
-    and the id. `key_as` says how the configured text becomes the key.
+    and the id. `key_as` says how the configured text becomes the key, `separator` what parts the
+    signatures of a header that may hold several, each behind the prefix.
     """
 
     header: str
@@ -78,6 +81,7 @@ class DeclaredHmac:
     tolerance_ms: int = TOLERANCE_MS
     id_header: str | None = None
     keep: tuple[str, ...] = ()
+    separator: str | None = None
 
     @property
     def headers(self) -> tuple[str, ...]:
@@ -104,14 +108,14 @@ class DeclaredHmac:
         stamp = None if self.timestamp_header is None else found[self.timestamp_header]
         if stamp is not None and _STAMP.fullmatch(stamp) is None:
             return WebhookRejected(WebhookProblem.MALFORMED_TIMESTAMP)
-        signature = self._signature(found[self.header])
-        if signature is None:
+        signatures = self._signatures(found[self.header])
+        if not signatures:
             return WebhookRejected(WebhookProblem.MALFORMED_SIGNATURE)
         keys = [key for secret in secrets if (key := self._key(secret)) is not None]
         if not keys:
             return WebhookRejected(WebhookProblem.NO_USABLE_SECRET)
         signed = self._signed(raw, stamp, event_id)
-        if not any_fits(signed, keys, [signature], self.algorithm):
+        if not any_fits(signed, keys, signatures, self.algorithm):
             return WebhookRejected(WebhookProblem.SIGNATURE_MISMATCH)
         name = event_id or hash_id(raw)
         if stamp is None:
@@ -149,11 +153,24 @@ class DeclaredHmac:
             for piece in self.signed
         )
 
-    def _signature(self, header: str) -> bytes | None:
-        """The bytes of the signature; None for what has not the form that is declared."""
-        if len(header) > SIGNATURE_CHARS_MAX or not header.startswith(self.prefix):
+    def _signatures(self, header: str) -> list[bytes]:
+        """The bytes of every signature of the form that is declared; none where there are more than
+        a sender can mean.
+        """
+        if len(header) > SIGNATURE_CHARS_MAX:
+            return []
+        parts = [header]
+        if self.separator is not None:
+            parts = [part.strip(" ") for part in header.split(self.separator)]
+        if len(parts) > WEBHOOK_SIGNATURES_MAX:
+            return []
+        return [made for part in parts if (made := self._signature(part)) is not None]
+
+    def _signature(self, written: str) -> bytes | None:
+        """The bytes of one signature; None for what has not the form that is declared."""
+        if not written.startswith(self.prefix):
             return None
-        text = header[len(self.prefix) :]
+        text = written[len(self.prefix) :]
         try:
             if not text.isascii():
                 return None

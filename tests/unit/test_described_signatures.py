@@ -58,13 +58,14 @@ def test_every_key_of_the_table_reaches_the_scheme() -> None:
         described(
             'scheme = "hmac"\nheader = "A"\nalgorithm = "sha512"\nencoding = "base64"\n'
             'signed = "{timestamp}:{id}:{body}"\nsecret = "hex"\ntimestamp_header = "B"\n'
-            'timestamp_unit = "milliseconds"\ntolerance_seconds = 60\nid_header = "C"'
+            'timestamp_unit = "milliseconds"\ntolerance_seconds = 60\nid_header = "C"\n'
+            'separator = " "'
         )
     )
     assert isinstance(declared, DeclaredHmac)
     assert (declared.algorithm, declared.encoding, declared.key_as) == ("sha512", "base64", "hex")
     assert (declared.timestamp_unit, declared.tolerance_ms) == ("milliseconds", 60_000)
-    assert declared.headers == ("a", "b", "c")
+    assert (declared.headers, declared.separator) == (("a", "b", "c"), " ")
 
 
 @pytest.mark.parametrize(
@@ -82,6 +83,8 @@ def test_every_key_of_the_table_reaches_the_scheme() -> None:
         (HMAC + 'signed = "{body}"\ntolerance_seconds = 9', 6, "needs timestamp_header"),
         (HMAC + 'signed = "{body}"\nkeep = ["a b"]', 6, "must be the name of a header"),
         (HMAC + 'signed = "{id}.{body}"\nid_header = "x-sig"', 0, "one header for two things"),
+        (HMAC + 'signed = "{body}"\nprefix = "a,"\nseparator = ","', 7, "stands in prefix too"),
+        (HMAC + 'signed = "{body}"\nseparator = "1"', 6, "must be ','"),
         (HMAC + 'signed = "{body}"\nsecrets = "text"', 6, "is not a known key"),
     ],
 )

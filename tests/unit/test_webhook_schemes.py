@@ -50,7 +50,15 @@ BANK = DeclaredHmac(
     tolerance_ms=60_000,
     id_header="x-id",
 )
-DECLARED = {"github": GITHUB, "slack": SLACK, "bank": BANK}
+PAGER = DeclaredHmac(
+    header="x-pager-signature",
+    signed=(Slot("body"),),
+    algorithm="sha256",
+    encoding="hex",
+    prefix="v1=",
+    separator=",",
+)
+DECLARED = {"github": GITHUB, "slack": SLACK, "bank": BANK, "pager": PAGER}
 ALL: Mapping[str, Scheme] = {"standard": STANDARD, "stripe": STRIPE, **DECLARED}
 
 
@@ -163,6 +171,38 @@ def test_a_declared_template_is_believed_over_all_that_it_signs() -> None:
     for changed in ({"x-time": str(NOW + 1)}, {"x-id": "evt_2"}):
         assert problem(BANK, headers | changed) is WebhookProblem.SIGNATURE_MISMATCH
     assert problem(BANK, headers, now_ms=NOW + 60_001) is WebhookProblem.TIMESTAMP_OUT_OF_TOLERANCE
+
+
+def test_a_declared_header_may_hold_a_signature_of_each_secret_while_one_is_rolled() -> None:
+    """In any order, with spaces or without; what another version signed is passed over, and a
+    header that holds none of ours, or more than anybody means, is refused by name.
+    """
+    ours, other, strange = (
+        signed_with(PAGER, secret) for secret in (SECRET, OTHER, "a secret that nobody here has")
+    )
+    for header in (
+        ours,
+        f"{other},{ours}",
+        f"{ours},{other}",
+        f"{strange}, {ours} ",
+        f"v0=ff,{ours},v2={'0' * 128}",
+    ):
+        verdict = PAGER.verify(RAW, {"x-pager-signature": header}, [SECRET], NOW)
+        assert isinstance(verdict, Verified), header
+    for header, said in (
+        (f"{other},{strange}", WebhookProblem.SIGNATURE_MISMATCH),
+        (f"v2={ours[3:]}", WebhookProblem.MALFORMED_SIGNATURE),
+        (f"{ours};{other}", WebhookProblem.MALFORMED_SIGNATURE),
+        (",".join([strange] * 16 + [ours]), WebhookProblem.MALFORMED_SIGNATURE),
+    ):
+        verdict = PAGER.verify(RAW, {"x-pager-signature": header}, [SECRET], NOW)
+        assert verdict == WebhookRejected(said), header
+
+
+def signed_with(scheme: DeclaredHmac, secret: str) -> str:
+    """The value of a declared header over the body alone."""
+    made = scheme.sign(RAW, event_id="evt_1", secret=secret, now_ms=NOW)
+    return made[scheme.header]
 
 
 def test_borders_cannot_be_moved() -> None:

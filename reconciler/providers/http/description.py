@@ -427,6 +427,7 @@ def scheme(form: SignatureForm) -> Scheme:
         algorithm=form.algorithm or "sha256",
         encoding=form.encoding or "hex",
         prefix=form.prefix or "",
+        separator=form.separator,
         key_as=form.secret or "text",
         timestamp_header=form.timestamp_header,
         timestamp_unit=form.timestamp_unit or "seconds",

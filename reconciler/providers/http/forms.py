@@ -285,6 +285,7 @@ class SignatureForm(Form):
     algorithm: Literal["sha256", "sha512"] | None = None
     encoding: Literal["hex", "base64"] | None = None
     prefix: Annotated[str, StringConstraints(max_length=64)] | None = None
+    separator: Literal[",", ";", " "] | None = None
     secret: Literal["text", "hex", "base64"] | None = None
     timestamp_header: HeaderName | None = None
     timestamp_unit: Literal["seconds", "milliseconds"] | None = None

@@ -30,6 +30,8 @@ def signature_contradictions(form: SignatureForm | None) -> Iterator[tuple[TomlP
     named = [form.header, form.timestamp_header, form.id_header]
     if len(present := [name for name in named if name is not None]) != len(set(present)):
         yield _AT, "names one header for two things"
+    if form.separator is not None and form.separator in (form.prefix or ""):
+        yield (*_AT, "separator"), "stands in prefix too, so that no signature could be read"
     if form.timestamp_header is None:
         for name in ("timestamp_unit", "tolerance_seconds"):
             if getattr(form, name) is not None:
