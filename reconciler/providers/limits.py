@@ -47,6 +47,8 @@ DESCRIPTION_BYTES_MAX: Final = 128 * 1024
 DESCRIPTION_ENTRIES_MAX: Final = 128
 """Entries of one table in a described adapter: operations, headers, rows, event types."""
 DESCRIBED_BODY_DEPTH_MAX: Final = 16
+CURSOR_CHARS_MAX: Final = 4_096
+"""What names the next page of a list. Some hold all that was asked for, signed or packed."""
 LOOKUP_EFFECTS_MAX: Final = 1_000
 """Effects in one answer of a search or page; more cannot be an answer about one action."""
 

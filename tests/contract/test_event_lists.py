@@ -142,7 +142,7 @@ async def test_pages_are_followed_and_fractions_kept(
     """An event is what the provider wrote, with every digit of its numbers."""
     url, answers = pages
     answers["0"] = web.Response(text='{"events": [{"id": "a", "n": 0.10}], "next": "p2"}')
-    answers["p2"] = web.Response(text='{"events": [{"id": "b", "n": 1e2}], "next": null}')
+    answers["p2"] = web.Response(text='{"events": [{"id": "b", "n": 1e2}], "next": ""}')
     source = source_at(url)
     read = [
         page
@@ -228,6 +228,8 @@ async def test_where_a_page_is_too_large_half_as_many_events_are_asked_for(
     ("answer", "code"),
     [
         ({"status": 500}, "http_500"),
+        ({"status": 202, "text": '{"events": [], "next": null}'}, "http_202"),
+        ({"status": 206, "text": '{"events": [], "next": null}'}, "http_206"),
         ({"status": 429, "text": '{"error":{"code":"slow_down"}}'}, "slow_down"),
         ({"text": "not json"}, "answer_invalid"),
         ({"text": '{"events": {}}'}, "answer_invalid"),

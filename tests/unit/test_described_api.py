@@ -364,6 +364,10 @@ EMPTY: tuple[int, object] = (200, {"items": [], "next": None})
         (ABSENT, (200, {"items": None}), Inconclusive("answer_invalid")),
         (ABSENT, (200, {}), Inconclusive("answer_invalid")),
         (ABSENT, (302, {}), Inconclusive("http_302")),
+        # Not made yet, another's copy, and a part: each calls itself a success.
+        (ABSENT, (202, {"items": [], "next": None}), Inconclusive("http_202")),
+        (ABSENT, (203, {"items": [], "next": None}), Inconclusive("http_203")),
+        (ABSENT, (206, {"items": [], "next": None}), Inconclusive("http_206")),
         (ABSENT, (429, {}), Inconclusive("http_429")),
         (
             ABSENT,
@@ -411,7 +415,7 @@ async def test_two_kinds_of_objects_may_share_a_number(shop: Clients) -> None:
     assert (found.reference, found.further_references) == ("C-1", ("C-1",))
 
 
-def page(path: str, items: list[object], following: str | None) -> dict[str, tuple[int, object]]:
+def page(path: str, items: list[object], following: object) -> dict[str, tuple[int, object]]:
     """One page of the list."""
     return {path: (200, {"items": items, "next": following})}
 
@@ -430,6 +434,16 @@ async def test_a_list_is_paged_by_its_cursor(shop: Clients) -> None:
     assert effects[0].provider_key == "k-1"
 
 
+@pytest.mark.parametrize("end", [None, "", False])
+async def test_a_list_ends_where_no_page_is_named(shop: Clients, end: object) -> None:
+    """Null, an empty text and false say so; a cursor may be long, since some hold what was asked
+    for.
+    """
+    long = "c" * 4_000
+    shop.api.answers |= page(FIRST, [CHARGE], long) | page(f"{FIRST}&cursor={long}", [LATER], end)
+    assert [effect.reference for effect in await shop.listed()] == ["C-1", "C-2"]
+
+
 async def test_a_list_begins_where_it_was_told(shop: Clients) -> None:
     """What the provider's coarser clock shows too early is left out."""
     start = 1_767_323_045_500
@@ -444,10 +458,12 @@ async def test_a_list_begins_where_it_was_told(shop: Clients) -> None:
         ([{**CHARGE, "made": None}], None, "answer_invalid"),
         ([{**CHARGE, "ref": {}}], None, "answer_invalid"),
         ([CHARGE], "again", "cursor_repeats"),
+        ([CHARGE], True, "answer_invalid"),
+        ([CHARGE], "c" * 4_097, "answer_invalid"),
     ],
 )
 async def test_a_list_that_is_not_whole_breaks_off(
-    shop: Clients, items: list[object], following: str | None, code: str
+    shop: Clients, items: list[object], following: object, code: str
 ) -> None:
     """Order, times and cursors are checked, since nobody sees what a list leaves out."""
     shop.api.answers |= page(FIRST, items, following)

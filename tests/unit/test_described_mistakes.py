@@ -111,6 +111,7 @@ EDITS = [
     Edit(ROW, 'verdict = "not_sent_later"', "must be refused_later or refused_never or unresolved"),
     Edit("statuses = [409]", "statuses = [409]\ntroubles = []\nmore = 1", "not a known key"),
     Edit('next = "next"', "", "needs both {cursor}"),
+    Edit('next = "next"', "limit = 100", "needs next: where a page is full"),
     Edit('shape = "effect"\nat', 'shape = "efect"\nat', "is no [shape.…]"),
     Edit(
         '"effect.pending" = { meaning = "progress"', '"x" = { meaning = "final"', "if it is final"

@@ -14,8 +14,16 @@ from typing import Final, Literal, NoReturn, TypeAlias
 from ledger.core.limits import INTEGER_CHARS_MAX, INTEGER_MAX
 from ledger.core.money import Money, exponent
 from ledger.core.strict import character_fault
-from reconciler.providers.limits import CODE_CHARS_MAX, REFERENCE_CHARS_MAX
+from reconciler.providers.limits import (
+    CODE_CHARS_MAX,
+    CURSOR_CHARS_MAX,
+    REFERENCE_CHARS_MAX,
+)
 from reconciler.providers.written_time import written_ms
+
+WHOLE: Final = 200
+"""The one status of success that says an answer to GET is all of it: one of 202 is not made yet,
+one of 206 is a part, and an empty list of either is no absence."""
 
 AnswerPath: TypeAlias = tuple[str, ...]
 TimeUnit: TypeAlias = Literal["milliseconds", "seconds", "rfc3339"]
@@ -79,6 +87,14 @@ def text_at(answer: object, source: Source | None) -> str | None:
 def key_at(answer: object, path: AnswerPath | None, chars_max: int) -> str | None:
     """A key of ours as the provider shows it, up to its own length; raises UnreadableAnswer."""
     return None if path is None else _text(value_at(answer, path), chars_max)
+
+
+def following_at(answer: object, path: AnswerPath | None) -> str | None:
+    """What names the page behind this one, or None at the end of a list, which is said by nothing,
+    by null, by false or by an empty text. Raises UnreadableAnswer.
+    """
+    value = None if path is None else value_at(answer, path)
+    return None if value is False or value == "" else _text(value, CURSOR_CHARS_MAX)
 
 
 def list_at(answer: object, path: AnswerPath) -> list[object]:

@@ -338,6 +338,9 @@ def _paging(path: TomlPath, paged: ListingForm | PullForm) -> Iterator[Found]:
         yield path, "needs both {cursor} in its request and next, or neither"
     if _uses("limit", *asks) != (paged.limit is not None):
         yield path, "needs both {limit} in its request and limit, or neither"
+    if paged.limit is not None and paged.next is None:
+        # What stands behind a full page would be missing, and nobody told.
+        yield (*path, "limit"), "needs next: where a page is full there is no way to what follows"
 
 
 def _money(path: TomlPath, money: MoneyForm | None) -> Iterator[Found]:

@@ -7,12 +7,13 @@ no reading. Has no way to make an effect. Built by the adapter, held by the inqu
 """
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Final
 
 from reconciler.providers.events import EventsFailed, ListedEvent
 from reconciler.providers.http.answers import (
+    WHOLE,
     UnreadableAnswer,
     code_at,
+    following_at,
     read_json,
     recorded,
     text_at,
@@ -26,8 +27,6 @@ from reconciler.providers.http.templates import Unsendable
 from reconciler.providers.http_exchange import Answered, HttpClient, Message, Trouble
 from reconciler.providers.limits import LIST_PAGES_MAX, LOOKUP_EFFECTS_MAX
 from reconciler.providers.port import Deadlines
-
-_OK: Final = range(200, 300)
 
 
 class HttpEventSource:
@@ -65,9 +64,7 @@ class HttpEventSource:
                 continue
             try:
                 page = read_page(answered.body, self._pull.at)
-                following = (
-                    None if self._pull.next is None else text_at(page.answer, self._pull.next)
-                )
+                following = following_at(page.answer, self._pull.next)
                 if len(page.items) > LOOKUP_EFFECTS_MAX:
                     raise UnreadableAnswer
             except UnreadableAnswer:
@@ -122,7 +119,7 @@ class HttpEventSource:
         )
         if not isinstance(exchanged, Answered):
             raise EventsFailed(exchanged.trouble.value)
-        if exchanged.status not in _OK:
+        if exchanged.status != WHOLE:
             raise EventsFailed(self._code(exchanged) or f"http_{exchanged.status}")
         return exchanged
 

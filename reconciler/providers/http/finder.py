@@ -13,12 +13,13 @@ from typing import Final, assert_never
 
 from reconciler.providers.error_table import retry_after_ms
 from reconciler.providers.http.answers import (
+    WHOLE,
     UnreadableAnswer,
     code_at,
+    following_at,
     list_at,
     read_json,
     recorded,
-    text_at,
     time_at,
     trouble_at,
     value_at,
@@ -46,7 +47,6 @@ from reconciler.providers.port import (
 _EMPTY: Final = 204
 _LATEST_SECONDS: Final = 253_402_300_799
 """The end of the year 9999, the last that a date can be written for."""
-_OK: Final = range(200, 300)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class HttpFinder:
                 effects = _effects(answer, listing.call)
                 if not effects:
                     _no_trouble(answer, self._description.errors, listing.equals)
-                following = None if listing.next is None else text_at(answer, listing.next)
+                following = following_at(answer, listing.next)
             except Unanswered as unanswered:
                 if (fewer := fewer_after(unanswered.code, limit)) is None:
                     raise ListingFailed(unanswered.code) from None
@@ -219,7 +219,7 @@ def _is_absent(find: Find, answered: Answered, errors: Errors) -> bool:
 
 def _read(answered: Answered, errors: Errors, equals: Equals) -> object:
     """The answer's value; raises Unanswered with the provider's code, or its status."""
-    if answered.status not in _OK:
+    if answered.status != WHOLE:
         code = recorded(_code(answered, errors)) or f"http_{answered.status}"
         raise Unanswered(code, retry_after_ms(answered))
     try:

@@ -121,7 +121,11 @@ class Asking:
             answer, items = reading(answered.body)
         except UnreadableAnswer:
             raise Unanswered(Trouble.ANSWER_INVALID.value) from None
-        return Page(items, value_at(answer, ("has_more",)) is True, limit)
+        has_more = value_at(answer, ("has_more",))
+        if not isinstance(has_more, bool):
+            # A list that does not say whether it goes on would pass for a whole one.
+            raise Unanswered(Trouble.ANSWER_INVALID.value)
+        return Page(items, has_more, limit)
 
     async def newest(
         self,
