@@ -6,10 +6,15 @@ are called, so that `--help` answers at once.
 """
 
 import sys
+from io import TextIOWrapper
 
 
 def main() -> None:
     """Run the command line of this process and end it with the command's exit code."""
     from gateway.cli.app import run
 
+    if isinstance(sys.stdout, TextIOWrapper):
+        # At a terminal that is none of UTF-8 a mark becomes its code: without that a command ended
+        # in a stack, whatever it had done.
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))

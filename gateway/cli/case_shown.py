@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
-from gateway.cli.sheet_shown import ago, left, listed, marked, moment, payload, rows, subject
+from gateway.cli.sheet_shown import ago, left, listed, marked, moment, payload, put, rows, subject
 from gateway.console.sheet import values_of
 from gateway.console.text import Shown, shown
 from gateway.http.cases import AttemptSheet, CaseEntry, CaseList, CaseSheet, EvidenceSheet
@@ -40,7 +40,8 @@ def show_cases(console: "Console", found: CaseList, *, blocked: bool = False) ->
         return
     if not found.cases:
         tenants = "every tenant" if "*" in found.tenants else ", ".join(found.tenants)
-        console.print(Text(f"No case waits for a person. You are {found.you}, for {tenants}."))
+        said = f"No case waits for a person. You are {found.you}, for {tenants}."
+        put(console, marked(shown(said)))
     for one in found.cases:
         _entry(console, one, found.now)
     if found.blocked:

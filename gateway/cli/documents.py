@@ -6,6 +6,7 @@ Called by `catalogue` and `policy`; by other commands for the text of a file.
 
 import asyncio
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -115,6 +116,9 @@ def print_source(out: Output, kind: "Kind") -> NoReturn:
 
 
 def _write(text: str) -> None:
+    """The text in its own bytes, whatever the terminal is: its hash is that of UTF-8."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
     sys.stdout.write(text)
     sys.stdout.flush()
 

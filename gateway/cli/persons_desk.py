@@ -56,11 +56,13 @@ def eyes() -> "Console":
 
 
 def confirm(out: Output, question: str, *, comment: str | None) -> None:
-    """Ask, once everything was shown; whoever does not say yes has signed nothing."""
+    """Ask, once everything was shown; whoever does not say yes has signed nothing. What the
+    question names may be a provider's word: no byte of it commands the terminal.
+    """
     if comment is not None:
         typer.echo(f"Your comment: {comment}", err=True)
     try:
-        is_wanted = typer.confirm(question, default=False, err=True)
+        is_wanted = typer.confirm(visible(question), default=False, err=True)
     except typer.Abort:
         typer.echo("", err=True)
         is_wanted = False
@@ -122,4 +124,4 @@ def _show_refusal(console: "Console", refused: "DoorRefusedError") -> None:
     if refused.code == "unknown_action":
         console.print(Text("Check the key, and whether you decide for its tenant."))
     elif refused.hint:
-        console.print(Text(refused.hint), soft_wrap=True)
+        console.print(Text(visible(refused.hint)), soft_wrap=True)

@@ -212,7 +212,9 @@ def show_waiting(console: "Console", found: WaitingList) -> None:
     """A list of what waits, who was asked longest ago first."""
     if not found.waiting:
         tenants = "every tenant" if "*" in found.tenants else ", ".join(found.tenants)
-        console.print(Text(f"Nothing waits for people. You are {found.you}, for {tenants}."))
+        put(
+            console, marked(shown(f"Nothing waits for people. You are {found.you}, for {tenants}."))
+        )
     for one in found.waiting:
         _entry(console, one, found.now)
 

@@ -1,6 +1,9 @@
 """What operators are shown of webhooks and comparisons: at any width, through any outage."""
 
 import io
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,10 +11,15 @@ import asyncpg
 import pytest
 from rich.console import Console
 
+from gateway.cli.case_shown import show_cases
 from gateway.cli.comparing import again_and_again
 from gateway.cli.local import kept_in
-from gateway.cli.output import UsageError, count_of
+from gateway.cli.output import Output, UsageError, count_of
+from gateway.cli.persons_desk import confirm
+from gateway.cli.sheet_shown import show_waiting
 from gateway.cli.webhooks_shown import WIDE_COLUMNS, show_list
+from gateway.http.cases import CaseList
+from gateway.http.sheets import WaitingList
 from gateway.wiring.compare_desk import CannotCompareError, Report
 from ledger.log.port import AppendUnknownError
 from ledger.log.trouble import LogRefusedError, LogUnreachableError
@@ -70,6 +78,44 @@ def test_what_a_provider_writes_reaches_no_terminal_raw() -> None:
     """An escape in the type of an event is spelled out at both widths."""
     for width in (80, WIDE_COLUMNS + 20):
         assert "\x1b" not in "".join(shown(width, row(event_type="\x1b[31m[red]x")))
+
+
+def test_no_question_commands_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a person lets pass may be a provider's word, and is named in the question: spelled
+    out.
+    """
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    question = "Sign this as eve, letting it pass 1.00 EUR: dp_\x1b[2J\u202e1?"
+    confirm(Output("review resolve", as_json=False), question, comment=None)
+    assert "dp_\\u001b[2J\\u202e1?" in capsys.readouterr().err
+
+
+def test_no_name_of_a_door_commands_a_terminal() -> None:
+    """Who a door says that one is stands in the lists that hold nothing, spelled out."""
+    out = io.StringIO()
+    console = Console(file=out, width=80, highlight=False)
+    here = {"ledger": "g", "now": 0, "you": "ada\x1b[2J", "tenants": ("acme\x1b[1A",)}
+    show_waiting(console, WaitingList.model_validate({**here, "waiting": ()}))
+    show_cases(console, CaseList.model_validate({**here, "cases": ()}))
+    assert out.getvalue().count("ada\\u001b[2J, for acme\\u001b[1A.") == 2
+    assert "\x1b" not in out.getvalue()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_a_terminal_of_another_encoding_is_told_all_the_same(encoding: str, tmp_path: Path) -> None:
+    """A mark that it does not have is written as its code: the command ends as it would."""
+    (tmp_path / "people.toml").write_text('[[person]]\nname = "ada"\ntenants = ["acme"]\n')
+    program = "import gateway.cli; gateway.cli.main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", program, "people", "check", str(tmp_path / "people.toml")],
+        check=False,
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"},
+    )
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert ran.stdout == b"\\u2713 1 people: ada\n"
 
 
 @pytest.mark.parametrize(("count", "said"), [(0, "0 lines"), (1, "1 line"), (2, "2 lines")])
