@@ -103,6 +103,7 @@ def weigh(draft: Draft, given: Evidence) -> Decided:
     return draft.decided()
 
 
+_AS_IT_HAPPENS: Final = frozenset({EvidenceKind.WEBHOOK, EvidenceKind.LOOKUP})
 _DENYING: Final = frozenset({May.CLOSE, May.DENY})
 
 
@@ -135,8 +136,13 @@ def _not_given_back(draft: Draft, before: Action, fact: EvidenceRecorded) -> Non
     raised = {one.reference for one in reversed_elsewhere(draft.stream, before) if one.raised}
     if fact.reference is None or fact.reference not in raised:
         return
+    _told_anew(draft, before, f"not {fact.reference}")
+
+
+def _told_anew(draft: Draft, before: Action, said: str) -> None:
+    """Tell a person how much is known to have come back by now, and what was said of it."""
     left, whole = reversed_elsewhere(draft.stream, draft.action(before.key)), before.request.money
-    names = f"not {fact.reference}" if not left else f"{names_of(left)}; not {fact.reference}"
+    names = said if not left else f"{names_of(left)}; {said}"
     told = names if whole is None else f"{of_whole(minor_of(left, whole), whole)}: {names}"
     review(draft, before.key, "reversed_elsewhere", told)
 
@@ -172,6 +178,8 @@ def _given_back(draft: Draft, before: Action, fact: EvidenceRecorded) -> None:
     is_other_currency = asked is not None and money is not None and money.currency != asked.currency
     if is_other_currency or (known is not None and said.minor not in {None, known}):
         review(draft, key, "amount_differs")
+    if effects_told(action) and _is_taken_again(action, fact):
+        _told_anew(draft, before, f"{fact.reference} told both ways")
     if action.told == before.told:
         return
     if len(names_told(action)) > 1:
@@ -181,6 +189,15 @@ def _given_back(draft: Draft, before: Action, fact: EvidenceRecorded) -> None:
     if contradicts_itself(action):
         review(draft, key, "evidence_conflicts")
     raise_reversals(draft, key)
+
+
+def _is_taken_again(action: Action, fact: EvidenceRecorded) -> bool:
+    """Whether something is said to have come back of which it was said that it did not: a word that
+    is late, or a dispute that was won and then lost after all. Which it is can nobody tell here.
+    What is told as it happens may be either; a statement repeats both for months.
+    """
+    nothing = () if action.told is None else action.told.nothing
+    return fact.kind in _AS_IT_HAPPENS and fact.reference in nothing
 
 
 def _absent(draft: Draft, key: str, given: Evidence, denies: tuple[int, ...]) -> None:

@@ -63,6 +63,33 @@ def test_whoever_was_told_that_it_came_back_is_told_that_it_did_not() -> None:
         assert case.names == names
 
 
+def test_what_is_told_to_have_come_back_after_all_is_a_persons() -> None:
+    """A dispute that was won is lost in a second round: nobody was told, since its name was known
+    to have come to nothing. A statement of the month repeats both words, and calls nobody.
+    """
+    event = Event()
+    event.completes(x.CHARGE)
+    event.take(says(i.Meaning.REVERSED, "dp_1"))
+    event.settles(x.CHARGE, Move.ACKNOWLEDGE)
+    event.take(says(i.Meaning.NO_EFFECT, "dp_1"))
+    event.settles(x.CHARGE, Move.ACKNOWLEDGE)
+    again = says(i.Meaning.REVERSED, "dp_1").model_copy(update={"source_id": "again"})
+    line = again.model_copy(update={"kind": i.EvidenceKind.SETTLEMENT, "source_id": "line"})
+    event.take(line)
+    assert event.action(x.CHARGE).case is None
+    event.take(again)
+    case = event.action(x.CHARGE).case
+    assert case is not None
+    assert (case.reason, case.names) == (
+        "reversed_elsewhere",
+        "0.00 EUR of 49.90 EUR: dp_1 told both ways",
+    )
+    event.settles(x.CHARGE, Move.ACKNOWLEDGE)
+    event.take(again)
+    assert event.action(x.CHARGE).case is None
+    assert reversed_minor(event.action(x.CHARGE)) == 0
+
+
 def test_a_refund_of_somebody_elses_that_fails_fails_no_open_action() -> None:
     """It speaks of the giving back, and not of the attempt."""
     assert after(NOT_BACK).status is Status.ATTEMPTING
