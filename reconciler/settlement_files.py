@@ -9,6 +9,7 @@ Called by the import; `parse_row` is pure.
 
 import csv
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -32,6 +33,17 @@ Fields: TypeAlias = Mapping[str, object]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _AMOUNT_CHARS_MAX: Final = 40
+_THOUSAND_DIGITS: Final = 3
+_GROUPED: Final = {
+    ",": re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+"),
+    ".": re.compile(r"[0-9]{1,3}(?:\.[0-9]{3})+"),
+    "'": re.compile(r"[0-9]{1,3}(?:['\u2019][0-9]{3})+"),
+    " ": re.compile(r"[0-9]{1,3}(?:[ \u00a0\u202f][0-9]{3})+"),
+}
+"""Whole amounts with their thousands parted, each also as typesetters write it."""
+_NO_DIGIT: Final = re.compile(r"[^0-9]")
+_OF_ANOTHER_COUNTRY: Final = re.compile(r"-?[0-9.,'\u2019 \u00a0\u202f]+")
+_SAY_HOW: Final = "say in [settlement] amount what point and groups are"
 _OF_ONE_VALUE: Final = frozenset(
     {
         JsonFault.FLOAT_REFUSED,
@@ -224,20 +236,28 @@ def _money(fields: Fields, columns: Columns) -> Money | None:
 
 
 def _minor(written: str, amount: AmountForm, digits: int) -> int:
-    """Minor units, exactly. Nothing is rounded, and no exponent or separator is taken."""
+    """Minor units, exactly. Nothing is rounded, and no exponent is taken, nor a separator that is
+    not declared.
+    """
     text = written
     if text.startswith("-") and amount.sign == "ignored":
         text = text.removeprefix("-")
-    whole, point, rest = text.removeprefix("-").partition(".")
+    whole, point, rest = text.removeprefix("-").partition(amount.mark)
+    if amount.groups is not None and _GROUPED[amount.groups].fullmatch(whole):
+        whole = _NO_DIGIT.sub("", whole)
     is_number = whole.isascii() and whole.isdigit() and len(text) <= _AMOUNT_CHARS_MAX
     if not is_number or (point and not (rest.isascii() and rest.isdigit())):
-        raise _Bad("not_an_amount", f"{amount.column} is no plain number")
+        what_to_do = f"; {_SAY_HOW}" if _OF_ANOTHER_COUNTRY.fullmatch(text) else ""
+        raise _Bad("not_an_amount", f"{amount.column} is no plain number{what_to_do}")
     if text.startswith("-"):
         said = f'{amount.column} is negative; say sign = "ignored" where the type says what it is'
         raise _Bad("negative_amount", said)
     if amount.unit == "minor" and point:
         raise _Bad("not_an_amount", f"{amount.column} has a fraction of a minor unit")
     decimals = digits if amount.unit == "decimal" else 0
+    if len(rest) == _THOUSAND_DIGITS != decimals and amount.point is None:
+        said = f"{amount.column} has three decimals, which may be thousands"
+        raise _Bad("not_an_amount", f"{said}; {_SAY_HOW}")
     fraction = rest.rstrip("0")
     if len(fraction) > decimals:
         raise _Bad("not_an_amount", f"{amount.column} has more decimals than its currency")

@@ -28,12 +28,21 @@ _FIXED: Final = "="
 
 class AmountForm(Form):
     """Where an amount stands. `sign`: what a minus means; a report that books a refund with one
-    ignores it, because the type says what it is.
+    ignores it, because the type says what it is. `point`: what parts the decimals, where it is not
+    to be found out (then it is a point, and three decimals are refused that a currency has not:
+    they may be thousands). `groups`: what parts the thousands, where anything may.
     """
 
     column: _Column
     unit: Literal["minor", "decimal"]
     sign: Literal["refused", "ignored"] = "refused"
+    point: Literal[".", ","] | None = None
+    groups: Literal[",", ".", "'", " "] | None = None
+
+    @property
+    def mark(self) -> str:
+        """What parts the decimals."""
+        return self.point or "."
 
 
 class MomentForm(Form):
@@ -112,6 +121,8 @@ def settlement_contradictions(form: SettlementForm) -> Iterator[Found]:
     if (form.amount is None) != (form.currency is None):
         missing = "currency" if form.currency is None else "amount"
         yield (missing,), "is missing: an amount needs a currency, and a currency an amount"
+    if form.amount is not None:
+        yield from _amount(form.amount)
     moment = form.occurred_at
     if (moment.unit == "pattern") != (moment.pattern is not None):
         said = 'is for unit = "pattern" only, and needed there'
@@ -123,6 +134,13 @@ def settlement_contradictions(form: SettlementForm) -> Iterator[Found]:
             if says == "reversed":
                 said = "is reversed, and no column reverses says which effect was given back"
                 yield ("types", name), said
+
+
+def _amount(amount: AmountForm) -> Iterator[Found]:
+    if amount.unit == "minor" and amount.point is not None:
+        yield ("amount", "point"), 'is for unit = "decimal": a minor unit has no part'
+    if amount.groups is not None and amount.groups == amount.mark:
+        yield ("amount", "groups"), "parts the decimals too; say point as well"
 
 
 def columns_of(form: SettlementForm) -> Columns:
