@@ -10,6 +10,7 @@ from reconciler.providers.port import (
     Deadlines,
     Declined,
     NotSent,
+    Outcome,
     Refused,
     Retry,
     Succeeded,
@@ -17,8 +18,11 @@ from reconciler.providers.port import (
 )
 from tests.contract.calls import Call, eventually, now_ms, performing
 from tests.contract.stage import Behaviour, Stage
+from tests.patience import PATIENCE_SECONDS
 
 SHORT = Deadlines(connect_ms=30_000, response_ms=150)
+LATE_MS = 2_000
+BUSY_MS = 1_500
 
 
 async def test_an_effect_that_is_made_is_proven_by_its_reference(stage: Stage) -> None:
@@ -106,11 +110,13 @@ async def test_a_slow_answer_within_the_deadline_is_waited_for(stage: Stage) -> 
 async def test_an_effect_can_come_after_we_gave_up(stage: Stage) -> None:
     """Unresolved is the truth: at the deadline there is no effect, a moment later there is."""
     call = Call.on(stage)
-    stage.script(call.action_key, "commit_late", late_ms=2_000)
+    stage.script(call.action_key, "commit_late", late_ms=LATE_MS)
     async with performing(stage) as performer:
         assert await call.perform(performer, deadlines=SHORT) == Unresolved("answer_timed_out")
-    assert call.effects == []
+    gave_up_with, gave_up_by = call.effects, now_ms()
     await eventually(lambda: len(call.effects) == 1)
+    is_late_itself = gave_up_by > call.entries[0].arrived_at + LATE_MS
+    assert gave_up_with == [] or is_late_itself
 
 
 async def test_the_guard_runs_once_and_before_the_request_arrives(stage: Stage) -> None:
@@ -199,16 +205,28 @@ async def test_a_request_that_cannot_be_written_is_not_sent(stage: Stage) -> Non
 
 async def test_two_calls_at_once_are_one_effect(stage: Stage) -> None:
     """The call that comes while the first still runs stays open instead of acting twice."""
-    call = Call.on(stage)
-    stage.script(call.action_key, "slow", before_ms=1_500)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        # On a busy machine the second may come when the first is through.
+        while True:
+            call = Call.on(stage)
+            outcomes = await at_once(call)
+            assert len(call.effects) == 1
+            kinds = {type(outcome) for outcome in outcomes}
+            if kinds != {Succeeded}:
+                break
+    assert kinds == {Succeeded, Unresolved}
+    assert Unresolved(stage.word("in_progress")) in outcomes
+
+
+async def at_once(call: Call) -> list[Outcome]:
+    """Two calls of one action, the first of which takes its time."""
+    call.stage.script(call.action_key, "slow", before_ms=BUSY_MS)
     first_sent = asyncio.Event()
-    async with performing(stage) as performer, asyncio.TaskGroup() as group:
+    async with performing(call.stage) as performer, asyncio.TaskGroup() as group:
         first = group.create_task(call.perform(performer, guard=first_sent.set))
         await first_sent.wait()
         second = group.create_task(call.perform(performer))
-    assert {type(first.result()), type(second.result())} == {Succeeded, Unresolved}
-    assert Unresolved(stage.word("in_progress")) in [first.result(), second.result()]
-    assert len(call.effects) == 1
+    return [first.result(), second.result()]
 
 
 async def test_the_same_key_with_another_amount_is_refused(stage: Stage) -> None:
@@ -223,16 +241,21 @@ async def test_the_same_key_with_another_amount_is_refused(stage: Stage) -> None
 
 async def test_a_forgotten_key_is_a_second_effect(stage: Stage) -> None:
     """Inside the declared window the key holds, beyond it the provider acts again."""
-    call = Call.on(stage, Behaviour.FORGETS_KEYS)
     window_ms = stage.capabilities(Behaviour.FORGETS_KEYS).key_window_ms
     assert isinstance(window_ms, int)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        # A busy machine may be too slow to see the window.
+        while True:
+            call = Call.on(stage, Behaviour.FORGETS_KEYS)
+            async with performing(stage) as performer:
+                await call.perform(performer)
+                first_at = call.entries[0].arrived_at
+                await call.perform(performer)
+            if now_ms() < first_at + window_ms:
+                break
+    assert len(call.effects) == 1
+    await eventually(lambda: now_ms() > first_at + window_ms)
     async with performing(stage) as performer:
-        await call.perform(performer)
-        first_at = call.entries[0].arrived_at
-        await call.perform(performer)
-        assert now_ms() < first_at + window_ms, "too slow a machine to see the window"
-        assert len(call.effects) == 1
-        await eventually(lambda: now_ms() > first_at + window_ms)
         await call.perform(performer)
     assert len(call.effects) == 2
 

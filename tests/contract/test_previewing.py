@@ -79,6 +79,8 @@ async def test_a_preview_that_takes_too_long_is_none(stage: Stage) -> None:
     """The time that it is given is a hard bound."""
     call = Call.on(stage)
     async with previewing(stage) as previewer:
+        # So that the connection is there, whose time has another name.
+        assert isinstance(await call.preview(previewer), Foreseen)
         stage.script_preview(call.action_key, "slow", delay_ms=2_000)
         seen = await call.preview(previewer, timeout_ms=150)
     assert isinstance(seen, Unforeseen)

@@ -17,6 +17,7 @@ from actionledger import (
 )
 from actionledger.exchange import EARLY_MS
 from tests.flaky import FlakyTransport
+from tests.patience import PATIENCE_SECONDS
 
 KEY = "charge:v1:acme:renewal-1"
 COMPLETED = json.dumps({"key": KEY, "status": "completed", "version": 5, "reference": "ch_1"})
@@ -140,9 +141,13 @@ async def test_a_cancelled_call_is_not_asked_again() -> None:
     transport = FlakyTransport(answering(), [503] * 100)
     slow = Retries(attempts_max=100, total_ms=60_000, first_ms=60_000, cap_ms=60_000)
     async with ledger(transport, slow) as client:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await client.get(KEY)
+        asking = asyncio.create_task(client.get(KEY))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not transport.seen:
+                await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
     assert len(transport.seen) == 1
 
 
