@@ -38,10 +38,10 @@ from ledger.core.errors import LedgerError
 
 PREFIX: Final = "actionledger-demo-"
 OWNER_FILE: Final = "demo.json"
-AGENT_SECONDS_MAX: Final = 30.0
+AGENT_SECONDS_MAX: Final = 60.0
 LOOK_SECONDS: Final = 0.01
 PRINCIPAL: Final = "agent:billing"
-ADOPTION_MS_MAX: Final = 30_000
+ADOPTION_MS_MAX: Final = 60_000
 
 
 class NotAdoptedError(LedgerError):
@@ -62,6 +62,7 @@ class _Owner(BaseModel):
 
     pid: int
     created_at: int
+    born: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +225,7 @@ def _make_folder() -> Path:
         folder.chmod(0o711)  # the account of Postgres has to pass; every file is private by itself
     me = identify(os.getpid())
     assert me is not None  # noqa: S101 - we run
-    owner = _Owner(pid=me.pid, created_at=me.created_at)
+    owner = _Owner(pid=me.pid, created_at=me.created_at, born=me.born)
     (folder / OWNER_FILE).write_text(owner.model_dump_json(), encoding="utf-8")
     return folder
 
@@ -245,7 +246,7 @@ def abandoned() -> list[Path]:
             owner = _Owner.model_validate_json((folder / OWNER_FILE).read_bytes())
         except (OSError, ValidationError):
             continue  # kept on purpose, or not ours
-        if not is_running(Identity(owner.pid, owner.created_at)):
+        if not is_running(Identity(owner.pid, owner.created_at, owner.born)):
             found.append(folder)
     return found
 

@@ -4,6 +4,7 @@
     └── LocalError                    something about this machine
         ├── MachineUnsupportedError   no Java or Postgres binaries for it
         ├── FolderNotWritableError    path
+        ├── StateUnreadableError      path: damaged, or of a newer version
         ├── DiskFullError             path, free_bytes
         ├── FolderBusyError           path: another `up`, or a test, holds it
         ├── PortTakenError            port, wanted_by, holder
@@ -45,6 +46,19 @@ class FolderNotWritableError(LocalError):
             f"Cannot write to {path}: {reason}.",
             hint="Make it writable for this user, or name another folder with "
             "ACTIONLEDGER_STATE (data) or ACTIONLEDGER_CACHE (downloads).",
+        )
+        self.path = path
+
+
+class StateUnreadableError(LocalError):
+    """The state file is not one that this version can read. The data beside it are untouched."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"{path} cannot be read by this version: {reason}.",
+            hint="Use the version that wrote it, or put a copy of the file back: ports and "
+            "passwords stand in it. Log and tables lie beside it, so never delete the folder for "
+            "this.",
         )
         self.path = path
 

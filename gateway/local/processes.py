@@ -1,9 +1,9 @@
 """Programs as children: started, watched, stopped, and found again after a crash of ours.
 
-A process is known by its pid *and* its start time; a pid alone is given to another program as soon
-as it is free. Guarantees: a program runs only after its identity was recorded (see `launch`), and
-no signal goes to a process whose start time is not the recorded one. Each program leads a process
-group of its own, so a Ctrl-C in the terminal is ours to handle, and a kill takes its children too.
+A process is known by its pid *and* when it was started; a pid alone is given to another program as
+soon as it is free. Guarantees: a program runs only after its identity was recorded (see `launch`),
+and no signal goes to a process that was started at another time. Each program leads a process group
+of its own, so a Ctrl-C in the terminal is ours to handle, and a kill takes its children too.
 """
 
 import asyncio
@@ -25,14 +25,19 @@ from gateway.local.errors import ProcessFailedError
 from gateway.local.logs import open_log, size, why_ended
 
 LAUNCHER = Path(__file__).with_name("launch.py")
+_START_TICKS = 19
+"""Which word behind the name in /proc/PID/stat."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which process is meant: `created_at` tells it from a later one with the same pid."""
+    """Which process is meant: `created_at` tells it from a later one with the same pid, and moves
+    where somebody sets the clock. `born` does not: the run of the machine, and ticks in it.
+    """
 
     pid: int
     created_at: int
+    born: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ def identify(pid: int) -> Identity | None:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             return None
-        return Identity(pid, round(process.create_time() * 1000))
+        return Identity(pid, round(process.create_time() * 1000), _born(pid))
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return None
 
@@ -63,10 +68,24 @@ def identify(pid: int) -> Identity | None:
 def is_running(identity: Identity) -> bool:
     """Whether this very process runs; another one with its pid does not count."""
     found = identify(identity.pid)
-    return (
-        found is not None
-        and abs(found.created_at - identity.created_at) <= limits.CREATED_AT_TOLERANCE_MS
-    )
+    if found is None:
+        return False
+    if identity.born is not None and found.born is not None:
+        return found.born == identity.born
+    return abs(found.created_at - identity.created_at) <= limits.CREATED_AT_TOLERANCE_MS
+
+
+def _born(pid: int) -> str | None:
+    """When a process was started, by a clock that nobody sets; None where the system (not Linux)
+    does not say.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        said = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # Behind the name, which may hold anything.
+    return f"{boot} {said.rpartition(')')[2].split()[_START_TICKS]}"
 
 
 def send(identity: Identity, number: int) -> None:
@@ -137,7 +156,8 @@ class Child:
             self._popen = _launch(command, go_read)
             # Not reaped yet, so the pid cannot be anybody else's.
             created = psutil.Process(self._popen.pid).create_time()
-            self.identity = Identity(self._popen.pid, round(created * 1000))
+            pid = self._popen.pid
+            self.identity = Identity(pid, round(created * 1000), _born(pid))
             try:
                 record(self.identity)
             except BaseException:

@@ -95,7 +95,5 @@ class Program(ABC):
     def _record(self, identity: Identity) -> None:
         self._state.record(
             self.name,
-            ProcessRecord(
-                pid=identity.pid, created_at=identity.created_at, port=self.port, log=self.log
-            ),
+            ProcessRecord.of(identity, port=self.port, log=self.log),
         )

@@ -25,7 +25,12 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from gateway.local import limits
-from gateway.local.errors import DiskFullError, FolderBusyError, FolderNotWritableError
+from gateway.local.errors import (
+    DiskFullError,
+    FolderBusyError,
+    FolderNotWritableError,
+    StateUnreadableError,
+)
 from gateway.local.ports import Claims
 from gateway.local.processes import Identity, is_running
 from projections.roles import Role
@@ -53,15 +58,27 @@ class ProcessRecord(BaseModel):
 
     pid: int
     created_at: int
+    born: str | None = None
     port: int | None
     log: Path
     phase: Phase = Phase.STARTING
     restarts: int = 0
 
+    @classmethod
+    def of(cls, identity: Identity, *, port: int | None, log: Path) -> Self:
+        """The record of a process that is just starting."""
+        return cls(
+            pid=identity.pid,
+            created_at=identity.created_at,
+            born=identity.born,
+            port=port,
+            log=log,
+        )
+
     @property
     def identity(self) -> Identity:
         """Which process that was."""
-        return Identity(self.pid, self.created_at)
+        return Identity(self.pid, self.created_at, self.born)
 
 
 class State(BaseModel):
@@ -216,8 +233,10 @@ def read_state(folder: Path) -> State | None:
     except FileNotFoundError:
         return None
     except ValidationError as error:
-        raise FolderNotWritableError(
-            folder / "state.json", "it was written by another version; remove the folder"
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise StateUnreadableError(
+            folder / "state.json", f"{where}: {first['msg']}".removeprefix(": ")
         ) from error
     except OSError as error:
         raise FolderNotWritableError(folder, error.strerror or str(error)) from error

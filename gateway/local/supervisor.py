@@ -149,7 +149,7 @@ def main(arguments: list[str]) -> int:
     if me is None:
         raise ProcessLookupError
     log = folder / "logs" / f"{NAME}.log"
-    record = ProcessRecord(pid=me.pid, created_at=me.created_at, port=None, log=log)
+    record = ProcessRecord.of(me, port=None, log=log)
     state.record(NAME, record.model_copy(update={"phase": Phase.READY}))
     logger.info("supervisor_started", extra={"folder": str(folder), "pid": me.pid})
     try:

@@ -4,6 +4,7 @@ import hashlib
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from gateway.local.errors import (
     FolderBusyError,
     FolderNotWritableError,
     JarRefusedError,
+    StateUnreadableError,
 )
 from gateway.local.jars import Artifact, find_missing, place, read_lock
 from gateway.local.logs import open_log, rotate, size, tail, why_ended
@@ -221,3 +223,42 @@ def test_placeholders_are_filled_and_other_braces_stay() -> None:
     )
     service = Service(name="web", argv=("serve", "{port}"), port=0)
     assert Service.model_validate_json(service.model_dump_json()) == service
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere start times follow the clock")
+def test_a_process_is_known_after_the_clock_was_set() -> None:
+    """By a clock that was an hour off when it was started it is still the same: `down` finds it,
+    and the next `up` takes it for no stranger. A later one with its pid is another, whatever the
+    clock said.
+    """
+    me = identify(os.getpid())
+    assert me is not None
+    assert is_running(replace(me, created_at=me.created_at - 3_600_000))
+    assert not is_running(replace(me, born=f"{me.born}0"))
+    of_before = replace(me, born=None)  # written by a version that knew start times alone
+    assert is_running(of_before)
+    assert not is_running(replace(of_before, created_at=me.created_at - 3_600_000))
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", '{"cluster_id": "c"}'], ids=["empty", "cut off", "of another version"]
+)
+def test_nobody_is_told_to_delete_what_lies_beside_a_state_file(
+    tmp_path: Path, content: str
+) -> None:
+    """A state file that cannot be read is named, and that log and tables are still there."""
+    StateFolder.hold(tmp_path).release()
+    (tmp_path / "state.json").write_text(content)
+    with pytest.raises(StateUnreadableError, match=r"state\.json") as caught:
+        read_state(tmp_path)
+    assert "never delete" in caught.value.hint
+    assert "remove" not in str(caught.value)
+
+
+def test_a_state_of_a_newer_version_is_refused_by_what_is_new(tmp_path: Path) -> None:
+    """A version that does not know something that was agreed on starts nothing with it."""
+    StateFolder.hold(tmp_path).release()
+    file = tmp_path / "state.json"
+    file.write_text(file.read_text().replace("{", '{"of_tomorrow": 1,', 1))
+    with pytest.raises(StateUnreadableError, match="of_tomorrow"):
+        read_state(tmp_path)
