@@ -104,10 +104,14 @@ def _of_unsettled(
 
 
 _ALLOWABLE: Final = {
-    "ceiling_reached": "The ceiling {} is passed once, for this action; for all others it stands.",
+    "ceiling_reached": (
+        "The ceiling {} is passed once, for this action; for all others it stands. Should it reach "
+        "another ceiling, a person is asked about that one by its name."
+    ),
     "suspected_duplicate": (
         "The action goes ahead although {} asked for the same: if both have their effect, there "
-        "are two."
+        "are two. It lets pass this one alone: should another look like it too, a person is asked "
+        "about that one by its name."
     ),
     "returned_already": (
         "It goes ahead although so much was given back elsewhere ({}): more comes back than was "

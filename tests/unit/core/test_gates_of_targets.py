@@ -8,6 +8,7 @@ import pytest
 
 from ledger.core import inputs as i
 from ledger.core.blocking import blocking
+from ledger.core.decide.resolving import moves
 from ledger.core.ids import GateKind, gate_key, stream_key_of
 from ledger.core.limits import RECENT_MAX, RESERVATIONS_MAX
 from ledger.core.money import Money
@@ -243,6 +244,30 @@ def test_what_waits_in_the_queue_is_seen_too() -> None:
     world.proposes(C)
     assert world.status(B) is Status.BLOCKED
     assert world.refusal(C) == ("suspected_duplicate", B)
+
+
+def test_each_look_alike_is_let_pass_by_its_own_name() -> None:
+    """The newest is told first, and whoever lets it pass reads that another one may follow."""
+    world = alike()
+    world.proposes(A)
+    world.completes(A)
+    world.proposes(B)
+    world.allows(B, A)
+    world.completes(B)
+    world.proposes(C)
+    assert world.refusal(C) == ("suspected_duplicate", B)
+    operation = world.ledger.config.operation("charge", 1)
+    (said,) = (
+        one.sentence
+        for one in moves(world.action(C), operation, world.ledger.config, world.now)
+        if one.move is Move.ALLOW
+    )
+    assert B in said
+    assert "should another look like it too, a person is asked about that one" in said
+    world.allows(C, B)
+    assert world.refusal(C) == ("suspected_duplicate", A)
+    world.allows(C, A)
+    assert world.status(C) is Status.ATTEMPTING
 
 
 def test_over_the_window_it_is_another_time() -> None:
