@@ -453,6 +453,22 @@ async def test_a_function_that_blocks_is_refused_when_it_is_decorated(
         world.ledger.action(charge)(pay)  # type: ignore[arg-type]
 
 
+async def test_arguments_that_the_function_does_not_take_start_nothing(
+    world: testing.World,
+) -> None:
+    """It would be called after the start, and what it never did would be unknown."""
+
+    async def pays(_call: Call, event: str) -> Effect:
+        return Effect(event)
+
+    pay = world.ledger.action(lambda event, **_: charge(event))(pays)  # type: ignore[arg-type]
+
+    with pytest.raises(TypeError, match="minor"):
+        await pay("renewal-1", minor=7)
+    assert isinstance(await pay("renewal-1"), Succeeded)
+    assert (await facts_of(world, "charge:v1:acme:renewal-1")).count("attempt.started") == 1
+
+
 def test_a_program_without_a_loop_uses_the_same_client_through_a_portal() -> None:
     """Every call is there as a plain one, and what is raised comes through."""
     tool = Tool()

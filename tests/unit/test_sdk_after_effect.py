@@ -2,12 +2,24 @@
 model that nothing was started or recorded.
 """
 
-from collections.abc import Callable
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
 
 import httpx
 import pytest
 
-from actionledger import Effect, Ledger, testing
+from actionledger import (
+    Call,
+    Effect,
+    EffectNotSent,
+    EffectRefused,
+    Ledger,
+    Portal,
+    Succeeded,
+    testing,
+)
 from actionledger.errors import (
     ActionRaised,
     CallerMistake,
@@ -16,7 +28,7 @@ from actionledger.errors import (
     OutcomeNotRecorded,
 )
 from actionledger.exchange import Retries
-from tests.unit.test_performing import EITHER, Tool, charge
+from tests.unit.test_performing import ATTESTING, EITHER, Tool, charge, facts_of, raising
 
 HASTY = Retries(first_ms=1, cap_ms=1)
 
@@ -104,6 +116,119 @@ async def test_an_answer_that_cannot_be_unpacked_is_none() -> None:
         return httpx.Response(200, headers={"content-encoding": "gzip"}, stream=stream)
 
     assert isinstance(await performed(Effect("ch_1", {}), packed), LedgerTrouble)
+
+
+class Unreadable(Mapping[str, object]):
+    """What reads itself from somewhere, and cannot."""
+
+    def __getitem__(self, name: str) -> object:
+        raise RuntimeError("detached")
+
+    def __iter__(self) -> Iterator[str]:
+        raise RuntimeError("detached")
+
+    def __len__(self) -> int:
+        return 1
+
+
+def _nested(levels: int) -> list[object]:
+    nested: list[object] = []
+    for _ in range(levels):
+        nested = [nested]
+    return nested
+
+
+@pytest.mark.parametrize(
+    "result", [{"x": _nested(100_000)}, Unreadable(), None], ids=["deep", "unreadable", "nothing"]
+)
+async def test_whatever_a_function_says_beside_its_effect_the_effect_is_told(
+    result: dict[str, object],
+) -> None:
+    """What has no JSON form is left out, for whichever reason: the effect was told as unknown."""
+    assert await performed(Effect("ch_1", result)) is None
+
+
+@pytest.mark.parametrize("kind", [EffectRefused, EffectNotSent])
+@pytest.mark.parametrize(("code", "told"), [(402, "402"), (None, "no_code"), (b"x", "b_x_")])
+async def test_a_code_that_is_no_text_is_told_all_the_same(
+    kind: type[EffectRefused | EffectNotSent], code: object, told: str
+) -> None:
+    """The status of an answer, or nothing: a definite no was told as unknown, and a stack came."""
+    async with testing.ledger(ATTESTING) as world:
+        result = await world.ledger.perform(charge(), raising(kind(code)))  # type: ignore[arg-type]
+        said = {one["type"]: one.get("code") for one in await world.facts(result.key)}
+    assert said.get("attempt.refused", said.get("attempt.not_sent")) == told
+
+
+async def test_what_a_plain_function_did_is_told() -> None:
+    """It ran, and returned its effect without being waited for: it was told as unknown."""
+    async with testing.ledger(EITHER) as world:
+        act = lambda call: Effect(f"ch_{call.attempt}")  # noqa: E731 - as somebody would write it
+        result = await world.ledger.perform(charge(), act)  # type: ignore[arg-type]
+    assert isinstance(result, Succeeded)
+    assert result.reference == "ch_1"
+
+
+class Held(httpx.AsyncBaseTransport):
+    """Holds the first outcome back until it is let go."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self._inner = inner
+        self.reached, self.let_go = asyncio.Event(), asyncio.Event()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """One request."""
+        if request.url.path.endswith("/outcome") and not self.reached.is_set():
+            self.reached.set()
+            await self.let_go.wait()
+        return await self._inner.handle_async_request(request)
+
+
+async def test_an_effect_that_was_seen_is_told_by_a_call_that_is_cancelled() -> None:
+    """A deadline of the agent that comes while it is told: the ledger heard of no effect, and
+    people were asked about one whose name was known.
+    """
+    async with testing.ledger(EITHER) as world:
+        client = world.ledger._exchange._pools.here()
+        client._transport = held = Held(client._transport)
+        call = asyncio.create_task(world.ledger.perform(charge(), Tool()))
+        await held.reached.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert "attempt.succeeded" in await facts_of(world, "charge:v1:acme:renewal-1")
+
+
+async def test_a_client_that_was_closed_meanwhile_hides_no_effect() -> None:
+    """The function ran: whoever called it hears so, with its name."""
+    async with testing.ledger(EITHER) as world:
+        client = world.ledger_of("acme", "agent:test")
+
+        async def does(_: Call) -> Effect:
+            await client.close()
+            return Effect("ch_1")
+
+        with pytest.raises(OutcomeNotRecorded) as raised:
+            await client.perform(charge(), does)
+    assert raised.value.reference == "ch_1"
+
+
+def test_an_interrupt_at_a_portal_waits_for_what_is_still_said() -> None:
+    """Else the portal is closed, and the client in it, before the ledger hears of the end."""
+
+    async def does(_: Call) -> Effect:
+        main = threading.main_thread().ident
+        assert main is not None
+        signal.pthread_kill(main, signal.SIGINT)
+        await asyncio.Event().wait()
+        return Effect("never")
+
+    with Portal() as portal:
+        world = portal.enter(testing.ledger(EITHER))
+        with pytest.raises(KeyboardInterrupt):
+            portal.call(world.ledger.perform, charge(), does)
+        facts = portal.call(facts_of, world, "charge:v1:acme:renewal-1")
+    assert "attempt.unresolved" in facts
 
 
 class Loses(httpx.AsyncBaseTransport):

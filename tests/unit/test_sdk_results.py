@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pickle
 from typing import get_args
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import actionledger
 from actionledger import (
     FINAL,
+    ActionRaised,
     ApprovalExpired,
     AwaitingApproval,
     Blocked,
@@ -19,11 +21,14 @@ from actionledger import (
     LedgerUnavailable,
     NeedsReview,
     NotAllowed,
+    OutcomeNotRecorded,
     Result,
     Unauthorized,
     UnexpectedAnswer,
+    Unknown,
     UnknownAction,
 )
+from actionledger import Trouble as Named
 from actionledger.wire import BY_STATUS, read_problem, read_result
 from gateway.http.codes import Code
 from gateway.http.problems import LedgerPlace, No, Original, Trouble
@@ -285,6 +290,30 @@ def test_a_mistake_names_its_problems() -> None:
     assert (error.code, error.status) == ("invalid_request", 400)
     assert error.problems[0].path == "/target"
     assert "/target: is missing" in str(error)
+
+
+TROUBLES: list[LedgerTrouble] = [
+    OutcomeNotRecorded(KEY, "ch_1"),
+    ActionRaised(Unknown(key=KEY, attempts=1), ValueError("x")),
+    LedgerUnavailable("No.", hint="Again."),
+    Unauthorized("No.", hint="Another key."),
+    UnexpectedAnswer("No.", hint="Look.", status=502),
+    CallerMistake(
+        "No.", hint="So.", code="invalid_request", status=400, problems=(Named("/a", "b", "c"),)
+    ),
+    UnknownAction("No.", hint="So.", code="unknown_action", status=404, key=KEY),
+    NotAllowed("No.", hint="So.", code="not_allowed", status=403),
+]
+
+
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda one: type(one).__name__)
+def test_trouble_crosses_to_another_process_as_it_is(trouble: LedgerTrouble) -> None:
+    """A pool of workers ended at what it could not read, and lost what the others had done."""
+    trouble.add_note("in a worker")
+    read = pickle.loads(pickle.dumps(trouble))  # noqa: S301 - our own bytes
+    assert type(read) is type(trouble)
+    assert (read.__dict__, read.args, str(read)) == (trouble.__dict__, trouble.args, str(trouble))
+    assert read.text_for_model == trouble.text_for_model
 
 
 @pytest.mark.parametrize("raw", [b"", b"<html>", b"{}", b"[]", b'{"title":1}'])

@@ -207,5 +207,5 @@ def test_every_status_has_words_for_the_model(status: str, said: str) -> None:
     """What happened, what may be done, what must not; also of a status that is not known here."""
     step = {"step": 1, "action": {"key": "charge:v1:acme:e", "status": "failed"}}
     body = {"saga": "s", "business_event": "e", "status": status, "steps": [step]}
-    result = told(read_saga(Reply(200, json.dumps(body).encode())))
+    result = told(read_saga(Reply(200, json.dumps(body).encode()), "e", "s"))
     assert said in result.text_for_model

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from actionledger import Intent, Ledger, Portal, Retries, UnexpectedAnswer
+from actionledger import Intent, Ledger, Plan, Portal, Retries, UnexpectedAnswer
 from actionledger.results import Result
 from tests.flaky import FlakyTransport
 from tests.patience import PATIENCE_SECONDS
@@ -240,6 +240,17 @@ def test_a_portal_does_not_wait_for_itself() -> None:
         portal.call(inside, portal)
 
 
+def test_a_portal_that_is_not_open_says_so_and_never_waits() -> None:
+    """Nothing runs in it yet, or any more."""
+    portal = Portal()
+    with pytest.raises(RuntimeError, match="not open"):
+        portal.call(asyncio.sleep, 0)
+    with portal:
+        portal.call(asyncio.sleep, 0)
+    with pytest.raises(RuntimeError, match="not open"):
+        portal.call(asyncio.sleep, 0)
+
+
 def test_a_closed_client_stays_closed(door: Door) -> None:
     """In every loop: who goes on with it is told."""
 
@@ -285,3 +296,40 @@ async def test_an_answer_about_another_action_is_nobodys_result(key: str, call: 
             with pytest.raises(UnexpectedAnswer, match="another action") as raised:
                 await call(ledger)
         assert "not known whether" in raised.value.text_for_model
+
+
+Asked = Callable[[Ledger], Coroutine[Any, Any, object]]
+OTHER_SAGA = {"saga": "order", "business_event": "e-2", "status": "completed", "version": 5}
+OTHER_RUN = {"run": "run-2", "budgets": []}
+PLAN = Plan(saga="order", business_event="e-1", environment="test", steps=())
+ABOUT_OTHERS: list[tuple[dict[str, Any], Asked]] = [
+    (OTHER_SAGA, lambda ledger: ledger.open_saga(PLAN)),
+    (OTHER_SAGA, lambda ledger: ledger.saga("e-1", "order")),
+    (OTHER_SAGA, lambda ledger: ledger.cancel_saga("e-1", "order")),
+    (OTHER_SAGA | {"business_event": "e-1", "saga": "x"}, lambda ledger: ledger.open_saga(PLAN)),
+    (OTHER_RUN, lambda ledger: ledger.run("run-1")),
+    (OTHER_RUN, lambda ledger: ledger.report_step("run-1", 1)),
+]
+
+
+@pytest.mark.parametrize(("said", "call"), ABOUT_OTHERS)
+async def test_an_answer_about_another_saga_or_run_is_nobodys_result(
+    said: dict[str, Any], call: Asked
+) -> None:
+    """As with actions: a saga of somebody else that is done makes none done here, and what another
+    run has left is no leave to go on.
+    """
+    behind = httpx.MockTransport(lambda _: httpx.Response(200, json=said))
+    async with Ledger("http://ledger", "k", transport=FlakyTransport(behind, [])) as ledger:
+        with pytest.raises(UnexpectedAnswer, match="about another"):
+            await call(ledger)
+
+
+async def test_a_conflict_of_another_saga_is_nobodys() -> None:
+    """Its plan was not compared with this one."""
+    original = {"key": "charge:v1:acme:e-2#x~2"}
+    problem = {"title": "No.", "code": "conflicted", "hint": "Stop.", "original": original}
+    behind = httpx.MockTransport(lambda _: httpx.Response(422, json=problem))
+    async with Ledger("http://ledger", "k", transport=FlakyTransport(behind, [])) as ledger:
+        with pytest.raises(UnexpectedAnswer, match="another saga"):
+            await ledger.open_saga(PLAN)

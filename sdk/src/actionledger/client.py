@@ -110,7 +110,11 @@ class Ledger:
                     "through asyncio.to_thread"
                 )
 
+            signature = inspect.signature(act)
+
             async def performed(*args: _P.args, **kwargs: _P.kwargs) -> Result:
+                # What the function cannot be called with is said before anything is started.
+                signature.bind(None, *args, **kwargs)
                 return await self.perform(
                     intent_of(*args, **kwargs),
                     lambda call: act(call, *args, **kwargs),
@@ -178,13 +182,13 @@ class Ledger:
         said = {"step": step, "reporter": reporter, "tool_calls": tool_calls, "tokens": tokens}
         body = json.dumps({name: value for name, value in said.items() if value is not None})
         reply = await self._exchange.ask("POST", f"{_run_path(run)}/steps", body=body.encode())
-        return read_run(reply)
+        return read_run(reply, run)
 
     async def run(self, run: str) -> RunUsage:
         """What a run has used of its ceilings, and has left. Raises CallerMistake with code
         `not_found` while nothing of it is known.
         """
-        return read_run(await self._exchange.ask("GET", _run_path(run)))
+        return read_run(await self._exchange.ask("GET", _run_path(run)), run)
 
     async def open_saga(self, plan: Plan, *, wait_ms: int = 10_000) -> SagaResult | Conflict:
         """Ask for several effects of one business event, whole or not at all, and wait up to
@@ -198,7 +202,7 @@ class Ledger:
         reply = await self._exchange.ask(
             "POST", "/v1/sagas", query={"wait_ms": wait_ms}, body=body, wait_ms=wait_ms
         )
-        return read_saga(reply)
+        return read_saga(reply, plan.business_event, plan.saga)
 
     async def saga(
         self, business_event: str, saga: str, *, timeout_ms: int = 0
@@ -207,7 +211,7 @@ class Ledger:
         person, or after that time. Raises CallerMistake with code `unknown_saga`.
         """
         path, give_up_at = _saga_path(business_event, saga), self._clock() + timeout_ms / 1_000
-        result = read_saga(await self._exchange.ask("GET", path))
+        result = read_saga(await self._exchange.ask("GET", path), business_event, saga)
         while not (isinstance(result, Conflict) or result.is_final or result.needs_person):
             left_ms = int((give_up_at - self._clock()) * 1_000)
             if left_ms <= 0:
@@ -216,7 +220,7 @@ class Ledger:
             reply = await self._exchange.follow(
                 path, after_version=result.version, wait_ms=wait_ms, clock=self._clock
             )
-            result = read_saga(reply)
+            result = read_saga(reply, business_event, saga)
         return result
 
     async def cancel_saga(
@@ -229,7 +233,8 @@ class Ledger:
         """
         body = b"{}" if reason is None else json.dumps({"reason": reason}).encode()
         path = f"{_saga_path(business_event, saga)}/cancel"
-        return read_saga(await self._exchange.ask("POST", path, body=body))
+        reply = await self._exchange.ask("POST", path, body=body)
+        return read_saga(reply, business_event, saga)
 
     async def close(self) -> None:
         """Close all connections; idempotent."""

@@ -14,8 +14,9 @@ Catch by class and read the attributes; the words may change. The names state wh
 the results do, which is why they do not end in `Error`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from actionledger.results import Result
@@ -43,10 +44,19 @@ class LedgerTrouble(Exception):
     def __str__(self) -> str:
         return f"{self.message} {self.hint}"
 
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+        """Another process is told the same: a pool of workers ends at what it cannot read."""
+        return _again, (type(self), self.args), self.__dict__
+
     @property
     def text_for_model(self) -> str:
         """What a model may be told: what is known, what may be done, what must not."""
         return f"{self._text} {self.hint}"
+
+
+def _again(kind: type[LedgerTrouble], args: tuple[Any, ...]) -> LedgerTrouble:
+    """A trouble as it was raised, without asking for its parts anew; its state follows."""
+    return kind.__new__(kind, *args)
 
 
 class LedgerUnavailable(LedgerTrouble):

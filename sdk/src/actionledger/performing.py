@@ -7,6 +7,7 @@ earlier answer was lost. Called by `Ledger.perform`.
 """
 
 import asyncio
+import inspect
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
@@ -194,23 +195,32 @@ class Performance:
         try:
             told = await self._run(call)
         except BaseException as end:
-            # The agent is being stopped: what is known is said first, in the little time there is.
-            with suppress(LedgerTrouble, TimeoutError):
-                async with asyncio.timeout(ENDING_S):
-                    await self._tell(key, named, _Told(_unresolved(f"ended:{type(end).__name__}")))
+            ended = _Told(_unresolved(f"ended:{type(end).__name__}"))
+            await self._tell_while_stopped(key, named, ended)
             raise
         try:
             result = await self._tell(key, named, told)
-        except LedgerTrouble as trouble:
+        except Exception as trouble:
             # Whatever stands against telling it, the function ran: nobody may hear that it did not.
             if isinstance(trouble, CallerMistake):
                 with suppress(LedgerTrouble):
                     await self._say(key, {**named, "outcome": _unresolved("outcome_not_taken")})
             seen = None if told.effect is None else told.effect.reference
             raise OutcomeNotRecorded(key, seen) from trouble
+        except BaseException:
+            await self._tell_while_stopped(key, named, told)
+            raise
         if told.raised is not None:
             raise ActionRaised(result, told.raised) from told.raised
         return result
+
+    async def _tell_while_stopped(self, key: str, named: Mapping[str, Any], told: _Told) -> None:
+        """The agent is being stopped: what is known is said first, in the little time there is, and
+        once more where it was stopped while it was said.
+        """
+        with suppress(Exception):
+            async with asyncio.timeout(ENDING_S):
+                await self._tell(key, named, told)
 
     async def _run(self, call: Call) -> _Told:
         """What the function did. Whatever it does not call no effect may be one."""
@@ -219,7 +229,9 @@ class Performance:
         limit = asyncio.timeout(call.seconds_left)
         try:
             async with limit:
-                effect = await self._act(call)
+                effect: object = self._act(call)
+                if inspect.isawaitable(effect):
+                    effect = await effect
         except EffectRefused as no:
             return _Told({"kind": "refused", "code": _code(no.code), "retry": no.retry})
         except EffectNotSent as no:
@@ -231,7 +243,7 @@ class Performance:
             return _Told(_unresolved(code))
         except Exception as fault:  # noqa: BLE001 - told to the ledger first, then to the caller
             return _Told(_unresolved(f"raised:{type(fault).__name__}"), raised=fault)
-        if not _is_effect(effect):
+        if not isinstance(effect, Effect) or not _is_reference(effect.reference):
             wrong = TypeError("The function of an action returns an Effect with a reference.")
             return _Told(_unresolved("returned_no_effect"), raised=wrong)
         outcome = {"kind": "succeeded", "reference": effect.reference, "result": _result_of(effect)}
@@ -267,26 +279,25 @@ def _unresolved(code: str) -> dict[str, Any]:
     return {"kind": "unresolved", "code": _code(code)}
 
 
-def _code(text: str) -> str:
+def _code(said: object) -> str:
     """A code as the ledger takes it: a short name, whatever an exception was given."""
+    text = "" if said is None else str(said)
     named = "".join(
         one if one.isascii() and (one.isalnum() or one in "_.:-") else "_" for one in text
     )
     return named[:CODE_CHARS_MAX] or "no_code"
 
 
-def _is_effect(returned: object) -> bool:
+def _is_reference(name: object) -> bool:
     """Whether a function kept to its declaration; without a reference nothing is proven."""
-    if not isinstance(returned, Effect) or not isinstance(returned.reference, str):
-        return False
-    return 0 < len(returned.reference) <= REFERENCE_CHARS_MAX
+    return isinstance(name, str) and 0 < len(name) <= REFERENCE_CHARS_MAX
 
 
 def _result_of(effect: Effect) -> dict[str, JsonValue]:
     """The result if it has a JSON form, else nothing: what it belongs to exists all the same."""
     try:
         raw = json.dumps(dict(effect.result), allow_nan=False)
-    except (TypeError, ValueError):
+    except Exception:  # noqa: BLE001 - too deep, or an object that reads itself from somewhere
         return {}
     read: dict[str, JsonValue] = json.loads(raw)
     return read if len(raw) <= RESULT_BYTES_MAX else {}

@@ -14,6 +14,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
+from actionledger.performing import ENDING_S
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -34,18 +36,30 @@ class Portal:
         *args: _P.args,
         **kwargs: _P.kwargs,
     ) -> _T:
-        """Wait for what an asynchronous function returns. An interrupt cancels it. Raises
-        RuntimeError in a forked process, and inside the portal's own thread.
+        """Wait for what an asynchronous function returns. An interrupt cancels it, and waits a
+        little for what it still says to the ledger. Raises RuntimeError in a forked process,
+        inside the portal's own thread, and where the portal is not open.
         """
         if self._process != os.getpid():
             raise RuntimeError("This portal was opened before the fork; open another one here.")
         if threading.current_thread() is self._thread:
             raise RuntimeError("The portal's own loop cannot wait for itself; await the function.")
-        running = asyncio.run_coroutine_threadsafe(function(*args, **kwargs), self._loop)
+        if not self._thread.is_alive():
+            raise RuntimeError("The portal is not open; use it as `with Portal() as portal`.")
+        over = threading.Event()
+
+        async def run() -> _T:
+            try:
+                return await function(*args, **kwargs)
+            finally:
+                over.set()
+
+        running = asyncio.run_coroutine_threadsafe(run(), self._loop)
         try:
             return running.result()
         except BaseException:
             running.cancel()
+            over.wait(ENDING_S + 1)
             raise
 
     def enter(self, context: AbstractAsyncContextManager[_T]) -> _T:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from actionledger.errors import UnexpectedAnswer
 from actionledger.exchange import Reply
 from actionledger.results import Conflict, is_named
-from actionledger.wire import OTHER_VERSION, read_problem
+from actionledger.wire import OTHER_VERSION, about_another, read_problem
 
 _SPEND: Final = "spend."
 _UNITS: Final[Mapping[str, str]] = {
@@ -105,8 +105,10 @@ class _Run(BaseModel):
     replayed: bool = False
 
 
-def read_run(reply: Reply) -> RunUsage:
-    """How a run stands, by an answer; raises LedgerTrouble for every other one."""
+def read_run(reply: Reply, run: str) -> RunUsage:
+    """How a run stands, by an answer; raises LedgerTrouble for every other one, and for an answer
+    that is about another run.
+    """
     if reply.status not in {200, 202}:
         problem = read_problem(reply.status, reply.raw)
         if not isinstance(problem, Conflict):
@@ -119,6 +121,8 @@ def read_run(reply: Reply) -> RunUsage:
             hint=OTHER_VERSION,
             status=reply.status,
         ) from None
+    if read.run != run:
+        raise about_another("run", reply.status)
     budgets = tuple(Budget(**one.model_dump()) for one in read.budgets if _is_told(one))
     return RunUsage(run=read.run, budgets=budgets, replayed=read.replayed)
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from actionledger.errors import CallerMistake, Trouble, UnexpectedAnswer
 from actionledger.exchange import Reply
 from actionledger.results import Conflict, is_named
-from actionledger.wire import OTHER_VERSION, Money, read_problem
+from actionledger.wire import OTHER_VERSION, Money, about_another, read_problem
 
 SagaStatus = Literal[
     "undecided", "running", "compensating", "completed", "compensated", "stuck", "unknown"
@@ -223,13 +223,17 @@ def plan_bytes(plan: Plan) -> bytes:
         ) from None
 
 
-def read_saga(reply: Reply) -> SagaResult | Conflict:
-    """How a saga stands, by an answer; raises LedgerTrouble for every other one."""
+def read_saga(reply: Reply, business_event: str, saga: str) -> SagaResult | Conflict:
+    """How a saga stands, by an answer; raises LedgerTrouble for every other one, and for an answer
+    that is about another saga.
+    """
     if reply.status not in {200, 201, 202}:
         problem = read_problem(reply.status, reply.raw)
-        if isinstance(problem, Conflict):
-            return problem
-        raise problem
+        if not isinstance(problem, Conflict):
+            raise problem
+        if _event_of(problem.key) != business_event:
+            raise about_another("saga", reply.status)
+        return problem
     try:
         read = _Saga.model_validate_json(reply.raw)
     except ValidationError:
@@ -238,6 +242,8 @@ def read_saga(reply: Reply) -> SagaResult | Conflict:
             hint=OTHER_VERSION,
             status=reply.status,
         ) from None
+    if (read.business_event, read.saga) != (business_event, saga):
+        raise about_another("saga", reply.status)
     return SagaResult(
         saga=read.saga,
         business_event=read.business_event,
@@ -248,6 +254,11 @@ def read_saga(reply: Reply) -> SagaResult | Conflict:
         current=None if read.next is None else read.next.key,
         cases=read.cases,
     )
+
+
+def _event_of(key: str) -> str:
+    """The business event of an action key."""
+    return key.rpartition(":")[2].partition("~")[0].partition("#")[0]
 
 
 def _step(one: _Step) -> SagaStep:

@@ -291,14 +291,20 @@ def read_reply(reply: Reply, about: Intent | str) -> r.Result:
             raise problem
         result = problem
     if not _is_about(result.key, about):
-        # From a connection or a cache that somebody else asks through, and so is the next one.
-        raise UnexpectedAnswer(
-            "The answer is about another action than the one that was asked for.",
-            hint="Something between this client and the ledger mixes up answers. The same call "
-            "again is safe.",
-            status=reply.status,
-        )
+        raise about_another("action", reply.status)
     return result
+
+
+def about_another(kind: str, status: int) -> UnexpectedAnswer:
+    """What an answer is that tells of another thing than was asked for: from a connection or a
+    cache that somebody else asks through, and so is the next one.
+    """
+    return UnexpectedAnswer(
+        f"The answer is about another {kind} than the one that was asked for.",
+        hint="Something between this client and the ledger mixes up answers. The same call again "
+        "is safe.",
+        status=status,
+    )
 
 
 def _is_about(key: str, about: Intent | str) -> bool:
