@@ -302,7 +302,8 @@ def _default_signing_key_file(environment: Mapping[str, str]) -> Path:
 def _xdg(environment: Mapping[str, str], variable: str, below_home: Path) -> Path:
     parent = Path(environment.get(variable, ""))
     if not parent.is_absolute():
-        parent = Path(environment.get("HOME", "") or Path.home()) / below_home
+        home = environment.get("HOME", "") or os.path.expanduser("~")  # noqa: PTH111 - may be none
+        parent = Path("/", home) / below_home
     return parent / "actionledger"
 
 

@@ -1,5 +1,6 @@
 """Settings: sane without anything, and every mistake named at once."""
 
+import pwd
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,19 @@ def test_state_follows_the_xdg_folder_where_that_is_a_whole_path() -> None:
     assert Settings.from_environment(given).state_dir == Path("/state/actionledger")
     given["XDG_STATE_HOME"] = "state"
     assert Settings.from_environment(given).state_dir == Path("/h/.local/state/actionledger")
+
+
+def test_a_user_without_an_account_or_a_home_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs under any number: it begins, and only whoever keeps files of his
+    own has to say where.
+    """
+
+    def nobody(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    monkeypatch.delenv("HOME")
+    assert Settings.from_environment({}).state_dir == Path("/~/.local/state/actionledger")
 
 
 @pytest.mark.parametrize(("variable", "value", "hint"), WRONG)
