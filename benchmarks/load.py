@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from benchmarks.approving import Approver
 from benchmarks.proposals import AMOUNT, AMOUNT_TO_CONFIRM, CHARGE, LOST, proposal
-from gateway.wiring.life import seek_cycles_seldom
+from gateway.garbage import seek_cycles_seldom
 from ledger.client.client import LedgerClient
 from ledger.core.inputs import Propose
 from ledger.log.kafka import KafkaLog

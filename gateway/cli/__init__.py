@@ -11,6 +11,9 @@ from io import TextIOWrapper
 
 def main() -> None:
     """Run the command line of this process and end it with the command's exit code."""
+    from gateway.garbage import seek_cycles_seldom
+
+    seek_cycles_seldom()  # before what the command needs is loaded
     from gateway.cli.app import run
 
     if isinstance(sys.stdout, TextIOWrapper):

@@ -7,7 +7,6 @@ main loop moves. Called by `gateway.wiring.processes`.
 """
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -22,6 +21,7 @@ import asyncpg
 import uvloop
 
 from gateway.database_trouble import database_trouble
+from gateway.garbage import seek_cycles_seldom
 from ledger.core.errors import LedgerError
 
 logger = logging.getLogger("actionledger.process")
@@ -34,10 +34,6 @@ TEARDOWN_MS_MAX: Final = 5_000
 
 BEAT_SECONDS: Final = 1.0
 """The heartbeat file is touched at most this often; it counts as still after 15 s."""
-
-GARBAGE_THRESHOLDS: Final = (200_000, 50, 50)
-"""Objects made and not let go, and collections of a younger age, before each age is searched for
-cycles. More than a batch of any process holds at a time: its end frees it without a search."""
 
 EXIT_FAILED: Final = 1
 """A fault of ours: started again as it is, it would very likely end so again."""
@@ -87,15 +83,6 @@ class Life:
             seek_cycles_seldom()
         self._beat_at_s = now_s
         self._heartbeat.touch()
-
-
-def seek_cycles_seldom() -> None:
-    """Everything that was imported and built lives as long as the process does. What is from here
-    on is mostly records and facts without cycles: looking for cycles after every 700 of them costs
-    the projector a quarter of its time, and whoever follows the ledger for callers as much.
-    """
-    gc.freeze()
-    gc.set_threshold(*GARBAGE_THRESHOLDS)
 
 
 def live(name: str, work: Work, *, heartbeat: Path | None) -> int:

@@ -10,6 +10,7 @@ import os
 import sys
 from importlib import import_module
 
+from gateway.garbage import seek_cycles_seldom
 from gateway.logs import set_up_logs
 from gateway.settings import Settings, SettingsError
 from gateway.wiring.life import Life, live
@@ -33,6 +34,7 @@ def run(process: Process) -> int:
 
 def main(arguments: list[str]) -> int:
     """Run the named process; what is wrong with the environment goes to stderr."""
+    seek_cycles_seldom()  # before what it needs is loaded
     try:
         return run(Process(arguments[0]))
     except SettingsError as error:
