@@ -13,10 +13,14 @@ from reconciler.providers.port import Deadlines, Finder, Performer
 from reconciler.providers.simulated.faults import Fault, Personality, Plain, WebhookStep
 from tests.contract.calls import Call
 from tests.contract.stage import Behaviour, ProviderProcess, SimulatedStage
+from tests.patience import PATIENCE_MS
 from tests.tree import ROOT
 
 PAGE = (ROOT / "docs" / "SIMULATED.md").read_text(encoding="utf-8")
-DEADLINES = Deadlines(connect_ms=5_000, response_ms=1_000)
+PATIENT = Deadlines(connect_ms=PATIENCE_MS, response_ms=PATIENCE_MS)
+SHORT = Deadlines(connect_ms=PATIENCE_MS, response_ms=200)
+LATE_MS = "3000"
+"""What comes so late on the page comes when nobody waits any more."""
 REPORTED = {
     "Succeeded": "succeeded",
     "Refused": "refused",
@@ -60,9 +64,9 @@ class Asking:
         match = {"action_key": self.call.action_key}
         self._process.control("script", {"scripts": [{"match": match, **script}]})
 
-    async def reported(self) -> str:
+    async def reported(self, deadlines: Deadlines = PATIENT) -> str:
         """What an executor would report of the request."""
-        outcome = await self.call.perform(self.performer, deadlines=DEADLINES)
+        outcome = await self.call.perform(self.performer, deadlines=deadlines)
         return REPORTED[type(outcome).__name__]
 
     async def looked_up(self) -> str:
@@ -92,7 +96,7 @@ async def test_what_befalls_a_request_is_as_the_page_says(
     fault, _, reported, made, looked_up = row
     asking = Asking(process, {})
     asking.script(fault=said(fault))
-    assert await asking.reported() == reported
+    assert await asking.reported(SHORT if LATE_MS in fault else PATIENT) == reported
     assert len(asking.call.effects) == ["no", "yes"].index(made)
     assert await asking.looked_up() == looked_up
     await asking.close()

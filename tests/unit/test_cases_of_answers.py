@@ -26,6 +26,7 @@ from reconciler.providers.port import (
     Unresolved,
 )
 from streams.acting import reported
+from tests.patience import PATIENCE_MS
 
 DESCRIPTION = """
 format = 1
@@ -122,7 +123,7 @@ async def outcome_of(status: int, body: object) -> Outcome:
         return await performer.perform(
             REQUEST,
             provider_key="k-1",
-            deadlines=Deadlines(connect_ms=3_000, response_ms=5_000),
+            deadlines=Deadlines(connect_ms=PATIENCE_MS, response_ms=PATIENCE_MS),
             before_first_byte=lambda: None,
         )
 

@@ -7,9 +7,10 @@ import pytest
 
 from reconciler.providers.http_exchange import TAKEN_OUT, Answered, HttpClient, Message
 from reconciler.providers.port import Deadlines
+from tests.patience import PATIENCE_MS
 
 CREDENTIAL = "sk_live/canary-7f3a"
-DEADLINES = Deadlines(connect_ms=2_000, response_ms=2_000)
+DEADLINES = Deadlines(connect_ms=PATIENCE_MS, response_ms=PATIENCE_MS)
 
 
 @pytest.fixture

@@ -38,6 +38,7 @@ from reconciler.providers.registry import (
     finders,
     performers,
 )
+from tests.patience import PATIENCE_MS
 
 DESCRIPTION = """
 format = 1
@@ -176,7 +177,7 @@ CHARGE = {
     "confidence": 0.93,
 }
 OTHER_AMOUNT = Unresolved("answer_with_another_amount")
-DEADLINES = Deadlines(connect_ms=2_000, response_ms=2_000)
+DEADLINES = Deadlines(connect_ms=PATIENCE_MS, response_ms=PATIENCE_MS)
 
 
 @dataclass(slots=True)
@@ -214,12 +215,12 @@ class Clients:
     async def find(self, key: str = "k-1") -> Lookup:
         """Look the charge up."""
         return await self.finder.find(
-            account="main", provider_key=key, action_key="a", reference=None, timeout_ms=2_000
+            account="main", provider_key=key, action_key="a", reference=None, timeout_ms=PATIENCE_MS
         )
 
     async def listed(self, since_at: int = 0) -> list[ListedEffect]:
         """List all charges."""
-        pages = self.finder.list_effects(account="main", since_at=since_at, timeout_ms=2_000)
+        pages = self.finder.list_effects(account="main", since_at=since_at, timeout_ms=PATIENCE_MS)
         return [effect async for effect in pages]
 
 

@@ -26,6 +26,7 @@ from reconciler.providers.port import (
     Succeeded,
     Unresolved,
 )
+from tests.patience import PATIENCE_MS
 
 KEY = "charge:v1:acme:r-1"
 EQUALS = 'equals = { ok = true, "payment.status" = "succeeded" }'
@@ -168,13 +169,13 @@ class Provider:
                 provider_key=KEY,
                 action_key=KEY,
                 reference=reference,
-                timeout_ms=5_000,
+                timeout_ms=PATIENCE_MS,
             )
 
     async def listed(self) -> list[str]:
         """List everything."""
         async with self.finder() as finder:
-            effects = finder.list_effects(account="main", since_at=0, timeout_ms=5_000)
+            effects = finder.list_effects(account="main", since_at=0, timeout_ms=PATIENCE_MS)
             return [effect.reference async for effect in effects]
 
 

@@ -23,6 +23,7 @@ from reconciler.providers.http_exchange import (
     connect_trouble,
 )
 from reconciler.providers.port import Deadlines
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 
 DEADLINES = Deadlines(connect_ms=30_000, response_ms=30_000)
 SHORT = Deadlines(connect_ms=30_000, response_ms=120)
@@ -114,7 +115,7 @@ async def client(
     url: str,
     *,
     connections_max: int = 8,
-    idle_ms_max: int = 5_000,
+    idle_ms_max: int = PATIENCE_MS,
     tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[HttpClient]:
     """A client, closed at the end."""
@@ -226,6 +227,9 @@ async def test_waiting_for_a_free_connection_ends_at_the_connect_deadline(server
             http.exchange(MESSAGE, deadlines=DEADLINES, before_first_byte=sent.set)
         )
         await sent.wait()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not server.requests:
+                await asyncio.sleep(0)
         second = await http.exchange(MESSAGE, deadlines=SHORT_OF_CONNECTING)
         first.cancel()
     assert second == Broken(Trouble.NO_FREE_CONNECTION)
@@ -240,12 +244,13 @@ async def test_an_answer_that_drips_ends_at_the_response_deadline() -> None:
 
 
 async def test_time_spent_connecting_is_not_taken_from_the_answer(server: Server) -> None:
-    """A slow guard or connection leaves the response deadline whole."""
+    """A slow guard leaves the response deadline whole: here on a connection that is there."""
 
     def guard() -> None:
         threading.Event().wait(0.6)
 
     async with client(server.url) as http:
+        assert isinstance(await http.exchange(MESSAGE, deadlines=DEADLINES), Answered)
         answered = await http.exchange(
             MESSAGE,
             deadlines=Deadlines(connect_ms=500, response_ms=30_000),

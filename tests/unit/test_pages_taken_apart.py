@@ -15,6 +15,7 @@ from reconciler.providers.http.pages import item_or_none, read_page
 from reconciler.providers.http_exchange import Answered, Message
 from reconciler.providers.port import Deadlines
 from reconciler.providers.stripe.event_source import StripeEvents
+from tests.patience import PATIENCE_MS
 
 TEXTS = st.text(st.sampled_from('ab"\\[]{}:, é\n'), max_size=6)
 VALUES = st.recursive(
@@ -125,7 +126,7 @@ def test_an_odd_event_of_stripes_ends_no_reading(odd: str, at: int, size: int) -
 
     async def read() -> set[bytes]:
         since_at = (int(time.time()) - 60) * 1_000
-        listing = source.list_events(account="main", since_at=since_at, timeout_ms=1_000)
+        listing = source.list_events(account="main", since_at=since_at, timeout_ms=PATIENCE_MS)
         return {event.raw async for page in listing for event in page}
 
     assert asyncio.run(read()) == {text.encode() for _, text in events}

@@ -30,11 +30,11 @@ from reconciler.providers.port import (
 from reconciler.providers.smtp.description import SmtpDescription, parse_smtp
 from reconciler.providers.smtp.message import letter_of, message_id
 from tests.mail_server import PASSWORD, MailServer, mail_server
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 
 CERTIFICATE = Path(__file__).with_name("loopback.pem")
-DEADLINES = Deadlines(connect_ms=5_000, response_ms=5_000)
-SHORT = Deadlines(connect_ms=5_000, response_ms=300)
+DEADLINES = Deadlines(connect_ms=PATIENCE_MS, response_ms=PATIENCE_MS)
+SHORT = Deadlines(connect_ms=PATIENCE_MS, response_ms=300)
 DESCRIPTION = """\
 format = 1
 kind = "smtp"

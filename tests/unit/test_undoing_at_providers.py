@@ -14,6 +14,7 @@ from reconciler.providers.port import Deadlines, ProviderRequest
 from reconciler.providers.simulated.adapter import SimulatedPerformer
 from streams.acting import previewed_request, provider_request
 from tests.examples import PAYOUT, T0, recorded, request, started
+from tests.patience import PATIENCE_MS
 
 REQUEST = ProviderRequest(
     action_key=PAYOUT,
@@ -84,7 +85,7 @@ async def test_the_simulated_provider_is_told_which_effect_is_undone() -> None:
         await performer.perform(
             asked,
             provider_key=PAYOUT,
-            deadlines=Deadlines(1_000, 1_000),
+            deadlines=Deadlines(PATIENCE_MS, PATIENCE_MS),
             before_first_byte=lambda: None,
         )
     plain, undoes = (orjson.loads(one.body or b"") for one in wire.sent)
