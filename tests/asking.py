@@ -1,5 +1,6 @@
 """People who are asked in tests: a table that asks them, who they are, and what they sign."""
 
+from functools import cache
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -62,6 +63,7 @@ keys = [{{ id = "{key.id}", kind = "ed25519", public = "{key.public}" }}]
 """
 
 
+@cache
 def policy(text: str) -> Policy:
     """The table of a text that has no mistakes."""
     parsed = parse_policy(text)
@@ -69,6 +71,7 @@ def policy(text: str) -> Policy:
     return parsed
 
 
+@cache
 def people(text: str) -> People:
     """The people of a text that has no mistakes."""
     parsed = parse_people(text)

@@ -5,6 +5,7 @@ Times are milliseconds after T0. Facts are written without versions: whoever fol
 them. Nothing here decides anything.
 """
 
+from functools import cache
 from typing import Final
 
 from ledger.core import facts as f
@@ -153,6 +154,7 @@ lookups = []
 """
 
 
+@cache  # it is immutable, and its text is read for longer than a test takes
 def catalogue(text: str = CATALOGUE_TEXT) -> Catalogue:
     """The catalogue of a text that must be valid."""
     parsed = parse_catalogue(text)
