@@ -5,6 +5,7 @@ Called by the command line and by the tests. A seed is a history wherever it is 
 
 import gc
 import multiprocessing
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,10 @@ from tests.simulation.saboteurs import SABOTEURS, sabotaged
 from tests.simulation.world import Only
 
 PIECE = 500
+NICENESS = 10
+"""Of the processes that live histories. Tests of servers run beside them and are waited for; these
+wait for nothing, so they take what is left, and everything when the others are done.
+"""
 SHRINKING_RUNS_MAX = 600
 SABOTAGED_MAX = 5_000
 """Far below the histories of every run: in so many seeds every saboteur is to be found."""
@@ -94,7 +99,7 @@ def many(
     """
     whole = Tally()
     spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, spawned) as pool:
+    with ProcessPoolExecutor(workers, spawned, initializer=os.nice, initargs=(NICENESS,)) as pool:
         begins = range(first, first + histories, PIECE)
         ends = (min(PIECE, first + histories - begin) for begin in begins)
         for tally in pool.map(piece, begins, ends, [saboteur] * len(begins)):
