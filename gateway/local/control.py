@@ -6,6 +6,7 @@ on record by pid and start time. Raises `LocalError` with what to do.
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway.local import limits
-from gateway.local.errors import FolderBusyError, LocalError, ProcessFailedError
+from gateway.local.errors import DiskFullError, FolderBusyError, LocalError, ProcessFailedError
 from gateway.local.jars import ensure_jars
 from gateway.local.java import find_java
 from gateway.local.logs import open_log, why_ended
@@ -131,8 +132,9 @@ async def down(folder: Path, *, report: Report = silent) -> bool:
     state = StateFolder(folder, held)
     try:
         ran = ran or bool(leftovers(state.state))
-        await end_leftovers(state)
-        state.change(phase=Phase.STOPPED, failure=None)
+        with contextlib.suppress(DiskFullError):  # all have ended, whether there is room to say so
+            await end_leftovers(state)
+            state.change(phase=Phase.STOPPED, failure=None)
     finally:
         state.release()
     return ran

@@ -41,11 +41,25 @@ async def keep_running(program: Program, state: StateFolder) -> None:
         if code != EXIT_TROUBLE and not was_late:
             faults += 1
         if faults > limits.FAULTS_IN_A_ROW_MAX:
-            state.change_process(program.name, phase=Phase.FAILED)
             logger.error("program_given_up", extra={"program": program.name})
+            await _note_failed(program, state)
             return
         was_late = await _start_again(program, state, tries)
         tries += 1
+
+
+async def _note_failed(program: Program, state: StateFolder) -> None:
+    """Note that a program is given up, as soon as there is room to write that down."""
+    while True:
+        try:
+            state.change_process(program.name, phase=Phase.FAILED)
+        except LocalError as trouble:
+            logger.warning(
+                "state_not_written", extra={"program": program.name, "reason": trouble.message}
+            )
+            await asyncio.sleep(limits.RESTART_MS_MAX / 1_000)
+        else:
+            return
 
 
 async def _start_again(program: Program, state: StateFolder, tries: int) -> bool:

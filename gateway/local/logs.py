@@ -41,6 +41,24 @@ def rotate(path: Path, bytes_max: int = limits.LOG_FILE_BYTES_MAX) -> None:
     os.truncate(path, 0)
 
 
+def rotate_all(folder: Path, *, but: str) -> list[OSError]:
+    """Rotate every log of a folder but the one of that name, and say what went wrong: a disk that
+    is full, or somebody who tidied up. Idempotent.
+    """
+    troubles: list[OSError] = []
+    try:
+        paths = list(folder.iterdir())
+    except OSError as trouble:
+        return [trouble]
+    for path in paths:
+        if path.suffix in {".log", ".out"} and path.name != but:
+            try:
+                rotate(path)
+            except OSError as trouble:
+                troubles.append(trouble)
+    return troubles
+
+
 def size(path: Path) -> int:
     """Return how long the file is: where what is written from now on begins."""
     return path.stat().st_size if path.exists() else 0

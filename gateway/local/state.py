@@ -242,6 +242,12 @@ def read_state(folder: Path) -> State | None:
         raise FolderNotWritableError(folder, error.strerror or str(error)) from error
 
 
+def _written(folder: Path) -> bytes:
+    """The state file as it is. Where nothing is new nothing is written: there may be no room."""
+    file = folder / "state.json"
+    return file.read_bytes() if file.exists() else b""
+
+
 class StateFolder:
     """The holder's view: the state, the right to change it, and its ports."""
 
@@ -250,16 +256,18 @@ class StateFolder:
         self.folder = folder
         self.lock_descriptor = lock_descriptor
         self.claims = Claims()
-        state = read_state(folder)
-        if state is None:
+        known = read_state(folder)
+        if known is None:
             state = new_state(self.claims)
         else:
+            state = known
             self.claims.keep(state.ports.values())
         if "kafka-admin" not in state.ports:
             (port,) = self.claims.choose(1)
             state = state.model_copy(update={"ports": {**state.ports, "kafka-admin": port}})
         self.state = state
-        self._write()
+        if state.model_dump_json(indent=1).encode() != _written(folder):
+            self._write()
 
     @classmethod
     def hold(cls, folder: Path) -> Self:

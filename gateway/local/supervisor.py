@@ -25,7 +25,7 @@ from gateway.local.java import Java, find_java
 from gateway.local.kafka import NAME as KAFKA
 from gateway.local.kafka import KafkaServer
 from gateway.local.keeping import keep_running, mark_ready
-from gateway.local.logs import rotate
+from gateway.local.logs import rotate_all
 from gateway.local.postgres import PostgresServer
 from gateway.local.processes import identify
 from gateway.local.servers import start_together
@@ -97,10 +97,13 @@ class Supervisor:
             tasks.create_task(self._train_later())
 
     async def _rotate_logs(self) -> None:
+        told = ""
         while True:
-            for path in (self._state.folder / "logs").iterdir():
-                if path.suffix in {".log", ".out"} and path.name != KAFKA_LOG:
-                    rotate(path)
+            troubles = rotate_all(self._state.folder / "logs", but=KAFKA_LOG)
+            reason = str(troubles[0]) if troubles else ""
+            if reason and reason != told:
+                logger.warning("logs_not_rotated", extra={"reason": reason})
+            told = reason
             await asyncio.sleep(limits.ROTATE_MS / 1000)
 
     async def _train_later(self) -> None:
@@ -109,9 +112,8 @@ class Supervisor:
         await asyncio.sleep(limits.TRAINING_DELAY_MS / 1000)
         try:
             await train(self._java)
-        except LocalError as trouble:
-            # Only the next start's speed depended on it.
-            logger.warning("training_failed", extra={"reason": trouble.message})
+        except Exception as trouble:  # noqa: BLE001 - only the next start's speed depended on it
+            logger.warning("training_failed", extra={"reason": str(trouble) or repr(trouble)})
 
     async def _stop_all(self) -> None:
         logger.info("supervisor_stopping")

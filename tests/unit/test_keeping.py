@@ -10,7 +10,7 @@ import pytest
 from gateway.local import limits
 from gateway.local.keeping import keep_running
 from gateway.local.service import Service, ServiceProgram
-from gateway.local.state import Phase, StateFolder
+from gateway.local.state import Phase, StateFolder, read_state
 from gateway.wiring.life import EXIT_FAILED, EXIT_TROUBLE
 from tests.patience import PATIENCE_SECONDS
 
@@ -58,3 +58,27 @@ async def test_trouble_of_the_surroundings_is_outlasted(state: StateFolder) -> N
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
     await program.kill()
+
+
+async def test_a_disk_without_room_ends_no_supervisor(
+    state: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That a program was given up is written down as soon as there is room; until then the others
+    go on.
+    """
+    program = ending_with(EXIT_FAILED, state)
+    monkeypatch.setattr(limits, "FAULTS_IN_A_ROW_MAX", 0)
+    await program.start()
+    # A folder in the place of the file that is written first: no room for it.
+    in_the_way = state.folder / ".state.json.partial"
+    in_the_way.mkdir()
+    keeping = asyncio.create_task(keep_running(program, state))
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while state.state.processes["tried"].phase is not Phase.FAILED:
+            await asyncio.sleep(LOOK_SECONDS)
+        assert not keeping.done()
+        in_the_way.rmdir()
+        await keeping
+    known = read_state(state.folder)
+    assert known is not None
+    assert known.processes["tried"].phase is Phase.FAILED

@@ -19,7 +19,7 @@ from gateway.local.errors import (
     StateUnreadableError,
 )
 from gateway.local.jars import Artifact, find_missing, place, read_lock
-from gateway.local.logs import open_log, rotate, size, tail, why_ended
+from gateway.local.logs import open_log, rotate, rotate_all, size, tail, why_ended
 from gateway.local.processes import Child, Command, Identity, identify, is_running, until
 from gateway.local.service import Service, fill
 from gateway.local.state import StateFolder, read_state
@@ -262,3 +262,20 @@ def test_a_state_of_a_newer_version_is_refused_by_what_is_new(tmp_path: Path) ->
     file.write_text(file.read_text().replace("{", '{"of_tomorrow": 1,', 1))
     with pytest.raises(StateUnreadableError, match="of_tomorrow"):
         read_state(tmp_path)
+
+
+def test_a_log_that_cannot_be_rotated_is_told_and_keeps_no_other(tmp_path: Path) -> None:
+    """Nor does a folder of logs that somebody has removed: what supervises programs goes on."""
+    long = b"x" * (limits.LOG_FILE_BYTES_MAX + 1)
+    for name in ("a.log", "b.log", "kafka.log"):
+        (tmp_path / name).write_bytes(long)
+    (tmp_path / "a.log.1").mkdir()  # in the way of the copy
+    (trouble,) = rotate_all(tmp_path, but="kafka.log")
+    assert "a.log.1" in str(trouble)
+    assert [size(tmp_path / name) for name in ("a.log", "b.log", "kafka.log")] == [
+        len(long),
+        0,
+        len(long),
+    ]
+    (gone,) = rotate_all(tmp_path / "removed", but="kafka.log")
+    assert isinstance(gone, FileNotFoundError)
