@@ -146,9 +146,9 @@ class Queries:
     async def waiting(
         self, tenants: TenantsScope, *, limit: int = ROWS_READ_MAX
     ) -> tuple[WaitingView, ...]:
-        """Actions that people are asked about, whoever was asked longest ago first: with what they
-        are shown, and how far they are. `*` among the tenants is all of them, for a person who may
-        decide for all.
+        """Actions that people are asked about, whoever was asked longest ago first, and what ran
+        out behind all others: with what they are shown, and how far they are. `*` among the tenants
+        is all of them, for a person who may decide for all.
         """
         rows = await self._rows(tenants, "waiting", _bounded(limit))
         return tuple(_waiting(row) for row in rows)

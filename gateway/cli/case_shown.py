@@ -37,6 +37,7 @@ def show_cases(console: "Console", found: CaseList, *, blocked: bool = False) ->
             console.print(Text("No action waits for another one that a person may let it pass."))
         for one in found.blocked:
             _entry(console, one, found.now)
+        _more(console, found.more_blocked)
         return
     if not found.cases:
         tenants = "every tenant" if "*" in found.tenants else ", ".join(found.tenants)
@@ -44,6 +45,7 @@ def show_cases(console: "Console", found: CaseList, *, blocked: bool = False) ->
         put(console, marked(shown(said)))
     for one in found.cases:
         _entry(console, one, found.now)
+    _more(console, found.more)
     if found.blocked:
         waits = (
             "1 action waits" if len(found.blocked) == 1 else f"{len(found.blocked)} actions wait"
@@ -51,6 +53,11 @@ def show_cases(console: "Console", found: CaseList, *, blocked: bool = False) ->
         console.print(
             Text(f"{waits} for others, and may be let pass: actionledger review list --blocked")
         )
+
+
+def _more(console: "Console", more: bool | None) -> None:
+    if more:
+        console.print(Text("There are more than these, which are the oldest."))
 
 
 def _entry(console: "Console", one: CaseEntry, now_ms: int) -> None:

@@ -114,7 +114,7 @@ async def _runs(settings: "Settings", tenant: str | None, limit: int) -> "RunLis
 async def _run(settings: "Settings", run: str, tenant: str | None) -> "RunView":
     from gateway.cli.proposing import UnknownActionError
     from gateway.http.limits import RUN_ACTIONS_MAX
-    from gateway.http.run_views import gate_of_run, run_view
+    from gateway.http.run_views import cut, gate_of_run, run_view
     from gateway.wiring.documents import published_now
     from gateway.wiring.installation import open_pool
     from ledger.core.ids import MalformedId
@@ -146,7 +146,7 @@ async def _run(settings: "Settings", run: str, tenant: str | None) -> "RunView":
             f"The read model has no run {run}.",
             hint="A run is known once an action or a step names it: `actionledger run list`.",
         )
-    return run_view(own, run, gate, actions, policy, _now_ms())
+    return run_view(own, run, gate, actions, policy, _now_ms(), more=cut(actions))
 
 
 async def _ceilings(settings: "Settings", tenant: str) -> "CeilingList":
@@ -182,6 +182,8 @@ def _show_run(console: "Console", found: "RunView") -> None:
     show_bars(console, found.budgets)
     counts = ", ".join(f"{count} {coloured(name)}" for name, count in found.by_status.items())
     console.print(f"\nActions: {counts or 'none'}")
+    if found.more:
+        console.print("These are the first ones that were recorded; there may be more.")
     for one in found.actions or ():
         told = "  ".join(part for part in (one.amount, one.target, one.review) if part)
         console.print(f"  {coloured(one.status)}  {one.key}", end="", soft_wrap=True)

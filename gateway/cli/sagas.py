@@ -197,6 +197,7 @@ async def _sagas(settings: "Settings", tenant: str | None, limit: int) -> "SagaL
 async def _batch(settings: "Settings", batch: str, tenant: str | None) -> "BatchView":
     from gateway.cli.proposing import UnknownActionError
     from gateway.http.limits import RUN_ACTIONS_MAX
+    from gateway.http.run_views import cut
     from gateway.http.saga_views import batch_view
     from gateway.wiring.installation import open_pool
     from gateway.wiring.local import TENANT
@@ -209,7 +210,7 @@ async def _batch(settings: "Settings", batch: str, tenant: str | None) -> "Batch
             f"The read model has no action of a batch {batch}.",
             hint="A batch is known once an action names it; another tenant's with --tenant.",
         )
-    return batch_view(batch, rows)
+    return batch_view(batch, rows, more=cut(rows))
 
 
 def _show_answer(console: "Console", answer: "Mapping[str, Any]") -> None:
@@ -258,6 +259,8 @@ def _show_batch(console: "Console", found: "BatchView") -> None:
 
     console.print(f"[bold]{found.batch}[/]", end="  ", soft_wrap=True)
     console.print(", ".join(f"{count} {coloured(name)}" for name, count in found.by_status.items()))
+    if found.more:
+        console.print("These are the first ones that were recorded; there may be more.")
     for one in found.actions:
         told = "  ".join(part for part in (one.amount, one.target, one.review) if part)
         console.print(f"  {coloured(one.status)}  {one.key}", end="", soft_wrap=True)

@@ -217,6 +217,10 @@ def show_waiting(console: "Console", found: WaitingList) -> None:
         )
     for one in found.waiting:
         _entry(console, one, found.now)
+    if found.more:
+        console.print(
+            Text("More wait than these: what ran out gave way to what can be decided now.")
+        )
 
 
 def _entry(console: "Console", one: WaitingEntry, now_ms: int) -> None:

@@ -95,7 +95,9 @@ async def _waiting(seen: Seen) -> Answer:
     asked_for = (chosen,) if chosen else person.tenants
     rows = await seen.console.port.waiting(asked_for, limit=WAITING_ROWS_MAX + 1)
     tenants = sorted({*(one.tenant for one in rows), *own, *((chosen,) if chosen else ())})
-    entries = [entry(one, seen.now) for one in rows[:WAITING_ROWS_MAX]]
+    # Cut before it is put in order of time: what can be decided now comes before what has time.
+    listed = sorted(rows[:WAITING_ROWS_MAX], key=lambda one: (one.since, one.key))
+    entries = [entry(one, seen.now) for one in listed]
     context = {
         "rows": entries,
         "is_cut": len(rows) > WAITING_ROWS_MAX,

@@ -112,7 +112,9 @@ class ConsolePort(Protocol):
         ...
 
     async def waiting(self, tenants: Sequence[str], *, limit: int) -> Sequence[Waiting]:
-        """What needs a person, oldest first, of these tenants only; `*` is all of them."""
+        """What needs a person, of these tenants only; `*` is all of them: what can be decided now,
+        oldest first, and then the rest, oldest first.
+        """
         ...
 
     async def known(self, tenant: str, key: str) -> Known | None:

@@ -28,6 +28,7 @@ from gateway.http.run_views import (
     RunList,
     RunView,
     ceiling_list,
+    cut,
     gate_of_run,
     run_list,
     run_view,
@@ -55,6 +56,7 @@ from reconciler.windows import Live
 logger = logging.getLogger("actionledger.console")
 
 _MS_PER_S = 1_000
+_HAS_TIME = frozenset({"expired", "review"})
 
 
 class JudgePort(Protocol):
@@ -111,12 +113,14 @@ class ConsoleReading:
         return self._generation
 
     async def waiting(self, tenants: Sequence[str], *, limit: int) -> Sequence[Waiting]:
-        """What needs a person, oldest first: what is to be decided, and what is to be settled."""
+        """What needs a person, oldest first: what can be decided now, which has minutes, and then
+        what ran out and what is to be settled.
+        """
         async with _asking():
             asked = await self._queries.waiting(tenants, limit=limit)
             cases = await self._queries.cases(tenants, limit=limit)
         found = [self._asked(one) for one in asked] + [self._case(one) for one in cases]
-        found.sort(key=lambda one: (one.since, one.key))
+        found.sort(key=lambda one: (one.kind in _HAS_TIME, one.since, one.key))
         return found[:limit]
 
     async def known(self, tenant: str, key: str) -> Known | None:
@@ -199,7 +203,8 @@ class ConsoleReading:
             rows = await self._queries.actions_of_run(tenant, run, limit=RUN_ACTIONS_MAX)
         if gate is None and not rows:
             return None
-        return run_view(tenant, run, gate, rows, self._published().policy, now_ms)
+        policy = self._published().policy
+        return run_view(tenant, run, gate, rows, policy, now_ms, more=cut(rows))
 
     async def ceilings(self, tenant: str, *, now_ms: int) -> CeilingList:
         """The ceilings in force, and how their windows of now stand."""

@@ -78,11 +78,12 @@ async def resolve(http: HttpRequest, key: str) -> Response:
 async def _cases(seen: Seen) -> Answer:
     tenants = seen.visitor.person.tenants
     found = await seen.console.port.cases(tenants, limit=WAITING_ROWS_MAX + 1)
-    blocked = await seen.console.port.blocked(tenants, limit=WAITING_ROWS_MAX)
+    blocked = await seen.console.port.blocked(tenants, limit=WAITING_ROWS_MAX + 1)
     _, orphans = await seen.console.port.orphans(tenants, limit=1)
     context = {
         "cases": found[:WAITING_ROWS_MAX],
-        "blocked": blocked,
+        "blocked": blocked[:WAITING_ROWS_MAX],
+        "is_blocked_cut": len(blocked) > WAITING_ROWS_MAX,
         "orphans": orphans,
         "is_cut": len(found) > WAITING_ROWS_MAX,
         "tenants_shown": "all tenants" if "*" in tenants else ", ".join(tenants),

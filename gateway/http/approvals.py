@@ -154,7 +154,11 @@ def _junk(doors: Doors, code: Rejection) -> No:
     operation_id="listApprovals",
     summary="Look at what waits for people",
     response_model=None,
-    responses=answer(200, WaitingList, f"The oldest {SHEETS_MAX}, oldest first.")
+    responses=answer(
+        200,
+        WaitingList,
+        f"Oldest first; of more than {SHEETS_MAX} those that can be decided now before the rest.",
+    )
     | problems(401, 503),
     openapi_extra={"security": [{"login": []}]},
 )
@@ -164,17 +168,20 @@ async def list_approvals(http: HttpRequest) -> Response:
     person = await person_of(http, doors)
     if isinstance(person, No):
         return person.response()
-    rows = await following.read(doors.queries.waiting(person.tenants, limit=SHEETS_MAX))
+    rows = await following.read(doors.queries.waiting(person.tenants, limit=SHEETS_MAX + 1))
     if isinstance(rows, No):
         return rows.response()
     now_ms = doors.wall_clock_ms()
     known = doors.published()
+    # Cut before it is put in order of time: what can be decided now comes before what ran out.
+    entries = [entry_of(row, known, now_ms=now_ms) for row in rows[:SHEETS_MAX]]
     found = WaitingList(
         ledger=doors.ledger_id,
         now=now_ms,
         you=person.name,
         tenants=person.tenants,
-        waiting=tuple(entry_of(row, known, now_ms=now_ms) for row in rows),
+        waiting=tuple(sorted(entries, key=lambda one: one.since)),
+        more=True if len(rows) > SHEETS_MAX else None,
     )
     return Response(found.model_dump_json(exclude_none=True), media_type=_JSON)
 

@@ -181,11 +181,14 @@ class CaseEntry(ListEntry):
 class CaseList(PersonsList):
     """The cases that wait, oldest first; `now` is the time at the ledger, `you` who looks, and
     `tenants` those for which you decide (`*` is all of them). `blocked` are actions that go on by
-    themselves once another one is settled, and that a person may let pass before.
+    themselves once another one is settled, and that a person may let pass before. `more` stands
+    there where more cases wait than are listed, `more_blocked` where more actions are blocked.
     """
 
     cases: tuple[CaseEntry, ...]
     blocked: tuple[CaseEntry, ...] = ()
+    more: Literal[True] | None = None
+    more_blocked: Literal[True] | None = None
 
 
 def case_entry(row: ReviewView) -> CaseEntry:

@@ -47,10 +47,10 @@ async def list_reviews(http: HttpRequest) -> Response:
     person = await person_of(http, doors)
     if isinstance(person, No):
         return person.response()
-    rows = await following.read(doors.queries.cases(person.tenants, limit=SHEETS_MAX))
+    rows = await following.read(doors.queries.cases(person.tenants, limit=SHEETS_MAX + 1))
     if isinstance(rows, No):
         return rows.response()
-    blocked = await following.read(doors.queries.blocked(person.tenants, limit=SHEETS_MAX))
+    blocked = await following.read(doors.queries.blocked(person.tenants, limit=SHEETS_MAX + 1))
     if isinstance(blocked, No):
         return blocked.response()
     found = CaseList(
@@ -58,8 +58,10 @@ async def list_reviews(http: HttpRequest) -> Response:
         now=doors.wall_clock_ms(),
         you=person.name,
         tenants=person.tenants,
-        cases=tuple(case_entry(row) for row in rows),
-        blocked=tuple(blocked_entry(row) for row in blocked),
+        cases=tuple(case_entry(row) for row in rows[:SHEETS_MAX]),
+        blocked=tuple(blocked_entry(row) for row in blocked[:SHEETS_MAX]),
+        more=True if len(rows) > SHEETS_MAX else None,
+        more_blocked=True if len(blocked) > SHEETS_MAX else None,
     )
     return Response(found.model_dump_json(exclude_none=True), media_type=_JSON)
 

@@ -4,8 +4,8 @@ Pure; called by the routes, the pages and the command line.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Annotated, Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
+from typing import Annotated, Final, Literal
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,6 +19,7 @@ from gateway.http.budgets import (
     ceiling_view,
     run_sentence,
 )
+from gateway.http.limits import RUN_ACTIONS_MAX
 from gateway.http.problems import LedgerPlace
 from ledger.core.ceilings import Ceiling
 from ledger.core.ids import GateKind, gate_key
@@ -91,6 +92,8 @@ class RunView(BaseModel):
     sentence: str
     by_status: dict[str, int] = Field(default_factory=dict)
     actions: tuple[RunAction, ...] | None = None
+    more: Literal[True] | None = None
+    """Set where as many actions were read as one answer counts: there may be others."""
 
 
 class StepView(RunView):
@@ -162,8 +165,10 @@ def run_view(
     actions: Collection[ActionRow] | None,
     policy: Policy,
     now_ms: int,
+    *,
+    more: Literal[True] | None = None,
 ) -> RunView:
-    """A run, with its actions where they were read."""
+    """A run, with its actions where they were read; `more` is what `cut` says of those."""
     found = budgets_of_run(gate, policy, now_ms)
     counted = Counter(one.status for one in actions or ())
     listed = None if actions is None else tuple(map(run_action, list(actions)[:_ON_PAGE]))
@@ -179,7 +184,13 @@ def run_view(
         sentence=run_sentence(run, found),
         by_status=dict(sorted(counted.items())),
         actions=listed,
+        more=more,
     )
+
+
+def cut(rows: Sized) -> Literal[True] | None:
+    """Whether as many actions of a run or a batch were read as are, so that there may be more."""
+    return True if len(rows) >= RUN_ACTIONS_MAX else None
 
 
 def run_action(row: ActionRow) -> RunAction:

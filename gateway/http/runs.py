@@ -35,6 +35,7 @@ from gateway.http.run_views import (
     RunView,
     StepView,
     ceiling_list,
+    cut,
     run_href,
     run_list,
     run_view,
@@ -200,7 +201,7 @@ async def _run(http: HttpRequest, doors: Doors, run: str) -> RunView | No:
         return No(Code.NOT_FOUND, detail=f"No action and no step of a run {run} is known.")
     seen = await may_see(doors, caller, rows)
     policy, now_ms = doors.published().policy, doors.wall_clock_ms()
-    return run_view(caller.tenant, run, gate, seen, policy, now_ms)
+    return run_view(caller.tenant, run, gate, seen, policy, now_ms, more=cut(rows))
 
 
 @router.get(

@@ -118,6 +118,8 @@ class BatchView(BaseModel):
     by_status: dict[str, int]
     actions: tuple[RunAction, ...]
     sentence: str
+    more: Literal[True] | None = None
+    """Set where as many actions were read as one answer counts: there may be others."""
 
 
 def saga_href(business_event: str, saga: str) -> str:
@@ -310,16 +312,22 @@ def _keys(saga: Saga) -> str:
     return " and ".join(one.key for one in saga.actions if one.case is not None)
 
 
-def batch_view(batch: str, rows: Collection[ActionRow]) -> BatchView:
-    """A batch, from the rows of its actions."""
+def batch_view(
+    batch: str, rows: Collection[ActionRow], *, more: Literal[True] | None = None
+) -> BatchView:
+    """A batch, from the rows of its actions; `more` is what `cut` says of all that were read."""
     counted = Counter(one.status for one in rows)
     by_status = dict(sorted(counted.items()))
     told = ", ".join(f"{count} {status}" for status, count in by_status.items())
+    first, others = (
+        ("the first ", "There may be more, which are not counted. ") if more else ("", "")
+    )
     return BatchView(
         batch=batch,
         href=batch_href(batch),
         by_status=by_status,
         actions=tuple(run_action(one) for one in list(rows)[:ON_PAGE_MAX]),
-        sentence=f"Of {counted.total()} actions of the batch {batch}: {told}. Each stands for "
-        "itself.",
+        sentence=f"Of {first}{counted.total()} actions of the batch {batch}: {told}. "
+        f"{others}Each stands for itself.",
+        more=more,
     )

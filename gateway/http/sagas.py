@@ -39,6 +39,7 @@ from gateway.http.limits import (
 )
 from gateway.http.openapi import answer, header, json_body, optional_json_body, problems, query
 from gateway.http.problems import LedgerPlace, No, Original, refused
+from gateway.http.run_views import cut
 from gateway.http.saga_bodies import SagaBody, cancellation, plan
 from gateway.http.saga_views import (
     BatchView,
@@ -422,4 +423,4 @@ async def _batch(doors: Doors, caller: Caller, batch: str) -> BatchView | No:
     seen = await may_see(doors, caller, rows)
     if not seen:
         return No(Code.NOT_FOUND, detail=f"No action of a batch {batch} is known.")
-    return batch_view(batch, seen)
+    return batch_view(batch, seen, more=cut(rows))

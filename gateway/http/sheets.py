@@ -179,10 +179,12 @@ class PersonsList(OnSheet):
 
 class WaitingList(PersonsList):
     """What waits for people, oldest first; `now` is the time at the ledger, `you` who looks, and
-    `tenants` those for which you decide (`*` is all of them).
+    `tenants` those for which you decide (`*` is all of them). `more` stands there where more wait
+    than are listed: then what ran out gave way to what can be decided now.
     """
 
     waiting: tuple[WaitingEntry, ...]
+    more: Literal[True] | None = None
 
 
 def sheet_of(

@@ -97,7 +97,9 @@ class MemoryQueries:
         return self._stream(stream_key_of(action_key)).action(action_key)
 
     async def waiting(self, tenants: Collection[str], *, limit: int) -> Sequence[WaitingView]:
-        """Actions that people are asked about, whoever was asked longest ago first."""
+        """Actions that people are asked about, whoever was asked longest ago first, and what ran
+        out behind all others.
+        """
         streams = map(self._stream, self._decisions)
         actions = [action for stream in streams for action in stream.actions]
         found = [
@@ -106,7 +108,7 @@ class MemoryQueries:
             if action.status is Status.AWAITING_APPROVAL
             and not {ActionKey.parse(action.key).tenant, EVERY_TENANT}.isdisjoint(tenants)
         ]
-        return sorted(found, key=lambda one: one.requested_at or one.created_at)[:limit]
+        return sorted(found, key=_since_asked)[:limit]
 
     async def waiting_keys(self, tenant: str, principal: str, *, limit: int) -> Sequence[str]:
         """The keys of actions for which a principal waits for people."""
@@ -290,6 +292,10 @@ _SAID: Final[dict[type, str]] = {
     ApprovalWithdrawn: "withdraw",
     ActionDenied: "deny",
 }
+
+
+def _since_asked(one: WaitingView) -> tuple[bool, int]:
+    return one.ended is not None, one.requested_at or one.created_at
 
 
 def _waiting(action: Action) -> WaitingView:

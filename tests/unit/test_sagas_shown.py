@@ -7,6 +7,8 @@ from rich.console import Console
 
 from gateway.cli import sagas
 from gateway.cli.proposing import Proposing
+from gateway.http.limits import RUN_ACTIONS_MAX
+from gateway.http.run_views import cut
 from gateway.http.saga_views import SagaList, batch_view, saga_line, saga_view
 from ledger.core.inputs import Meaning
 from ledger.core.state import Status
@@ -90,6 +92,18 @@ def test_a_batch_is_counted_by_status() -> None:
     text = printed(sagas._show_batch, found)
     assert text.startswith("reminders  2 completed, 1 failed\n")
     assert "5.00 EUR" in text
+
+
+def test_a_batch_of_which_not_all_is_counted_says_so() -> None:
+    """What was read first may be completed, whatever became of the rest."""
+    rows = [row(f"charge:v1:acme:{number}", "completed") for number in range(RUN_ACTIONS_MAX)]
+    assert batch_view("reminders", rows[1:], more=cut(rows[1:])).more is None
+    found = batch_view("reminders", rows, more=cut(rows))
+    assert found.more is True
+    assert found.sentence.startswith(
+        "Of the first 1000 actions of the batch reminders: 1000 completed. There may be more"
+    )
+    assert "there may be more" in printed(sagas._show_batch, found)
 
 
 def test_the_door_is_asked_until_the_saga_has_come_to_an_end() -> None:

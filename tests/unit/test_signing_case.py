@@ -8,13 +8,19 @@ import pytest
 from rich.console import Console
 
 from gateway.cli.case_shown import show_case
-from gateway.http.cases import CaseSheet, EvidenceSheet, case_sheet_of
+from gateway.console.case import case_page_of
+from gateway.console.keeping import Site
+from gateway.console.pages import Pages
+from gateway.console.port import KnownCase
+from gateway.console.seals import Session, Visitor
+from gateway.http.cases import AboutSheet, CaseSheet, EvidenceSheet, case_sheet_of
 from gateway.memory.installation import Installation, open_installation
 from gateway.signing_case import resolution_of
 from gateway.signing_sheet import NothingToSignError, SheetDiffersError
 from ledger.core.money import Money
 from ledger.core.request import request_hash
 from ledger.core.statement import Move
+from tests import asking
 from tests.unit.test_gates_at_the_door import POLICY
 
 ONE_REFUND = (
@@ -78,6 +84,40 @@ async def test_a_ceiling_of_a_run_is_shown_with_its_numbers(desk: Installation) 
     )
     assert [one.names for one in shown.reasons] == ["run"]
     assert let_pass(shown) == "run"
+
+
+async def test_names_that_a_provider_gave_are_marked_on_the_page(desk: Installation) -> None:
+    """What a case is about, and what a move lets pass, may be names of effects: a direction mark in
+    one turns nothing around.
+    """
+    shown = await sheet(desk, await proposed(desk, "e1", order="1", minor=6_000))
+    name = "10.00 EUR of 10.00 EUR: dp_\u202e1"
+    about = AboutSheet(kind="amounts", name=name, sentence="So much of it was given back.")
+    moves = tuple(one.model_copy(update={"sentence": f"Past {name}."}) for one in shown.moves)
+    text = page(shown.model_copy(update={"about": about, "accepts": name, "moves": moves}))
+    assert "\u202e" not in text
+    assert text.count('<mark class="unseen">\\u202e</mark>') == 2 + len(moves)
+    assert "allow" in {one.move for one in moves}
+
+
+def page(shown: CaseSheet) -> str:
+    """The page of a case as ada is sent it."""
+    person = asking.people(asking.people_text("ada")).people[0]
+    context = {
+        "page": case_page_of(KnownCase(shown, is_whole=True), person),
+        "sheet": shown,
+        "moves": shown.moves,
+        "fingerprint": "f",
+        "form": "",
+        "here": "review",
+        "now": shown.now,
+        "comment_chars_max": 500,
+        "reference_chars_max": 255,
+        "no": None,
+        "visitor": Visitor(Session("s", "ada", "k", shown.now), person),
+    }
+    answer = Pages(Site("https://ledger.example.com", b"s" * 32)).page("review", context)
+    return bytes(answer.body).decode()
 
 
 async def test_a_ceiling_of_one_action_is_shown_by_the_policy(desk: Installation) -> None:

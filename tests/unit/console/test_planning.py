@@ -64,6 +64,15 @@ def test_what_an_agent_wrote_is_text() -> None:
     assert "&lt;script&gt;" in text
 
 
+def test_what_a_provider_calls_an_effect_turns_nothing_around() -> None:
+    """A direction mark in a name of it is spelled out."""
+    told = Travelling()
+    told.does(do("flight"), x.success("n_\u202e1"))
+    text = page("saga", **saga_shown(told.saga, "acme"))
+    assert "\u202e" not in text
+    assert '<mark class="unseen">\\u202e</mark>' in text
+
+
 def test_the_list_names_each_with_how_far_it_is() -> None:
     """The newest sagas, each with its page."""
     told = Travelling()
