@@ -76,7 +76,7 @@ class Traffic:
         }
         return self.ask(
             "POST",
-            "/v1/actions?wait_ms=10000",
+            "/v1/actions?wait_ms=30000",
             key=key,
             body=json.dumps(body),
             headers={"Content-Type": "application/json"},
@@ -118,7 +118,7 @@ def until_ready(here: Installation) -> None:
 @pytest.fixture
 def traffic(here: Installation) -> Iterator[Traffic]:
     """Whoever talks to it."""
-    with httpx.Client(trust_env=False, timeout=30) as http:
+    with httpx.Client(trust_env=False, timeout=PATIENCE_SECONDS) as http:
         yield Traffic(here, http)
 
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+from tests.patience import PATIENCE_SECONDS
 from tests.tree import ROOT
 
 
@@ -13,7 +14,7 @@ def test_the_example_of_an_agent_passes_its_own_tests() -> None:
         cwd=ROOT / "examples" / "agent",
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_SECONDS * 2,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -26,7 +26,7 @@ from ledger.log.trouble import LogRefusedError, LogUnreachableError
 from projections.migrate import migrate
 from tests.commands import told_beside
 from tests.elsewhere import CERTIFICATE, SUPER_USER, Elsewhere, elsewhere
-from tests.patience import CAMPAIGN_SECONDS, PATIENCE_SECONDS
+from tests.patience import CAMPAIGN_SECONDS
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(CAMPAIGN_SECONDS)]
 
@@ -70,7 +70,7 @@ def environment(outside: Elsewhere, folder: Path) -> dict[str, str]:
 
 async def said(environment: dict[str, str], *arguments: str) -> tuple[int, dict[str, object]]:
     """Run a command with this environment; its exit code and its JSON."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(CAMPAIGN_SECONDS / 2):
         told = await told_beside((*arguments, "--json"), environment)
     assert told.out, told.err
     return told.code, json.loads(told.out)

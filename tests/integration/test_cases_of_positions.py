@@ -21,7 +21,7 @@ from ledger.log.topics import Topic, partition_of
 from streams import processor
 from tests.integration.counting import CountingProvider
 from tests.integration.installation import PARTITIONS, Installation, charge, installed, settled
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -82,7 +82,7 @@ async def test_c143_neither_a_rebalance_nor_lost_commits_bring_a_call_again(
         first = [charge(f"finished-{number}") for number in range(3)]
         async with LedgerClient(one.log, PARTITIONS) as client:
             for proposal in first:
-                await client.propose(proposal, timeout_ms=20_000)
+                await client.propose(proposal, timeout_ms=PATIENCE_MS)
                 await settled(client, proposal.key, "completed")
             await one.processor()
             await one.stop(0)
@@ -104,7 +104,7 @@ async def test_c143_neither_a_rebalance_nor_lost_commits_bring_a_call_again(
             await one.processor()
             await one.executor(provider)
             last = charge("behind-all-of-them")
-            await client.propose(last, timeout_ms=20_000)
+            await client.propose(last, timeout_ms=PATIENCE_MS)
             await settled(client, last.key, "completed")
     assert provider.calls == Counter(one.key for one in [*first, *many, last])
     lines = [line for line in caplog.records if line.message == "positions_not_committed"]
@@ -129,7 +129,7 @@ async def test_c147_a_call_that_takes_long_costs_no_partition_and_no_second_call
         await one.executor(provider)
         before = await epochs(one)
         async with LedgerClient(one.log, PARTITIONS) as client:
-            await client.propose(slow, timeout_ms=20_000)
+            await client.propose(slow, timeout_ms=PATIENCE_MS)
             await until(lambda: provider.calls[slow.key] == 1)
             others = [charge(f"beside-{number}") for number in range(200)]
             await put_all(one, others)
@@ -185,12 +185,12 @@ async def test_c153_an_open_transaction_hides_nothing_from_who_decides(
             await hanging
             async with LedgerClient(one.log, PARTITIONS) as client:
                 for proposal in proposals:
-                    await client.propose(proposal, timeout_ms=20_000)
+                    await client.propose(proposal, timeout_ms=PATIENCE_MS)
                     await settled(client, proposal.key, "completed")
                 await one.crash(0)
                 await one.processor()
                 for proposal in proposals:
-                    again = await client.propose(proposal, timeout_ms=20_000)
+                    again = await client.propose(proposal, timeout_ms=PATIENCE_MS)
                     assert again.decision.unchanged is not None
                     assert again.decision.unchanged.reason == "replayed"
                     assert again.decision.unchanged.status == "completed"
@@ -213,7 +213,7 @@ async def test_c155_copies_of_three_relays_are_one_action_each(servers: Addresse
                 await one.put(Topic.INTENTS, partition, record)
         async with LedgerClient(one.log, PARTITIONS) as client:
             last = charge("behind-the-copies")
-            await client.propose(last, timeout_ms=20_000)
+            await client.propose(last, timeout_ms=PATIENCE_MS)
             for row in (*rows, last):
                 await settled(client, row.key, "completed")
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -253,7 +253,7 @@ async def test_c165_a_writers_clock_decides_nothing(servers: Addresses) -> None:
         finally:
             await producer.stop()
         async with LedgerClient(one.log, PARTITIONS) as client:
-            answer = await client.propose(proposal, timeout_ms=20_000)
+            answer = await client.propose(proposal, timeout_ms=PATIENCE_MS)
             assert answer.decision.unchanged is not None
         (first,) = (
             decision

@@ -11,6 +11,7 @@ from projections.migrate import NOT_PROJECTED, migrate
 from projections.projector import Projector
 from tests import examples as x
 from tests.ledgers import LedgerBuilder, MemoryLog
+from tests.patience import PATIENCE_MS
 from tests.projecting import project, projected, running, until
 
 pytestmark = pytest.mark.servers
@@ -28,10 +29,10 @@ async def test_a_commit_wakes_who_listens(pool: asyncpg.Pool) -> None:
     builder = LedgerBuilder()
     log = MemoryLog(builder.records())
     async with listening(pool) as changes, running(log, pool, [0]):
-        assert await changes.passed(0, builder.ends()[0] - 1, timeout_ms=20_000)
+        assert await changes.passed(0, builder.ends()[0] - 1, timeout_ms=PATIENCE_MS)
         behind = builder.ends()[0]
         decision = builder.take(x.propose())
-        waiting = asyncio.create_task(changes.passed(0, decision.at, timeout_ms=20_000))
+        waiting = asyncio.create_task(changes.passed(0, decision.at, timeout_ms=PATIENCE_MS))
         log.extend(builder.records()[behind:])
         assert await waiting
         assert await pool.fetchval("select count(*) from actionledger.actions") == 1
@@ -62,7 +63,7 @@ async def test_a_lost_connection_loses_no_notice_for_good(pool: asyncpg.Pool) ->
             " where datname = current_database() and query ilike 'listen %'"
         )
         await project(pool, builder)
-        assert await changes.passed(0, builder.ends()[0] - 1, timeout_ms=20_000)
+        assert await changes.passed(0, builder.ends()[0] - 1, timeout_ms=PATIENCE_MS)
         assert await changes.anything(timeout_ms=0) is False
 
 
@@ -83,7 +84,7 @@ async def test_old_notices_change_nothing() -> None:
     changes.heard(0, 5)
     changes.heard(0, 3)
     assert changes.offset(0) == 5
-    woken = asyncio.create_task(changes.anything(timeout_ms=20_000))
+    woken = asyncio.create_task(changes.anything(timeout_ms=PATIENCE_MS))
     await until(lambda: not woken.done(), "it waits")
     await asyncio.sleep(0)
     changes.heard(0, 6)

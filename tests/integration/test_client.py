@@ -10,6 +10,7 @@ from ledger.core.limits import BATCH_BYTES_MAX
 from ledger.log.envelope import outgoing
 from ledger.log.topics import Topic, partition_of
 from tests.integration.installation import PARTITIONS, charge, installed, settled
+from tests.patience import PATIENCE_MS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -36,7 +37,7 @@ async def test_a_burst_of_proposals_to_one_partition_is_durable_as_a_whole(
         assert sum(len(REASON) for _ in proposals) > 2 * BATCH_BYTES_MAX
         async with LedgerClient(one.log, PARTITIONS) as client:
             answers = await asyncio.gather(
-                *(client.propose(proposal, timeout_ms=30_000) for proposal in proposals)
+                *(client.propose(proposal, timeout_ms=PATIENCE_MS) for proposal in proposals)
             )
         partition = partition_of("acme/burst", PARTITIONS)
         assert {answer.partition for answer in answers} == {partition}
@@ -63,7 +64,7 @@ async def test_a_report_that_names_nothing_stops_no_client(servers: Addresses) -
                 for partition in range(PARTITIONS):
                     await one.put(Topic.ATTEMPTS, partition, record)
             proposal = charge("after-the-poison")
-            await client.propose(proposal, timeout_ms=20_000)
+            await client.propose(proposal, timeout_ms=PATIENCE_MS)
             await settled(client, proposal.key, "completed")
             assert client.failure is not None
             assert not client.failure.done()

@@ -66,7 +66,7 @@ def body_of_undo(event: str, *, minor: int, item: str | None = None) -> dict[str
 
 async def charged(desk: Office, event: str) -> str:
     """A charge that has completed."""
-    answer = await desk.door.propose(charge_body(event), query="?wait_ms=20000")
+    answer = await desk.door.propose(charge_body(event), query="?wait_ms=30000")
     assert answer.json()["status"] == "completed", answer.text
     return str(answer.json()["key"])
 
@@ -85,7 +85,7 @@ async def test_a_refund_names_the_charge_and_is_never_more_than_it(
 ) -> None:
     """The provider is told its own reference of the charge; one cent too much is refused."""
     charge = await charged(desk, "undo-1")
-    part = await desk.door.propose(body_of_undo("undo-1", minor=2_000), query="?wait_ms=20000")
+    part = await desk.door.propose(body_of_undo("undo-1", minor=2_000), query="?wait_ms=30000")
     assert part.json()["status"] == "completed", part.text
     assert provider.undone[part.json()["key"]] == f"ef_{charge}"
     more = await desk.door.propose(body_of_undo("undo-1", minor=2_991, item="more"))

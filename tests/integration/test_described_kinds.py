@@ -28,8 +28,9 @@ from gateway.wiring.publishing import (
 )
 from reconciler.providers import postgres
 from tests.integration.door import SECRET, database
-from tests.integration.test_described_provider import PROCESSES, WAIT_MS, alive
+from tests.integration.test_described_provider import PROCESSES, alive
 from tests.mail_server import PASSWORD, USER, MailServer, mail_server
+from tests.patience import PATIENCE_MS
 from tests.postgres_proxy import PostgresProxy
 from tests.servers import Addresses
 
@@ -134,7 +135,7 @@ class Place:
 
     async def _asked(self, intent: Intent) -> Result:
         result = await self.ledger.propose(intent)
-        return await self.ledger.wait(result.key, timeout_ms=WAIT_MS)
+        return await self.ledger.wait(result.key, timeout_ms=PATIENCE_MS)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -10,6 +10,7 @@ from ledger.client.client import LedgerClient
 from reconciler.providers.port import Deadlines, Outcome, ProviderRequest, Succeeded
 from streams import executor
 from tests.integration.installation import PARTITIONS, charge, installed, settled
+from tests.patience import PATIENCE_MS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -67,7 +68,7 @@ async def test_a_slow_provider_costs_time_and_no_attempts(
         await one.executor(slow)
         proposals = [charge(f"slow-{number}") for number in range(150)]
         async with LedgerClient(one.log, PARTITIONS) as client:
-            await asyncio.gather(*(client.propose(p, timeout_ms=20_000) for p in proposals))
+            await asyncio.gather(*(client.propose(p, timeout_ms=PATIENCE_MS) for p in proposals))
             for proposal in proposals:
                 await settled(client, proposal.key, "completed")
         facts = Counter(fact.type for decision in await one.decisions() for fact in decision.facts)
@@ -86,7 +87,7 @@ async def test_an_adapter_that_breaks_ends_no_call_but_its_own(servers: Addresse
         async with LedgerClient(one.log, PARTITIONS) as client:
             async with asyncio.TaskGroup() as tasks:
                 for proposal in [*proposals, charge("broken")]:
-                    tasks.create_task(client.propose(proposal, timeout_ms=20_000))
+                    tasks.create_task(client.propose(proposal, timeout_ms=PATIENCE_MS))
             for proposal in proposals:
                 await settled(client, proposal.key, "completed")
             unknown = await settled(client, BROKEN, "unknown")

@@ -89,7 +89,7 @@ async def starts_of(door: Door, key: str) -> int:
 
 async def test_a_new_intent_is_created_durable_and_found_at_its_location(door: Door) -> None:
     """201 with Location and the key in the form of the draft; GET shows the same action."""
-    response = await door.propose(charge_body("created"), query="?wait_ms=10000")
+    response = await door.propose(charge_body("created"), query="?wait_ms=30000")
     assert response.status_code == 201
     body = response.json()
     key = "charge:v1:acme:created"
@@ -104,7 +104,7 @@ async def test_a_new_intent_is_created_durable_and_found_at_its_location(door: D
 
 async def test_the_same_intent_again_is_a_replay_and_nothing_happens_twice(door: Door) -> None:
     """200, replayed, the same reference; the ledger started one attempt."""
-    first = await door.propose(charge_body("again"), query="?wait_ms=10000")
+    first = await door.propose(charge_body("again"), query="?wait_ms=30000")
     answers = await asyncio.gather(*(door.propose(charge_body("again")) for _ in range(8)))
     for answer in answers:
         assert answer.status_code == 200
@@ -118,7 +118,7 @@ async def test_c017_the_same_key_with_other_parameters_is_refused_with_the_diffe
 ) -> None:
     """C017: 422 names the old action and the fields; no call; a new event with c2 is accepted."""
     body = charge_body("card-1", params={"customer": "c1"})
-    await door.propose(body, query="?wait_ms=10000")
+    await door.propose(body, query="?wait_ms=30000")
     other = {"customer": "c2"}
     conflict = await door.propose(charge_body("card-1", minor=3_000, params=other))
     assert conflict.status_code == 422
@@ -286,7 +286,7 @@ async def test_an_analyst_may_look_and_not_act(door: Door) -> None:
 async def test_another_tenants_action_does_not_exist(door: Door) -> None:
     """Look, timeline and cancel answer as for a key that nobody ever used, byte for byte."""
     body = charge_body("private", params={"description": CANARY})
-    await door.propose(body, query="?wait_ms=10000")
+    await door.propose(body, query="?wait_ms=30000")
     for suffix in ("", "/timeline", "/cancel"):
         method = "POST" if suffix == "/cancel" else "GET"
         foreign, nobody = [
@@ -314,7 +314,7 @@ async def test_a_long_poll_answers_as_soon_as_the_action_moves(door: Door) -> No
     path, version = "/v1/actions/charge:v1:acme:moving", 0
     seen: list[str] = []
     while not seen or seen[-1] != "completed":
-        response = await door.get(f"{path}?after_version={version}&wait_ms=10000")
+        response = await door.get(f"{path}?after_version={version}&wait_ms=30000")
         assert response.status_code == 200
         assert response.json()["version"] > version
         version = response.json()["version"]
@@ -345,7 +345,7 @@ async def test_a_key_with_an_item_is_reached_by_its_escaped_form(door: Door) -> 
 async def test_a_timeline_tells_every_fact_and_its_cause(door: Door) -> None:
     """Versions without a gap, each with the input that led to it and its place in the ledger."""
     key = "charge:v1:acme:told"
-    await door.propose(charge_body("told"), query="?wait_ms=10000")
+    await door.propose(charge_body("told"), query="?wait_ms=30000")
     await until_in_read_model(door, key, "completed")
     timeline = (await door.get(f"/v1/actions/{key}/timeline")).json()
     entries = timeline["entries"]
@@ -365,7 +365,7 @@ async def test_a_door_that_starts_later_answers_from_the_read_model(
 ) -> None:
     """It follows the log from where the read model stands and finds older actions there."""
     key = "charge:v1:acme:older"
-    await door.propose(charge_body("older"), query="?wait_ms=10000")
+    await door.propose(charge_body("older"), query="?wait_ms=30000")
     await until_in_read_model(door, key, "completed")
     async with asyncpg.create_pool(door.settings.database_url, min_size=0, max_size=1) as pool:
         offsets = await Queries(pool).offsets()
@@ -392,7 +392,7 @@ async def test_a_door_that_starts_later_answers_from_the_read_model(
 
 async def test_a_settled_action_cannot_be_taken_back(door: Door) -> None:
     """409 with the action's outcome; the reason in the body changes nothing."""
-    await door.propose(charge_body("settled"), query="?wait_ms=10000")
+    await door.propose(charge_body("settled"), query="?wait_ms=30000")
     key = "charge:v1:acme:settled"
     await until_in_read_model(door, key, "completed")
     response = await door.http.post(
@@ -468,7 +468,7 @@ async def test_metrics_hold_no_callers_text(door: Door) -> None:
 
 async def test_after_everything_other_keys_still_go_through(door: Door) -> None:
     """Nothing of the above stands in the way of an honest intent."""
-    response = await door.propose(charge_body("last"), query="?wait_ms=10000")
+    response = await door.propose(charge_body("last"), query="?wait_ms=30000")
     assert response.json()["status"] == "completed"
 
 
@@ -483,7 +483,7 @@ async def test_an_intent_nobody_decides_in_time_is_durable_all_the_same(
         assert response.json()["status"] == "undecided"
         path = response.headers["location"]
         assert (await alone.get(path)).status_code == 404
-        poll = asyncio.create_task(alone.get(f"{path}?wait_ms=20000"))
+        poll = asyncio.create_task(alone.get(f"{path}?wait_ms=30000"))
         await alone.one.processor()
         decided = await poll
         assert decided.status_code == 200

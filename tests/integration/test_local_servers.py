@@ -40,9 +40,9 @@ LOOK_SECONDS = 0.02
 LET_GO_SECONDS = 0.3
 
 
-async def until(condition: Callable[[], bool], seconds_max: float = PATIENCE_SECONDS) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     """Fail when the condition does not hold in time."""
-    async with asyncio.timeout(seconds_max):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -275,7 +275,7 @@ async def test_up_keeps_everything_running_and_down_keeps_the_data() -> None:
 
             os.kill(before["web"], signal.SIGKILL)
             os.kill(before["kafka"], signal.SIGKILL)
-            await until(lambda: restarts(folder) == {"web": 1, "kafka": 1}, 20)
+            await until(lambda: restarts(folder) == {"web": 1, "kafka": 1})
 
             os.kill(before["supervisor"], signal.SIGKILL)
             await until(lambda: status(folder).phase is Phase.FAILED)
