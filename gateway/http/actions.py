@@ -16,6 +16,7 @@ from starlette.responses import Response
 from gateway.http import following, views
 from gateway.http.bodies import (
     CancelBody,
+    NothingBody,
     OutcomeBody,
     Poll,
     ProposeBody,
@@ -35,6 +36,7 @@ from gateway.http.limits import CANCEL_BYTES_MAX, DECISION_MS_MAX, WAIT_MS_MAX
 from gateway.http.openapi import answer, header, json_body, optional_json_body, problems, query
 from gateway.http.persons import is_from_person, looking_at
 from gateway.http.problems import No
+from gateway.http.routes import DoorRoute
 from gateway.http.timeline import TimelineView, timeline_of
 from gateway.http.views import ActionView
 from gateway.keys import Caller, Role
@@ -45,7 +47,7 @@ from ledger.core.rejections import Rejection
 from ledger.core.state import Status
 from projections.views import ActionView as ActionRow
 
-router = APIRouter(prefix="/v1/actions", tags=["actions"])
+router = APIRouter(prefix="/v1/actions", tags=["actions"], route_class=DoorRoute)
 
 _JSON: Final = "application/json"
 _COUNTED: Final = {200: "replayed", 201: "new", 202: "undecided"}
@@ -67,7 +69,7 @@ _CANCELLED: Final = (
 _ASKED: Final = (
     answer(200, ActionView, "People are asked, now or already.")
     | _UNDECIDED
-    | problems(400, 401, 403, 404, 408, 409, 500, 503)
+    | problems(400, 401, 403, 404, 408, 409, 413, 415, 500, 503)
 )
 _REPORTED: Final = (
     answer(200, ActionView, "Recorded: the action as it stands.")
@@ -282,6 +284,10 @@ async def _asked_again(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
     if isinstance(asking, No):
         return asking
     principal, key = asking
+    value = await read_optional_json(http, bytes_max=CANCEL_BYTES_MAX)
+    body = value if isinstance(value, No) else read_model(NothingBody, value, Code.INVALID_BODY)
+    if isinstance(body, No):
+        return body
     given = AskAgain(key=str(key), principal=principal)
     return await _moved(doors, given.key, doors.ledger.ask_again(given, timeout_ms=DECISION_MS_MAX))
 

@@ -27,6 +27,7 @@ from gateway.http.limits import (
 from gateway.http.openapi import answer, json_body, problems
 from gateway.http.persons import looking_at, person_of, readable
 from gateway.http.problems import No
+from gateway.http.routes import DoorRoute
 from gateway.http.sheets import DecisionSheet, WaitingList, entry_of, sheet_of
 from gateway.http.views import ActionView, undecided
 from ledger.core.inputs import Judge
@@ -37,7 +38,7 @@ from ledger.signing.reading import Read, read_signed
 
 logger = logging.getLogger("actionledger.http")
 
-router = APIRouter(prefix="/v1", tags=["approvals"])
+router = APIRouter(prefix="/v1", tags=["approvals"], route_class=DoorRoute)
 
 _JSON: Final = "application/json"
 
@@ -159,7 +160,7 @@ def _junk(doors: Doors, code: Rejection) -> No:
         WaitingList,
         f"Oldest first; of more than {SHEETS_MAX} those that can be decided now before the rest.",
     )
-    | problems(401, 503),
+    | problems(400, 401, 503),
     openapi_extra={"security": [{"login": []}]},
 )
 async def list_approvals(http: HttpRequest) -> Response:

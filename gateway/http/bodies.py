@@ -165,6 +165,10 @@ class StepBody(Wire):
     tokens: Annotated[int, Field(ge=0, le=INTEGER_MAX)] | None = None
 
 
+class NothingBody(Wire):
+    """The body of what says nothing beyond its path: an empty object, or none."""
+
+
 class CancelBody(Wire):
     """Why an action is taken back, in the caller's words."""
 

@@ -22,6 +22,7 @@ from gateway.http.limits import SHEETS_MAX
 from gateway.http.openapi import answer, json_body, problems
 from gateway.http.persons import person_of, uncovered
 from gateway.http.problems import No, Trouble
+from gateway.http.routes import DoorRoute
 from gateway.http.sheets import OnSheet, PersonsList
 from gateway.orphans import WHY
 from ledger.core.errors import LedgerError
@@ -34,7 +35,7 @@ from reconciler.orphans import Orphan, is_number, place_of
 
 logger = logging.getLogger("actionledger.http")
 
-router = APIRouter(prefix="/v1/orphans", tags=["reviews"])
+router = APIRouter(prefix="/v1/orphans", tags=["reviews"], route_class=DoorRoute)
 
 _JSON: Final = "application/json"
 
@@ -119,7 +120,7 @@ def orphan_sheet(one: Orphan) -> OrphanSheet:
     summary="Look at what providers state and no action explains",
     response_model=None,
     responses=answer(200, OrphanList, f"The oldest {SHEETS_MAX}, oldest first.")
-    | problems(401, 503),
+    | problems(400, 401, 503),
     openapi_extra={"security": [{"login": []}]},
 )
 async def list_orphans(http: HttpRequest) -> Response:

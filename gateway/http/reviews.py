@@ -24,9 +24,10 @@ from gateway.http.limits import SHEETS_MAX
 from gateway.http.openapi import answer, problems
 from gateway.http.persons import looking_at, person_of, readable
 from gateway.http.problems import No
+from gateway.http.routes import DoorRoute
 from ledger.core.rejections import Rejection
 
-router = APIRouter(prefix="/v1", tags=["reviews"])
+router = APIRouter(prefix="/v1", tags=["reviews"], route_class=DoorRoute)
 
 _JSON: Final = "application/json"
 
@@ -36,7 +37,8 @@ _JSON: Final = "application/json"
     operation_id="listReviews",
     summary="Look at the cases that wait for a person",
     response_model=None,
-    responses=answer(200, CaseList, f"The oldest {SHEETS_MAX}, oldest first.") | problems(401, 503),
+    responses=answer(200, CaseList, f"The oldest {SHEETS_MAX}, oldest first.")
+    | problems(400, 401, 503),
     openapi_extra={"security": [{"login": []}]},
 )
 async def list_reviews(http: HttpRequest) -> Response:

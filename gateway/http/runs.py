@@ -29,6 +29,7 @@ from gateway.http.limits import (
 )
 from gateway.http.openapi import answer, json_body, problems
 from gateway.http.problems import LedgerPlace, No, refused
+from gateway.http.routes import DoorRoute
 from gateway.http.run_views import (
     CeilingList,
     RunList,
@@ -47,7 +48,7 @@ from ledger.core.gates import AnyGateFact, StepReported
 from ledger.core.inputs import ReportStep
 from projections.views import GateView
 
-router = APIRouter(prefix="/v1", tags=["runs"])
+router = APIRouter(prefix="/v1", tags=["runs"], route_class=DoorRoute)
 
 _JSON: Final = "application/json"
 _MS_PER_S: Final = 1_000
@@ -209,7 +210,8 @@ async def _run(http: HttpRequest, doors: Doors, run: str) -> RunView | No:
     operation_id="listRuns",
     summary="Look at the newest runs",
     response_model=None,
-    responses=answer(200, RunList, f"The newest {SHEETS_MAX}, newest first.") | problems(401, 503),
+    responses=answer(200, RunList, f"The newest {SHEETS_MAX}, newest first.")
+    | problems(400, 401, 503),
 )
 async def list_runs(http: HttpRequest) -> Response:
     """Runs that a ceiling or a report counts, each with what it has used."""
@@ -229,7 +231,7 @@ async def list_runs(http: HttpRequest) -> Response:
     operation_id="listCeilings",
     summary="Look at the ceilings in force, and how their windows of now stand",
     response_model=None,
-    responses=answer(200, CeilingList, "For the caller's tenant.") | problems(401, 503),
+    responses=answer(200, CeilingList, "For the caller's tenant.") | problems(400, 401, 503),
 )
 async def list_ceilings(http: HttpRequest) -> Response:
     """Every ceiling of the policy in force, with what its windows of now have used and reserved."""

@@ -39,6 +39,7 @@ from gateway.http.limits import (
 )
 from gateway.http.openapi import answer, header, json_body, optional_json_body, problems, query
 from gateway.http.problems import LedgerPlace, No, Original, refused
+from gateway.http.routes import DoorRoute
 from gateway.http.run_views import cut
 from gateway.http.saga_bodies import SagaBody, cancellation, plan
 from gateway.http.saga_views import (
@@ -60,7 +61,7 @@ from ledger.core.rejections import Rejection
 from ledger.core.sagas import Saga, saga_of
 from ledger.core.state import Status, Stream
 
-router = APIRouter(prefix="/v1", tags=["sagas"])
+router = APIRouter(prefix="/v1", tags=["sagas"], route_class=DoorRoute)
 
 _JSON: Final = "application/json"
 _MS_PER_S: Final = 1_000
@@ -380,7 +381,7 @@ async def _until_later(
     summary="Look at the newest sagas",
     response_model=None,
     responses=answer(200, SagaList, f"The newest {SAGAS_LISTED_MAX}, newest first.")
-    | problems(401, 503),
+    | problems(400, 401, 503),
 )
 async def list_sagas(http: HttpRequest) -> Response:
     """Sagas of the tenant, each with how far it is."""

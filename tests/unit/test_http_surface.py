@@ -9,8 +9,10 @@ from collections.abc import AsyncIterator
 import httpx
 import orjson
 import pytest
+from fastapi.routing import APIRoute
 
 from actionledger import testing
+from gateway.http.app import ROUTERS
 
 CHARGE = {
     "operation": "charge",
@@ -123,6 +125,40 @@ async def test_a_number_is_written_in_digits(http: httpx.AsyncClient, number: st
         assert code_of(answer) == (400, "invalid_query")
         assert [one["path"] for one in answer.json()["problems"]] == [f"/{name}"]
     assert (await http.get(f"{ACTION}?wait_ms=0&after_version=12")).status_code == 200
+
+
+DOOR = sorted(
+    (method, route.path)
+    for router in ROUTERS
+    for route in router.routes
+    if isinstance(route, APIRoute) and route.path.startswith("/v1/")
+    for method in route.methods or ()
+)
+
+
+@pytest.mark.parametrize(("method", "path"), DOOR)
+async def test_what_no_route_reads_is_refused_and_not_passed_over(
+    http: httpx.AsyncClient, method: str, path: str
+) -> None:
+    """Who asked a list for one tenant, or a call for a dry run, would take the answer for that."""
+    path = path.replace("{key}", ACTION.rpartition("/")[2])
+    for name in ("dry_run", "tenant"):
+        answer = await http.request(method, f"{path}?{name}=true")
+        assert code_of(answer) == (400, "invalid_query")
+        assert [one["path"] for one in answer.json()["problems"]] == [f"/{name}"]
+
+
+async def test_who_has_people_asked_again_says_nothing_beside(http: httpx.AsyncClient) -> None:
+    """A body would be a wish that nobody reads; an empty object is none."""
+    answer = await http.post(f"{ACTION}/ask", json={"to": "ada"})
+    assert code_of(answer) == (400, "invalid_body")
+    assert [one["path"] for one in answer.json()["problems"]] == ["/to"]
+    answer = await http.post(f"{ACTION}/ask", content=b"to=ada")
+    assert code_of(answer) == (415, "unsupported_media_type")
+    for nothing in (b"", b"{}"):
+        headers = {"content-type": "application/json"}
+        answer = await http.post(f"{ACTION}/ask", content=nothing, headers=headers)
+        assert answer.status_code == 200
 
 
 async def test_a_body_may_be_left_out_in_chunks_too(http: httpx.AsyncClient) -> None:
