@@ -7,10 +7,10 @@ here, so that every input has exactly one decision and nothing behind it waits.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final, assert_never
+from typing import Final, TypeVar, assert_never
 
 from ledger.core import inputs as i
-from ledger.core.catalogue import Catalogue, Mistake
+from ledger.core.catalogue import Catalogue, Mistake, adopted_catalogue
 from ledger.core.config import Config
 from ledger.core.decide import Decided, decide
 from ledger.core.decide.schedule import holders_that_declined, may_take_offer
@@ -26,8 +26,8 @@ from ledger.core.ids import (
 from ledger.core.invariants import BrokenInvariantError
 from ledger.core.making import writer_of, written_with
 from ledger.core.offers import Offer, offer_of_caller
-from ledger.core.people import NOBODY, People, objection_to_people
-from ledger.core.policy import AUTOMATIC, Policy
+from ledger.core.people import NOBODY, People, adopted_people, objection_to_people
+from ledger.core.policy import AUTOMATIC, Policy, adopted_policy
 from ledger.core.records import Adopted, Cause, Decision, Quarantined
 from ledger.core.rejections import Detail, Refused, Rejection, Unchanged
 from ledger.core.sagas import may_begin
@@ -41,6 +41,8 @@ from ledger.log.topics import partition_of
 from ledger.signing.reading import read_signed
 
 TEXTS_REMEMBERED = 64
+
+_Document = TypeVar("_Document", Catalogue, Policy, People)
 
 _TICK: Final = "tick"
 _cause_of, _decision_of = writer_of(Cause), writer_of(Decision)
@@ -335,6 +337,28 @@ def _parsed(kind: str, content: str) -> Catalogue | Policy | People | tuple[Mist
     return read_document(kind, content)
 
 
+@lru_cache(maxsize=TEXTS_REMEMBERED)
+def _catalogue(text: str) -> Catalogue:
+    return _read(adopted_catalogue(text), "catalogue")
+
+
+@lru_cache(maxsize=TEXTS_REMEMBERED)
+def _policy(text: str) -> Policy:
+    return _read(adopted_policy(text), "policy")
+
+
+@lru_cache(maxsize=TEXTS_REMEMBERED)
+def _people(text: str) -> People:
+    return _read(adopted_people(text), "document of people")
+
+
+def _read(parsed: _Document | tuple[Mistake, ...], called: str) -> _Document:
+    """What a partition has adopted. Raises BrokenInvariantError: a newer version has adopted it."""
+    if isinstance(parsed, tuple):
+        raise BrokenInvariantError(f"this version cannot read the {called} in force: {parsed[0]}")
+    return parsed
+
+
 def _published(given: i.Publish, cause: Cause, seat: Seat) -> Decision:
     """Adopt a configuration that is valid; refuse any other, and keep what holds."""
     if given.kind in {"hold", "release"}:
@@ -411,20 +435,14 @@ def people_of(in_force: InForce) -> People:
     """Who may decide, by the document that was adopted; nobody before there is one."""
     if in_force.people is None:
         return NOBODY
-    parsed = _parsed("people", in_force.people.content)
-    if not isinstance(parsed, People):
-        raise BrokenInvariantError("an adopted document of people no longer parses")
-    return parsed
+    return _people(in_force.people.content)
 
 
 def policy_of(in_force: InForce) -> Policy:
     """The decision table that was adopted; before there is one, the built-in one."""
     if in_force.policy is None:
         return AUTOMATIC
-    parsed = _parsed("policy", in_force.policy.content)
-    if not isinstance(parsed, Policy):
-        raise BrokenInvariantError("an adopted policy no longer parses")
-    return parsed
+    return _policy(in_force.policy.content)
 
 
 def config_of(in_force: InForce) -> Config | None:
@@ -433,11 +451,8 @@ def config_of(in_force: InForce) -> Config | None:
     """
     if in_force.catalogue is None:
         return None
-    parsed = _parsed("catalogue", in_force.catalogue.content)
-    if not isinstance(parsed, Catalogue):
-        raise BrokenInvariantError("an adopted catalogue no longer parses")
     return Config(
-        parsed,
+        _catalogue(in_force.catalogue.content),
         in_force.catalogue.content_hash,
         in_force.holds,
         policy_of(in_force),

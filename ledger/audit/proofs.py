@@ -21,7 +21,7 @@ from ledger.core.facts_of_people import (
 )
 from ledger.core.holds import order_hash
 from ledger.core.ids import stream_key_of
-from ledger.core.people import NOBODY, People, parse_people, people_hash
+from ledger.core.people import NOBODY, People, adopted_people, people_hash
 from ledger.core.policy import policy_hash
 from ledger.core.preview import preview_hash
 from ledger.core.records import Adopted, Decision, EpochOpened, LedgerRecord
@@ -142,5 +142,5 @@ def _said(
 
 @lru_cache(maxsize=64)
 def _people(text: str) -> People:
-    parsed = parse_people(text)
+    parsed = adopted_people(text)
     return parsed if isinstance(parsed, People) else NOBODY

@@ -34,6 +34,7 @@ __all__ = [
     "Risk",
     "Target",
     "Timing",
+    "adopted_catalogue",
     "catalogue_hash",
     "dotted",
     "parse_catalogue",
@@ -71,15 +72,26 @@ def parse_catalogue(text: str) -> Catalogue | tuple[Mistake, ...]:
     """The catalogue of a TOML text, or its mistakes in the order of their lines, at most
     MISTAKES_MAX.
     """
+    return _catalogue(text, is_adopted=False)
+
+
+def adopted_catalogue(text: str) -> Catalogue | tuple[Mistake, ...]:
+    """The catalogue of a text that a partition has adopted; see `adopted_policy`."""
+    return _catalogue(text, is_adopted=True)
+
+
+def _catalogue(text: str, *, is_adopted: bool) -> Catalogue | tuple[Mistake, ...]:
     document = read_toml(text, "catalogue", bytes_max=CATALOGUE_BYTES_MAX)
     if not isinstance(document, Document):
         return document
     timing, timing_found = _timing(document.content)
-    operations, found = _operations(document.content, timing)
+    operations, found = _operations(document.content)
     found += timing_found
+    if not is_adopted:
+        found += _contradictions(operations, timing, document.content.get(_TABLES))
     if found:
         return document.mistakes(found)
-    return Catalogue(operations, catalogue_hash(text), timing)
+    return Catalogue(tuple(one for _, one in operations), catalogue_hash(text), timing)
 
 
 def _timing(document: dict[str, Any]) -> tuple[Timing, list[Found]]:
@@ -89,9 +101,11 @@ def _timing(document: dict[str, Any]) -> tuple[Timing, list[Found]]:
         return Timing(), list(complaints(refused, Timing, at=(_TIMING,)))
 
 
-def _operations(
-    document: dict[str, Any], timing: Timing
-) -> tuple[tuple[Operation, ...], list[Found]]:
+_Operations = list[tuple[int, Operation]]
+"""Operations that could be read, with the numbers of their tables."""
+
+
+def _operations(document: dict[str, Any]) -> tuple[_Operations, list[Found]]:
     found: list[Found] = [
         ((name,), f"is not a known key here; write [[{_TABLES}]] for each operation")
         for name in document
@@ -99,41 +113,36 @@ def _operations(
     ]
     tables = document.get(_TABLES)
     if not isinstance(tables, list) or not tables:
-        return (), [*found, ((_TABLES,), f"must be given: one [[{_TABLES}]] or more")]
+        return [], [*found, ((_TABLES,), f"must be given: one [[{_TABLES}]] or more")]
     if len(tables) > CATALOGUE_OPERATIONS_MAX:
-        return (), [*found, ((_TABLES,), f"has more than {CATALOGUE_OPERATIONS_MAX} entries")]
-    operations: list[Operation] = []
-    places: list[int] = []
+        return [], [*found, ((_TABLES,), f"has more than {CATALOGUE_OPERATIONS_MAX} entries")]
+    operations: _Operations = []
     for index, table in enumerate(tables):
         try:
-            operation = Operation.model_validate(table)
+            operations.append((index, Operation.model_validate(table)))
         except ValidationError as refused:
             found += complaints(refused, Operation, at=(_TABLES, index))
-        else:
-            operations.append(operation)
-            places.append(index)
-    found += [
-        ((_TABLES, place, *path), said)
-        for place, operation in zip(places, operations, strict=True)
-        for path, said in (
-            *contradictions(operation),
-            *contradictions_with_timing(operation, timing),
-        )
-    ]
-    found += [
-        ((_TABLES, places[index], *path), said)
-        for index, path, said in _between(operations, tables)
-    ]
-    return tuple(operations), found
+    return operations, found
 
 
-def _between(operations: list[Operation], tables: list[Any]) -> Iterator[tuple[int, TomlPath, str]]:
+def _contradictions(operations: _Operations, timing: Timing, tables: object) -> Iterator[Found]:
+    """What is well-formed and cannot be meant."""
+    for index, operation in operations:
+        found = (*contradictions(operation), *contradictions_with_timing(operation, timing))
+        for path, said in found:
+            yield (_TABLES, index, *path), said
+    for index, path, said in _between(operations, tables):
+        yield (_TABLES, index, *path), said
+
+
+def _between(operations: _Operations, tables: object) -> Iterator[tuple[int, TomlPath, str]]:
     """What is wrong between operations: one declared twice, a compensation that is not declared."""
     # Names as written, so that a compensation with a mistake of its own is not called missing.
+    tables = tables if isinstance(tables, list) else []
     written = [table.get("name") for table in tables if isinstance(table, dict)]
     names = {name for name in written if isinstance(name, str)}
     seen: set[tuple[str, int]] = set()
-    for index, operation in enumerate(operations):
+    for index, operation in operations:
         identity = (operation.name, operation.version)
         if identity in seen:
             yield index, ("name",), f"{operation.name} v{operation.version} is declared twice"

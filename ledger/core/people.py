@@ -35,6 +35,7 @@ __all__ = [
     "People",
     "Person",
     "PersonKey",
+    "adopted_people",
     "back_from_revocation",
     "objection_to_people",
     "parse_people",
@@ -219,6 +220,15 @@ def parse_people(text: str) -> People | tuple[Mistake, ...]:
 
     A text without a person is whole: then nobody may decide.
     """
+    return _document(text, is_adopted=False)
+
+
+def adopted_people(text: str) -> People | tuple[Mistake, ...]:
+    """The people of a text that a partition has adopted; see `adopted_policy`."""
+    return _document(text, is_adopted=True)
+
+
+def _document(text: str, *, is_adopted: bool) -> People | tuple[Mistake, ...]:
     document = read_toml(text, "document of people", bytes_max=PEOPLE_BYTES_MAX)
     if not isinstance(document, Document):
         return document
@@ -232,30 +242,43 @@ def parse_people(text: str) -> People | tuple[Mistake, ...]:
         found.append(((_REPLACES,), "must be the hash of the document before: sha256:…"))
     people, more = _people(document.content.get(_PERSON, []))
     found += more
-    return document.mistakes(found) if found else People(people, people_hash(text), replaces)
+    if not is_adopted:
+        found += _contradictions(people)
+    if found:
+        return document.mistakes(found)
+    return People(tuple(person for _, person in people), people_hash(text), replaces)
 
 
 def _is_hash(value: object) -> bool:
     return isinstance(value, str) and _HASH.fullmatch(value) is not None
 
 
-def _people(tables: object) -> tuple[tuple[Person, ...], list[Found]]:
+_Persons = list[tuple[int, Person]]
+"""People that could be read, with the numbers of their tables."""
+
+
+def _people(tables: object) -> tuple[_Persons, list[Found]]:
     if not isinstance(tables, list):
-        return (), [((_PERSON,), f"must be written [[{_PERSON}]], one for each")]
+        return [], [((_PERSON,), f"must be written [[{_PERSON}]], one for each")]
     if len(tables) > PEOPLE_MAX:
-        return (), [((_PERSON,), f"has more than {PEOPLE_MAX} entries")]
+        return [], [((_PERSON,), f"has more than {PEOPLE_MAX} entries")]
     found: list[Found] = []
-    people: list[tuple[int, Person]] = []
+    people: _Persons = []
     for index, table in enumerate(tables):
         try:
-            person = Person.model_validate(table)
+            people.append((index, Person.model_validate(table)))
         except ValidationError as refused:
             found += complaints(refused, Person, at=(_PERSON, index))
-        else:
-            people.append((index, person))
-            found += [((_PERSON, index, *path), said) for path, said in _wrong_with(person)]
-    found += [((_PERSON, index, *path), said) for index, path, said in _between(people)]
-    return tuple(person for _, person in people), found
+    return people, found
+
+
+def _contradictions(people: _Persons) -> Iterator[Found]:
+    """What is well-formed and cannot be meant."""
+    for index, person in people:
+        for path, said in _wrong_with(person):
+            yield (_PERSON, index, *path), said
+    for index, path, said in _between(people):
+        yield (_PERSON, index, *path), said
 
 
 def _wrong_with(person: Person) -> Iterator[Found]:
@@ -304,7 +327,7 @@ def _wrong_with_passkey(key: PersonKey) -> Iterator[tuple[str, str]]:
         yield "origin", f"is not {key.rp_id} nor a host below it"
 
 
-def _between(people: list[tuple[int, Person]]) -> Iterator[tuple[int, TomlPath, str]]:
+def _between(people: _Persons) -> Iterator[tuple[int, TomlPath, str]]:
     """What is wrong between people: a name or a key that two have. A principal may be that of two:
     what it asks for neither of them approves.
     """

@@ -60,6 +60,7 @@ __all__ = [
     "Row",
     "Ruling",
     "When",
+    "adopted_policy",
     "parse_policy",
     "policy_hash",
 ]
@@ -347,49 +348,80 @@ def parse_policy(text: str) -> Policy | tuple[Mistake, ...]:
     """The table of a TOML text, or its mistakes in the order of their lines, at most
     MISTAKES_MAX.
     """
+    return _policy(text, is_adopted=False)
+
+
+def adopted_policy(text: str) -> Policy | tuple[Mistake, ...]:
+    """The table of a text that a partition has adopted. What is well-formed is not judged again: a
+    rule that came later, or a time zone that is gone, would end every reader of the log.
+    """
+    return _policy(text, is_adopted=True)
+
+
+def _policy(text: str, *, is_adopted: bool) -> Policy | tuple[Mistake, ...]:
     document = read_toml(text, "policy", bytes_max=POLICY_BYTES_MAX)
     if not isinstance(document, Document):
         return document
     rows, found = _rows(document.content)
     groups, more = _review(document.content.get(_REVIEW))
-    ceilings, others = _ceilings(document.content.get(_CEILINGS), rows)
+    ceilings, others = _ceilings(document.content.get(_CEILINGS))
+    if not is_adopted:
+        are_all_there = not others
+        found += _contradictions(rows, groups, ceilings, are_all_there=are_all_there)
     if found or more or others:
         return document.mistakes([*found, *more, *others])
-    return Policy(tuple(row for _, row in rows), policy_hash(text), groups, ceilings)
+    kept = tuple(ceiling for _, ceiling in ceilings)
+    return Policy(tuple(row for _, row in rows), policy_hash(text), groups, kept)
 
 
 _Rows = list[tuple[int, Row]]
 """Rows that could be read, with the numbers of their tables."""
+_Ceilings = list[tuple[int, Ceiling]]
+"""The same of ceilings."""
 
 
-def _ceilings(tables: object, rows: _Rows) -> tuple[tuple[Ceiling, ...], list[Found]]:
-    """The ceilings, and the rows that name one which is not there."""
+def _contradictions(
+    rows: _Rows, groups: tuple[str, ...], ceilings: _Ceilings, *, are_all_there: bool
+) -> Iterator[Found]:
+    """What is well-formed and cannot be meant. Which ceilings are declared is known only where
+    `are_all_there`.
+    """
+    for index, path, said in contradictions(rows):
+        yield (_TABLES, index, *path), said
+    for place, name in enumerate(groups):
+        if name in groups[:place]:
+            yield (_REVIEW, "groups", place), f"names {name} twice"
+    declared = [ceiling for _, ceiling in ceilings]
+    is_sound = are_all_there
+    for place, (index, ceiling) in enumerate(ceilings):
+        for path, said in contradictions_of_ceiling(ceiling, declared[:place]):
+            is_sound = False
+            yield (_CEILINGS, index, *path), said
+    names = {ceiling.name for ceiling in declared}
+    for index, row in rows:
+        for name in row.ceilings:
+            if is_sound and name not in names:
+                yield (
+                    (_TABLES, index, "ceilings"),
+                    f"names {name}, which no [[{_CEILINGS}]] declares",
+                )
+
+
+def _ceilings(tables: object) -> tuple[_Ceilings, list[Found]]:
     if tables is None:
         tables = []
     if not isinstance(tables, list):
-        return (), [((_CEILINGS,), f"must be tables: write [[{_CEILINGS}]] for each")]
+        return [], [((_CEILINGS,), f"must be tables: write [[{_CEILINGS}]] for each")]
     if len(tables) > CEILINGS_MAX:
-        return (), [((_CEILINGS,), f"has more than {CEILINGS_MAX} entries")]
+        return [], [((_CEILINGS,), f"has more than {CEILINGS_MAX} entries")]
     found: list[Found] = []
-    ceilings: list[Ceiling] = []
+    ceilings: _Ceilings = []
     for index, table in enumerate(tables):
         try:
-            ceiling = Ceiling.model_validate(table)
+            ceilings.append((index, Ceiling.model_validate(table)))
         except ValidationError as refused:
             found += complaints(refused, Ceiling, at=(_CEILINGS, index))
-            continue
-        found += [
-            ((_CEILINGS, index, *path), said)
-            for path, said in contradictions_of_ceiling(ceiling, ceilings)
-        ]
-        ceilings.append(ceiling)
-    found += [
-        ((_TABLES, place, "ceilings"), f"names {name}, which no [[{_CEILINGS}]] declares")
-        for place, row in rows
-        for name in row.ceilings
-        if not found and all(one.name != name for one in ceilings)
-    ]
-    return tuple(ceilings), found
+    return ceilings, found
 
 
 def _review(table: object) -> tuple[tuple[str, ...], list[Found]]:
@@ -399,12 +431,7 @@ def _review(table: object) -> tuple[tuple[str, ...], list[Found]]:
         review = Review.model_validate(table)
     except ValidationError as refused:
         return (), list(complaints(refused, Review, at=(_REVIEW,)))
-    groups = review.groups
-    return groups, [
-        ((_REVIEW, "groups", place), f"names {name} twice")
-        for place, name in enumerate(groups)
-        if name in groups[:place]
-    ]
+    return review.groups, []
 
 
 def _rows(document: dict[str, Any]) -> tuple[_Rows, list[Found]]:
@@ -424,5 +451,4 @@ def _rows(document: dict[str, Any]) -> tuple[_Rows, list[Found]]:
             rows.append((index, Row.model_validate(table)))
         except ValidationError as refused:
             found += complaints(refused, Row, at=(_TABLES, index))
-    found += [((_TABLES, index, *path), said) for index, path, said in contradictions(rows)]
     return rows, found

@@ -7,12 +7,12 @@ Called by `parse_policy` only.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ledger.core.ceilings import Ceiling, zone_of
 from ledger.core.patterns import covers
 from ledger.core.toml_lines import TomlPath
 from ledger.core.when import LEVELS, RISKS, AmountBounds, LevelBounds, ParameterBounds, When
 
 if TYPE_CHECKING:
-    from ledger.core.ceilings import Ceiling
     from ledger.core.policy import Row
 
 DEFAULT_ROW = "default"
@@ -35,7 +35,7 @@ def contradictions(rows: "Sequence[tuple[int, Row]]") -> Iterator[tuple[int, Tom
 
 
 def contradictions_of_ceiling(
-    ceiling: "Ceiling", before: "Sequence[Ceiling]"
+    ceiling: Ceiling, before: Sequence[Ceiling]
 ) -> Iterator[tuple[TomlPath, str]]:
     """Every contradiction of a ceiling with itself and with those before it."""
     if any(one.name == ceiling.name for one in before):
@@ -47,6 +47,8 @@ def contradictions_of_ceiling(
         yield ("window",), f"must be given for a ceiling per {ceiling.per}"
     if not has_window and ceiling.window is not None:
         yield ("window",), f"means nothing for a ceiling per {ceiling.per}"
+    if zone_of(ceiling.zone) is None:
+        yield ("zone",), "is not a time zone; use a name of the IANA database such as Europe/Paris"
     if ceiling.window is None and "zone" in ceiling.model_fields_set:
         yield ("zone",), "means nothing without a window"
     if ceiling.per != "run":

@@ -1,12 +1,11 @@
 """Laws of windows: they part time, whatever the zone and whatever its clocks do."""
 
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.core.ceilings import Ceiling
+from ledger.core.ceilings import Ceiling, zone_of
 from ledger.core.ids import GateKind, gate_key, is_gate_key
 
 ZONES = (
@@ -53,7 +52,7 @@ def test_a_window_that_is_over_does_not_come_again(window: str, zone: str, at: i
 @given(zones, moments)
 def test_a_day_is_the_one_that_people_there_have(zone: str, at: int) -> None:
     """The date of the window is the date on the wall."""
-    local = datetime.fromtimestamp(at / 1_000, UTC).astimezone(ZoneInfo(zone))
+    local = datetime.fromtimestamp(at / 1_000, UTC).astimezone(zone_of(zone))
     assert ceiling("day", zone).window_at(at) == local.date().isoformat()
     assert ceiling("month", zone).window_at(at) == local.date().isoformat()[:7]
     monday = local.date() - timedelta(days=local.weekday())

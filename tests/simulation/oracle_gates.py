@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 import orjson
 
+from ledger.core.ceilings import zone_of
 from ledger.core.limits import RESERVATIONS_MAX
 from ledger.log.simulated import SimulatedLog
 from tests.crash.plain_gates import Gate, opened
@@ -457,7 +457,7 @@ def _gate_of(ceiling: Json, action: Crossed, now: int) -> str:
     if ceiling["per"] == "run":
         return f"acme/run:{action.intent['run']}"
     local = datetime.fromtimestamp(now // 1_000, UTC).astimezone(
-        ZoneInfo(ceiling.get("zone", "UTC"))
+        zone_of(ceiling.get("zone", "UTC"))
     )
     window = f"{local:%Y-%m-%d}" if ceiling["window"] == "day" else f"{local:%Y-%m-%dT%H}Z"
     name = f"{ceiling['name']}:{window}"

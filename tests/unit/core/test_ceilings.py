@@ -1,11 +1,10 @@
 """Ceilings: what they count, in which window, and what an agent says of its run."""
 
 from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
 
 import pytest
 
-from ledger.core.ceilings import Ceiling
+from ledger.core.ceilings import Ceiling, zone_of
 from ledger.core.gates import Gate, spend
 from ledger.core.limits import REPORTERS_MAX
 from ledger.core.money import Money
@@ -23,7 +22,7 @@ USD_1 = Money(minor=100, currency="USD")
 
 def at(zone: str, *local: int, fold: int = 0) -> int:
     """A local time as log time."""
-    moment = datetime(*local, tzinfo=ZoneInfo(zone), fold=fold)  # type: ignore[arg-type,misc]
+    moment = datetime(*local, tzinfo=zone_of(zone), fold=fold)  # type: ignore[arg-type,misc]
     return int(moment.timestamp()) * 1_000
 
 
