@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from gateway.cli.numbers import whole_number
 from gateway.cli.output import Exit, Json, Output, UsageError, plain
 from gateway.cli.unknowns import unknowns
 from ledger.core.errors import LedgerError
@@ -358,10 +359,10 @@ def _place(text: str) -> "Place":
     from ledger.log.topics import Topic
 
     topic, _, rest = text.partition("/")
-    partition, _, offset = rest.partition("/")
-    if topic not in set(Topic) or not (partition.isdigit() and offset.isdigit()):
+    partition, offset = map(whole_number, rest.partition("/")[::2])
+    if topic not in set(Topic) or partition is None or offset is None:
         raise UsageError(f"--cause {text} is no place.", hint="Write intents/3/17.")
-    return topic, int(partition), int(offset)
+    return topic, partition, offset
 
 
 async def _answers(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gateway.cli.numbers import moment_of, whole_number
 from gateway.cli.output import Exit, Json, Output, UsageError
 
 if TYPE_CHECKING:
@@ -105,26 +106,20 @@ def _heads(file: Path) -> "dict[int, Head]":
 def _offsets(given: list[str]) -> dict[int, int]:
     found: dict[int, int] = {}
     for text in given:
-        partition, _, offset = text.partition(":")
-        if not (partition.isdigit() and offset.isdigit()):
+        partition, offset = map(whole_number, text.partition(":")[::2])
+        if partition is None or offset is None:
             raise UsageError(f"--to-offset {text} is not P:O.", hint="Write 3:120.")
-        found[int(partition)] = int(offset)
+        found[partition] = offset
     return found
 
 
 def _time(text: str) -> int:
-    from datetime import UTC, datetime
-
-    if text.isdigit():
-        return int(text)
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
+    at = moment_of(text)
+    if at is None:
         raise UsageError(
             f"--to-time {text} is no time.", hint="Write 2026-08-28T02:13:00Z, or milliseconds."
-        ) from None
-    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return round(at.timestamp() * 1_000)
+        )
+    return at
 
 
 async def replayed(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gateway.cli.numbers import whole_number
 from gateway.cli.output import Exit, Json, Output, UsageError
 
 if TYPE_CHECKING:
@@ -113,13 +114,14 @@ def _ports(folder: Path, given: list[str]) -> dict[str, int]:
 
     wanted: dict[str, int] = {}
     for text in given:
-        name, _, number = text.partition("=")
-        if not name or not number.isdigit() or int(number) > PORT_MAX:
+        name, _, said = text.partition("=")
+        number = whole_number(said)
+        if not name or number is None or number > PORT_MAX:
             raise UsageError(
                 f"--port {text} is not NAME=PORT with a port up to {PORT_MAX}.",
                 hint="Write gateway=8788.",
             )
-        wanted[name] = int(number)
+        wanted[name] = number
     state = read_state(folder)
     is_new = state is None or "gateway" not in state.ports
     if is_new and "gateway" not in wanted and not ports.is_open(USUAL_PORT):

@@ -18,6 +18,7 @@ from gateway.cli.documents import (
     refuse_mistakes,
     text_of,
 )
+from gateway.cli.numbers import moment_of, whole_number
 from gateway.cli.output import Exit, Json, Output, UsageError
 
 if TYPE_CHECKING:
@@ -263,18 +264,14 @@ _UNITS: dict[str, int] = {"m": 60_000, "h": 3_600_000, "d": 24 * 3_600_000}
 def _since(text: str) -> int:
     """Milliseconds of log time from a time, or from how long ago it was."""
     import time
-    from datetime import UTC, datetime
 
-    if text.isdigit():
-        return int(text)
-    if text[:-1].isdigit() and text[-1] in _UNITS:
-        return max(0, time.time_ns() // 1_000_000 - int(text[:-1]) * _UNITS[text[-1]])
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
+    ago = whole_number(text[:-1])
+    if ago is not None and text[-1] in _UNITS:
+        return max(0, time.time_ns() // 1_000_000 - ago * _UNITS[text[-1]])
+    at = moment_of(text)
+    if at is None:
         raise UsageError(
             f"--since {text} is no time.",
             hint="Write 2026-08-28T02:13:00Z, milliseconds, or how long ago: 90m, 12h, 7d.",
-        ) from None
-    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return round(at.timestamp() * 1_000)
+        )
+    return at

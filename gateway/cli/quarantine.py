@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from gateway.cli.numbers import whole_number
 from gateway.cli.output import Exit, Json, Output, UsageError
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def redrive(
 def _checked(place: str) -> str:
     topic, _, rest = place.partition("/")
     partition, _, offset = rest.partition("/")
-    if not (topic and partition.isdigit() and offset.isdigit()):
+    if not topic or whole_number(partition) is None or whole_number(offset) is None:
         raise UsageError(f"{place!r} is no place.", hint="Write it as the list does: intents/3/17.")
     return place
 
