@@ -543,7 +543,9 @@ order by action_key
 limit $3
 
 -- name: waiting
--- Who was asked longest ago comes first; served by actions_waiting. $1 are tenants, or null.
+-- Who was asked longest ago comes first, and what ran out behind all others: it waits for as long as
+-- nobody asks again, and in a list that is cut what has ten minutes would never be seen behind it.
+-- Served by actions_waiting. $1 are tenants, or null.
 select
     actions.tenant_id,
     actions.action_key,
@@ -601,7 +603,8 @@ left join lateral (
 ) as agreed on true
 where actions.status = 'awaiting_approval'
   and ($1::text[] is null or actions.tenant_id = any ($1))
-order by coalesce(asked.requested_at, actions.created_at), actions.action_key
+order by
+    asked.ended is not null, coalesce(asked.requested_at, actions.created_at), actions.action_key
 limit $2
 
 -- name: waiting_keys
