@@ -160,6 +160,7 @@ class Settings:
         reader = _Reader(given)
         state_dir = reader.take("STATE", _absolute_path, _default_state_dir(given))
         host = reader.take("HTTP_HOST", _host, "127.0.0.1")
+        bracketed = f"[{host}]" if ":" in host else host
         port = reader.take("HTTP_PORT", _number(1, PORT_MAX), 8_788)
         member = reader.take("MEMBER", _member, None)
         settings = cls(
@@ -200,7 +201,7 @@ class Settings:
             webhooks_url=reader.take("WEBHOOKS_URL", _http_url, None),
             log_level=reader.take("LOG_LEVEL", _choice(LogLevel), LogLevel.INFO),
             log_format=reader.take("LOG_FORMAT", _choice(LogFormat), LogFormat.JSON),
-            url=reader.take("URL", _http_url, f"http://{host}:{port}"),
+            url=reader.take("URL", _http_url, f"http://{bracketed}:{port}"),
             api_key=reader.take("API_KEY", _api_key, None),
         )
         mistakes = reader.all_mistakes()
@@ -302,8 +303,7 @@ def _default_signing_key_file(environment: Mapping[str, str]) -> Path:
 def _xdg(environment: Mapping[str, str], variable: str, below_home: Path) -> Path:
     parent = Path(environment.get(variable, ""))
     if not parent.is_absolute():
-        home = environment.get("HOME", "") or os.path.expanduser("~")  # noqa: PTH111 - may be none
-        parent = Path("/", home) / below_home
+        parent = Path("/", environment.get("HOME") or os.path.expanduser("~"), below_home)  # noqa: PTH111 - there may be none
     return parent / "actionledger"
 
 
@@ -332,7 +332,7 @@ def _choice(choices: type[_Choice]) -> Callable[[str], _Choice]:
 def _host(text: str) -> str:
     if any(character.isspace() or character in "/@?#" for character in text):
         raise _Wrong("is not a host", "write a name or an address, such as 127.0.0.1 or ::1")
-    return text
+    return text.strip("[]")
 
 
 def _bootstrap(text: str) -> str:

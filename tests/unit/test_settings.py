@@ -84,6 +84,20 @@ def test_a_user_without_an_account_or_a_home_needs_none(monkeypatch: pytest.Monk
     assert Settings.from_environment({}).state_dir == Path("/~/.local/state/actionledger")
 
 
+@pytest.mark.parametrize(
+    ("given", "host", "url"),
+    [
+        ("::1", "::1", "http://[::1]:8788"),
+        ("[::1]", "::1", "http://[::1]:8788"),
+        ("localhost", "localhost", "http://localhost:8788"),
+    ],
+)
+def test_commands_find_a_door_at_any_kind_of_address(given: str, host: str, url: str) -> None:
+    """Of the newer protocol too: served at one spelling, asked at the other."""
+    settings = Settings.from_environment({"ACTIONLEDGER_HTTP_HOST": given})
+    assert (settings.http_host, settings.url) == (host, url)
+
+
 @pytest.mark.parametrize(("variable", "value", "hint"), WRONG)
 def test_a_mistake_names_its_variable_and_what_would_be_right(
     variable: str, value: str, hint: str
