@@ -303,7 +303,8 @@ def _default_signing_key_file(environment: Mapping[str, str]) -> Path:
 def _xdg(environment: Mapping[str, str], variable: str, below_home: Path) -> Path:
     parent = Path(environment.get(variable, ""))
     if not parent.is_absolute():
-        parent = Path("/", environment.get("HOME") or os.path.expanduser("~"), below_home)  # noqa: PTH111 - there may be none
+        home = environment.get("HOME", "") or os.path.expanduser("~")  # noqa: PTH111 - may be none
+        parent = Path("/", home) / below_home
     return parent / "actionledger"
 
 
@@ -467,8 +468,7 @@ def _readable_file(text: str) -> Path:
 
 def _if_there(folder: Path, name: str) -> Path | None:
     """A file that need not be in a folder."""
-    path = folder / name
-    return path if path.is_file() else None
+    return path if (path := folder / name).is_file() else None
 
 
 def _file_with(read: Callable[[Path], _Value]) -> Callable[[str], _Value]:
