@@ -86,7 +86,7 @@ class Loop:
 
     def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Do it there, and wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_SECONDS)
 
     def close(self) -> None:
         """End it with whatever still runs on it."""

@@ -28,7 +28,9 @@ DEADLINES: Final = Deadlines(connect_ms=30_000, response_ms=30_000)
 SHORT: Final = Deadlines(connect_ms=30_000, response_ms=400)
 SLOW_MS: Final = 3_000
 """How late a slow answer comes: past `SHORT`, within `DEADLINES`."""
-WAIT_SECONDS: Final = 10.0
+WAIT_SECONDS: Final = 30.0
+LOOK_UP_MS: Final = 30_000
+"""As `DEADLINES`: whoever asks may have a busy machine, and nothing takes longer by it."""
 _POLL_SECONDS: Final = 0.02
 _numbers = itertools.count(1)
 
@@ -129,7 +131,7 @@ class Asked:
         )
 
     async def find(
-        self, finder: Finder, *, reference: str | None = None, timeout_ms: int = 5_000
+        self, finder: Finder, *, reference: str | None = None, timeout_ms: int = LOOK_UP_MS
     ) -> Lookup:
         """Look the action up."""
         return await finder.find(

@@ -11,6 +11,7 @@ from typing import Final
 
 from reconciler.providers.contract.checking import BrokenPromise, DoesNotApply, demand
 from reconciler.providers.contract.stage import (
+    LOOK_UP_MS,
     SHORT,
     Call,
     Fault,
@@ -331,7 +332,7 @@ async def what_was_refused_is_not_found(stage: Stage) -> None:
         found, other = await call.find(finder), await beside.find(finder)
         listed = []
         if declared.lists_effects:
-            listing = finder.list_effects(account=call.account, since_at=0, timeout_ms=5_000)
+            listing = finder.list_effects(account=call.account, since_at=0, timeout_ms=LOOK_UP_MS)
             listed = [one.action_key async for one in listing]
     demand(not isinstance(found, Found), f"of what was refused it answered {found}")
     demand(isinstance(other, Found), f"of what went through it answered {other}")
@@ -391,10 +392,10 @@ async def the_list_shows_every_effect_once(stage: Stage) -> None:
         for call in calls:
             await call.perform(performer)
         await eventually(lambda: len(stage.book(account)) == len(calls), "effects are missing")
-        listing = finder.list_effects(account=account, since_at=0, timeout_ms=5_000)
+        listing = finder.list_effects(account=account, since_at=0, timeout_ms=LOOK_UP_MS)
         listed = [effect async for effect in listing]
         middle = listed[len(listed) // 2].committed_at if listed else 0
-        listing = finder.list_effects(account=account, since_at=middle, timeout_ms=5_000)
+        listing = finder.list_effects(account=account, since_at=middle, timeout_ms=LOOK_UP_MS)
         later = [effect async for effect in listing]
     book = [entry.effect for entry in stage.book(account)]
     demand([one.reference for one in listed] == book, f"listed {listed}, the book has {book}")
