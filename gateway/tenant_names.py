@@ -2,15 +2,21 @@
 
 Guarantees that a name is refused only where one of the known ones differs from it by case or by
 signs at its ends alone: nobody declares tenants, so any other name may be a new one.
-Must never repair a name. Called by the commands that name a tenant to hold, or to give a right.
+Must never repair a name. Called by the commands that name a tenant to hold, or to give a right;
+`--as-written` leaves it out.
 """
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
 from gateway.keys import KeyFileError, read_keys
 from ledger.core.errors import LedgerError
 from ledger.core.people import EVERY_TENANT, People
+
+
+Spelling = Literal["checked", "as_written"]
+"""Whether another spelling of a known tenant is taken for a slip of the pen, or is meant."""
 
 
 class TenantSpellingError(LedgerError):
@@ -19,7 +25,7 @@ class TenantSpellingError(LedgerError):
     def __init__(self, tenant: str, known: str) -> None:
         super().__init__(
             f"There is a tenant {known!r}, and {tenant!r} would be another one.",
-            hint=f"Write it as it is: {known}.",
+            hint=f"Write it as it is: {known}. Where both are meant to be there: --as-written.",
         )
 
 

@@ -22,6 +22,9 @@ Tenant = Annotated[str | None, typer.Option(help="Everything of this tenant.")]
 Operation = Annotated[str | None, typer.Option(help="This operation, in every version.")]
 All = Annotated[bool, typer.Option("--all", help="Everything there is.")]
 Reason = Annotated[str | None, typer.Option(help="Why; whoever looks at a held action sees it.")]
+AsWritten = Annotated[
+    bool, typer.Option("--as-written", help="The tenant is no slip of the pen for another one.")
+]
 By = Annotated[str | None, typer.Option(help="Who says so. By itself: the user of this shell.")]
 Timeout = Annotated[int, typer.Option(min=1, max=600, help="Seconds to wait for all partitions.")]
 
@@ -41,6 +44,7 @@ def hold(
     everything: All = False,
     reason: Reason = None,
     by: By = None,
+    as_written: AsWritten = False,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -56,7 +60,7 @@ def hold(
     Example: actionledger hold --provider simulated --reason "double charges seen"
     """
     order = _order(_scope("hold", provider, tenant, operation, everything), reason, by)
-    _run("hold", order, timeout, as_json=as_json)
+    _run("hold", order, timeout, as_written=as_written, as_json=as_json)
 
 
 def release(
@@ -148,7 +152,9 @@ def user() -> str:
         return f"uid {os.getuid()}"
 
 
-def _run(kind: str, order: "Order", timeout_s: int, *, as_json: bool) -> None:
+def _run(
+    kind: str, order: "Order", timeout_s: int, *, as_written: bool = False, as_json: bool
+) -> None:
     from gateway.cli.place import settings
     from gateway.cli.progress import progress
     from gateway.local.progress import Progress
@@ -163,7 +169,14 @@ def _run(kind: str, order: "Order", timeout_s: int, *, as_json: bool) -> None:
 
         try:
             ordered = asyncio.run(
-                ordering.order(settings(), kind, order, timeout_ms=timeout_s * 1_000, progress=tell)
+                ordering.order(
+                    settings(),
+                    kind,
+                    order,
+                    timeout_ms=timeout_s * 1_000,
+                    spelling="as_written" if as_written else "checked",
+                    progress=tell,
+                )
             )
         except (
             ordering.NotHeldError,

@@ -27,6 +27,7 @@ def add_to(app: typer.Typer) -> None:
 
 @group.command("create")
 def create(
+    *,
     tenant: Annotated[str, typer.Option(help="Whose actions the key is for.")],
     principal: Annotated[str, typer.Option(help="Who asks, such as agent:billing.")],
     role: Annotated[
@@ -45,6 +46,9 @@ def create(
     days: Annotated[
         int | None, typer.Option(min=1, max=3_650, help="How long it is valid; else for ever.")
     ] = None,
+    as_written: Annotated[
+        bool, typer.Option("--as-written", help="A tenant beside one of another spelling is meant.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Make an API key and show it, the only time that it can be seen.
@@ -64,7 +68,8 @@ def create(
 
     out = Output("keys create", as_json=as_json)
     path = settings().api_keys_file
-    check_spelling(tenant, tenants_of(path, NOBODY))
+    if not as_written:
+        check_spelling(tenant, tenants_of(path, NOBODY))
     until = None if days is None else _now_ms() + days * DAY_MS
     try:
         key = create_key(

@@ -58,6 +58,7 @@ def list_people(as_json: Json = False) -> None:
 
 @group.command("add")
 def add(
+    *,
     name: Name,
     group: Annotated[
         list[str] | None, typer.Option(help="A group of the policy; may be given several times.")
@@ -80,6 +81,10 @@ def add(
             show_default=False,
         ),
     ] = None,
+    as_written: Annotated[
+        bool,
+        typer.Option("--as-written", help="Tenants beside ones of another spelling are meant."),
+    ] = False,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -103,8 +108,9 @@ def add(
 
     def change(people: "People") -> "str | NotChanged":
         known = tenants_of(settings().api_keys_file, people)
-        for one in person.tenants:
-            check_spelling(one, known)
+        if not as_written:
+            for one in person.tenants:
+                check_spelling(one, known)
         return with_person(people, person)
 
     change_and_tell("add", change, timeout, as_json=as_json)

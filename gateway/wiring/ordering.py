@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from gateway.settings import Settings
-from gateway.tenant_names import check_spelling, tenants_of
+from gateway.tenant_names import Spelling, check_spelling, tenants_of
 from gateway.wiring.installation import folds_at, open_log
 from ledger.core.errors import LedgerError
 from ledger.core.holds import (
@@ -75,9 +75,11 @@ async def order(
     given: Order,
     *,
     timeout_ms: int,
+    spelling: Spelling = "checked",
     progress: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> Ordered:
-    """Publish a hold or a release, and wait until every partition has adopted it.
+    """Publish a hold or a release, and wait until every partition has adopted it. A tenant in
+    another spelling than a known one is held where it is meant as written.
 
     Raises NotHeldError, TooManyHoldsError, UnknownScopeError, TenantSpellingError, OvertakenError,
     AppendUnknownError, and what reading the log raises.
@@ -88,9 +90,10 @@ async def order(
     objection = _objection(kind, given, published)
     if objection is not None:
         raise objection
-    if kind == HOLD and known is None and given.scope.tenant is not None:
+    tenant = given.scope.tenant if spelling == "checked" else None
+    if kind == HOLD and known is None and tenant is not None:
         # As with a provider that nobody has: it would look like safety and be none.
-        check_spelling(given.scope.tenant, tenants_of(settings.api_keys_file, published.people))
+        check_spelling(tenant, tenants_of(settings.api_keys_file, published.people))
     was_published = kind == RELEASE or known is None
     offset = await _publish(log, kind, given) if was_published else _offset_of(known)
     # The order stands from here on: what follows only tells who has heard of it.

@@ -36,7 +36,7 @@ from tests.integration.installation import (
 )
 from tests.integration.reconciling import migrated
 from tests.integration.test_executing import Watched
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -82,20 +82,20 @@ async def test_nothing_starts_between_hold_and_release_and_all_of_it_after(
         settings = settings_of(one)
         done: list[int] = []
         held = await order(
-            settings, HOLD, OPS, timeout_ms=20_000, progress=lambda now, _: done.append(now)
+            settings, HOLD, OPS, timeout_ms=PATIENCE_MS, progress=lambda now, _: done.append(now)
         )
         assert (held.waiting, held.was_published, done[-1]) == ((), True, PARTITIONS)
         proposals = [charge(f"held-{number}") for number in range(12)]
         async with LedgerClient(one.log, PARTITIONS) as client:
-            await asyncio.gather(*(client.propose(p, timeout_ms=20_000) for p in proposals))
+            await asyncio.gather(*(client.propose(p, timeout_ms=PATIENCE_MS) for p in proposals))
             for proposal in proposals:
                 ready = await settled(client, proposal.key, Status.READY)
                 assert ready.held is not None
                 assert (ready.held.by, ready.held.reason) == ("ops", "double charges seen")
-            again = await order(settings, HOLD, OPS, timeout_ms=20_000)
+            again = await order(settings, HOLD, OPS, timeout_ms=PATIENCE_MS)
             assert (again.waiting, again.was_published, again.offset) == ((), False, held.offset)
             assert watched.calls == []
-            released = await order(settings, RELEASE, OPS, timeout_ms=20_000)
+            released = await order(settings, RELEASE, OPS, timeout_ms=PATIENCE_MS)
             assert released.waiting == ()
             for proposal in proposals:
                 progress = await settled(client, proposal.key, Status.COMPLETED)
@@ -111,17 +111,17 @@ async def test_a_call_at_work_goes_on_and_another_tenant_is_not_held(servers: Ad
         await one.processor()
         await one.executor(watched)
         async with LedgerClient(one.log, PARTITIONS) as client:
-            await client.propose(charge("at-work"), timeout_ms=20_000)
+            await client.propose(charge("at-work"), timeout_ms=PATIENCE_MS)
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while not watched.at_work:
                     await asyncio.sleep(LOOK_SECONDS)
             acme = Order(scope=Scope(tenant="acme"), by="ops")
-            await order(settings_of(one), HOLD, acme, timeout_ms=20_000)
+            await order(settings_of(one), HOLD, acme, timeout_ms=PATIENCE_MS)
             watched.gate.set()
             await settled(client, charge("at-work").key, Status.COMPLETED)
             other = charge("free", tenant="other")
-            await client.propose(charge("waits"), timeout_ms=20_000)
-            await client.propose(other, timeout_ms=20_000)
+            await client.propose(charge("waits"), timeout_ms=PATIENCE_MS)
+            await client.propose(other, timeout_ms=PATIENCE_MS)
             await settled(client, other.key, Status.COMPLETED)
             waits = await settled(client, charge("waits").key, Status.READY)
             assert waits.held is not None
@@ -149,7 +149,11 @@ async def test_an_executor_heeds_a_hold_that_no_partition_has_adopted(
                 await asyncio.sleep(LOOK_SECONDS)
         key = charge("between").key
         async with LedgerClient(one.log, PARTITIONS) as client:
-            await client.propose(charge("between"), timeout_ms=20_000)
+            await client.propose(charge("between"), timeout_ms=PATIENCE_MS)
+            # Ready it is before its start too, where capacity was short for a moment.
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not attempts_of(await one.decisions(), AttemptDeclined):
+                    await asyncio.sleep(LOOK_SECONDS)
             ready = await settled(client, key, Status.READY)
             assert ready.attempts == 0
         decisions = await one.decisions()
@@ -169,16 +173,16 @@ async def test_a_hold_without_a_processor_says_who_has_not_adopted_it_and_comes_
         await one.executor(watched)
         await one.processor()
         async with LedgerClient(one.log, PARTITIONS) as client:
-            await client.propose(charge("late"), timeout_ms=20_000)
+            await client.propose(charge("late"), timeout_ms=PATIENCE_MS)
             ready = await settled(client, charge("late").key, Status.READY)
             assert ready.held is not None
-        assert (await order(settings_of(one), HOLD, OPS, timeout_ms=20_000)).waiting == ()
+        assert (await order(settings_of(one), HOLD, OPS, timeout_ms=PATIENCE_MS)).waiting == ()
         assert watched.calls == []
 
 
 async def test_what_cannot_be_meant_is_refused_by_name(servers: Addresses, tmp_path: Path) -> None:
     """Family operations: a release of what is not held, a hold of what the catalogue does not have,
-    and one of a tenant in another spelling: it would hold nothing.
+    and one of a tenant in another spelling, unless that is meant: it would hold nothing.
     """
     async with installed(servers.kafka_bootstrap) as one:
         settings = replace(settings_of(one), api_keys_file=tmp_path / "api_keys.toml")
@@ -196,6 +200,10 @@ async def test_what_cannot_be_meant_is_refused_by_name(servers: Addresses, tmp_p
             with pytest.raises(TenantSpellingError):
                 await order(settings, HOLD, spelled, timeout_ms=1_000)
         assert len(await one.records(Topic.CONFIG, 0)) == 1
+        # Who has both can hold both.
+        meant = Order(scope=Scope(tenant="Acme"), by="ops")
+        held = await order(settings, HOLD, meant, timeout_ms=300, spelling="as_written")
+        assert (held.scope.tenant, held.was_published) == ("Acme", True)
 
 
 async def test_the_read_model_says_by_whom_an_action_is_held(
@@ -205,9 +213,9 @@ async def test_the_read_model_says_by_whom_an_action_is_held(
     async with installed(servers.kafka_bootstrap) as one:
         await one.processor()
         settings = settings_of(one, database_url)
-        await order(settings, HOLD, OPS, timeout_ms=20_000)
+        await order(settings, HOLD, OPS, timeout_ms=PATIENCE_MS)
         async with LedgerClient(one.log, PARTITIONS) as client:
-            proposed = await client.propose(charge("told"), timeout_ms=20_000)
+            proposed = await client.propose(charge("told"), timeout_ms=PATIENCE_MS)
         async with migrated(database_url) as pool:
             await project(one, pool)
             row = await Queries(pool).action(ALL, charge("told").key)
@@ -221,7 +229,7 @@ async def test_the_read_model_says_by_whom_an_action_is_held(
             ("simulated", "ops", PARTITIONS)
         ]
         # With the database it begins where the tables are, and knows what was adopted before.
-        again = await order(settings, HOLD, OPS, timeout_ms=20_000)
+        again = await order(settings, HOLD, OPS, timeout_ms=PATIENCE_MS)
         assert (again.waiting, again.was_published) == ((), False)
 
 
@@ -233,7 +241,7 @@ async def test_an_owner_that_begins_at_the_projection_heeds_the_holds_of_its_che
     async with installed(servers.kafka_bootstrap) as one:
         await one.processor()
         settings = settings_of(one, database_url)
-        await order(settings, HOLD, OPS, timeout_ms=20_000)
+        await order(settings, HOLD, OPS, timeout_ms=PATIENCE_MS)
         await one.stop()
         async with migrated(database_url) as pool:
             await project(one, pool)
@@ -242,10 +250,10 @@ async def test_an_owner_that_begins_at_the_projection_heeds_the_holds_of_its_che
             await one.executor(watched)
             async with LedgerClient(one.log, PARTITIONS) as client:
                 key = charge("checkpoint").key
-                await client.propose(charge("checkpoint"), timeout_ms=20_000)
+                await client.propose(charge("checkpoint"), timeout_ms=PATIENCE_MS)
                 await settled(client, key, Status.READY)
                 assert watched.calls == []
-                await order(settings, RELEASE, OPS, timeout_ms=20_000)
+                await order(settings, RELEASE, OPS, timeout_ms=PATIENCE_MS)
                 await settled(client, key, Status.COMPLETED)
 
 

@@ -255,7 +255,11 @@ def test_another_spelling_of_a_tenant_makes_no_key(
     before = (nowhere / "state" / "api_keys.toml").read_text()
     code, told = answer(capsys, "keys", "create", "--tenant", spelled, "--principal", "agent:x")
     assert (code, told["error"]["code"]) == (1, "tenant_spelling")
+    assert "--as-written" in told["error"]["hint"]
     assert (nowhere / "state" / "api_keys.toml").read_text() == before
+    named = ("--tenant", spelled, "--principal", "agent:x", "--as-written")
+    code, _ = answer(capsys, "keys", "create", *named)
+    assert (code, f'"{spelled}"' in (nowhere / "state" / "api_keys.toml").read_text()) == (0, True)
 
 
 def test_a_broker_that_does_not_answer_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
