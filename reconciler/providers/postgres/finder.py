@@ -28,7 +28,13 @@ from reconciler.providers.port import (
 )
 from reconciler.providers.postgres.connecting import Connection, Databases, NotConnected
 
-_TROUBLES = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, NotConnected)
+_TROUBLES = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    NotConnected,
+)
 
 
 class PostgresFinder:

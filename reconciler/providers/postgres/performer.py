@@ -39,12 +39,21 @@ from reconciler.providers.postgres.description import Change, PostgresDescriptio
 _ROWS: Final = re.compile(r"[A-Z ]+ (?:\d+ )?(\d+)")
 _DIGEST_CHARS: Final = 32
 # SQLSTATE classes that say: not this time. Conflicts between transactions, locks and limits of
-# time, resources, a server that is just starting or has become a standby.
-_LATER: Final = ("08", "40", "53", "55", "57", "58", "25006", "XX")
+# time, resources, a server that is just starting or has become a standby. And that a connection is
+# not the one it was: a pooler has changed sessions (26000, 42P05), or its tables were altered.
+_LATER: Final = ("08", "26000", "40", "42P05", "53", "55", "57", "58", "25006", "XX")
+_OF_THE_CONNECTION: Final = (asyncpg.InvalidCachedStatementError,)
 # What the database says of a COMMIT that did not happen. Of the class 40 all but one: 40003 is its
 # own way of not knowing. A shutdown (57) may come between the commit and its answer.
 _NOT_COMMITTED: Final = ("23", "25", "40", "P0")
 _UNKNOWN: Final = "40003"
+_TROUBLES: Final = (
+    TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+)
 
 
 class _Refusal(Exception):
@@ -108,7 +117,7 @@ class PostgresPerformer:
         except Declined as declined:
             progress.is_over = True
             return NotSent(declined.code, Retry.LATER)
-        except (TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        except _TROUBLES as error:
             return _broken(error, progress)
         finally:
             await self._databases.take(request.account, connection, is_clean=progress.is_over)
@@ -243,6 +252,8 @@ def _broken(error: Exception, progress: _Progress) -> Outcome:
     if progress.is_committing:
         is_no = is_answer and state.startswith(_NOT_COMMITTED) and state != _UNKNOWN
         return _refused(code, state) if is_no else Unresolved(code)
+    if isinstance(error, _OF_THE_CONNECTION):
+        return Refused(code, Retry.LATER)
     return _refused(code, state) if is_answer else NotSent(code, Retry.LATER)
 
 
