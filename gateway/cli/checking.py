@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PANEL = "Proof"
 SHOWN_MAX = 20
+SHA256_DIGITS = 64
 
 
 def add_to(app: typer.Typer) -> None:
@@ -90,17 +91,28 @@ def _heads(file: Path) -> "dict[int, Head]":
     from gateway.cli.documents import text_of
     from ledger.audit.replay import Head
 
+    heads: dict[int, Head] = {}
     try:
         told = json.loads(text_of(file))["result"]["partitions"]
-        return {
-            int(part): Head(int(one["next_offset"]), str(one["sha256"]))
-            for part, one in told.items()
-        }
+        for part, one in told.items():
+            if _is_head(one["next_offset"], one["sha256"]):
+                heads[int(part)] = Head(one["next_offset"], one["sha256"])
     except (ValueError, KeyError, TypeError, AttributeError):
+        told = None
+    if not heads or told is None or len(told) != len(heads):
         raise UsageError(
             f"{file} is not what a replay told.",
             hint="Keep the output of `actionledger replay --json` whole.",
-        ) from None
+        )
+    return heads
+
+
+def _is_head(size: object, sha256: object) -> bool:
+    """Whether anything can be held against it: against what is no head nothing would be held, and
+    all would be well.
+    """
+    is_size = type(size) is int and size > 0
+    return is_size and isinstance(sha256, str) and len(sha256) == SHA256_DIGITS
 
 
 def _offsets(given: list[str]) -> dict[int, int]:

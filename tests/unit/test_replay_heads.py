@@ -91,10 +91,21 @@ def test_a_change_behind_a_head_is_not_its_matter() -> None:
 def test_an_earlier_answer_is_read_and_nothing_else(tmp_path: Path) -> None:
     """Family audit: the JSON of a replay is a note of all heads; any other file is refused."""
     file = tmp_path / "then.json"
-    told_then = {"0": {"next_offset": 7, "epoch": 1, "sha256": "ab"}}
+    told_then = {"0": {"next_offset": 7, "epoch": 1, "sha256": "ab" * 32}}
     file.write_text(json.dumps({"result": {"partitions": told_then}}), encoding="utf-8")
-    assert _heads(file) == {0: Head(7, "ab")}
-    for wrong in ("", "[]", "{}", '{"result": {"partitions": {"x": {}}}}', '{"result": 1}'):
-        file.write_text(wrong, encoding="utf-8")
+    assert _heads(file) == {0: Head(7, "ab" * 32)}
+    wrong = ["", "[]", "{}", '{"result": {"partitions": {"x": {}}}}', '{"result": 1}']
+    # Nothing would be held against these, and all would be well.
+    nothing: tuple[object, ...] = (
+        {},
+        {"0": {"next_offset": 0, "sha256": "ab" * 32}},
+        {"0": {"next_offset": -7, "sha256": "ab" * 32}},
+        {"0": {"next_offset": True, "sha256": "ab" * 32}},
+        {"0": {"next_offset": 7, "sha256": "ab"}},
+        {"0": {"next_offset": 7, "sha256": None}},
+    )
+    wrong += [json.dumps({"result": {"partitions": partitions}}) for partitions in nothing]
+    for text in wrong:
+        file.write_text(text, encoding="utf-8")
         with pytest.raises(UsageError, match="not what a replay told"):
             _heads(file)
