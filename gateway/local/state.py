@@ -25,6 +25,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from gateway.local import limits
+from gateway.local.accounts import folder_for, unprivileged_account
 from gateway.local.errors import (
     DiskFullError,
     FolderBusyError,
@@ -97,6 +98,7 @@ class State(BaseModel):
     # Settings of servers that are not ours, by name; then none is started.
     external: dict[str, str] = Field(default_factory=dict, repr=False)
     postgres_folder: Path | None = None  # where it is not in the folder itself
+    folder_inode: int | None = None  # of the folder that this was written in: a copy has another
     phase: Phase = Phase.STOPPED
     failure: tuple[str, str] | None = None  # message and hint
     processes: dict[str, ProcessRecord] = {}
@@ -242,6 +244,17 @@ def read_state(folder: Path) -> State | None:
         raise FolderNotWritableError(folder, error.strerror or str(error)) from error
 
 
+def _of_folder(state: State, folder: Path) -> State:
+    """The state as it holds for this folder. A database outside of it belongs to the folder for
+    which it was made, under whatever name that is now, and not to a copy.
+    """
+    inode, outside = folder.stat().st_ino, state.postgres_folder
+    if outside is not None and state.folder_inode != inode:
+        own = folder_for(folder, unprivileged_account(), "postgres")
+        outside = outside if outside == own else None
+    return state.model_copy(update={"folder_inode": inode, "postgres_folder": outside})
+
+
 def _written(folder: Path) -> bytes:
     """The state file as it is. Where nothing is new nothing is written: there may be no room."""
     file = folder / "state.json"
@@ -265,7 +278,7 @@ class StateFolder:
         if "kafka-admin" not in state.ports:
             (port,) = self.claims.choose(1)
             state = state.model_copy(update={"ports": {**state.ports, "kafka-admin": port}})
-        self.state = state
+        self.state = state = _of_folder(state, folder)
         if state.model_dump_json(indent=1).encode() != _written(folder):
             self._write()
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import signal
 import sys
 from dataclasses import replace
@@ -21,6 +22,7 @@ from gateway.local.errors import (
 from gateway.local.jars import Artifact, find_missing, place, read_lock
 from gateway.local.logs import open_log, rotate, rotate_all, size, tail, why_ended
 from gateway.local.processes import Child, Command, Identity, identify, is_running, until
+from gateway.local.servers import erase
 from gateway.local.service import Service, fill
 from gateway.local.state import StateFolder, read_state
 
@@ -280,3 +282,29 @@ def test_a_log_that_cannot_be_rotated_is_told_and_keeps_no_other(tmp_path: Path)
     ]
     (gone,) = rotate_all(tmp_path / "removed", but="kafka.log")
     assert isinstance(gone, FileNotFoundError)
+
+
+def test_a_copy_has_no_share_in_the_database_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As root the database lies outside of the folder. A copy of the folder neither starts on it,
+    nor deletes it with its own data; the folder itself keeps it under another name.
+    """
+    monkeypatch.setattr(sys.modules[erase.__module__], "SYSTEM_FOLDER", tmp_path / "system")
+    database = tmp_path / "system" / "of-the-first" / "postgres"
+    database.mkdir(parents=True)
+    held = StateFolder.hold(tmp_path / "first")
+    held.change(postgres_folder=database)
+    held.release()
+    shutil.copytree(tmp_path / "first", tmp_path / "copy")
+    copy = StateFolder.hold(tmp_path / "copy")
+    assert copy.state.postgres_folder is None
+    erase(copy)
+    copy.release()
+    assert database.exists()
+    (tmp_path / "first").rename(tmp_path / "moved")
+    moved = StateFolder.hold(tmp_path / "moved")
+    assert moved.state.postgres_folder == database
+    erase(moved)
+    moved.release()
+    assert not database.exists()
