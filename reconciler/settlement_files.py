@@ -32,6 +32,13 @@ Fields: TypeAlias = Mapping[str, object]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_NO_TEXT: Final = {
+    b"\x1f\x8b": ("packed", "the file is packed by gzip: bring what `zcat` makes of it"),
+    b"PK\x03\x04": ("packed", "the file is a zip, or a workbook: bring the CSV out of it"),
+    b"\xff\xfe": ("not_utf8", "the file is UTF-16: save it as UTF-8"),
+    b"\xfe\xff": ("not_utf8", "the file is UTF-16: save it as UTF-8"),
+}
+"""How files begin that are no text here, and what to do about each."""
 _AMOUNT_CHARS_MAX: Final = 40
 _THOUSAND_DIGITS: Final = 3
 _GROUPED: Final = {
@@ -445,12 +452,22 @@ def _lines(file: LinesOfBytes) -> Iterator[tuple[int, bytes | BadLine]]:
         number += 1
         if number == 1:
             raw = raw.removeprefix(_BYTE_ORDER_MARK)
+        if number == 1 and (said := _why_no_text(raw)) is not None:
+            yield 1, said
+            return
         if len(raw) > FILE_LINE_BYTES_MAX:
             while raw and not raw.endswith(b"\n"):
                 raw = file.readline(FILE_LINE_BYTES_MAX)
             yield number, _too_long(number)
         else:
             yield number, raw
+
+
+def _why_no_text(first: bytes) -> BadLine | None:
+    for beginning, (code, detail) in _NO_TEXT.items():
+        if first.startswith(beginning):
+            return BadLine(1, code, detail)
+    return None
 
 
 def _too_long(number: int) -> BadLine:

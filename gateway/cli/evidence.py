@@ -111,7 +111,9 @@ def _columns(known: "Settings", provider: str, file: Path, out: Output) -> "Colu
         out.answer({"mistakes": mistakes}, show, Exit.REFUSED)
     if declared is not None:
         return declared
-    is_report = provider == SIMULATED and not begins_as(file, settlement.OWN_FORM)
+    # A pipe can be read once, so that nobody looks into it before.
+    is_own_form = file.is_file() and begins_as(file, settlement.OWN_FORM)
+    is_report = provider == SIMULATED and not is_own_form
     return settlement.SIMULATED if is_report else settlement.OWN_FORM
 
 

@@ -176,7 +176,8 @@ def look_at(meant: FileMeant, done: Imported, good: IO[str], report: Report) -> 
                 raise TooManyLinesError(
                     f"{meant.path} has more than {LINES_MAX} lines.", hint="Bring it in parts."
                 )
-            if done.lines % LINES_AT_ONCE == 0:
+            # Of a pipe nobody knows how far it is.
+            if done.lines % LINES_AT_ONCE == 0 and file.seekable():
                 report(Progress(CHECKING, min(file.tell(), size), size, "bytes"))
             _sort(read if not isinstance(read, Stated) else _again(read, seen), done, good)
     report(Progress(CHECKING, size, size, "bytes"))

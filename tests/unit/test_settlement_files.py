@@ -1,6 +1,9 @@
 """A settlement file: each line is a statement, says nothing, or is bad; money is exact."""
 
+import gzip
 import io
+import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.wiring.import_desk import FileMeant, Imported, look_at
 from ledger.core.money import Money
 from reconciler.limits import FILE_LINE_BYTES_MAX
 from reconciler.providers.settlement import (
@@ -112,6 +116,43 @@ def test_amounts_are_exact(amount: str, currency: str, minor: int) -> None:
     assert stated(f"1;p;;{amount};{currency};Sale;{DATE}").money == Money(
         minor=minor, currency=currency
     )
+
+
+@pytest.mark.parametrize(
+    ("raw", "code", "said"),
+    [
+        (gzip.compress(HEADER.encode()), "packed", "zcat"),
+        (b"PK\x03\x04\x14\x00\x06\x00", "packed", "workbook"),
+        (HEADER.encode("utf-16"), "not_utf8", "save it as UTF-8"),
+        (b"\xfe\xff" + HEADER.encode("utf-16-be"), "not_utf8", "save it as UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_what_is_no_text_says_what_to_do(
+    raw: bytes, code: str, said: str, form: FileFormat
+) -> None:
+    """One line tells it, and not one for each piece that happens to end as a line does."""
+    (bad,) = lines_of(raw + b"\n\n\n", form=form)
+    assert isinstance(bad, BadLine)
+    assert (bad.number, bad.code) == (1, code)
+    assert said in bad.detail
+
+
+def test_what_another_program_writes_into_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    """As `zcat … | actionledger evidence import /dev/stdin`: nobody knows how far it is, and the
+    command ended at the thousandth line.
+    """
+    path, count = tmp_path / "pipe", 2_500
+    os.mkfifo(path)
+    rows = "".join(f"{n},ch_{n},exists,1\n" for n in range(count))
+    text = "line_id,reference,effect,occurred_at\n" + rows
+    writing = threading.Thread(target=path.write_text, args=(text,), daemon=True)
+    writing.start()
+    done, good = Imported(str(path), "bank", "main"), io.StringIO()
+    total = look_at(FileMeant(path, OWN_FORM, "csv", "bank", "main"), done, good, lambda _: None)
+    writing.join()
+    assert (total, done.lines, done.bad) == (count, count, 0)
+    assert good.getvalue().count("\n") == count
 
 
 def written_as(how: dict[str, str]) -> Columns:
