@@ -32,7 +32,6 @@ from reconciler.matching import (
     Match,
     Matched,
     Parked,
-    ParkedReason,
     match_webhook,
     shared_of,
 )
@@ -292,7 +291,7 @@ class WebhookDesk:
             match = match_statement(
                 match, one.mapped, provider=provider, action=action, before=before
             )
-            if match == Parked(ParkedReason.LINE_CHANGED):
+            if before is not None and before != one.said:
                 event_id = changed_event_id(event_id, one.received.sha256)
         return WebhookRow(
             receipt=one.receipt,

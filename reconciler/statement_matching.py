@@ -91,9 +91,10 @@ def match_statement(
 ) -> Match:
     """Say what becomes of a line, given what it matches as a webhook would. `action` is the one
     that it matches, None where the tables have none; `before` is what the line said when it decided
-    for itself already.
+    for itself already. A line that was moving, and is settled by now, is not changed.
     """
-    if before is not None and before != said_by(mapped):
+    said = said_by(mapped)
+    if before is not None and before != said and not _goes_on(before, said):
         return Parked(ParkedReason.LINE_CHANGED)
     if mapped.effect == "unlisted":
         return Parked(ParkedReason.EFFECT_NOT_LISTED)
@@ -108,6 +109,14 @@ def match_statement(
             return Parked(_nobodys(mapped))
         case _:
             return match
+
+
+def _goes_on(before: Said, said: Said) -> bool:
+    """Whether two contents of one line are about the same, and just one of them is on its way: with
+    which amount it arrived is the ledger's to judge, and files may come in any order.
+    """
+    same = said._replace(effect=before.effect, minor=before.minor, currency=before.currency)
+    return same == before and (before.effect == "pending") != (said.effect == "pending")
 
 
 def _nobodys(mapped: MappedWebhook) -> ParkedReason:

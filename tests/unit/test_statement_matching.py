@@ -73,6 +73,27 @@ def test_whatever_differs_is_told(line: MappedWebhook, action: NamedAction) -> N
     assert became(MATCHED, line, action) == MATCHED
 
 
+@pytest.mark.case("C085")
+@pytest.mark.parametrize("effect", ["exists", "none", "reversed"])
+def test_c085_a_line_that_was_moving_and_is_settled_is_told(
+    effect: Literal["exists", "none", "reversed"],
+) -> None:
+    """C085: a report lists a payment under one id as long as it moves, and then with how it ended:
+    that word was parked as a contradiction, and the action stayed unknown. In either order, and
+    with whatever amount it arrived.
+    """
+    moving = replace(LINE, effect="pending", meaning="progress")
+    less = Money(minor=4_000, currency="EUR")
+    unknown = replace(COMPLETED, status="unknown", reference=None)
+    for money in (EUR, less):
+        settled = replace(LINE, effect=effect, money=money)
+        assert became(MATCHED, settled, unknown, said_by(moving)) == MATCHED
+        assert became(MATCHED, moving, unknown, said_by(settled)) == MATCHED
+    for other in (replace(LINE, reference="ch_2"), replace(LINE, action_key=None)):
+        changed = Parked(ParkedReason.LINE_CHANGED)
+        assert became(MATCHED, other, unknown, said_by(moving)) == changed
+
+
 def test_an_effect_without_an_action_is_an_orphan() -> None:
     """By a key that no action has, and by a name that nobody knows."""
     assert became(MATCHED, action=None) == Parked(ParkedReason.ORPHAN_EFFECT)
