@@ -16,12 +16,11 @@ import asyncpg
 
 from ledger.core.errors import LedgerError
 from ledger.core.invariants import invariant
-from ledger.core.snapshot import FOLD_VERSION
 from ledger.log.fold import PartitionFold
 from projections.errors import AWAY
 from projections.limits import COLD_CALL_MS_MAX, STREAMS_ASKED_MAX
 from projections.statements import LIVE_SCHEMA, Connection, statements
-from projections.states import ColdStreams, KeysPage, held_of
+from projections.states import ColdStreams, KeysPage, held_of, one_snapshot, own_of
 from projections.writer import fold_of
 
 if TYPE_CHECKING:
@@ -52,16 +51,6 @@ class ColdStore:
         invariant(len(wanted) <= STREAMS_ASKED_MAX, "more streams asked for than one query may")
         async with self._asking() as connection:
             rows = await connection.fetch(self._sql["cold"], list(keys), wanted)
-            if any(row["fold_version"] not in {None, FOLD_VERSION} for row in rows):
-                # They are folded again by further queries, which must see what the first one saw.
-                async with connection.transaction(isolation="repeatable_read", readonly=True):
-                    rows = await connection.fetch(self._sql["cold"], list(keys), wanted)
-                    return await self._by_partition(connection, keys, rows)
-            return await self._by_partition(connection, keys, rows)
-
-    async def _by_partition(
-        self, connection: Connection, keys: Collection[int], rows: list[asyncpg.Record]
-    ) -> dict[int, ColdStreams]:
         projected = dict.fromkeys(keys, 0)
         found: dict[int, list[asyncpg.Record]] = {partition: [] for partition in keys}
         for row in rows:
@@ -69,11 +58,27 @@ class ColdStore:
             if row["stream_key"] is not None:
                 found[row["partition"]].append(row)
         return {
-            partition: ColdStreams(
-                projected[partition], await held_of(connection, found[partition], self._schema)
-            )
+            partition: await self._cold(partition, projected[partition], found[partition])
             for partition in keys
         }
+
+    async def _cold(
+        self, partition: int, projected_offset: int, rows: list[asyncpg.Record]
+    ) -> ColdStreams:
+        """What rows of a partition say; those that this program did not write are asked for again,
+        in one snapshot with their facts, for as long as that takes.
+        """
+        held, foreign = own_of(rows)
+        if not foreign:
+            return ColdStreams(projected_offset, held)
+        async with self._asking(is_long=True) as connection, one_snapshot(connection):
+            again = await connection.fetch(
+                self._sql["cold"], [partition], list(foreign), timeout=COLD_CALL_MS_MAX / 1_000
+            )
+            loaded = await held_of(
+                connection, [row for row in again if row["stream_key"] is not None], self._schema
+            )
+        return ColdStreams(projected_offset, held | loaded.streams, loaded.damaged)
 
     async def keys(self, partitions: Collection[int], behind: str, limit: int) -> KeysPage:
         """Of the next `limit` streams behind a key, in the order of the database, those of these
@@ -117,10 +122,14 @@ class ColdStore:
         return [(row["since"], row["stream_key"]) for row in rows]
 
     @asynccontextmanager
-    async def _asking(self) -> "AsyncIterator[Connection]":
+    async def _asking(self, *, is_long: bool = False) -> "AsyncIterator[Connection]":
+        """A connection for one short question, or for one whose parts are bounded by themselves."""
         seconds = COLD_CALL_MS_MAX / 1_000
         try:
-            async with asyncio.timeout(seconds), self._pool.acquire(timeout=seconds) as connection:
+            async with (
+                asyncio.timeout(None if is_long else seconds),
+                self._pool.acquire(timeout=seconds) as connection,
+            ):
                 yield connection
         except AWAY as away:
             raise ColdStoreError(

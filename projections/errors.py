@@ -4,6 +4,7 @@ LedgerError
 ├── MigrationError            the schema cannot be brought to what this program needs
 ├── ForeignLogError           the tables were filled from another log than this one
 ├── PartitionStoppedError     an accepted record cannot be projected; other partitions go on
+├── DamagedRowsError          a stream is neither in its row nor in its stored facts
 ├── DatabaseUnavailableError  Postgres failed too often in a row
 ├── RebuildRunningError       somebody else is rebuilding
 ├── RebuildBehindError        rebuilt tables may not replace those that are ahead of them
@@ -67,6 +68,17 @@ class PartitionStoppedError(LedgerError):
         self.partition = partition
         self.offset = offset
         self.why = why
+
+
+class DamagedRowsError(LedgerError):
+    """Rows of a stream were edited or deleted, so that nothing here says how it stands."""
+
+    def __init__(self, stream: str, why: str) -> None:
+        super().__init__(
+            f"Rows of {stream} were edited or deleted: {why}.",
+            hint="The log has it: `actionledger rebuild --swap` makes all rows anew.",
+        )
+        self.stream = stream
 
 
 class DatabaseUnavailableError(LedgerError):

@@ -63,11 +63,15 @@ STREAMS_ASKED_MAX = 50_000
 """Keys in one query for cold states: those of one batch of any size that is used."""
 
 FOLDED_AGAIN_MAX = 1_000
-"""Streams whose facts are read in one query, where another version of the fold wrote their rows."""
+"""Actions whose facts are read in one query, where another version of the fold wrote their rows."""
+
+FACTS_AT_ONCE_MAX = 500
+"""Facts of such a query that are folded before others have their turn: some 10 ms."""
 
 COLD_CALL_MS_MAX = 2_000
 """One question of an owner for streams it does not hold. What needs them waits, other inputs wait
-with them for a fraction of this, and then go on.
+with them for a fraction of this, and then go on. Folding again what another version wrote may take
+longer, and is never begun anew for that.
 """
 
 CATCH_UP_ROUNDS_MAX = 5

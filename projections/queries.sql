@@ -33,21 +33,26 @@ where action_key = any ($1::text[])
 order by ledger_offset, ordinal
 
 -- name: gate_facts
--- All stored facts of some gates, those of each in the order of the log.
+-- All stored facts of a gate, in the order of the log; served by gate_events_version.
 select
-    gate_key,
     ledger_offset,
     (extract(epoch from decided_at) * 1000)::bigint as decided_at,
     data
 from actionledger.gate_events
-where gate_key = any ($1::text[])
-order by ledger_offset, ordinal
+where gate_key = $1
+order by version
 
 -- name: all_streams
-select stream_key, next_offset, fold_version, state
+select stream_key, next_offset, fold_version, action_keys, state
 from actionledger.streams
 where partition = any ($1::integer[])
 order by stream_key collate "C"
+
+-- name: fold_versions
+-- How many states each version of the fold wrote.
+select fold_version, count(*) as count
+from actionledger.streams
+group by fold_version
 
 -- name: offsets
 select

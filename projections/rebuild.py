@@ -12,12 +12,13 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
 import asyncpg
 
+from ledger.core.snapshot import FOLD_VERSION
 from ledger.log.reading import ReadableLog
 from projections.checksum import (
     Checksum,
@@ -45,6 +46,7 @@ from projections.statements import (
     Connection,
     check_schema,
     render,
+    statements,
 )
 from projections.swap import swap
 
@@ -80,8 +82,9 @@ class Rebuilt:
     """Both digests at the same offsets, and where they differ some of the rows that do.
 
     `differences` is None where the live schema moved on too fast to show rows; the digests count.
-    `seconds` is what folding took, and `swapped_at` are the offsets at which the new tables took
-    the place of the old ones.
+    `other_versions` are how many live states other versions wrote: these differ in their bytes,
+    and need not in what they say. `seconds` is what folding took, and `swapped_at` are the offsets
+    at which the new tables took the place of the old ones.
     """
 
     live: Checksum
@@ -90,6 +93,7 @@ class Rebuilt:
     seconds: float
     differences: tuple[RowDifference, ...] | None = ()
     swapped_at: Mapping[int, int] | None = None
+    other_versions: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def is_equal(self) -> bool:
@@ -125,6 +129,7 @@ async def rebuild(
 
     async with _alone(pool, live) as connection:
         say("checksum", 0, 0)
+        others = await _other_versions(connection, live)
         of_live = await checksum(connection, schema=live)
         cluster = await cluster_of(connection, live)
         await _remove_leftovers(connection, live, beside)
@@ -164,7 +169,9 @@ async def rebuild(
                 await connection.execute(f"analyze {beside}.{table.name}")
             swapped_at = await _take_over(connection, live, beside, catch_up, say)
             await _remove_leftovers(connection, live, beside)
-    return Rebuilt(of_live, of_beside, folding.counts.records, seconds, differences, swapped_at)
+    return Rebuilt(
+        of_live, of_beside, folding.counts.records, seconds, differences, swapped_at, others
+    )
 
 
 async def drop_schema(connection: Connection, schema: str) -> None:
@@ -179,6 +186,8 @@ async def drop_schema(connection: Connection, schema: str) -> None:
 async def _alone(pool: asyncpg.Pool, live: str) -> AsyncIterator[Connection]:
     """A connection, while no other process rebuilds this schema."""
     async with pool.acquire() as connection:
+        # It waits while others fold, and the lock ends with its session.
+        await connection.execute("set idle_session_timeout = 0")
         lock = (_LOCK, live)
         taken = "select pg_try_advisory_lock($1, hashtext($2))"
         if not await connection.fetchval(taken, *lock):
@@ -191,6 +200,14 @@ async def _alone(pool: asyncpg.Pool, live: str) -> AsyncIterator[Connection]:
         finally:
             if not connection.is_closed():
                 await connection.execute("select pg_advisory_unlock($1, hashtext($2))", *lock)
+
+
+async def _other_versions(connection: Connection, schema: str) -> dict[int, int]:
+    """By version of the fold how many states another one than this wrote."""
+    rows = await connection.fetch(statements("queries.sql", schema)["fold_versions"])
+    found = {row["fold_version"]: row["count"] for row in rows}
+    found.pop(FOLD_VERSION, None)
+    return found
 
 
 async def _remove_leftovers(connection: Connection, live: str, beside: str) -> None:

@@ -6,21 +6,30 @@ for its cold streams, and by the owners of partitions for theirs.
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 import asyncpg
 from pydantic import TypeAdapter
 
+from ledger.audit.replay import StoredStream
 from ledger.core.evolve import Place, evolve
 from ledger.core.facts import AnyFact, Fact
 from ledger.core.gates import AnyGateFact, Gate, GateFact, evolve_gate
 from ledger.core.ids import is_gate_key
-from ledger.core.invariants import invariant
-from ledger.core.snapshot import FOLD_VERSION, ForeignSnapshotError, load
+from ledger.core.invariants import BrokenInvariantError, invariant
+from ledger.core.snapshot import FOLD_VERSION, ForeignSnapshotError, dump, load
 from ledger.core.state import Stream
+from projections.errors import DamagedRowsError
 from projections.fold import Held
-from projections.limits import DATABASE_CALL_MS_MAX, FOLDED_AGAIN_MAX, STREAMS_ASKED_MAX
+from projections.limits import (
+    DATABASE_CALL_MS_MAX,
+    FACTS_AT_ONCE_MAX,
+    FOLDED_AGAIN_MAX,
+    STREAMS_ASKED_MAX,
+)
 from projections.statements import LIVE_SCHEMA, Connection, statements
 
 logger = logging.getLogger("actionledger.projections")
@@ -29,13 +38,43 @@ FACT: TypeAdapter[AnyFact] = TypeAdapter(Fact)
 GATE_FACT: TypeAdapter[AnyGateFact] = TypeAdapter(GateFact)
 """Reads a stored fact about a gate."""
 
+_LIES: Final = (BrokenInvariantError, ValueError)
+"""What comes of stored facts that somebody edited or deleted."""
+
 
 @dataclass(frozen=True, slots=True)
 class ColdStreams:
-    """Streams of a partition as of `projected_offset`: a key that is missing here was new then."""
+    """Streams of a partition as of `projected_offset`: a key that is missing here was new then.
+
+    Of those in `damaged` nothing is known: their rows lie, for the reason given.
+    """
 
     projected_offset: int
     streams: Mapping[str, Held]
+    damaged: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Loaded:
+    """Streams out of rows, and why others could be had neither from rows nor from stored facts."""
+
+    streams: dict[str, Held] = field(default_factory=dict)
+    damaged: dict[str, str] = field(default_factory=dict)
+
+    def add(self, held: Held, last: int | None) -> None:
+        """Take a stream that was folded again, if its stored facts end where its row does."""
+        key = held.stream.key
+        if key in self.damaged:
+            return
+        if last is None or last + 1 != held.next_offset:
+            self.lies(key, "its stored facts end elsewhere than its state")
+        else:
+            self.streams[key] = held
+
+    def lies(self, key: str, why: str) -> None:
+        """Stored facts of a stream lead nowhere."""
+        self.damaged[key] = why[:200]
+        logger.error("stream_rows_damaged", extra={"stream": key, "why": why[:200]})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +95,21 @@ class KeysPage:
 async def load_streams(
     connection: Connection, keys: Collection[str], *, schema: str = LIVE_SCHEMA
 ) -> dict[str, Held]:
-    """The streams among `keys` that have a row, in one query."""
+    """The streams among `keys` that have a row. Raises DamagedRowsError."""
     invariant(len(keys) <= STREAMS_ASKED_MAX, "more streams asked for than one query may")
-    rows = await connection.fetch(
-        statements("queries.sql", schema)["streams"],
-        list(keys),
-        timeout=DATABASE_CALL_MS_MAX / 1_000,
-    )
-    return await held_of(connection, rows, schema)
+    held, foreign = own_of(await _rows(connection, keys, schema))
+    if not foreign:
+        return held
+    async with one_snapshot(connection):
+        again = await held_of(connection, await _rows(connection, foreign, schema), schema)
+    for key, why in again.damaged.items():
+        raise DamagedRowsError(key, why)
+    return held | again.streams
+
+
+async def _rows(connection: Connection, keys: Collection[str], schema: str) -> list[asyncpg.Record]:
+    sql = statements("queries.sql", schema)["streams"]
+    return await connection.fetch(sql, list(keys), timeout=DATABASE_CALL_MS_MAX / 1_000)
 
 
 async def load_cold_streams(
@@ -75,8 +121,7 @@ async def load_cold_streams(
     must wait and ask again before "missing" means "new".
     """
     invariant(len(keys) <= STREAMS_ASKED_MAX, "more streams asked for than one query may")
-    # Rows of another version need a second query, which must see what the first one saw.
-    async with connection.transaction(isolation="repeatable_read", readonly=True):
+    async with one_snapshot(connection):
         rows = await connection.fetch(
             statements("queries.sql", schema)["cold_streams"],
             partition,
@@ -84,72 +129,147 @@ async def load_cold_streams(
             timeout=DATABASE_CALL_MS_MAX / 1_000,
         )
         found = [row for row in rows if row["stream_key"] is not None]
-        streams = await held_of(connection, found, schema)
-    return ColdStreams(rows[0]["projected_offset"] if rows else 0, streams)
+        loaded = await held_of(connection, found, schema)
+    projected_offset = rows[0]["projected_offset"] if rows else 0
+    return ColdStreams(projected_offset, loaded.streams, loaded.damaged)
 
 
-async def held_of(
-    connection: Connection, rows: Sequence[asyncpg.Record], schema: str
-) -> dict[str, Held]:
-    """The streams of rows; those of another version or damaged are folded from their facts, many in
-    a query: after an upgrade of the fold that may be all of them.
+@dataclass(frozen=True, slots=True)
+class StoredStreams:
+    """Streams as rows have them; by version of the fold how many another one wrote. These are in
+    the bytes of this version, made from the stored facts; where that failed, as they are.
+    """
+
+    rows: Sequence[StoredStream]
+    other_versions: Mapping[int, int]
+
+
+async def stored_streams(
+    connection: Connection, partitions: Collection[int], *, schema: str = LIVE_SCHEMA
+) -> StoredStreams:
+    """Every stream of some partitions, to be compared with the log. What this program could only
+    take for the stored facts anyway is compared by them.
+    """
+    async with one_snapshot(connection):
+        rows = await connection.fetch(
+            statements("queries.sql", schema)["all_streams"], list(partitions)
+        )
+        others = [row for row in rows if row["fold_version"] != FOLD_VERSION]
+        again = (await held_of(connection, others, schema)).streams
+    stored: list[StoredStream] = []
+    for row in rows:
+        key, version, state = row["stream_key"], row["fold_version"], row["state"]
+        if key in again:
+            version, state = FOLD_VERSION, dump(again[key].stream)
+        stored.append(StoredStream(key, row["next_offset"], version, state))
+    return StoredStreams(stored, dict(Counter(row["fold_version"] for row in others)))
+
+
+def one_snapshot(connection: Connection) -> asyncpg.transaction.Transaction:
+    """A transaction in which every query sees what the first one saw."""
+    return connection.transaction(isolation="repeatable_read", readonly=True)
+
+
+def own_of(rows: Iterable[asyncpg.Record]) -> tuple[dict[str, Held], dict[str, str]]:
+    """The streams of rows that this version of the fold wrote; and of all others, which have to be
+    folded again, why: another version wrote them, or they are damaged.
     """
     held: dict[str, Held] = {}
-    foreign: list[asyncpg.Record] = []
-    why = ""
+    foreign: dict[str, str] = {}
     for row in rows:
         try:
             if row["fold_version"] != FOLD_VERSION:
                 raise ForeignSnapshotError(f"fold version {row['fold_version']}")
             held[row["stream_key"]] = Held(load(row["state"]), row["next_offset"])
         except ForeignSnapshotError as found:
-            foreign.append(row)
-            why = why or str(found)[:200]
-    if foreign:
-        logger.warning(
-            "stream_state_folded_again",
-            extra={"count": len(foreign), "stream": foreign[0]["stream_key"], "why": why},
-        )
-    for start in range(0, len(foreign), FOLDED_AGAIN_MAX):
-        part = foreign[start : start + FOLDED_AGAIN_MAX]
-        held.update(await _folded_again(connection, part, schema))
-    return held
+            foreign[row["stream_key"]] = str(found)[:200]
+    return held, foreign
 
 
-async def _folded_again(
-    connection: Connection, rows: Sequence[asyncpg.Record], schema: str
-) -> dict[str, Held]:
-    """The streams from their stored facts. Raises BrokenInvariantError, ValueError where these
-    lie.
+async def held_of(connection: Connection, rows: Sequence[asyncpg.Record], schema: str) -> Loaded:
+    """The streams of rows; those of another version or damaged are folded from their facts, which
+    must be read in the snapshot of the rows. After an upgrade of the fold that may be all of them:
+    each part of the answer has its own time, and others have their turn in between.
     """
-    sql = statements("queries.sql", schema)
-    ends = {row["stream_key"]: row["next_offset"] for row in rows}
-    of_action = {
-        action: row["stream_key"]
-        for row in rows
-        if not is_gate_key(row["stream_key"])
-        for action in row["action_keys"]
-    }
-    streams = {key: Stream(key) for key in ends if not is_gate_key(key)}
-    gates: dict[str, Gate | None] = {key: None for key in ends if is_gate_key(key)}
+    held, foreign = own_of(rows)
+    loaded = Loaded(held)
+    if not foreign:
+        return loaded
+    first, why = next(iter(foreign.items()))
+    logger.warning(
+        "stream_state_folded_again", extra={"count": len(foreign), "stream": first, "why": why}
+    )
+    of_actions: list[asyncpg.Record] = []
+    for row in rows:
+        if row["stream_key"] not in foreign:
+            continue
+        if is_gate_key(row["stream_key"]):
+            await _fold_gate(connection, row, schema, loaded)
+        else:
+            of_actions.append(row)
+    for piece in _pieces(of_actions):
+        await _fold_actions(connection, piece, schema, loaded)
+    return loaded
+
+
+def _pieces(rows: Iterable[asyncpg.Record]) -> Iterator[list[asyncpg.Record]]:
+    """Rows with FOLDED_AGAIN_MAX actions together, or a row with more."""
+    piece: list[asyncpg.Record] = []
+    count = 0
+    for row in rows:
+        if piece and count + len(row["action_keys"]) > FOLDED_AGAIN_MAX:
+            yield piece
+            piece, count = [], 0
+        piece.append(row)
+        count += len(row["action_keys"])
+    if piece:
+        yield piece
+
+
+async def _fold_actions(
+    connection: Connection, rows: Sequence[asyncpg.Record], schema: str, loaded: Loaded
+) -> None:
+    """Add streams from the stored facts of their actions."""
+    sql = statements("queries.sql", schema)["facts"]
+    of_action = {action: row["stream_key"] for row in rows for action in row["action_keys"]}
+    streams = {row["stream_key"]: Stream(row["stream_key"]) for row in rows}
     last: dict[str, int] = {}
-    for stored in await connection.fetch(sql["facts"], list(of_action)) if of_action else ():
+    async for stored in _stored(connection, sql, list(of_action)):
         key = of_action[stored["action_key"]]
+        if key in loaded.damaged:
+            continue
         place = Place(offset=stored["ledger_offset"], decided_at=stored["decided_at"])
-        streams[key] = evolve(streams[key], FACT.validate_json(stored["data"]), place)
+        try:
+            streams[key] = evolve(streams[key], FACT.validate_json(stored["data"]), place)
+        except _LIES as fault:
+            loaded.lies(key, f"{type(fault).__name__}: {fault}")
         last[key] = stored["ledger_offset"]
-    for stored in await connection.fetch(sql["gate_facts"], list(gates)) if gates else ():
-        key, fact = stored["gate_key"], GATE_FACT.validate_json(stored["data"])
-        gates[key] = evolve_gate(gates[key], fact, stored["decided_at"])
-        last[key] = stored["ledger_offset"]
-    for key, end in ends.items():
-        _check_end(key, last.get(key), end)
-    streams.update((key, Stream(key, gate=gate)) for key, gate in gates.items())
-    return {key: Held(streams[key], end) for key, end in ends.items()}
+    for row in rows:
+        key = row["stream_key"]
+        loaded.add(Held(streams[key], row["next_offset"]), last.get(key))
 
 
-def _check_end(key: str, last: int | None, next_offset: int) -> None:
-    invariant(
-        last is not None and last + 1 == next_offset,
-        f"the stored facts of {key} end elsewhere than its state",
+async def _fold_gate(
+    connection: Connection, row: asyncpg.Record, schema: str, loaded: Loaded
+) -> None:
+    """Add a gate from its stored facts. A ceiling of a large tenant has a million of them."""
+    key = row["stream_key"]
+    gate: Gate | None = None
+    last: int | None = None
+    async for stored in _stored(connection, statements("queries.sql", schema)["gate_facts"], key):
+        try:
+            gate = evolve_gate(gate, GATE_FACT.validate_json(stored["data"]), stored["decided_at"])
+        except _LIES as fault:
+            loaded.lies(key, f"{type(fault).__name__}: {fault}")
+            return
+        last = stored["ledger_offset"]
+    loaded.add(Held(Stream(key, gate=gate), row["next_offset"]), last)
+
+
+def _stored(
+    connection: Connection, sql: str, about: str | list[str]
+) -> "asyncpg.cursor.CursorFactory":
+    """Stored facts, some at a time: each time is a turn for others."""
+    return connection.cursor(
+        sql, about, prefetch=FACTS_AT_ONCE_MAX, timeout=DATABASE_CALL_MS_MAX / 1_000
     )

@@ -1,8 +1,9 @@
 """Bring owners the streams that they do not hold, and tell them what is due among those.
 
 A question to the database is waited for only briefly: while it does not answer, the inputs that
-need it wait, each with its inbox behind it, and all others go on. Nothing is ever assumed of a
-stream that was not loaded. Called by the processor.
+need it wait, each with its inbox behind it, and all others go on. So do inputs about a stream whose
+rows somebody has damaged. Nothing is ever assumed of a stream that was not loaded. Called by the
+processor.
 """
 
 import asyncio
@@ -13,12 +14,15 @@ from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from projections.cold import ColdStore, ColdStoreError
+from projections.errors import DamagedRowsError
 from projections.states import ColdStreams
 from streams.clock import mono_ms
 from streams.limits import (
     COLD_BACKOFF_MS_MAX,
     COLD_BACKOFF_MS_MIN,
     COLD_PATIENCE_MS,
+    COLD_STREAMS_AT_ONCE_MAX,
+    DAMAGED_ASKED_MS,
     LET_GO_CHECK_MS,
 )
 from streams.owner import ForeignCheckpointError, Owner
@@ -37,6 +41,8 @@ class ColdLoading:
         self._asked: dict[int, list[str]] = {}
         self._backoff_ms = 0
         self._quiet_until = 0
+        self._damaged: dict[str, int] = {}
+        """Streams whose rows lie, and until when they are not asked for again."""
 
     async def checkpoints(
         self, partitions: Collection[int], *, generation: str
@@ -54,15 +60,25 @@ class ColdLoading:
         return found
 
     async def bring_all(self, owners: Owners, records: Iterable[Record]) -> None:
-        """Load what folding these ledger records needs. Raises ColdStoreError."""
+        """Load what folding these ledger records needs. Raises ColdStoreError, DamagedRowsError."""
         missing = _missing(owners, _by_partition(records))
-        if missing and self._store is not None:
-            _take_in(owners, missing, await self._store.load(missing))
+        if not missing or self._store is None:
+            return
+        loaded = await self._store.load(missing)
+        for cold in loaded.values():
+            for key, why in cold.damaged.items():
+                raise DamagedRowsError(key, why)
+        if not _take_in(owners, missing, loaded):
+            raise ColdStoreError(
+                "The database is behind where it was when it said where to begin.",
+                hint="A standby took over, perhaps; the next start begins where that one stands.",
+            )
 
     async def bring(self, owners: Owners, inputs: Mapping[int, Collection[Record]]) -> None:
-        """Load what deciding these inputs needs, as far as it comes soon."""
-        for _ in range(2):  # the answer to an earlier question may come first
-            missing = _missing(owners, inputs)
+        """Load what deciding these inputs needs, a part at a time, as far as it comes soon."""
+        patient_until = mono_ms() + COLD_PATIENCE_MS
+        while True:
+            missing = self._part_of(_missing(owners, inputs))
             if not missing or self._store is None:
                 return
             if self._loading is None:
@@ -71,16 +87,36 @@ class ColdLoading:
                 self._asked = missing
                 loading = crash_while("cold_asked", self._store.load(missing))
                 self._loading = asyncio.create_task(loading)
-            await asyncio.wait({self._loading}, timeout=COLD_PATIENCE_MS / 1_000)
+            patience_ms = max(0, patient_until - mono_ms())
+            await asyncio.wait({self._loading}, timeout=patience_ms / 1_000)
             if not self._loading.done():
                 return
+            # It may be the answer to an earlier question.
             loaded, self._loading = self._loading, None
             try:
-                _take_in(owners, self._asked, loaded.result())
-                crash_point("cold_taken_in")
-                self._backoff_ms = 0
+                taken_in = _take_in(owners, self._asked, loaded.result())
             except ColdStoreError as away:
                 self._be_quiet(away)
+                continue
+            crash_point("cold_taken_in")
+            self._backoff_ms = 0
+            self._leave_alone(key for cold in loaded.result().values() for key in cold.damaged)
+            if not taken_in:
+                return
+
+    def _part_of(self, missing: Mapping[int, Sequence[str]]) -> dict[int, list[str]]:
+        """The first of what is missing in each partition, without what is not to be had."""
+        now = mono_ms()
+        self._damaged = {key: until for key, until in self._damaged.items() if now < until}
+        share = max(1, COLD_STREAMS_AT_ONCE_MAX // max(1, len(missing)))
+        wanted = {
+            partition: [key for key in keys if key not in self._damaged][:share]
+            for partition, keys in missing.items()
+        }
+        return {partition: keys for partition, keys in wanted.items() if keys}
+
+    def _leave_alone(self, damaged: Iterable[str]) -> None:
+        self._damaged |= dict.fromkeys(damaged, mono_ms() + DAMAGED_ASKED_MS)
 
     def _be_quiet(self, away: ColdStoreError) -> None:
         """Ask again later, ever less often."""
@@ -126,10 +162,12 @@ class ColdLoading:
         asked again.
         """
         unknown = [key for key in dict.fromkeys(keys) if not owner.memory.knows(key)]
-        if not unknown:
-            return True
-        cold = await store.load({owner.partition: unknown})
-        return owner.take_in(unknown, cold[owner.partition])
+        for begin in range(0, len(unknown), COLD_STREAMS_AT_ONCE_MAX):
+            part = unknown[begin : begin + COLD_STREAMS_AT_ONCE_MAX]
+            cold = await store.load({owner.partition: part})
+            if not owner.take_in(part, cold[owner.partition]):
+                return False
+        return True
 
     async def _look_at_projection(self, store: ColdStore, owners: Owners) -> None:
         over = {part: owner for part, owner in owners.items() if owner.memory.is_over}
@@ -158,10 +196,13 @@ def _missing(owners: Owners, inputs: Mapping[int, Collection[Record]]) -> dict[i
 
 def _take_in(
     owners: Owners, asked: Mapping[int, Sequence[str]], cold: Mapping[int, ColdStreams]
-) -> None:
+) -> bool:
+    """Whether every owner can do with what came; where not, the projection is behind it."""
+    is_of_use = True
     for partition, keys in asked.items():
         owner = owners.get(partition)
         if owner is not None and not owner.take_in(keys, cold[partition]):
+            is_of_use = False
             logger.warning(
                 "projection_is_behind",
                 extra={
@@ -170,3 +211,4 @@ def _take_in(
                     "needed": owner.memory.cold_floor + 1,
                 },
             )
+    return is_of_use

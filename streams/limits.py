@@ -42,6 +42,11 @@ STALLED_AFTER_MS: Final = 60_000
 STOP_DEADLINE_MS: Final = 20_000
 """From asking the app to stop to ending the process without its consent."""
 
+THREAD_LOOK_MS: Final = 20
+"""How often is looked whether the thread of a stopped consumer is over; for as long as a stop may
+take.
+"""
+
 EVENTS_AT_ONCE_MAX: Final = 200
 """Events that an agent handles as one batch: two queries, one transaction, few appends."""
 
@@ -152,6 +157,14 @@ COLD_PATIENCE_MS: Final = 100
 """How long a round waits for streams to be loaded, before it goes on without the inputs that need
 them.
 """
+
+COLD_STREAMS_AT_ONCE_MAX: Final = 500
+"""Streams in one question to the database, and records that are folded at a start before the next
+question: some 50 ms in which nobody else has a turn.
+"""
+
+DAMAGED_ASKED_MS: Final = 10_000
+"""How long a stream whose rows lie is not asked for again."""
 
 COLD_BACKOFF_MS_MIN: Final = 250
 COLD_BACKOFF_MS_MAX: Final = 2_000

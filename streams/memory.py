@@ -94,14 +94,14 @@ class StreamMemory:
     def take_in(self, keys: Sequence[str], cold: ColdStreams) -> Mapping[str, Stream] | None:
         """Take in what the database says of `keys`: the streams that were not held before, in the
         order of `keys`. None where it has not yet come past what is not held; then it says nothing,
-        and is asked again.
+        and is asked again. Of a stream with damaged rows it says nothing either.
         """
         self.projected(cold.projected_offset)
         if cold.projected_offset <= self.cold_floor:
             return None
         came: dict[str, Stream] = {}
         for key in keys:
-            if key in self._held:
+            if key in self._held or key in cold.damaged:
                 continue
             held = cold.streams.get(key)
             if held is None:

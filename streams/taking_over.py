@@ -16,6 +16,7 @@ from ledger.log.topics import INBOXES, Topic
 from ledger.log.trouble import TruncatedLogError
 from streams.clock import check_skew, mono_ms, wall_ms
 from streams.cold_loading import ColdLoading
+from streams.limits import COLD_STREAMS_AT_ONCE_MAX
 from streams.owner import Owner
 
 logger = logging.getLogger("actionledger")
@@ -29,7 +30,7 @@ async def catch_up(
     beat: Callable[[], None],
 ) -> None:
     """Fold each ledger partition from where its owner stands to its end. Raises TruncatedLogError,
-    ColdStoreError, and what reading raises.
+    ColdStoreError, DamagedRowsError, and what reading raises.
     """
     begins = {(Topic.LEDGER.value, one.partition): one.fold.next_offset for one in owners}
     ends = await ends_reader.end_offsets(begins)
@@ -46,11 +47,13 @@ async def catch_up(
     reader = await log.reader(behind)
     try:
         async for records in read_up_to(reader, begins, ends):
-            await cold.bring_all(by_partition, records)
-            for record in records:
-                by_partition[record.partition].feed(record)
-            crash_point("ledger_half_read")
-            beat()
+            for begin in range(0, len(records), COLD_STREAMS_AT_ONCE_MAX):
+                part = records[begin : begin + COLD_STREAMS_AT_ONCE_MAX]
+                await cold.bring_all(by_partition, part)
+                for record in part:
+                    by_partition[record.partition].feed(record)
+                crash_point("ledger_half_read")
+                beat()
     finally:
         await reader.close()
 

@@ -151,7 +151,8 @@ async def replayed(
     from ledger.audit import replay as audit
     from ledger.log.follow import genesis_of
     from projections.checksum import offsets_of
-    from projections.statements import LIVE_SCHEMA, statements
+    from projections.statements import LIVE_SCHEMA
+    from projections.states import stored_streams
 
     log = open_log(settings, "cli")
     partitions = range((await genesis_of(log)).partitions)
@@ -167,7 +168,7 @@ async def replayed(
         connection.transaction(isolation="repeatable_read", readonly=True),
     ):
         offsets = await offsets_of(connection, LIVE_SCHEMA)
-        rows = await connection.fetch(statements("queries.sql", LIVE_SCHEMA)["all_streams"], chosen)
+        found = await stored_streams(connection, chosen)
     ends = {part: offsets.get(part, 0) for part in chosen} if until is None else dict(until)
     for part, head in (heads or {}).items():
         ends[part] = max(ends.get(part, 0), head.size)
@@ -181,11 +182,9 @@ async def replayed(
     )
     limits = {part: fold.next_offset for part, fold in done.folds.items()}
     stored = [
-        audit.StoredStream(row["stream_key"], row["next_offset"], row["fold_version"], row["state"])
-        for row in rows
-        if row["next_offset"] <= _limit(limits, row["stream_key"], len(partitions))
+        row for row in found.rows if row.next_offset <= _limit(limits, row.key, len(partitions))
     ]
-    later = len(rows) - len(stored)
+    later = len(found.rows) - len(stored)
     known = {row.key for row in stored} | (
         # A stream that the tables have not reached yet is no difference.
         set() if until is not None or as_of is not None else set(done.streams)
@@ -197,6 +196,7 @@ async def replayed(
         "missing": [] if as_of is not None else _missing(done, ends),
         "compared": len(stored),
         "moved_on": later,
+        "other_fold_versions": found.other_versions,
         "differences": [
             {"stream": one.stream, "path": one.path, "log": one.log, "database": one.stored}
             for one in audit.compare(compared, stored)
@@ -300,6 +300,7 @@ def _show_replay(console: "Console", result: "Mapping[str, Any]") -> None:
             markup=False,
             soft_wrap=True,
         )
+    _show_versions(console, result["other_fold_versions"])
     if result["differences"]:
         console.print(
             f"{len(result['differences'])} differences. The log is right: rows were edited, or "
@@ -312,6 +313,17 @@ def _show_replay(console: "Console", result: "Mapping[str, Any]") -> None:
             f"{result['compared']:,}, all as the log says{moved}."
         )
         console.print("[dim]The tables that people read: actionledger rebuild[/]")
+
+
+def _show_versions(console: "Console", versions: "Mapping[int, int]") -> None:
+    """What another version of the program wrote: by itself nothing is wrong with that."""
+    for version, count in sorted(versions.items()):
+        console.print(
+            f"  [dim]{count:,} states are of fold version {version}, from before an upgrade: they "
+            "are folded again from their stored facts whenever they are read. "
+            "`actionledger rebuild --swap` writes them anew.[/]",
+            soft_wrap=True,
+        )
 
 
 def rebuild(
@@ -371,6 +383,7 @@ def rebuilt_result(done: "Rebuilt") -> dict[str, Any]:
         "records": done.record_count,
         "seconds": done.seconds,
         "swapped_at": done.swapped_at,
+        "other_fold_versions": done.other_versions,
         "tables": {
             name: {"live": digest, "rebuilt": done.beside.tables[name]}
             for name, digest in done.live.tables.items()
@@ -390,6 +403,8 @@ def _show_rebuild(console: "Console", done: "Rebuilt") -> None:
         return
     tables = ", ".join(done.live.differing_tables(done.beside))
     console.print(f"[red]✗[/] They differ in {tables}.")
+    if done.swapped_at is None:
+        _show_versions(console, done.other_versions)
     for one in (done.differences or ())[:SHOWN_MAX]:
         console.print(
             f"  {one.table} {'/'.join(one.key)}: live {one.live}, rebuilt {one.beside}",

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from ledger.audit.replay import StoredStream, compare, replay
+from ledger.audit.replay import compare, replay
 from ledger.client.client import LedgerClient
 from ledger.log.topics import Topic
 from projections.changes import listening
 from projections.projector import Projector
 from projections.queries import Queries
 from projections.rebuild import Afterwards, rebuild
-from projections.statements import LIVE_SCHEMA, statements
+from projections.states import stored_streams
 from projections.views import ALL
 from tests.integration.installation import (
     PARTITIONS,
@@ -70,10 +70,8 @@ async def test_what_processes_wrote_is_projected_replayed_and_rebuilt(
             assert action is not None
             assert action.status == "completed"
         replayed = await replay(one.log, range(PARTITIONS), until=stand)
-        rows = await pool.fetch(
-            statements("queries.sql", LIVE_SCHEMA)["all_streams"], list(range(PARTITIONS))
-        )
-        stored = [StoredStream(*row.values()) for row in rows]
+        async with pool.acquire() as connection:
+            stored = (await stored_streams(connection, range(PARTITIONS))).rows
         assert len(stored) == len(keys)
         assert compare(replayed.streams, stored) == ()
         rebuilt = await rebuild(one.log, pool)
@@ -97,7 +95,7 @@ async def test_a_swap_under_traffic_loses_nothing(servers: Addresses, database_u
 
         async def propose() -> None:
             for key in keys:
-                await client.propose(charge(key), timeout_ms=30_000)
+                await client.propose(charge(key), timeout_ms=PATIENCE_MS)
 
         traffic = asyncio.create_task(propose())
         for _ in range(2):

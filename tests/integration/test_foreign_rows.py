@@ -1,0 +1,150 @@
+"""Rows of streams that another version of the fold wrote, or that somebody edited: as many as there
+are, they come back whole, and one that does not keeps nobody else.
+"""
+
+import asyncio
+
+import pytest
+
+from ledger.client.client import LedgerClient, UndecidedError
+from ledger.core.state import Stream
+from projections.cold import ColdStore
+from projections.errors import DamagedRowsError
+from projections.limits import COLD_CALL_MS_MAX, FOLDED_AGAIN_MAX
+from projections.rebuild import Afterwards, rebuild
+from projections.states import load_streams
+from tests.examples import propose, report, success
+from tests.integration.installation import PARTITIONS, charge, installed
+from tests.integration.test_cold_streams import all_projected, proposed, settle
+from tests.ledgers import LedgerBuilder, history
+from tests.patience import PATIENCE_SECONDS
+from tests.projecting import project, projected, running
+from tests.servers import Addresses
+
+pytestmark = pytest.mark.servers
+
+OTHER_VERSION = "update actionledger.streams set fold_version = 0, state = 'of another version'"
+
+
+def many() -> LedgerBuilder:
+    """More charges than are folded again by one query, of two partitions."""
+    builder = LedgerBuilder(2)
+    for number in range(FOLDED_AGAIN_MAX * 5 // 4):
+        key = f"charge:v1:acme:e{number}"
+        builder.take(propose(key))
+        builder.take(report(success(f"ch_{number}"), key=key))
+    return builder
+
+
+def keys_of(builder: LedgerBuilder) -> dict[int, list[str]]:
+    """The keys of all streams, by partition."""
+    keys: dict[int, list[str]] = {part: [] for part in builder.ends()}
+    for key, stream in builder.streams.items():
+        if stream != Stream(key):
+            keys[builder.partition(key)].append(key)
+    return keys
+
+
+async def test_more_foreign_rows_than_one_query_folds_come_back_whole(database_url: str) -> None:
+    """After an upgrade of the fold that may be all there are; others have their turn meanwhile."""
+    builder = many()
+    keys = keys_of(builder)
+    async with projected(database_url) as pool:
+        await project(pool, builder)
+        await pool.execute(OTHER_VERSION)
+        turns = 0
+
+        async def take_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(take_turns())
+        loaded = await ColdStore(pool).load(keys)
+        other.cancel()
+        assert {part: cold.projected_offset for part, cold in loaded.items()} == builder.ends()
+        held = {key: one.stream for cold in loaded.values() for key, one in cold.streams.items()}
+        assert held == builder.streams
+        assert turns > 10
+        async with pool.acquire() as connection:
+            again = await load_streams(connection, list(builder.streams))
+        assert {key: one.stream for key, one in again.items()} == builder.streams
+
+
+async def test_folding_again_may_take_longer_than_a_question(database_url: str) -> None:
+    """A ceiling of a large tenant has more facts than are read in the time of one question; asked
+    anew each time, it would never come.
+    """
+    builder = history(105, partitions=2)
+    async with projected(database_url) as pool:
+        await project(pool, builder)
+        await pool.execute(OTHER_VERSION)
+        count = await pool.fetchval("select count(*) from actionledger.action_events")
+        each_s = 1.2 * COLD_CALL_MS_MAX / 1_000 / count
+        await pool.execute(
+            f"""
+            alter table actionledger.action_events rename to kept;
+            create view actionledger.action_events as
+            select kept.* from actionledger.kept, lateral (select pg_sleep({each_s}), version) as s
+            """  # noqa: S608 - a number of ours
+        )
+        loaded = await ColdStore(pool).load(keys_of(builder))
+    held = {key: one.stream for cold in loaded.values() for key, one in cold.streams.items()}
+    assert held == {key: one for key, one in builder.streams.items() if one != Stream(key)}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "delete from actionledger.action_events where action_key = $1",
+        "delete from actionledger.action_events where action_key = $1 and version = 2",
+        "update actionledger.action_events set data = '{}' where action_key = $1 and version = 1",
+    ],
+)
+async def test_a_stream_whose_rows_lie_is_not_taken_for_new(database_url: str, damage: str) -> None:
+    """It is neither there nor new, whoever asks; the others come."""
+    builder = LedgerBuilder()
+    for event in ("good", "bad"):
+        builder.take(propose(f"charge:v1:acme:{event}"))
+        builder.take(report(success(f"ch_{event}"), key=f"charge:v1:acme:{event}"))
+    async with projected(database_url) as pool:
+        await project(pool, builder)
+        await pool.execute(OTHER_VERSION)
+        await pool.execute(damage, "charge:v1:acme:bad")
+        cold = (await ColdStore(pool).load({0: ["acme/good", "acme/bad", "acme/new"]}))[0]
+        assert (set(cold.streams), set(cold.damaged)) == ({"acme/good"}, {"acme/bad"})
+        async with pool.acquire() as connection:
+            with pytest.raises(DamagedRowsError, match="acme/bad"):
+                await load_streams(connection, ["acme/good", "acme/bad"])
+
+
+async def test_only_what_needs_damaged_rows_waits_for_them(
+    servers: Addresses, database_url: str
+) -> None:
+    """Events that somebody deleted, and a fold of another version: a proposal about that stream is
+    decided by nobody until the rows were made anew from the log, and all others are.
+    """
+    async with installed(servers.kafka_bootstrap) as one, projected(database_url) as pool:
+        await one.processor(ColdStore(pool))
+        await one.executor()
+        async with LedgerClient(one.log, PARTITIONS) as client:
+            async with running(one.log, pool, range(PARTITIONS)):
+                proposals = await settle(client, 2 * PARTITIONS)
+                await all_projected(one, pool)
+            await one.crash(0)
+            bad = proposals[0]
+            await pool.execute(OTHER_VERSION)
+            await pool.execute(
+                "delete from actionledger.action_events where action_key = $1", bad.key
+            )
+            await one.processor(ColdStore(pool))
+            for given in proposals[1:]:
+                assert (await proposed(client, given)).decision.unchanged is not None
+            with pytest.raises(UndecidedError):
+                await client.propose(bad, timeout_ms=1_000)
+            assert (await proposed(client, charge("other"))).decision.facts
+            await rebuild(one.log, pool, afterwards=Afterwards.SWAP)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                answer = await proposed(client, bad)
+            assert answer.decision.unchanged is not None
