@@ -115,12 +115,14 @@ def _lock_file(port: int) -> int:
         FolderNotWritableError: there is no place for it.
 
     """
-    folder = Path(tempfile.gettempdir()) / f"actionledger-ports-{os.geteuid()}"
+    folder = Path(os.environ.get("TMPDIR", "/tmp"))  # noqa: S108 - to be told where there is none
     try:
+        folder = Path(tempfile.gettempdir()) / f"actionledger-ports-{os.geteuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
         return os.open(folder / str(port), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise FolderNotWritableError(folder, error.strerror or str(error)) from error
+        why = f"{error.strerror or error} (TMPDIR names another folder for temporary files)"
+        raise FolderNotWritableError(folder, why) from error
 
 
 def holder_of(port: int) -> str | None:

@@ -88,3 +88,13 @@ def test_without_a_place_for_locks_the_folder_is_named(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
     with pytest.raises(FolderNotWritableError, match="file"):
         Claims().choose(1)
+
+
+def test_a_machine_without_a_folder_for_temporary_files_is_told_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the variable that names one: as in a container whose file system is read only."""
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr("tempfile._candidate_tempdir_list", lambda: ["/nowhere"])
+    with pytest.raises(FolderNotWritableError, match="TMPDIR"):
+        Claims().choose(1)
