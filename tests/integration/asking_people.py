@@ -11,7 +11,8 @@ import asyncpg
 import httpx
 
 from gateway.http.sheets import DecisionSheet
-from gateway.wiring.publishing import Kind, publish_document
+from gateway.wiring.documents import publish_everywhere
+from gateway.wiring.publishing import Kind
 from ledger.core.ids import ActionKey
 from ledger.core.statement import Say, Statement
 from ledger.signing.keys import sign
@@ -21,7 +22,7 @@ from tests import asking
 from tests.integration.counting import CountingProvider
 from tests.integration.door import Door, opened
 from tests.integration.installation import CATALOGUE, PARTITIONS
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 POLL_SECONDS = 0.02
@@ -166,5 +167,6 @@ async def office(
 
 
 async def republish(door: Door, kind: Kind, text: str) -> None:
-    """Put another document in the place of the one in force."""
-    await publish_document(door.one.log, kind, text)
+    """Put another document in the place of the one in force, until everybody decides by it."""
+    told = await publish_everywhere(door.settings, kind, text, timeout_ms=PATIENCE_MS)
+    assert told.waiting == ()

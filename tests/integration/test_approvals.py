@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from actionledger import ApprovalExpired, AwaitingApproval, Succeeded
+from gateway.http import pace
 from gateway.http.doors import doors_in
 from gateway.http.limits import JUDGEMENTS_A_MINUTE_MAX, REPEATS_A_MINUTE_MAX
 from gateway.http.serve import gateway
@@ -107,7 +108,7 @@ async def test_a_double_click_counts_once(people: Office) -> None:
 
 async def test_an_expired_request_is_asked_again(servers: Addresses, tmp_path: Path) -> None:
     """A lapse is no denial: one call asks anew, under another nonce; the old one stays dead."""
-    policy = asking.asked("refund", valid_ms=1_000) + asking.EVERYTHING_GOES_AHEAD
+    policy = asking.asked("refund", valid_ms=2_000) + asking.EVERYTHING_GOES_AHEAD
     async with office(servers, tmp_path, policy) as people:
         key = await asked_for(people, "return-4")
         old = await people.sheet(key)
@@ -116,20 +117,30 @@ async def test_an_expired_request_is_asked_again(servers: Addresses, tmp_path: P
         assert code_of(too_late) == "approval_expired"
         agent = people.door.ledger()
         assert isinstance(await agent.get(key), ApprovalExpired)
-        assert isinstance(await agent.ask_again(key), AwaitingApproval)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            # On a busy machine it may have lapsed once more before the answer is there.
+            while not isinstance(await agent.ask_again(key), AwaitingApproval):
+                await asyncio.sleep(POLL_SECONDS)
         dead = await people.say(old)
         assert code_of(dead) == "nonce_dead"
-        await expired(people, key)
-        path = f"/v1/actions/{key}/ask"
-        headers = people.login("POST", path, "ben")
-        asked = await people.door.http.post(path, headers=headers)
-        assert asked.status_code == 200, asked.text
-        new = await people.sheet(key, round_min=3)
-        assert new.asked is not None
-        assert (await people.say(new)).status_code == 200
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not await asked_by_ben_and_told_in_time(people, key):
+                await asyncio.sleep(POLL_SECONDS)
         assert isinstance(await agent.wait(key), Succeeded)
         await agent.close()
         assert people.provider.calls[key] == 1
+
+
+async def asked_by_ben_and_told_in_time(people: Office, key: str) -> bool:
+    """Once nobody decided in time a person asks anew; whether the answer to that came in time."""
+    await expired(people, key)
+    path = f"/v1/actions/{key}/ask"
+    asked = await people.door.http.post(path, headers=people.login("POST", path, "ben"))
+    assert asked.status_code == 200, asked.text
+    new = await people.sheet(key, round_min=asked.json()["approval"]["round"])
+    said = await people.say(new)
+    assert said.status_code == 200 or code_of(said) in {"approval_expired", "nonce_dead"}
+    return said.status_code == 200
 
 
 async def expired(people: Office, key: str) -> None:
@@ -280,6 +291,13 @@ async def test_junk_is_refused_at_the_door_and_nothing_is_written(people: Office
     assert await approvals_written(people) == written
 
 
+@pytest.fixture
+def long_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A minute that is not over before a busy machine has done what is counted in it."""
+    monkeypatch.setattr(pace, "WINDOW_S", 60 * pace.WINDOW_S)
+
+
+@pytest.mark.usefixtures("long_minute")
 async def test_a_captured_decision_takes_nothing_of_its_persons_pace(people: Office) -> None:
     """Sent over and over it is refused soon, fills no log, and its person goes on deciding."""
     first, second = await asked_for(people, "return-12"), await asked_for(people, "return-13")
@@ -291,6 +309,7 @@ async def test_a_captured_decision_takes_nothing_of_its_persons_pace(people: Off
     assert (await people.say(await people.sheet(second))).status_code == 200
 
 
+@pytest.mark.usefixtures("long_minute")
 async def test_nobody_signs_faster_than_anybody_can_look(people: Office) -> None:
     """A key in wrong hands decides sixty times a minute at most."""
     sheet = await people.sheet(await asked_for(people, "return-14"))
@@ -361,20 +380,28 @@ async def test_further_groups_may_decide_when_nobody_did(
     servers: Addresses, tmp_path: Path
 ) -> None:
     """The first group is asked alone for a while, then the second may decide too."""
-    row = 'groups = ["finance"]\nescalate_after_ms = 2_000\nescalate_to = ["operations"]'
-    policy = asking.asked("refund", more=row) + asking.EVERYTHING_GOES_AHEAD
+    row = 'groups = ["finance"]\nescalate_to = ["operations"]\nescalate_after_ms = '
+    policy = asking.asked("refund", more=f"{row}300_000") + asking.asked(
+        "ticket", more=f"{row}1_000"
+    )
     async with office(servers, tmp_path, policy) as people:
-        key = await asked_for(people, "return-15")
-        sheet = await people.sheet(key)
+        sheet = await people.sheet(await asked_for(people, "return-15"))
+        assert groups_of(sheet) == ("finance",)
         assert code_of(await people.say(sheet, "cyd")) == "not_in_group"
+        key = (await people.door.propose(ticket_body("ticket-15"))).json()["key"]
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while (now := await people.sheet(key)).asked == sheet.asked:
+            while (groups := groups_of(now := await people.sheet(key))) == ("finance",):
                 await asyncio.sleep(POLL_SECONDS)
-        assert now.asked is not None
-        assert now.asked.groups == ("finance", "operations")
-        assert (await people.say(sheet, "cyd")).status_code == 200
+        assert groups == ("finance", "operations")
+        assert (await people.say(now, "cyd")).status_code == 200
         await people.until(key, "completed")
         assert people.provider.calls[key] == 1
+
+
+def groups_of(sheet: DecisionSheet) -> tuple[str, ...]:
+    """Who may decide about what a sheet shows."""
+    assert sheet.asked is not None
+    return sheet.asked.groups
 
 
 async def test_another_table_asks_anew_and_the_old_yes_is_dead(
