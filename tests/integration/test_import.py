@@ -7,7 +7,7 @@ import os
 import sys
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ from reconciler.providers.port import (
     Succeeded,
     Unresolved,
 )
-from reconciler.providers.settlement import SIMULATED
+from reconciler.providers.settlement import SIMULATED, Columns
 from reconciler.providers.simulated.payouts import COLUMNS
 from tests.commands import told_beside
 from tests.integration.installation import PARTITIONS, Installation, charge, installed
@@ -107,11 +107,12 @@ class Place:
         *,
         skip_bad: bool = False,
         patience_ms: int = STILL_MS_MAX,
+        columns: Columns = SIMULATED,
     ) -> Imported:
         """Write a file and import it."""
         path = written(self.folder / "payouts.csv", rows)
         account = await account_of(self.settings, "simulated", None)
-        meant = FileMeant(path, SIMULATED, "csv", "simulated", account, skips_bad=skip_bad)
+        meant = FileMeant(path, columns, "csv", "simulated", account, skips_bad=skip_bad)
         seen: list[Progress] = []
         done = await import_file(self.settings, meant, seen.append, patience_ms=patience_ms)
         assert seen
@@ -266,6 +267,30 @@ async def test_a_changed_line_is_a_conflict(
         assert (orphan.why, orphan.reference) == ("line_changed", "ch_another")
         await note_orphan(place.settings, at, OrphanNote(by="ops", note="Their mistake."))
         assert await list_orphans(place.settings, 10) == ([], 0)
+
+
+@pytest.mark.case("C085")
+async def test_c085_what_was_moving_in_one_file_is_settled_by_the_next(
+    servers: Addresses, database_url: str, tmp_path: Path
+) -> None:
+    """C085: the report of a month lists a payment that moves, that of the next one how it ended,
+    both under one id. Whichever is brought first, and however often, each is told once.
+    """
+    columns = replace(SIMULATED, types={**SIMULATED.types, "moves": "pending"})
+    async with charged(servers, database_url, tmp_path, 2) as place:
+        settled = [row_of(0), row_of(1)]
+        moving = [[row[0], "moves", *row[2:]] for row in settled]
+        assert (await place.bring(moving[:1], columns=columns)).matched == 1
+        assert await statuses(place.all_) == {"unknown": 2}
+
+        assert (await place.bring(settled, columns=columns)).matched == 2
+        await decided(place.all_, completed=2)
+        assert (await place.bring(moving[1:], columns=columns)).conflicting == 0
+
+        for rows in (moving, settled):
+            done = await place.bring(rows, columns=columns)
+            assert (done.sent, done.already_known) == (0, 2)
+        assert len(await evidence(place.one)) == 4
 
 
 async def test_an_orphan_is_matched_when_its_action_appears(
