@@ -117,7 +117,8 @@ def run(arguments: Sequence[str]) -> int:
         return tell_trouble(command, usage, Exit.USAGE, as_json=as_json)
     except LedgerError as trouble:
         return tell_trouble(command, trouble, _code_of(trouble), as_json=as_json)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
+        # The second is what a question comes to that nobody answers.
         sys.stderr.write("\n")
         return int(Exit.INTERRUPTED)
     except Exception as fault:

@@ -1,6 +1,9 @@
 """`people` without a server: a key of one's own, documents checked, what is wrong usage."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +91,32 @@ def test_without_a_terminal_a_passphrase_is_not_asked_for(
     code, told = answer(capsys, "people", "key", "new")
     assert code == 2
     assert "--passphrase-file" in told["error"]["hint"]
+
+
+def test_a_question_that_nobody_answers_ends_in_no_stack(tmp_path: Path) -> None:
+    """Whoever ends the input instead, at a terminal, has interrupted the command: with JSON too."""
+    ours, theirs = os.openpty()
+    program = "import gateway.cli; gateway.cli.main()"
+    file = tmp_path / "ada.pem"
+    command = [sys.executable, "-c", program, "people", "key", "new", "--json", "--file", str(file)]
+    asked = b""
+    with subprocess.Popen(
+        command,
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as running:
+        assert running.stderr is not None
+        while not asked.endswith(b"new key: "):
+            asked += running.stderr.read(1) or pytest.fail(asked.decode())
+        os.write(ours, b"\x04")
+        said, more = running.communicate()
+    os.close(ours)
+    os.close(theirs)
+    assert (running.returncode, said) == (130, b"")
+    assert b"Traceback" not in more
+    assert not file.exists()
 
 
 def test_a_short_passphrase_makes_no_key(
