@@ -1,6 +1,7 @@
 """Evidence in the tables: a case shows every piece, and who broke a promise is listed."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import asyncpg
 import pytest
@@ -8,9 +9,11 @@ import pytest
 from gateway.http.cases import evidence_of
 from ledger.core import inputs as i
 from ledger.core.money import Money
+from ledger.core.statement import Move
 from projections.queries import Queries
+from tests import asking
 from tests import examples as x
-from tests.ledgers import LedgerBuilder
+from tests.ledgers import ASKED, LedgerBuilder
 from tests.projecting import project, projected
 
 pytestmark = pytest.mark.servers
@@ -96,3 +99,31 @@ async def test_who_has_two_effects_under_one_key_is_listed(pool: asyncpg.Pool) -
         " from actionledger_api_v1.broken_promises"
     )
     assert [tuple(row) for row in rows] == [("simulated", "main", "charge", "keys", 2)]
+
+
+async def test_who_took_note_of_an_alarm_settled_nothing_before_it(pool: asyncpg.Pool) -> None:
+    """What evidence has settled bears nobody's name, whoever signs about a later case."""
+    builder = LedgerBuilder(
+        config=replace(ASKED, policy=asking.policy(asking.EVERYTHING_GOES_AHEAD))
+    )
+    builder.take(x.propose(x.EMAIL))
+    builder.take(x.report(x.no_answer(), key=x.EMAIL))
+    for name in ("m_1", "m_2"):
+        said = x.found_out(
+            i.Meaning.EFFECT, key=x.EMAIL, lookup=None, reference=name, source=f"webhook:{name}"
+        )
+        builder.take(said)
+    action = builder.streams[x.STREAM].action(x.EMAIL)
+    assert action is not None
+    at, ledger = builder.decided_at(x.STREAM), builder.generation
+    note = asking.judge(asking.resolution(action, "ada", Move.ACKNOWLEDGE, ledger=ledger, at=at))
+    builder.take(asking.judged(note, builder.config.people, at=at, ledger=ledger))
+    await project(pool, builder)
+    rows = await pool.fetch(
+        "select kind, reason, is_open, move, person from actionledger_api_v1.review_cases"
+        " order by version"
+    )
+    assert [tuple(row) for row in rows] == [
+        ("review", "no_way_to_find_out", False, None, None),
+        ("alarm", "second_effect", False, "acknowledge", "ada"),
+    ]

@@ -3,16 +3,28 @@
 from collections.abc import AsyncIterator
 
 import asyncpg
+import httpx
 import pytest
+from fastapi import FastAPI
 
+from gateway.console.app import Console, add_console
+from gateway.console.keeping import Site
+from gateway.console.limits import WAITING_ROWS_MAX
+from gateway.console.reading import ConsoleReading
+from gateway.orphans import NoOrphans
+from gateway.passkeys import PasskeyLinks
+from ledger.client.client import Answer
 from ledger.core import inputs as i
 from ledger.core.state import Action
 from ledger.core.statement import Say
+from ledger.log.published import Published
 from projections.queries import Queries
 from projections.views import ALL, WaitingView
+from reconciler.windows import read_live
 from tests import asking
 from tests import examples as x
 from tests.ledgers import ASKED, LedgerBuilder
+from tests.passkeys import ORIGIN
 from tests.projecting import project, projected
 
 pytestmark = pytest.mark.servers
@@ -63,6 +75,70 @@ async def test_who_was_asked_longest_ago_comes_first(pool: asyncpg.Pool) -> None
     assert first.preview is not None
     assert first.preview["request_hash"] == _action(builder, keys[0]).request_hash
     assert first.preview_hash == asked.preview_hash
+
+
+async def test_what_can_be_decided_is_seen_beside_any_number_that_ran_out(
+    pool: asyncpg.Pool,
+) -> None:
+    """What ran out waits for as long as nobody asks again. Two hundred of them fill a list: what is
+    newer than all of them, and has half a minute, stands in it all the same.
+    """
+    builder = LedgerBuilder(config=ASKED)
+    over = [f"note:v1:acme:over-{number:03}" for number in range(WAITING_ROWS_MAX + 1)]
+    for key in over:
+        builder.take(x.propose(key))
+    for number, key in enumerate(over):
+        builder.take(x.tick("/".join(key.split(":")[2:])), later_ms=0 if number else 31_000)
+    now = "note:v1:acme:now"
+    builder.take(x.propose(now))
+    await project(pool, builder)
+    queries = Queries(pool)
+    first, second = await queries.waiting(ALL, limit=2)
+    assert (first.action_key, first.ended) == (now, None)
+    assert (second.action_key, second.ended) == (over[0], "expired")
+    page = await waiting_page(pool, builder)
+    assert page.index(over[0]) < page.index(now)
+    assert page.count("<tr class=") == WAITING_ROWS_MAX
+    assert "More wait than are shown here" in page
+
+
+async def waiting_page(pool: asyncpg.Pool, builder: LedgerBuilder) -> str:
+    """What ada sees of what waits, in the moment of the newest decision."""
+    published = Published(people=builder.config.people)
+    reading = ConsoleReading(
+        Queries(pool),
+        Unasked(),
+        PasskeyLinks(pool),
+        lambda: published,
+        generation=builder.generation,
+        live=lambda now_ms: read_live(pool, now_ms=now_ms),
+        orphans=NoOrphans(),
+    )
+    console = Console(reading, Site(ORIGIN, b"s" * 32), lambda: builder.decided_at(x.STREAM))
+    person = builder.config.people.person("ada")
+    assert person is not None
+    _, cookie = console.seals.session("ada", person.keys[0].id, now_ms=console.wall_clock_ms())
+    app = FastAPI()
+    add_console(app, console)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as http:
+        answer = await http.get(
+            "/console/waiting", headers={"Cookie": f"{console.cookie}={cookie}"}
+        )
+    assert answer.status_code == 200
+    return answer.text
+
+
+class Unasked:
+    """A log that nobody hands anything in to."""
+
+    async def judge(self, given: i.Judge, *, timeout_ms: int) -> Answer:
+        """Nobody does."""
+        raise AssertionError(given, timeout_ms)
+
+    async def ask_again(self, given: i.AskAgain, *, timeout_ms: int) -> Answer:
+        """Nobody does."""
+        raise AssertionError(given, timeout_ms)
 
 
 async def test_an_action_is_read_whole(pool: asyncpg.Pool) -> None:
