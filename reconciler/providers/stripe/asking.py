@@ -152,6 +152,9 @@ class Asking:
                 reading=reading,
                 limit=limit,
             )
+            if after is not None and not page.items:
+                # The page before said that there is more: of such a list nothing is absent.
+                raise Unanswered("list_not_whole")
             shown += page.items
             if not page.has_more:
                 return shown, True
