@@ -83,14 +83,17 @@ async def test_a_statement_that_takes_too_long_is_tried_again(
     builder = history(12, steps=100)
     log = MemoryLog(builder.records())
     name = await pool.fetchval("select current_database()")
-    await pool.execute(f"alter database {name} set statement_timeout = '150ms'")
+    await pool.execute(f"alter database {name} set statement_timeout = '500ms'")
+    # Of connections that are made from now on.
+    await pool.expire_connections()
+    projector = Projector(log, pool, [0])
     async with held_up(database_url, "actions"):
-        task = asyncio.create_task(Projector(log, pool, [0]).run_until(builder.ends()))
-        await waiting_backend(pool)
-        await asyncio.wait({task}, timeout=0.5)
+        task = asyncio.create_task(projector.run_until(builder.ends()))
+        await until(lambda: projector.counts.database_failures >= TRIES, "it has tried again")
         assert not task.done()
     await task
     await pool.execute(f"alter database {name} reset statement_timeout")
+    await pool.expire_connections()
     assert await digest(pool) == await alone(pool, log, builder.ends())
 
 

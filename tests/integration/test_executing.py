@@ -5,14 +5,18 @@ from collections.abc import Callable
 
 from ledger.client.client import LedgerClient
 from reconciler.providers.port import Deadlines, Outcome, ProviderRequest, Succeeded
+from streams.offers import OfferBook
+from streams.processor import Processor
 from tests.integration.installation import (
     PARTITIONS,
     charge,
     installed,
     settled,
 )
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
+
+LOOK_SECONDS = 0.01
 
 
 class Watched:
@@ -47,6 +51,18 @@ class Watched:
         """Nothing is open."""
 
 
+def books_of(processor: Processor) -> list[OfferBook]:
+    """What each owner has heard of offers."""
+    return [owner.offers for owner in processor._owners.values()]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Fail when the condition does not hold in time."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not condition():
+            await asyncio.sleep(LOOK_SECONDS)
+
+
 async def test_two_executors_share_the_work_and_no_action_is_done_twice(
     servers: Addresses,
 ) -> None:
@@ -55,12 +71,13 @@ async def test_two_executors_share_the_work_and_no_action_is_done_twice(
     gate.set()
     first, second = Watched(gate), Watched(gate)
     async with installed(servers.kafka_bootstrap) as one:
-        await one.processor()
+        processor = await one.processor()
         await one.executor(first)
         await one.executor(second)
+        await until(lambda: all(len(book._standing) == 2 for book in books_of(processor)))
         proposals = [charge(f"shared-{number}") for number in range(60)]
         async with LedgerClient(one.log, PARTITIONS) as client:
-            await asyncio.gather(*(client.propose(p, timeout_ms=20_000) for p in proposals))
+            await asyncio.gather(*(client.propose(p, timeout_ms=PATIENCE_MS) for p in proposals))
             for proposal in proposals:
                 await settled(client, proposal.key, "completed")
     assert sorted(first.calls + second.calls) == sorted(p.key for p in proposals)
@@ -77,7 +94,7 @@ async def test_an_executor_never_has_more_calls_at_work_than_slots(servers: Addr
         await one.executor(watched, slots=PARTITIONS)
         proposals = [charge(f"queued-{number}") for number in range(20)]
         async with LedgerClient(one.log, PARTITIONS) as client:
-            await asyncio.gather(*(client.propose(p, timeout_ms=20_000) for p in proposals))
+            await asyncio.gather(*(client.propose(p, timeout_ms=PATIENCE_MS) for p in proposals))
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while watched.at_work < PARTITIONS:
                     await asyncio.sleep(0)
@@ -97,7 +114,7 @@ async def test_a_stopped_executor_finishes_its_calls_and_reports_them(servers: A
         await one.executor(watched)
         proposal = charge("stopping")
         async with LedgerClient(one.log, PARTITIONS) as client:
-            await client.propose(proposal, timeout_ms=20_000)
+            await client.propose(proposal, timeout_ms=PATIENCE_MS)
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while not watched.at_work:
                     await asyncio.sleep(0)
@@ -115,12 +132,14 @@ async def test_a_stopped_executor_takes_its_offers_back(servers: Addresses) -> N
     gate.set()
     gone, next_one = Watched(gate), Watched(gate)
     async with installed(servers.kafka_bootstrap) as one:
-        await one.processor()
+        processor = await one.processor()
         await one.executor(gone)
         async with LedgerClient(one.log, PARTITIONS) as client:
             await one.stop()
+            # An owner may hear of it a moment later; what it starts meanwhile has to lapse.
+            await until(lambda: not any(book.slots_left(0) for book in books_of(processor)))
             proposals = [charge(f"between-{number}") for number in range(PARTITIONS * 2)]
-            await asyncio.gather(*(client.propose(p, timeout_ms=20_000) for p in proposals))
+            await asyncio.gather(*(client.propose(p, timeout_ms=PATIENCE_MS) for p in proposals))
             await one.executor(next_one)
             done = [await settled(client, p.key, "completed", "unknown") for p in proposals]
     assert {progress.status for progress in done} == {"completed"}
@@ -139,7 +158,7 @@ async def test_an_executor_that_gave_a_start_back_makes_way_for_a_new_incarnatio
         await one.executor(watched, margin_ms=3_600_000)
         proposal = charge("declined-once")
         async with LedgerClient(one.log, PARTITIONS) as client:
-            await client.propose(proposal, timeout_ms=20_000)
+            await client.propose(proposal, timeout_ms=PATIENCE_MS)
             _, task = one.tasks.pop()
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await task

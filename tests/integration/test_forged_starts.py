@@ -20,6 +20,7 @@ from ledger.log.port import Outgoing
 from ledger.log.topics import Topic
 from reconciler.providers.registry import ProviderSettings, performers
 from reconciler.providers.simulated.api import API_KEY_PREFIX
+from streams import executor as executing
 from streams.executor import Executor
 from tests.approving import people_text
 from tests.examples import CATALOGUE_TEXT, STREAM, T0, TICKET
@@ -214,8 +215,11 @@ async def test_a_start_that_everything_speaks_for_reaches_the_provider(servers: 
         assert provider.received_bytes > 0
 
 
-async def test_what_the_executor_has_not_read_yet_is_waited_for(servers: Addresses) -> None:
+async def test_what_the_executor_has_not_read_yet_is_waited_for(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A start under a table that was published a moment ago is no forgery: it is read first."""
+    monkeypatch.setattr(executing, "CONFIG_READ_SECONDS_MAX", PATIENCE_SECONDS)
     async with forging(servers) as (forger, executor, provider):
         table = TABLE + "# reviewed\n"
         world = World(generation=forger.generation, table=table)

@@ -22,7 +22,7 @@ from ledger.log.envelope import read_ledger
 from ledger.log.kafka import KafkaLog
 from ledger.log.topics import Topic
 from tests.integration.installation import PARTITIONS, Installation, charge
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -76,6 +76,11 @@ def freezing(log: KafkaLog, folder: Path) -> Child:
     )
 
 
+def awake(one: Installation) -> Installation:
+    """The same one for a member that is not missed so soon: only the frozen one is to be."""
+    return Installation(KafkaLog(one.log.bootstrap, prefix=one.log.prefix), one.tasks)
+
+
 async def void_count(one: Installation) -> int:
     """How many records of the ledger count for nobody."""
     count = 0
@@ -103,9 +108,9 @@ async def test_13_what_a_frozen_owner_sends_when_it_wakes_is_void(
         async with LedgerClient(here.log, PARTITIONS) as client, asyncio.TaskGroup() as tasks:
             for number in range(INTENTS):
                 proposal = charge(f"frozen-{number}")
-                tasks.create_task(client.propose(proposal, timeout_ms=60_000))
+                tasks.create_task(client.propose(proposal, timeout_ms=PATIENCE_MS))
             await until(lambda: frozen.status() == psutil.STATUS_STOPPED)
-            new = await here.processor()
+            new = await awake(here).processor()
             await until(lambda: set(new._owners) == set(range(PARTITIONS)))
         assert await void_count(here) == 0
         os.kill(old.identity.pid, signal.SIGCONT)
@@ -114,7 +119,7 @@ async def test_13_what_a_frozen_owner_sends_when_it_wakes_is_void(
                 await asyncio.sleep(LOOK_SECONDS)
         await until(lambda: not old.is_running)
         async with LedgerClient(here.log, PARTITIONS) as client:
-            await client.propose(charge("after"), timeout_ms=20_000)
+            await client.propose(charge("after"), timeout_ms=PATIENCE_MS)
     finally:
         await old.kill()
     causes = Counter(

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import httpx
 import pytest
 
 from actionledger import CallerMistake, NeedsReview, Succeeded
@@ -72,7 +71,7 @@ def body(event: str, *, order: str, run: str, minor: int = 1_000, **more: object
 
 async def done(desk: Office, given: dict[str, Any]) -> str:
     """The key of a refund, once it is completed."""
-    answer = await desk.door.propose(given, query="?wait_ms=20000")
+    answer = await desk.door.propose(given, query="?wait_ms=30000")
     assert answer.json()["status"] == "completed", answer.text
     return str(answer.json()["key"])
 
@@ -109,11 +108,17 @@ async def in_flight(desk: Office, given: dict[str, Any]) -> str:
     return key
 
 
-def held(answer: httpx.Response) -> dict[str, Any]:
-    """What an action waits for, by an answer about it."""
-    told = answer.json()
-    assert told["status"] == "blocked", answer.text
-    return dict(told["blocked"])
+async def held_by_target(desk: Office, key: str, given: dict[str, Any]) -> dict[str, Any]:
+    """For whom a refund waits, once its gates have answered."""
+    await desk.door.propose(given)
+
+    async def look() -> dict[str, Any] | None:
+        told = (await desk.door.get(f"/v1/actions/{key}")).json()
+        assert told.get("status") in {None, "blocked"}, told
+        blocked = dict(told.get("blocked") or {})
+        return blocked if blocked.get("reason") == "target" else None
+
+    return await until("it waits for its target", look)
 
 
 async def test_a_reached_ceiling_is_raised_by_a_signature(desk: Office) -> None:
@@ -121,7 +126,7 @@ async def test_a_reached_ceiling_is_raised_by_a_signature(desk: Office) -> None:
     for number in (1, 2):
         await done(desk, body(f"a{number}", order=f"a{number}", run="r1"))
     third = body("a3", order="a3", run="r1")
-    answer = await desk.door.propose(third, query="?wait_ms=20000")
+    answer = await desk.door.propose(third, query="?wait_ms=30000")
     told = answer.json()
     assert (told["status"], told["review"], told["review_names"]) == (
         "needs_review",
@@ -146,7 +151,7 @@ async def test_a_reached_ceiling_is_raised_by_a_signature(desk: Office) -> None:
         return bool((await budget(desk, "r1", "side_effects"))["used"] == 3)
 
     await until("what was let pass counts", look)
-    fourth = await desk.door.propose(body("a4", order="a4", run="r1"), query="?wait_ms=20000")
+    fourth = await desk.door.propose(body("a4", order="a4", run="r1"), query="?wait_ms=30000")
     assert fourth.json()["review"] == "ceiling_reached"
 
 
@@ -154,9 +159,9 @@ async def test_the_second_on_a_target_waits_and_goes_on_by_itself(desk: Office) 
     """It is told for whom it waits; once that one is settled nobody has to do anything."""
     first = await in_flight(desk, body("b1", order="b", run="r2"))
     second = body("b2", order="b", run="r3", minor=2_000)
-    waits = held(await desk.door.propose(second, query="?wait_ms=1500"))
-    assert (waits["reason"], waits["by"]) == ("target", first)
     key = "refund:v1:acme:b2"
+    waits = await held_by_target(desk, key, second)
+    assert (waits["reason"], waits["by"]) == ("target", first)
     assert desk.provider.calls[key] == 0
     desk.provider.may_answer.set()
     await desk.until(key, "completed")
@@ -170,7 +175,7 @@ async def test_a_person_takes_the_risk_of_both(desk: Office) -> None:
     first = await in_flight(desk, body("c1", order="c", run="r4"))
     key = "refund:v1:acme:c2"
     second = body("c2", order="c", run="r5", minor=2_000)
-    held(await desk.door.propose(second, query="?wait_ms=1500"))
+    await held_by_target(desk, key, second)
 
     async def look() -> dict[str, Any] | None:
         listed = (await desk.read("/v1/reviews", "ben")).json()
@@ -202,7 +207,7 @@ async def test_a_look_alike_is_held_and_an_occurrence_is_not(desk: Office) -> No
     """
     first = await done(desk, body("d1", order="d", run="r6"))
     agent = desk.door.ledger()
-    held_back = await desk.door.propose(body("d2", order="d", run="r7"), query="?wait_ms=20000")
+    held_back = await desk.door.propose(body("d2", order="d", run="r7"), query="?wait_ms=30000")
     assert held_back.json()["review_names"] == first, held_back.text
     told = await agent.get(held_back.json()["key"])
     assert isinstance(told, NeedsReview)
@@ -231,7 +236,7 @@ async def test_steps_are_counted_once_and_told_apart_from_what_is_enforced(desk:
     assert kinds["side_effects"] == ("enforced", 0, 2)
     reached = await agent.report_step("r9", 2, tokens=700)
     assert [one.dimension for one in reached.reached] == ["tokens"]
-    answer = await desk.door.propose(body("e1", order="e", run="r9"), query="?wait_ms=20000")
+    answer = await desk.door.propose(body("e1", order="e", run="r9"), query="?wait_ms=30000")
     assert answer.json()["review"] == "ceiling_reached"
     with pytest.raises(CallerMistake) as missing:
         await agent.run("nobody-knows-it")
