@@ -71,12 +71,15 @@ class PartitionStoppedError(LedgerError):
 
 
 class DamagedRowsError(LedgerError):
-    """Rows of a stream were edited or deleted, so that nothing here says how it stands."""
+    """Rows of a stream were edited or deleted, or say what this version does not know, so that
+    nothing here says how it stands.
+    """
 
     def __init__(self, stream: str, why: str) -> None:
         super().__init__(
-            f"Rows of {stream} were edited or deleted: {why}.",
-            hint="The log has it: `actionledger rebuild --swap` makes all rows anew.",
+            f"Rows of {stream} lead to no state: {why}.",
+            hint="Where they were edited or deleted, `actionledger rebuild --swap` makes all rows "
+            "anew from the log; where a newer version wrote them, run that one.",
         )
         self.stream = stream
 

@@ -136,6 +136,13 @@ async def _local(settings: "Settings") -> str:
     if found.phase is Phase.READY and bad:
         names = ", ".join(f"{one.name} ({one.phase.value})" for one in bad)
         raise FoundError(f"Not running: {names}.", hint=f"See {bad[0].log}.")
+    for one in found.processes:
+        if one.is_still:
+            raise FoundError(
+                f"{one.name} runs and has not moved for {one.still_ms // 1_000} s.",
+                hint=f"See {one.log}. Somebody may have stopped it: `kill -CONT {one.pid}`; ended "
+                f"with `kill -KILL {one.pid}` it is started again, and nothing is lost.",
+            )
     again = sum(one.restarts for one in found.processes)
     return f"{found.phase.value}, {len(found.processes)} programs, started again: {again}"
 

@@ -227,7 +227,7 @@ def status(as_json: Json = False) -> None:
         result = _status(found, folder)
         out.answer(result, lambda console: console.print("Nothing runs. Start: actionledger up"))
     well = found.phase is Phase.READY and all(
-        one.phase in {Phase.READY, Phase.DONE} for one in found.processes
+        one.phase in {Phase.READY, Phase.DONE} and not one.is_still for one in found.processes
     )
     code = Exit.OK if well or found.phase is Phase.STOPPED else Exit.TROUBLE
     out.answer(_status(found, folder), lambda console: _show_status(console, found), code)
@@ -247,6 +247,7 @@ def _status(found: "Status", folder: Path) -> dict[str, Any]:
                 "phase": one.phase.value,
                 "pid": one.pid,
                 "uptime_ms": one.uptime_ms,
+                "still_ms": one.still_ms,
                 "port": one.port,
                 "restarts": one.restarts,
                 "rss_bytes": one.rss_bytes,
@@ -269,10 +270,11 @@ def _show_status(console: "Console", found: "Status") -> None:
     for name in ("process", "phase", "pid", "up", "port", "restarts", "MB"):
         table.add_column(name, justify="left" if name in {"process", "phase"} else "right")
     for one in found.processes:
-        colour = "green" if one.phase.value in {"ready", "done"} else "red"
+        phase = f"still for {_duration(one.still_ms)}" if one.is_still else one.phase.value
+        colour = "green" if phase in {"ready", "done"} else "red"
         table.add_row(
             one.name,
-            f"[{colour}]{one.phase.value}[/]",
+            f"[{colour}]{phase}[/]",
             str(one.pid or "-"),
             _duration(one.uptime_ms) if one.pid else "-",
             str(one.port or "-"),

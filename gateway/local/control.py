@@ -25,7 +25,7 @@ from gateway.local.ports import require_free
 from gateway.local.processes import family, is_running, rss_bytes, send
 from gateway.local.progress import Progress, Report, silent
 from gateway.local.servers import end_leftovers, erase
-from gateway.local.service import SERVICES, Service
+from gateway.local.service import SERVICES, Service, moved_file
 from gateway.local.state import (
     Phase,
     ProcessRecord,
@@ -53,16 +53,24 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class ProcessStatus:
-    """One program as it is now."""
+    """One program as it is now. A service that runs says again and again that it moves: `still_ms`
+    is how long ago it did; 0 for what says nothing.
+    """
 
     name: str
     phase: Phase
     pid: int | None
     uptime_ms: int
+    still_ms: int
     port: int | None
     restarts: int
     rss_bytes: int
     log: Path
+
+    @property
+    def is_still(self) -> bool:
+        """Whether it runs and has not moved for too long: it hangs, or somebody has stopped it."""
+        return self.still_ms > limits.STILL_MS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +153,7 @@ def status(folder: Path) -> Status:
     state = read_state(folder)
     if state is None:
         return Status(Phase.STOPPED, None, None, ())
-    processes = tuple(_status_of(name, record) for name, record in state.processes.items())
+    processes = tuple(_status_of(folder, name, record) for name, record in state.processes.items())
     supervisor = state.processes.get(SUPERVISOR)
     phase, failure = state.phase, state.failure
     supervised = supervisor is not None and is_running(supervisor.identity)
@@ -327,7 +335,7 @@ def _running(state: State) -> Running:
     return Running(state.kafka_bootstrap, state.database_url, dict(state.ports))
 
 
-def _status_of(name: str, record: ProcessRecord) -> ProcessStatus:
+def _status_of(folder: Path, name: str, record: ProcessRecord) -> ProcessStatus:
     running = is_running(record.identity)
     # The children of the supervisor are the others.
     members = (record.identity,) if name == SUPERVISOR else family(record.identity)
@@ -340,8 +348,17 @@ def _status_of(name: str, record: ProcessRecord) -> ProcessStatus:
         phase=phase,
         pid=record.pid if running else None,
         uptime_ms=max(0, round(time.time() * 1000) - record.created_at) if running else 0,
+        still_ms=_since_ms(moved_file(folder, name)) if running else 0,
         port=record.port,
         restarts=record.restarts,
         rss_bytes=rss,
         log=record.log,
     )
+
+
+def _since_ms(file: Path) -> int:
+    """How long ago a file was touched; 0 where there is none."""
+    try:
+        return max(0, round((time.time() - file.stat().st_mtime) * 1000))
+    except OSError:
+        return 0

@@ -7,6 +7,7 @@ Called by the rest of this package only. Units are in the names.
 # A broker that meets a full disk takes its log directory offline: not started near it.
 FREE_BYTES_MIN = 200 * 1024 * 1024
 LOG_FILE_BYTES_MAX = 10 * 1024 * 1024  # then it becomes NAME.1; one older file is kept
+STILL_MS_MAX = 15_000  # a service says each second that it moves, unless the machine is very busy
 LOG_TAIL_BYTES_MAX = 16 * 1024  # what is read back to tell why a process ended
 
 # --- fetching ------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ another one), `{ready_file}`, `{folder}`.
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Literal, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -88,6 +89,11 @@ class Service(BaseModel):
 SERVICES = TypeAdapter(tuple[Service, ...])
 
 
+def moved_file(folder: Path, name: str) -> Path:
+    """What a service makes when it is ready, and touches as long as it moves (`{ready_file}`)."""
+    return folder / "run" / f"{name}.ready"
+
+
 class ServiceProgram(Program):
     """A service of a state folder."""
 
@@ -96,7 +102,7 @@ class ServiceProgram(Program):
         super().__init__(service.name, state)
         self.service = service
         self.is_step = service.is_step
-        self._ready_file = state.folder / "run" / f"{service.name}.ready"
+        self._ready_file = moved_file(state.folder, service.name)
 
     async def start(self) -> None:
         """Start it.

@@ -1,16 +1,22 @@
 """A supervisor outlasts any outage, and gives up on what fails by its own fault. Real processes."""
 
 import asyncio
+import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gateway.cli.app import run
+from gateway.cli.output import Exit
 from gateway.local import limits
+from gateway.local.control import status
 from gateway.local.keeping import keep_running
-from gateway.local.service import Service, ServiceProgram
-from gateway.local.state import Phase, StateFolder, read_state
+from gateway.local.processes import identify
+from gateway.local.service import Service, ServiceProgram, moved_file
+from gateway.local.state import Phase, ProcessRecord, StateFolder, read_state
 from gateway.wiring.life import EXIT_FAILED, EXIT_TROUBLE
 from tests.patience import PATIENCE_SECONDS
 
@@ -82,3 +88,31 @@ async def test_a_disk_without_room_ends_no_supervisor(
     known = read_state(state.folder)
     assert known is not None
     assert known.processes["tried"].phase is Phase.FAILED
+
+
+async def test_what_runs_and_has_not_moved_is_told(
+    state: StateFolder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that somebody stopped, or that hangs, is no failure that a supervisor sees: the
+    status and the doctor name it, and what to do.
+    """
+    me = identify(os.getpid())
+    assert me is not None
+    log = state.folder / "logs" / "processor.log"
+    for name in ("supervisor", "processor"):
+        record = ProcessRecord.of(me, port=None, log=log)
+        state.record(name, record.model_copy(update={"phase": Phase.READY}))
+    state.change(phase=Phase.READY)
+    moved = moved_file(state.folder, "processor")
+    moved.parent.mkdir()
+    moved.touch()
+    assert not any(one.is_still for one in status(state.folder).processes)
+    long_ago = time.time() - 2 * limits.STILL_MS_MAX / 1_000
+    os.utime(moved, (long_ago, long_ago))
+    (still,) = [one for one in status(state.folder).processes if one.is_still]
+    assert still.name == "processor"
+    monkeypatch.setenv("ACTIONLEDGER_STATE", str(state.folder))
+    assert await asyncio.to_thread(run, ["doctor"]) == Exit.TROUBLE
+    told = capsys.readouterr().out
+    assert "processor runs and has not moved for 3" in told
+    assert f"kill -CONT {os.getpid()}" in told
