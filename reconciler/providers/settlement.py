@@ -127,6 +127,9 @@ def settlement_contradictions(form: SettlementForm) -> Iterator[Found]:
     if (moment.unit == "pattern") != (moment.pattern is not None):
         said = 'is for unit = "pattern" only, and needed there'
         yield ("occurred_at", "pattern"), said
+    if moment.pattern is not None and "%Z" in moment.pattern.replace("%%", ""):
+        # `strptime` takes the names that this machine knows, and forgets which one it read.
+        yield ("occurred_at", "pattern"), "has %Z, of which no zone is kept; %z reads +02:00 and Z"
     if form.delimiter in {'"', "\n", "\r"}:
         yield ("delimiter",), "cannot be a quote or the end of a line"
     if form.reverses is None and "reversed" in form.types.values():

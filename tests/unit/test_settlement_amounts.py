@@ -1,4 +1,4 @@
-"""Amounts in settlement files as other countries write them: declared, or refused by name."""
+"""Amounts in settlement files: exact, and as other countries write them only where that is said."""
 
 from dataclasses import replace
 
@@ -8,6 +8,27 @@ from ledger.core.money import Money
 from reconciler.providers.settlement import AmountForm, Columns
 from reconciler.settlement_files import BadLine
 from tests.unit.test_settlement_files import BANK, DATE, one, stated
+
+
+@pytest.mark.case("C073", "C077")
+@pytest.mark.parametrize(
+    ("amount", "currency", "minor"),
+    [
+        ("18.600", "KWD", 18_600),
+        ("35", "KWD", 35_000),
+        ("500", "JPY", 500),
+        ("500.00", "JPY", 500),
+        ("5." + "0" * 30, "EUR", 500),
+        ("5.06", "USD", 506),
+        ("0.00", "EUR", 0),
+        ("90071992547409.91", "EUR", 2**53 - 1),
+    ],
+)
+def test_amounts_are_exact(amount: str, currency: str, minor: int) -> None:
+    """Every currency has its own decimals, and no float comes near an amount."""
+    assert stated(f"1;p;;{amount};{currency};Sale;{DATE}").money == Money(
+        minor=minor, currency=currency
+    )
 
 
 def written_as(how: dict[str, str]) -> Columns:
