@@ -34,7 +34,7 @@ def unknowns(
 
     out = Output("unknowns", as_json=as_json)
     found = asyncio.run(_unknowns(settings(), tenant, limit))
-    out.answer({"unknowns": found}, lambda console: _show_unknowns(console, found))
+    out.answer({"unknowns": found}, lambda console: _show(console, found, tenant, limit))
 
 
 async def _unknowns(
@@ -48,7 +48,23 @@ async def _unknowns(
         return await Queries(pool).unknowns(tenant or ALL, limit=limit)
 
 
-def _show_unknowns(console: "Console", found: "Sequence[UnknownView]") -> None:
+def _show(
+    console: "Console", found: "Sequence[UnknownView]", tenant: str | None, limit: int
+) -> None:
+    """What was found; whose, where one tenant was named, and whether there may be more."""
+    from rich.markup import escape
+
+    if not found:
+        whose = "" if tenant is None else f" of {escape(tenant)}"
+        console.print(f"[green]✓[/] No action{whose} is uncertain.")
+        return
+    show_unknowns(console, found)
+    if len(found) >= limit:
+        console.print(f"[dim]The oldest {len(found)}; there may be more: see --limit.[/]")
+
+
+def show_unknowns(console: "Console", found: "Sequence[UnknownView]") -> None:
+    """Each action that is uncertain, in a line."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -56,9 +72,6 @@ def _show_unknowns(console: "Console", found: "Sequence[UnknownView]") -> None:
     from gateway.unknowns import unknown_of
     from ledger.core.money import format_money
 
-    if not found:
-        console.print("[green]✓[/] No action is uncertain.")
-        return
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("action", "amount", "attempts", "unknown for", "evidence", "next", "key window"):
         is_number = name in {"amount", "attempts", "unknown for"}
