@@ -92,6 +92,7 @@ def changing(path: Path) -> Iterator[None]:
     # Beside it: the file itself is replaced, and a lock would go with the old one.
     descriptor = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
+        give_to_owner(descriptor, path)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -102,6 +103,7 @@ def replace_private(path: Path, text: str) -> None:
     """Replace the file whole, with mode 0600 whatever it was before. Raises OSError."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
+        give_to_owner(descriptor, path)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
@@ -110,6 +112,15 @@ def replace_private(path: Path, text: str) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def give_to_owner(descriptor: int, path: Path) -> None:
+    """Let whoever owns a file own what takes its place, and whoever owns the folder what is new in
+    it: root changes keys for a service that runs as somebody else. Others can give nothing away.
+    """
+    if os.geteuid() == 0:
+        status = (path if path.exists() else path.parent).stat()
+        os.fchown(descriptor, status.st_uid, status.st_gid)
 
 
 def quoted(text: str) -> str:

@@ -34,6 +34,7 @@ from gateway.local.errors import (
 )
 from gateway.local.ports import Claims
 from gateway.local.processes import Identity, is_running
+from gateway.private_files import give_to_owner
 from projections.roles import Role
 
 
@@ -193,6 +194,15 @@ def make_folder(path: Path, mode: int = 0o700) -> None:
             raise PermissionError(13, "permission denied")
 
 
+def require_own(folder: Path) -> None:
+    """Raise `FolderNotWritableError` for an installation of another user: what root starts in it,
+    that user can neither read nor start again.
+    """
+    file = folder / "state.json"
+    if file.exists() and (owner := file.stat().st_uid) != os.geteuid():
+        raise FolderNotWritableError(folder, f"it belongs to user {owner}; run this as that user")
+
+
 def require_space(path: Path) -> None:
     """Raise `DiskFullError` when less than `FREE_BYTES_MIN` is free there."""
     free = shutil.disk_usage(path).free
@@ -204,6 +214,7 @@ def write_private(path: Path, content: str) -> None:
     """Replace a file whole: after a crash there is the old content or the new, readable by us."""
     partial = path.with_name(f".{path.name}.partial")
     with file_trouble(path), os.fdopen(_open_private(partial), "w") as file:
+        give_to_owner(file.fileno(), path)
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -18,7 +18,7 @@ from gateway.credentials import new_credentials
 from gateway.keys import Role, create_key
 from gateway.local.kafka import SUPER_USER
 from gateway.local.service import ExitsCleanly, FileAppears, Ready, Service
-from gateway.local.state import State, make_folder, write_private
+from gateway.local.state import State, make_folder, require_own, write_private
 from gateway.settings import default_origin
 from gateway.wiring.names import Process
 from gateway.wiring.places import (
@@ -159,6 +159,7 @@ def prepare_folder(folder: Path) -> None:
     Raises FolderNotWritableError, KeyFileError.
     """
     make_folder(folder, 0o711 if os.geteuid() == 0 else 0o700)
+    require_own(folder)
     (folder / PROVIDERS_FOLDER).mkdir(mode=0o700, exist_ok=True)
     credentials = folder / CREDENTIALS_FILE
     if not credentials.exists():

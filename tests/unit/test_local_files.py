@@ -24,7 +24,9 @@ from gateway.local.logs import open_log, rotate, rotate_all, size, tail, why_end
 from gateway.local.processes import Child, Command, Identity, identify, is_running, until
 from gateway.local.servers import erase
 from gateway.local.service import Service, fill
-from gateway.local.state import StateFolder, read_state
+from gateway.local.state import Phase, StateFolder, read_state, require_own
+from gateway.private_files import replace_private
+from gateway.wiring.local import prepare_folder
 
 
 def artifact_of(content: bytes) -> Artifact:
@@ -308,3 +310,37 @@ def test_a_copy_has_no_share_in_the_database_of_the_first(
     erase(moved)
     moved.release()
     assert not database.exists()
+
+
+STRANGER = 54_321
+
+
+def test_what_root_writes_stays_with_whoever_owned_it(tmp_path: Path) -> None:
+    """`sudo actionledger down` or `keys create` must not take a file from the user who runs the
+    processes: they could not read it any more.
+    """
+    owner = STRANGER if os.geteuid() == 0 else os.geteuid()
+    held = StateFolder.hold(tmp_path / "state")
+    keys = tmp_path / "state" / "keys.toml"
+    replace_private(keys, "old")
+    for file in (held.folder, keys, held.folder / "state.json"):
+        os.chown(file, owner, -1)
+    held.change(phase=Phase.READY)
+    replace_private(keys, "new")
+    replace_private(tmp_path / "state" / "fresh.toml", "new")
+    for name in ("state.json", "keys.toml", "fresh.toml"):
+        status = (held.folder / name).stat()
+        assert (status.st_uid, status.st_mode & 0o777) == (owner, 0o600)
+    held.release()
+
+
+def test_nobody_starts_an_installation_of_somebody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root could, and whose it is could not read it afterwards."""
+    StateFolder.hold(tmp_path).release()
+    require_own(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(FolderNotWritableError, match="run this as that user"):
+        prepare_folder(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"lock", "state.json"}
