@@ -44,8 +44,9 @@ def passkey(
 
     out = Output("people passkey", as_json=as_json)
     where = settings()
-    if asyncio.run(people_in_force(where)).person(name) is None:
-        refuse(out, NotChanged.PERSON_UNKNOWN)
+    known = asyncio.run(people_in_force(where)).person(name)
+    if known is None or known.revoked:
+        refuse(out, NotChanged.PERSON_UNKNOWN if known is None else NotChanged.PERSON_REVOKED)
     made = asyncio.run(_made(where, name, to_stderr=as_json, open_it=open_it))
     if made is None or made.key is None:
         _nothing(out, "link_over", "No passkey was made in time.")

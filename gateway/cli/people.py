@@ -141,7 +141,7 @@ def revoke(
     """Take a person or one key back: nothing signed with it counts from now on.
 
     Approvals that were given and not used are dead too: the start asks again whose key it is.
-    Nothing undoes it; who comes back gets another key.
+    Nothing undoes it: who comes back gets another key, and a revoked person another name.
 
     Example: actionledger people revoke ada
     """
@@ -359,6 +359,10 @@ def refuse(out: Output, why: "NotChanged") -> NoReturn:
     message, hint = {
         NotChanged.PERSON_KNOWN: ("This person is there already.", "Add a key, or remove first."),
         NotChanged.PERSON_UNKNOWN: ("There is no such person.", "`people list` has who there is."),
+        NotChanged.PERSON_REVOKED: (
+            "This person is revoked for good: no key of theirs proves anything.",
+            "Who comes back is registered under another name: `people add`.",
+        ),
         NotChanged.KEY_KNOWN: ("This key is registered already.", "`people list` says for whom."),
         NotChanged.NAME_OR_KEY_UNKNOWN: (
             "No person is called so, and no key.",

@@ -20,6 +20,7 @@ class NotChanged(StrEnum):
 
     PERSON_KNOWN = "person_known"
     PERSON_UNKNOWN = "person_unknown"
+    PERSON_REVOKED = "person_revoked"
     KEY_KNOWN = "key_known"
     NAME_OR_KEY_UNKNOWN = "name_or_key_unknown"
     NAME_OR_KEY_AMBIGUOUS = "name_or_key_ambiguous"
@@ -61,6 +62,8 @@ def with_key(people: People, name: str, key: PersonKey) -> str | NotChanged:
     person = people.person(name)
     if person is None:
         return NotChanged.PERSON_UNKNOWN
+    if person.revoked:
+        return NotChanged.PERSON_REVOKED
     if people.person_of(key.id) is not None:
         return NotChanged.KEY_KNOWN
     return _with(people, person.model_copy(update={"keys": (*person.keys, key)}))
@@ -68,7 +71,7 @@ def with_key(people: People, name: str, key: PersonKey) -> str | NotChanged:
 
 def with_revoked(people: People, name_or_key: str) -> Revoked | NotChanged:
     """The document in which a person or one key proves nothing any more. Nothing undoes it: who
-    comes back gets another key.
+    comes back gets another key, and a revoked person another name.
     """
     person, owned = people.person(name_or_key), people.person_of(name_or_key)
     if person is not None and owned is not None:

@@ -93,6 +93,14 @@ def test_a_key_or_a_person_is_revoked() -> None:
     assert with_revoked(two, "nobody") is NotChanged.NAME_OR_KEY_UNKNOWN
 
 
+def test_a_revoked_person_is_given_no_key() -> None:
+    """It would prove nothing, and whoever gave it would be told that all is done."""
+    now = revoked(BOTH, "ada")
+    assert with_key(now, "ada", ADA_PASSKEY.registered()) is NotChanged.PERSON_REVOKED
+    key = ADA_PASSKEY.registered()
+    assert read(with_key(now, "ben", key)).person_of(key.id)
+
+
 def test_what_was_revoked_does_not_come_back_with_an_older_copy() -> None:
     """A copy that was kept elsewhere and brought up to date by its first line alone still knows
     nothing of a revocation, and neither does one without whoever was revoked: added again it would
