@@ -89,14 +89,15 @@ async def test_without_a_broker_nothing_is_confirmed_and_with_it_all_goes_on(
     killable: local.Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """503 says that nothing is known and that the same key is safe; later it is one action."""
-    monkeypatch.setattr(following, "ASK_MS_MAX", 1_500)
-    monkeypatch.setattr(serving, "WEBHOOK_APPEND_MS_MAX", 1_500)
     addresses = Addresses(killable.kafka_bootstrap, killable.admin_url)
     async with opened(addresses, tmp_path) as door:
         await door.one.processor()
         await door.one.executor()
-        await door.propose(charge_body("before"), query="?wait_ms=10000")
+        before = await door.propose(charge_body("before"), query="?wait_ms=30000")
+        assert before.json()["status"] == "completed"
         await killable.kafka.kill()
+        monkeypatch.setattr(following, "ASK_MS_MAX", 1_500)
+        monkeypatch.setattr(serving, "WEBHOOK_APPEND_MS_MAX", 1_500)
         asked = await door.propose(charge_body("during"))
         assert asked.status_code == 503
         assert asked.json()["code"] == "not_durable"
@@ -113,6 +114,7 @@ async def test_without_a_broker_nothing_is_confirmed_and_with_it_all_goes_on(
         known = await door.get("/v1/actions/charge:v1:acme:before")
         assert known.json()["status"] == "completed"
 
+        monkeypatch.undo()
         await killable.kafka.restart()
         await until_ready(door.http)
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -148,7 +150,7 @@ async def test_without_postgres_intents_go_on_and_nothing_is_called_unknown(
         await door.one.processor()
         await door.one.executor()
         await killable.postgres.kill()
-        done = await door.propose(charge_body("no-database"), query="?wait_ms=10000")
+        done = await door.propose(charge_body("no-database"), query="?wait_ms=30000")
         assert done.status_code == 201
         assert done.json()["status"] == "completed"
         assert (await door.propose(charge_body("no-database"))).status_code == 200
@@ -214,10 +216,12 @@ async def test_a_stopped_process_answers_what_it_has_taken_and_leaves_well(
         headers = {"Authorization": f"Bearer {key}"}
         async with (
             process(settings, servers) as pid,
-            httpx.AsyncClient(base_url=settings.url, headers=headers, timeout=30) as http,
+            httpx.AsyncClient(
+                base_url=settings.url, headers=headers, timeout=PATIENCE_SECONDS
+            ) as http,
         ):
             await until_ready(http)
-            done = await http.post("/v1/actions?wait_ms=10000", json=charge_body("stop"))
+            done = await http.post("/v1/actions?wait_ms=30000", json=charge_body("stop"))
             assert done.json()["status"] == "completed"
             poll = asyncio.create_task(
                 http.get(f"{done.headers['location']}?after_version=99&wait_ms=30000")
@@ -237,7 +241,7 @@ async def test_a_crash_between_acknowledgement_and_answer_keeps_the_webhook(
     """The sender gets no answer and sends again: kept twice under one event id, to count once."""
     async with stage(servers, tmp_path) as (one, settings):
         hook = signed(b"{}", event_id="evt_crash")
-        async with httpx.AsyncClient(base_url=settings.url, timeout=30) as http:
+        async with httpx.AsyncClient(base_url=settings.url, timeout=PATIENCE_SECONDS) as http:
             async with process(settings, servers, ACTIONLEDGER_CRASH_AT="webhook_acked"):
                 await until_ready(http)
                 with pytest.raises(httpx.TransportError):
