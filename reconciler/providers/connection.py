@@ -9,8 +9,14 @@ Must never: know HTTP, or connect on its own behalf. The HTTP exchange is its on
 
 import asyncio
 import select
+import socket
 import ssl
 from typing import Final, cast
+
+from aiohappyeyeballs import start_connection
+
+NEXT_ADDRESS_SECONDS: Final = 0.25
+"""After which the next address of a name is tried beside the one before it."""
 
 _ANY_NEWS: Final = select.POLLIN | select.POLLHUP | select.POLLERR
 
@@ -124,10 +130,20 @@ class Connection(asyncio.Protocol):
 
 
 async def open_connection(host: str, port: int, tls: ssl.SSLContext | None) -> Connection:
-    """Connect, trying the host's addresses in order. Raises OSError; the caller sets the limit.
+    """Connect, trying the host's addresses in order, each a moment after the one before it (RFC
+    8305): one that never answers would take all the time there is. Raises OSError; the caller sets
+    the limit.
 
-    A connection that is made and then cancelled before it is handed over is cut by the loop.
+    A connection that is made and then cancelled before it is handed over is cut.
     """
     loop = asyncio.get_running_loop()
-    _, connection = await loop.create_connection(Connection, host, port, ssl=tls)
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    connected = await start_connection(found, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS)
+    try:
+        _, connection = await loop.create_connection(
+            Connection, sock=connected, ssl=tls, server_hostname=None if tls is None else host
+        )
+    except BaseException:
+        connected.close()
+        raise
     return connection

@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from gateway.local.ports import free_ports
-from reconciler.providers.http_exchange import Broken, HttpClient, Message, Trouble
+from reconciler.providers.http_exchange import Answered, Broken, HttpClient, Message, Trouble
 from reconciler.providers.port import Deadlines, Declined
 from tests.patience import PATIENCE_SECONDS
 
@@ -36,7 +36,8 @@ class Peer:
     def __init__(self) -> None:
         """Listen; the first connection is accepted in the background."""
         self._listening = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self.address: tuple[str, int] = self._listening.getsockname()
+        self.url = f"http://127.0.0.1:{self.address[1]}"
         self._accepted = threading.Event()
         self._thread = threading.Thread(target=self._accept)
         self._thread.start()
@@ -144,3 +145,39 @@ async def test_the_guard_is_not_asked_when_there_is_no_connection() -> None:
         )
     assert exchanged == Broken(Trouble.CONNECT_REFUSED)
     assert asked == []
+
+
+async def test_an_address_that_never_answers_keeps_nobody_from_the_next(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name has several addresses, and one of them is dead: it took all the time there was, each
+    time anew, and no request ever left.
+    """
+    loop, (_, port) = asyncio.get_running_loop(), peer.address
+    with full("127.0.0.2", port):
+
+        async def addresses(*_: object, **__: object) -> list[object]:
+            hosts = ("127.0.0.2", "127.0.0.1")
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port)) for host in hosts]
+
+        monkeypatch.setattr(loop, "getaddrinfo", addresses)
+        answering = loop.run_in_executor(None, peer.answer)
+        async with client(f"http://provider.example:{port}") as http:
+            answered = await http.exchange(MESSAGE, deadlines=DEADLINES)
+        await answering
+    assert isinstance(answered, Answered)
+
+
+@contextlib.contextmanager
+def full(host: str, port: int) -> Iterator[None]:
+    """An address at which nothing is ever accepted: its queue is full."""
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(socket.socket())
+        listening.bind((host, port))
+        listening.listen(0)
+        for _ in range(8):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)  # noqa: FBT003 - the standard library's own
+            with contextlib.suppress(BlockingIOError):
+                waiting.connect((host, port))
+        yield
