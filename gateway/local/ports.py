@@ -115,7 +115,7 @@ def _lock_file(port: int) -> int:
         FolderNotWritableError: there is no place for it.
 
     """
-    folder = Path(os.environ.get("TMPDIR", "/tmp"))  # noqa: S108 - to be told where there is none
+    folder = Path("/tmp")  # noqa: S108 - to be told where there is none
     try:
         folder = Path(tempfile.gettempdir()) / f"actionledger-ports-{os.geteuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
