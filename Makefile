@@ -39,9 +39,17 @@ help: ## list what can be made
 	echo "[1/3] .venv: creating with $$("$$found" --version)"; \
 	"$$found" -m venv .venv
 	@echo "[2/3] .venv: installing the locked packages (about 250 MB on the first run)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input \
-	    --require-hashes --requirement requirements-dev.lock
-	@touch $@
+	@rm -f $@; \
+	install="$(BIN)/python -u -m pip install --disable-pip-version-check --no-input \
+	    --progress-bar off --require-hashes --requirement requirements-dev.lock"; \
+	if [ ! -t 1 ]; then $$install --quiet && touch $@; else \
+	    all=$$(grep -c == requirements-dev.lock); begun=0; \
+	    { $$install && touch $@; } | while read -r word what rest; do case $$word in \
+	        Collecting) begun=$$((begun + 1)); \
+	            printf '\r\033[K      %s of %s: %s' "$$begun" "$$all" "$$what" ;; \
+	        Installing) printf '\r\033[K      unpacking %s packages' "$$begun" ;; \
+	    esac; done; printf '\r\033[K'; \
+	fi; [ -e $@ ]
 
 .venv/.project: .venv/.locked pyproject.toml sdk/pyproject.toml
 	@echo "[3/3] .venv: adding the project and its SDK in place"
