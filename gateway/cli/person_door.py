@@ -48,6 +48,13 @@ class DoorRefusedError(LedgerError):
         self.code = str(problem.get("code", "refused"))
 
 
+class AwayError(httpx.TransportError):
+    """What stands before the door answers for it: it is asked again, as where nobody answers."""
+
+    def __init__(self) -> None:
+        super().__init__("the door is away")
+
+
 class PersonDoor:
     """A connection to the door under a person's key."""
 
@@ -108,10 +115,12 @@ class PersonDoor:
     def _login(self, method: str, path: str) -> dict[str, str]:
         if self._ledger is None:
             # Whoever has not logged in is told which ledger this is.
-            challenge = self._http.get("/v1/approvals").headers.get("www-authenticate", "")
-            named = _LEDGER.search(challenge)
+            response = self._http.get("/v1/approvals")
+            if response.status_code in _AGAIN:
+                raise AwayError
+            named = _LEDGER.search(response.headers.get("www-authenticate", ""))
             if named is None:
-                raise self._unexpected(_OK)
+                raise self._unexpected(response.status_code)
             self._ledger = named[1]
         token = login_token(
             self._key,
