@@ -8,6 +8,8 @@ from reconciler.providers.smtp.conversation import Broke, Conversation
 from reconciler.providers.smtp.description import Server
 from reconciler.providers.smtp.message import Letter
 from tests.mail_server import mail_server
+from tests.patience import PATIENCE_SECONDS
+from tests.unit.test_http_first_byte import full
 
 LETTER = Letter(
     reference="<1@example.com>",
@@ -56,3 +58,24 @@ def test_what_was_cut_before_it_was_open_is_closed(connections: list[socket.sock
         with pytest.raises(Broke):
             line.open(5.0)
         assert [one.fileno() for one in connections] == [-1]
+
+
+def test_an_address_that_never_answers_keeps_nobody_from_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server has several addresses, and the first one is dead: no letter was ever handed in."""
+    with mail_server(asks_login=False) as server, full("127.0.0.2", server.port):
+        hosts = ("127.0.0.2", "127.0.0.1")
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, server.port)) for host in hosts]
+        real = socket.getaddrinfo
+        named = "mail.example.com"
+
+        def addresses(host: str, *arguments: object, **others: object) -> list[object]:
+            known: list[object] = [*found]
+            return known if host == named else [*real(host, *arguments, **others)]  # type: ignore[arg-type]
+
+        monkeypatch.setattr(socket, "getaddrinfo", addresses)
+        line = Conversation(Server(named, server.port, "none", None, "test"), None, None, "")
+        line.open(PATIENCE_SECONDS)
+        assert line.hand_in(LETTER, PATIENCE_SECONDS).last.is_positive
+        assert len(server.kept) == 1

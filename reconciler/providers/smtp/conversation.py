@@ -28,6 +28,9 @@ _ENHANCED: Final = re.compile(rb"([245])\.(\d{1,3})\.(\d{1,3})(?:\s|$)")
 _GO_AHEAD: Final = 354
 _END: Final = b".\r\n"
 _NONE: Final = -1
+_OTHERS_SECONDS: Final = 2.0
+"""For each address of a server behind which there is another one: a dead one must not take all the
+time that there is."""
 
 
 class Broke(Exception):
@@ -71,6 +74,24 @@ class Handed:
     recipients: tuple[Reply, ...]
     last: Reply
     is_whole: bool
+
+
+class _Smtp(smtplib.SMTP):
+    """The library's connection, to whichever address of its server answers."""
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        *others, last = dict.fromkeys((str(one[4][0]), port) for one in found)
+        for address in others:
+            with contextlib.suppress(OSError):
+                connected = socket.create_connection(address, min(timeout, _OTHERS_SECONDS))
+                connected.settimeout(timeout)
+                return connected
+        return socket.create_connection(last, timeout)
+
+
+class _SmtpOverTls(smtplib.SMTP_SSL, _Smtp):
+    """The same for a server that speaks TLS from the beginning."""
 
 
 @dataclass(slots=True)
@@ -173,11 +194,11 @@ class Conversation:
         server = self.server
         smtp: smtplib.SMTP
         if server.tls == "implicit":
-            smtp = smtplib.SMTP_SSL(
+            smtp = _SmtpOverTls(
                 server.host, server.port, server.hello, timeout=seconds, context=self.tls
             )
         else:
-            smtp = smtplib.SMTP(server.host, server.port, server.hello, timeout=seconds)
+            smtp = _Smtp(server.host, server.port, server.hello, timeout=seconds)
         with self._turn:
             self._smtp = smtp
         self._next(deadline).ehlo_or_helo_if_needed()
