@@ -65,6 +65,7 @@ class Life:
         self._name = name
         self._heartbeat = heartbeat
         self._beat_at_s = 0.0
+        self._is_told = False
 
     def ask_to_stop(self) -> None:
         """Set `stop`, and let the time run until the process is over. Again changes nothing."""
@@ -75,14 +76,24 @@ class Life:
             end_after(STOP_MS_MAX, self._name)
 
     def beat(self) -> None:
-        """Say that the main loop moves. Cheap: the file is touched once a second at most."""
+        """Say that the main loop moves. Cheap: the file is touched once a second at most. That it
+        cannot be touched is no reason to end: somebody has tidied up, or there is no room.
+        """
         now_s = time.monotonic()
         if self._heartbeat is None or now_s - self._beat_at_s < BEAT_SECONDS:
             return
         if not self._beat_at_s:
             seek_cycles_seldom()
         self._beat_at_s = now_s
-        self._heartbeat.touch()
+        try:
+            self._heartbeat.touch()
+        except OSError as trouble:
+            if not self._is_told:
+                told = {"program": self._name, "reason": str(trouble)}
+                logger.warning("heartbeat_not_written", extra=told)
+            self._is_told = True
+        else:
+            self._is_told = False
 
 
 def live(name: str, work: Work, *, heartbeat: Path | None) -> int:

@@ -210,3 +210,25 @@ def _created_at() -> int:
     me = identify(os.getpid())
     assert me is not None
     return me.created_at
+
+
+def test_a_heartbeat_that_cannot_be_written_ends_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody removes its folder under a process that works: that is told once, and the file is
+    there again as soon as there is a place for it.
+    """
+    monkeypatch.setattr(life, "BEAT_SECONDS", 0.0)
+    monkeypatch.setattr(life, "seek_cycles_seldom", lambda: None)
+    beat = tmp_path / "run" / "processor.ready"
+    beat.parent.mkdir()
+    one = life.Life("processor", beat)
+    one.beat()
+    beat.unlink()
+    beat.parent.rmdir()
+    for _ in range(3):
+        one.beat()
+    assert caplog.messages == ["heartbeat_not_written"]
+    beat.parent.mkdir()
+    one.beat()
+    assert beat.exists()
