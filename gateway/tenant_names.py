@@ -14,7 +14,6 @@ from gateway.keys import KeyFileError, read_keys
 from ledger.core.errors import LedgerError
 from ledger.core.people import EVERY_TENANT, People
 
-
 Spelling = Literal["checked", "as_written"]
 """Whether another spelling of a known tenant is taken for a slip of the pen, or is meant."""
 

@@ -177,7 +177,15 @@ select
         where cases.action_key = actions.action_key
         order by version desc
         limit 1
-    ) end as review_names
+    ) end as review_names,
+    case when actions.status not in ('completed', 'failed') then (
+        -- Who carries it out, where that is its caller: its first fact says so.
+        select data ->> 'performer'
+        from actionledger.action_events as first
+        where first.action_key = actions.action_key
+        order by version
+        limit 1
+    ) end as performer
 from actionledger.actions
 where action_key = any ($2::text[]) and ($1::text is null or tenant_id = $1)
 order by created_at, ledger_partition, intent_offset, action_key

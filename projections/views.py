@@ -34,7 +34,8 @@ class ActionView:
     the hold that keeps it from starting: its scope, by whom, why, since when. While it is blocked,
     `blocked_by` is the action that it waits for, or the gate that has yet to answer
     (`blocked_reason` is then `unanswered`), since its own fact `blocked_version`. `case_version` is
-    the fact that opened the case that waits for a person, if one does.
+    the fact that opened the case that waits for a person, if one does. `performer` is `caller`
+    where whoever asked for the action carries it out, and it may still begin.
     """
 
     tenant_id: str
@@ -83,6 +84,7 @@ class ActionView:
     blocked_version: int | None = None
     case_version: int | None = None
     review_names: str | None = None
+    performer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

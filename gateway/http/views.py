@@ -124,7 +124,9 @@ class ActionView(BaseModel):
     needed, `review_names` the ceiling or the other action that this is about; `blocked` what it
     waits for; `next_check_at` when the ledger next does something about it by itself; `held` is
     there while an operator keeps it from starting; `approval` where people are asked, `denied`
-    where somebody said no. Times are milliseconds since 1970-01-01T00:00:00Z.
+    where somebody said no. `performer` is there where the action is its caller's to carry out: from
+    `ready` it goes on when the same is proposed again with `caller`, and not by itself. Times are
+    milliseconds since 1970-01-01T00:00:00Z.
     """
 
     model_config = ConfigDict(
@@ -161,6 +163,7 @@ class ActionView(BaseModel):
     attempts: int | None = None
     next_check_at: int | None = None
     held: HeldBy | None = None
+    performer: Literal["caller"] | None = None
     recorded_at: int | None = None
     updated_at: int | None = None
     replayed: bool | None = None
@@ -306,6 +309,7 @@ def of_action(action: Action, place: LedgerPlace | None) -> ActionView:
         attempts=action.counted_attempts,
         approval=_approval(action.key, action.status, action.approval),
         next_check_at=None if action.timer is None else action.timer.due_at,
+        performer=action.performer,
         recorded_at=action.recorded_at,
         updated_at=action.updated_at,
         replayed=False,
@@ -421,6 +425,7 @@ def of_progress(progress: "Progress") -> ActionView:
         denied=None if progress.denied is None else _denied(progress.denied),
         next_check_at=progress.next_check_at,
         held=held_by(progress.held),
+        performer=progress.performer,
         ledger=LedgerPlace(partition=progress.ledger_partition, offset=progress.ledger_offset),
     )
 
@@ -445,6 +450,7 @@ def of_row(row: ActionRow) -> ActionView:
         denied=None if row.denied is None else DeniedView.model_validate(row.denied),
         next_check_at=row.next_due_at,
         held=None if row.held is None else held_by(Hold.model_validate(row.held)),
+        performer="caller" if row.performer == "caller" else None,
         recorded_at=row.created_at,
         updated_at=row.updated_at,
         ledger=LedgerPlace(partition=row.ledger_partition, offset=row.ledger_offset),

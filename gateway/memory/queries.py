@@ -396,6 +396,7 @@ def _row(action: Action, stream_key: str) -> ActionView:
         run=action.run,
         blocked_reason=None if waits is None else waits.why,
         blocked_by=None if waits is None else waits.by,
+        performer=action.performer,
     )
 
 

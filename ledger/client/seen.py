@@ -9,6 +9,7 @@ ledger will refuse, or that stands against other evidence. Called by the client.
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import JsonValue
 
@@ -74,7 +75,7 @@ class Progress:
     `next_check_at` is when it next does something by itself, retry or lookup; `held` is the hold
     that keeps it from starting; `approval` what people were asked last; `denied` who said no;
     `blocking` the action that it waits for, `gates` those that have not answered; `names` what its
-    case is about.
+    case is about; `performer` is `caller` where whoever asked for it carries it out.
     """
 
     key: str
@@ -94,6 +95,7 @@ class Progress:
     blocking: Blocking | None = None
     gates: tuple[str, ...] = ()
     names: str | None = None
+    performer: Literal["caller"] | None = None
 
 
 class ActionsSeen:
@@ -317,6 +319,7 @@ class ActionsSeen:
             blocking=blocking(action),
             gates=tuple(one.gate for one in action.claims if one.status is ClaimStatus.ASKED),
             names=None if action.case is None else action.case.names,
+            performer=action.performer,
         )
 
     def saga(self, stream: str, name: str) -> Saga | None:

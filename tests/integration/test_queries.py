@@ -18,6 +18,7 @@ from tests import examples as x
 from tests import examples_of_people as people
 from tests.ledgers import LedgerBuilder, history
 from tests.projecting import project, projected
+from tests.unit.core.test_caller import config
 
 pytestmark = pytest.mark.servers
 
@@ -61,6 +62,18 @@ async def test_an_action_is_found_by_its_key(pool: asyncpg.Pool, queries: Querie
     assert await queries.action("globex", x.CHARGE) is None
     assert await queries.action(ALL, x.CHARGE) == action
     assert await queries.action("acme", x.PAYOUT) is None
+
+
+async def test_an_action_says_that_its_caller_carries_it_out(
+    pool: asyncpg.Pool, queries: Queries
+) -> None:
+    """Else who reads it waits for what begins with their own next call only."""
+    builder = LedgerBuilder(config=config())
+    builder.take(x.propose())
+    builder.take(x.propose(x.PAYOUT, caller=i.CallerOffer(nonce="n" * 16, valid_ms=1_000)))
+    await project(pool, builder)
+    told = [await queries.action("acme", key) for key in (x.CHARGE, x.PAYOUT)]
+    assert [one and one.performer for one in told] == [None, "caller"]
 
 
 async def test_a_result_is_the_providers_json(pool: asyncpg.Pool, queries: Queries) -> None:

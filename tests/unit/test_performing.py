@@ -11,6 +11,7 @@ import pytest
 
 from actionledger import (
     ActionRaised,
+    AwaitingApproval,
     Call,
     CallerMistake,
     Conflict,
@@ -451,6 +452,34 @@ async def test_a_function_that_blocks_is_refused_when_it_is_decorated(
 
     with pytest.raises(TypeError, match="to_thread"):
         world.ledger.action(charge)(pay)  # type: ignore[arg-type]
+
+
+async def test_what_waited_for_people_is_its_callers_turn_and_says_so() -> None:
+    """An agent that was told "it goes on by itself" waited to its end for what nobody would do."""
+    asks = """
+[[row]]
+name = "all"
+outcome = "people"
+reason = "Somebody looks at it."
+"""
+    tool = Tool()
+    async with testing.ledger(EITHER, policy=asks) as world:
+        asked = await world.ledger.perform(charge(), tool)
+        assert isinstance(asked, AwaitingApproval)
+        assert asked.by_caller
+        assert "by itself" not in asked.text_for_model
+        assert "same call has to be made again" in asked.text_for_model
+        await world.approve(asked.key)
+        began_ms = world.now_ms
+        turn = await world.ledger.wait(asked.key, timeout_ms=600_000)
+        assert isinstance(turn, Pending)
+        assert (turn.is_callers_turn, tool.calls, world.now_ms) == (True, [], began_ms)
+        assert "made again" in turn.text_for_model
+        assert isinstance(await world.ledger.perform(charge(), tool), Succeeded)
+        others = await world.ledger.propose(email("by-executor"))
+        assert isinstance(others, AwaitingApproval)
+        assert "it goes on by itself" in others.text_for_model
+    assert len(tool.calls) == 1
 
 
 async def test_arguments_that_the_function_does_not_take_start_nothing(

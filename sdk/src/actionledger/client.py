@@ -18,7 +18,7 @@ import httpx
 
 from actionledger.exchange import Exchange, Retries
 from actionledger.performing import Act, Call, Effect, Performance
-from actionledger.results import FINAL, ApprovalExpired, Conflict, NeedsReview, Result
+from actionledger.results import FINAL, ApprovalExpired, Conflict, NeedsReview, Pending, Result
 from actionledger.runs import RunUsage, read_run
 from actionledger.sagas import Plan, SagaResult, plan_bytes, read_saga
 from actionledger.wire import Intent, intent_bytes, read_reply
@@ -130,7 +130,8 @@ class Ledger:
         return read_reply(await self._exchange.ask("GET", _path(key)), key)
 
     async def wait(self, key: str, *, timeout_ms: int = 60_000) -> Result:
-        """How the action stands when it is final or needs a person, or after `timeout_ms`.
+        """How the action stands when it is final, needs a person, or is yours to perform now
+        (Pending.is_callers_turn); or after `timeout_ms`.
 
         An `Unknown` is waited for: the ledger is finding out, which may take longer than any
         caller's patience. The result then says that it is still unknown.
@@ -138,6 +139,8 @@ class Ledger:
         give_up_at = self._clock() + timeout_ms / 1_000
         result = await self.get(key)
         while not isinstance(result, (*FINAL, NeedsReview, ApprovalExpired, Conflict)):
+            if isinstance(result, Pending) and result.is_callers_turn:
+                break
             left_ms = int((give_up_at - self._clock()) * 1_000)
             if left_ms <= 0:
                 break

@@ -35,12 +35,20 @@ class _Result:
     """What every result says: which action, how far its history, and whether it was there before.
 
     `replayed` is True when the ledger knew the action before this request, also when the client
-    itself had to ask twice.
+    itself had to ask twice. `by_caller`: the program that asked carries it out itself, so that it
+    goes on when the same is performed again, and not by itself.
     """
 
     key: str
     version: int = 0
     replayed: bool = False
+    by_caller: bool = False
+
+    def _goes_on(self, when: str) -> str:
+        """How it goes on after what it waits for."""
+        if self.by_caller:
+            return f"{when} exactly the same call has to be made again, and it begins then"
+        return f"{when} it goes on by itself"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +114,19 @@ class Pending(_Result):
     status: str
 
     @property
+    def is_callers_turn(self) -> bool:
+        """Whether it begins when the same is performed again, and waits for nothing else."""
+        return self.by_caller and self.status == "ready"
+
+    @property
     def text_for_model(self) -> str:
         """What happened, what may be done next, what must not."""
+        if self.is_callers_turn:
+            return (
+                f"The action {self.key} is recorded and nothing of it has happened: it begins when "
+                "exactly the same call is made again. Make it, or leave it; do not try it another "
+                "way."
+            )
         return (
             f"The action {self.key} is recorded and has no outcome yet. You may wait for it or "
             "look again under the same key; asking for exactly the same again is harmless. Do not "
@@ -137,9 +156,9 @@ class AwaitingApproval(_Result):
         return (
             f"The action {self.key} waits until people decide about it{where}; nothing has "
             "happened. You may tell the user so, go on with other work, and look again later "
-            "under the same key: it goes on by itself when they agree. You cannot approve it, and "
-            "asking again does not help. Do not try it another way, with another key, tool or "
-            "smaller amounts."
+            f"under the same key: {self._goes_on('when they agree')}. You cannot approve it, and "
+            "asking again before that does not help. Do not try it another way, with another key, "
+            "tool or smaller amounts."
         )
 
 
@@ -186,9 +205,10 @@ class Blocked(_Result):
         gates = ", ".join(_named(one, "a gate") for one in self.gates) or "the gates it has to pass"
         waits = _WAITS.get(self.reason, _WAITS["target"]).format(other=other, gates=gates)
         return (
-            f"The action {self.key} waits: {waits}. Nothing of it has happened, and it goes on by "
-            "itself. You may go on with other work and look again later under the same key. Do not "
-            "try it another way, with another key, tool, target or amount."
+            f"The action {self.key} waits: {waits}. Nothing of it has happened, and "
+            f"{self._goes_on('after that')}. You may go on with other work and look again later "
+            "under the same key. Do not try it another way, with another key, tool, target or "
+            "amount."
         )
 
 
@@ -219,9 +239,10 @@ class NeedsReview(_Result):
         held_back = _HELD_BACK.get(self.reason or "")
         if held_back is not None:
             why = held_back.format(_named(self.names, "that is named in the result"))
+            after = self._goes_on("where a person lets it")
             return (
                 f"The action {self.key} {why}. Nothing of it has happened, and a person decides "
-                f"what becomes of it. {_OF_HELD_BACK}"
+                f"what becomes of it. {_OF_HELD_BACK.format(after)}"
             )
         return (
             f"The action {self.key} needs a person{_because(self.reason)}. It may or may not have "
@@ -240,9 +261,8 @@ _HELD_BACK: Final[Mapping[str, str]] = {
     "gate_full": "is held back, because too many wait for the same budget or target",
 }
 _OF_HELD_BACK: Final = (
-    "Tell the user so, and look again later under the same key: it goes on by itself where a "
-    "person lets it. You cannot let it pass. A new key is the wrong move, and so are smaller parts "
-    "of it, another run, target or tool."
+    "Tell the user so, and look again later under the same key: {}. You cannot let it pass. A new "
+    "key is the wrong move, and so are smaller parts of it, another run, target or tool."
 )
 
 

@@ -6,6 +6,7 @@ nobody knows here changes nothing. Called by the client.
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -122,6 +123,7 @@ class _Action(_Answer):
     attempts: int | None = None
     next_check_at: int | None = None
     replayed: bool | None = None
+    performer: str | None = None
     start: Start | None = None
 
 
@@ -340,7 +342,8 @@ def read_result(status: int, raw: bytes, origin: str = "") -> r.Result:
             hint=OTHER_VERSION,
             status=status,
         ) from None
-    return read(action)
+    result = read(action)
+    return replace(result, by_caller=True) if action.performer == "caller" else result
 
 
 def _linked(action: _Action, origin: str) -> _Action:
