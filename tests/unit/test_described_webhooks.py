@@ -57,6 +57,28 @@ def test_a_webhook_means_what_its_type_says(
     assert mapped.occurred_at == 1_700_000_000_000
 
 
+def test_a_webhook_of_several_events_is_not_taken_for_its_first(tmp_path: Path) -> None:
+    """Some providers send what happened in lists. Of one event it is that; of more a person hears,
+    and not of the first alone.
+    """
+    text = DESCRIPTION
+    for name in ("kind", "id", "at", "charge.ref"):
+        text = text.replace(f' = "{name}"', f' = "items.0.{name}"').replace(
+            f'at = "{name}"', f'at = "items.0.{name}"'
+        )
+    shop = settings(tmp_path, "http://127.0.0.1:1")
+    assert shop.adapter_file is not None
+    shop.adapter_file.write_text(text, encoding="utf-8")
+    mapping = webhook_mappings([shop])["shop"]
+    one = {"kind": "charge.paid", "id": 5, "at": 1_700_000_000, "charge": {"ref": "C-1"}}
+    mapped = mapping.map(orjson.dumps({"items": [one]}))
+    assert isinstance(mapped, MappedWebhook)
+    assert mapped.reference == "C-1"
+    both = [one, {**one, "id": 6, "charge": {"ref": "C-2"}}]
+    assert mapping.map(orjson.dumps({"items": both})) == Unrecognised("several_events")
+    assert mapping.map(orjson.dumps({"items": []})) == Unrecognised("no_event_type")
+
+
 COMPOSITE = """
 money = { minor = "total", currency = "=EUR" }
 composite = { operation = "=charge", target = "charge.order", target_prefix = "order:" }

@@ -73,6 +73,16 @@ def value_at(answer: object, path: AnswerPath) -> object:
     return None if found is _ABSENT else found
 
 
+def is_among_several(answer: object, path: AnswerPath) -> bool:
+    """Whether a path leads into a list that holds more than what it names."""
+    value = answer
+    for step in path:
+        if isinstance(value, list) and len(value) > 1:
+            return True
+        value = _found(value, (step,))
+    return False
+
+
 def text_at(answer: object, source: Source | None) -> str | None:
     """A text, or a whole number as one; None where there is none. Raises UnreadableAnswer."""
     match source:

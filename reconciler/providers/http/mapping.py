@@ -9,6 +9,7 @@ import dataclasses
 from ledger.core.limits import TEXT_CHARS_MAX, WEBHOOK_BYTES_MAX
 from reconciler.providers.http.answers import (
     UnreadableAnswer,
+    is_among_several,
     key_at,
     read_json,
     text_at,
@@ -45,6 +46,9 @@ class HttpMapping:
             event = read_json(raw)
         except UnreadableAnswer:
             return Unrecognised("not_json")
+        if is_among_several(event, webhook.event_type):
+            # One of them would be told, and nobody would ever hear of the others.
+            return Unrecognised("several_events")
         try:
             event_type = key_at(event, webhook.event_type, TEXT_CHARS_MAX)
         except UnreadableAnswer:
