@@ -225,20 +225,25 @@ class Installation:
 
     async def timeline(self, key: str) -> list[dict[str, Any]]:
         """Every fact of an action, in order."""
-        tenant = key.split(":")[2]
-        events = await self._queries.timeline(tenant, key, limit=TIMELINE_ENTRIES_MAX)
+        events = await self._queries.timeline(
+            ActionKey.parse(key).tenant, key, limit=TIMELINE_ENTRIES_MAX
+        )
         return [{"type": one.type, "at": one.decided_at, **one.data} for one in events]
 
     async def call_provider(
         self, operation: str, *, key: str, action_key: str, minor: int | None, currency: str | None
     ) -> tuple[str, str]:
         """Have an effect at the provider as an agent's own tool would: its kind (`succeeded`,
-        `refused`, `not_sent`, `unresolved`) and the reference or the code.
+        `refused`, `refused_for_now`, `not_sent`, `unresolved`) and the reference or the code.
+        Raises ValueError for an operation that the catalogue does not have.
         """
         money = None if minor is None else Money(minor=minor, currency=currency or "")
         performer = self._executor.performer
         assert performer is not None  # noqa: S101 - wired when it was built
-        declared = next(one for one in self._catalogue.operations if one.name == operation)
+        operations = self._catalogue.operations
+        declared = next((one for one in operations if one.name == operation), None)
+        if declared is None:
+            raise ValueError(f"the catalogue has no operation {operation!r}")
         request = port.ProviderRequest(
             action_key=action_key,
             operation=operation,
@@ -263,8 +268,8 @@ class Installation:
                 return "succeeded", reference
             case port.Partial(reference):
                 return "partly_succeeded", reference
-            case port.Refused(code):
-                return "refused", code
+            case port.Refused(code, retry):
+                return "refused" if retry is port.Retry.NEVER else "refused_for_now", code
             case port.NotSent(code):
                 return "not_sent", code
             case port.Unresolved(code):

@@ -4,7 +4,6 @@ memory.
 """
 
 import asyncio
-import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -27,8 +26,6 @@ from actionledger import (
     NotAllowed,
     OutcomeNotRecorded,
     Pending,
-    Portal,
-    Result,
     Succeeded,
     Unknown,
     testing,
@@ -214,6 +211,31 @@ async def test_what_may_be_tried_later_waits_for_the_next_call(attesting: testin
     later = Tool()
     assert isinstance(await attesting.ledger.perform(charge(), later), Succeeded)
     assert [call.attempt for call in later.calls] == [2]
+
+
+async def test_the_provider_of_a_test_says_no_as_a_real_one(attesting: testing.World) -> None:
+    """What it limits may be done later: a test of an agent saw it fail for good. What it has not
+    is a mistake of the test.
+    """
+
+    async def act(call: Call) -> Effect:
+        return Effect(await attesting.provider.call(call, "charge", minor=4_990, currency="USD"))
+
+    attesting.provider.limit_next()
+    result = await attesting.ledger.perform(charge(), act)
+    assert isinstance(result, Pending)
+    assert result.is_callers_turn
+    await attesting.advance(minutes=2)
+    assert isinstance(await attesting.ledger.perform(charge(), act), Succeeded)
+    attesting.provider.refuse_next()
+    assert isinstance(await attesting.ledger.perform(charge("other"), act), Failed)
+
+    async def wrong(call: Call) -> Effect:
+        return Effect(await attesting.provider.call(call, "chrage"))
+
+    with pytest.raises(ActionRaised) as raised:
+        await attesting.ledger.perform(charge("wrong"), wrong)
+    assert "'chrage'" in str(raised.value.__cause__)
 
 
 async def test_not_sent_is_no_effect_too(attesting: testing.World) -> None:
@@ -421,39 +443,6 @@ async def test_an_intent_without_a_json_form_runs_nothing(world: testing.World) 
     assert tool.calls == []
 
 
-# The decorator and the portal
-
-
-async def test_a_decorated_function_is_the_same_under_its_own_name(world: testing.World) -> None:
-    """Its arguments make the intent; frameworks see the plain function without the call."""
-
-    @world.ledger.action(lambda event, minor: charge(event, minor=minor))
-    async def pay(call: Call, event: str, minor: int) -> Effect:
-        """Charge the customer."""
-        return Effect(f"{event}/{minor}/{call.attempt}")
-
-    result = await pay("e-1", minor=7)
-    assert isinstance(result, Succeeded)
-    assert result.reference == "e-1/7/1"
-    assert pay.__name__ == "pay"
-    assert pay.__doc__ == "Charge the customer."
-    signature = inspect.signature(pay)
-    assert list(signature.parameters) == ["event", "minor"]
-    assert signature.return_annotation == Result
-
-
-async def test_a_function_that_blocks_is_refused_when_it_is_decorated(
-    world: testing.World,
-) -> None:
-    """It would hold up everything else; the message says what to write instead."""
-
-    def pay(_call: Call, _event: str) -> Effect:
-        return Effect("ch_1")
-
-    with pytest.raises(TypeError, match="to_thread"):
-        world.ledger.action(charge)(pay)  # type: ignore[arg-type]
-
-
 async def test_what_waited_for_people_is_its_callers_turn_and_says_so() -> None:
     """An agent that was told "it goes on by itself" waited to its end for what nobody would do."""
     asks = """
@@ -479,34 +468,4 @@ reason = "Somebody looks at it."
         others = await world.ledger.propose(email("by-executor"))
         assert isinstance(others, AwaitingApproval)
         assert "it goes on by itself" in others.text_for_model
-    assert len(tool.calls) == 1
-
-
-async def test_arguments_that_the_function_does_not_take_start_nothing(
-    world: testing.World,
-) -> None:
-    """It would be called after the start, and what it never did would be unknown."""
-
-    async def pays(_call: Call, event: str) -> Effect:
-        return Effect(event)
-
-    pay = world.ledger.action(lambda event, **_: charge(event))(pays)  # type: ignore[arg-type]
-
-    with pytest.raises(TypeError, match="minor"):
-        await pay("renewal-1", minor=7)
-    assert isinstance(await pay("renewal-1"), Succeeded)
-    assert (await facts_of(world, "charge:v1:acme:renewal-1")).count("attempt.started") == 1
-
-
-def test_a_program_without_a_loop_uses_the_same_client_through_a_portal() -> None:
-    """Every call is there as a plain one, and what is raised comes through."""
-    tool = Tool()
-    with Portal() as portal:
-        world = portal.enter(testing.ledger(EITHER))
-        result = portal.call(world.ledger.perform, charge(), tool)
-        again = portal.call(world.ledger.propose, charge())
-        with pytest.raises(ActionRaised):
-            portal.call(world.ledger.perform, charge("other"), raising(KeyError("x")))
-    assert isinstance(result, Succeeded)
-    assert isinstance(again, Succeeded)
     assert len(tool.calls) == 1

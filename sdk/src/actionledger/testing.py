@@ -25,7 +25,7 @@ from pydantic import JsonValue
 from actionledger.client import Ledger
 from actionledger.errors import LedgerTrouble
 from actionledger.exchange import Retries
-from actionledger.performing import Call, EffectRefused, EffectUnknown
+from actionledger.performing import Call, EffectNotSent, EffectRefused, EffectUnknown
 
 __all__ = [
     "DecisionRefused",
@@ -164,7 +164,8 @@ class Provider:
         self, call: Call, operation: str, *, minor: int | None = None, currency: str | None = None
     ) -> str:
         """What an agent's own tool does inside a decorated function: have the effect, under the
-        call's provider key; its reference. Raises EffectRefused and EffectUnknown.
+        call's provider key; its reference. Raises EffectRefused, EffectNotSent and
+        EffectUnknown, and ValueError for an operation that the catalogue does not have.
         """
         kind, said = await self._installation.call_provider(
             operation, key=call.provider_key, action_key=call.key, minor=minor, currency=currency
@@ -174,6 +175,10 @@ class Provider:
                 return said
             case "refused":
                 raise EffectRefused(said)
+            case "refused_for_now":
+                raise EffectRefused(said, retry="later")
+            case "not_sent":
+                raise EffectNotSent(said)
             case _:
                 raise EffectUnknown(said)
 
