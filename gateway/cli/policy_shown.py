@@ -6,7 +6,7 @@ Called by `policy`.
 from typing import TYPE_CHECKING, Any, Final
 
 from ledger.core.conditions import conditions
-from ledger.core.policy import AUTOMATIC, Asks, Outcome
+from ledger.core.policy import AUTOMATIC, NOT_ALLOWED, NOT_ALLOWED_REASON, Asks, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from gateway.wiring.policy_desk import Explained
     from ledger.audit.whatif import Move, Said, WhatIf
-    from ledger.core.policy import Gates, Policy, Row
+    from ledger.core.policy import Gates, Policy, Row, Ruling
     from ledger.core.policy_names import UnknownName
     from ledger.core.policy_tried import RowTried, Tried
 
@@ -126,7 +126,7 @@ def explained_result(found: "Explained") -> dict[str, Any]:
         "asks": ruling.asks,
         "missing": ruling.missing,
         "gates": ruling.gates,
-        "reason": _DEFAULT_REASON if decides is None else decides.reason,
+        "reason": _reason_of_no_row(ruling) if decides is None else decides.reason,
         "recorded": {
             "policy_hash": action.policy_hash,
             "row": action.policy_row,
@@ -145,13 +145,17 @@ def explained_result(found: "Explained") -> dict[str, Any]:
     }
 
 
+def _reason_of_no_row(ruling: "Ruling") -> str:
+    return NOT_ALLOWED_REASON if ruling.row == NOT_ALLOWED.row else _DEFAULT_REASON
+
+
 def show_explained(console: "Console", found: "Explained") -> None:
     """The ruling first, then row by row why."""
     from rich.markup import escape
 
     action, ruling = found.action, found.ruling
     decides = found.policy.row(ruling.row)
-    reason = _DEFAULT_REASON if decides is None else decides.reason
+    reason = _reason_of_no_row(ruling) if decides is None else decides.reason
     console.print(f"[bold]{escape(action.key)}[/]", soft_wrap=True)
     console.print(f"  {_outcome(ruling.outcome, ruling.asks)}", soft_wrap=True)
     console.print(f"  by the row {ruling.row}: {reason}", markup=False, soft_wrap=True)

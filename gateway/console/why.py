@@ -11,6 +11,7 @@ from typing import Any, Final, assert_never
 from ledger.core.blocking import blocking
 from ledger.core.gates import ClaimStatus
 from ledger.core.holds import Hold
+from ledger.core.policy import NOT_ALLOWED, NOT_ALLOWED_REASON
 from ledger.core.state import Action, Approval, Attempt, Status
 
 _MS_PER_S: Final = 1_000
@@ -168,6 +169,8 @@ def _why_completed(action: Action) -> str:
 def _why_denied(action: Action) -> str:
     if action.code == "person":
         return "A person signed that it must not happen."
+    if action.policy_row == NOT_ALLOWED.row:
+        return NOT_ALLOWED_REASON
     return f"The row {action.policy_row} of the decision table denies it."
 
 

@@ -13,7 +13,7 @@ from ledger.audit.whatif import WhatIf, what_if
 from ledger.core.catalogue import Catalogue
 from ledger.core.errors import LedgerError
 from ledger.core.ids import ActionKey
-from ledger.core.policy import Policy, Ruling
+from ledger.core.policy import NOT_ALLOWED, Policy, Ruling
 from ledger.core.policy_tried import RowTried, try_rows
 from ledger.core.state import Action
 from ledger.log.follow import genesis_of
@@ -83,11 +83,16 @@ async def explain(settings: Settings, key: str, table: Table) -> Explained | Non
         policy = decided
     request, tenant = action.request, ActionKey.parse(key).tenant
     operation = published.catalogue.operation(request.operation, request.version)
+    ruling = policy.rule(operation, request, tenant, action.revises, action.performer)
+    if table is Table.AS_DECIDED:
+        is_allowed = action.policy_row != NOT_ALLOWED.row
+    else:
+        is_allowed = operation is None or operation.allows(request.principal)
     return Explained(
         action=action,
         policy=policy,
         in_force=policy.content_hash == published.policy.content_hash,
-        ruling=policy.rule(operation, request, tenant, action.revises, action.performer),
+        ruling=ruling if is_allowed else NOT_ALLOWED,
         rows=try_rows(policy, operation, request, tenant, action.performer),
     )
 

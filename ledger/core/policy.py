@@ -187,6 +187,9 @@ class Ruling:
 
 
 DEFAULT: Final = Ruling(DEFAULT_ROW, Outcome.PEOPLE, Asks())
+NOT_ALLOWED: Final = Ruling("principals", Outcome.DENY, None)
+"""What holds before the table is asked: whoever asked may not ask for such an action any more."""
+NOT_ALLOWED_REASON: Final = "By the catalogue, whoever asked for it may not ask for it any more."
 
 
 _Bound = tuple[Ruling, tuple[str, ...], tuple[Check, ...]]

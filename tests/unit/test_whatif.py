@@ -63,6 +63,19 @@ async def test_intents_are_counted_from_row_to_row() -> None:
     assert difference.would_be.asks.quorum == 2
 
 
+async def test_who_may_not_ask_any_more_is_a_difference() -> None:
+    """By the catalogue that is tried, whatever the table says: such an intent would be refused."""
+    others = x.CATALOGUE_TEXT.replace('principals = ["agent:', 'principals = ["other:')
+    assert others != x.CATALOGUE_TEXT
+    found = await what_if(
+        MemoryLog(three().everything()), range(1), SMALL, x.catalogue(others), since=0
+    )
+    assert (found.intent_count, found.difference_count) == (3, 3)
+    assert {(one.would_be.row, one.would_be.outcome) for one in found.moves} == {
+        ("principals", "deny")
+    }
+
+
 async def test_only_intents_since_a_time_are_counted() -> None:
     """By log time, the bound included."""
     assert (await tried(three(), SMALL, since=x.T0 + 1_000)).intent_count == 2

@@ -6,8 +6,6 @@ asked stays where the same is asked of them, and ends where it is not. What has 
 the row that it began with.
 """
 
-from typing import Final
-
 from ledger.core.catalogue import Operation
 from ledger.core.config import Config
 from ledger.core.decide.approvals import no_later
@@ -17,16 +15,13 @@ from ledger.core.facts import ActionBlocked, ActionDenied, PolicyDecided
 from ledger.core.ids import ActionKey
 from ledger.core.making import writer_of
 from ledger.core.order import Waits, waits_for
-from ledger.core.policy import Gates, Outcome, Ruling
+from ledger.core.policy import NOT_ALLOWED, Gates, Outcome, Ruling
 from ledger.core.request import RecordedRequest
 from ledger.core.state import Action, Blocked, Status
 
 MAY_BE_RULED_ANEW = frozenset({Status.AWAITING_APPROVAL, Status.READY, Status.BLOCKED})
 _RULED_AHEAD = frozenset({"original_open", "planned"})
 """What blocks an action for which there has to be room once its turn comes."""
-
-NOT_ALLOWED: Final = Ruling("principals", Outcome.DENY, None)
-"""What holds before the table is asked: whoever asked may not ask for such an action any more."""
 
 _policy_decided = writer_of(PolicyDecided)
 

@@ -5,10 +5,13 @@ from typing import get_args
 
 import pytest
 
+from gateway.cli.policy_shown import explained_result
 from gateway.console.rounds import WHY_ENDED
 from gateway.console.why import FACTS, REVIEWS, span, told, why
+from gateway.wiring.policy_desk import Explained
 from ledger.core.facts import FACT_TYPES, ApprovalEnd, ReviewReason
 from ledger.core.holds import Hold, Scope
+from ledger.core.policy import NOT_ALLOWED, NOT_ALLOWED_REASON
 from ledger.core.state import Status
 from projections.queries import folded
 from tests import examples as x
@@ -45,6 +48,18 @@ def test_who_waits_is_told_for_whom_and_until_when() -> None:
     said = why(action, now_ms=action.approval.expires_at)
     assert "that is no denial" in said
     assert folded(KEY, known(asked()).events) == action
+
+
+def test_who_may_not_ask_any_more_is_told_so_and_not_by_a_row() -> None:
+    """No row of any table denied it: the catalogue did, and pages and `explain` say so."""
+    builder = asked()
+    action = replace(
+        known(builder).action, status=Status.DENIED, code="policy", policy_row=NOT_ALLOWED.row
+    )
+    assert why(action, now_ms=x.T0) == NOT_ALLOWED_REASON
+    policy = builder.config.policy
+    explained = Explained(action, policy, in_force=True, ruling=NOT_ALLOWED, rows=())
+    assert explained_result(explained)["reason"] == NOT_ALLOWED_REASON
 
 
 def test_a_hold_is_told_before_anything_else() -> None:
