@@ -28,6 +28,8 @@ pytestmark = pytest.mark.servers
 
 LOOK_SECONDS = 0.05
 INTENTS = 100
+ASK_MS = 5_000
+"""After so long it is asked again, until it is decided."""
 
 
 class Program(Protocol):
@@ -64,7 +66,7 @@ async def proposed(client: LedgerClient, proposal: Propose) -> None:
     """Ask until the intent is decided, as an agent does: the same key is always right."""
     while True:
         try:
-            await client.propose(proposal, timeout_ms=5_000)
+            await client.propose(proposal, timeout_ms=ASK_MS)
         except (NotDurableError, UndecidedError):
             continue
         return
@@ -97,7 +99,7 @@ async def undecided(one: Installation) -> int:
     return count
 
 
-@pytest.mark.parametrize("append_deadline_seconds", [30.0, 0.8])
+@pytest.mark.parametrize("append_deadline_seconds", [PATIENCE_SECONDS, 0.8])
 async def test_a_killed_broker_costs_no_intent_and_makes_no_second_effect(
     own_servers: local.Servers,
     monkeypatch: pytest.MonkeyPatch,

@@ -14,6 +14,7 @@ from ledger.client.client import LedgerClient
 from ledger.core.limits import RECORD_BYTES_MAX
 from ledger.log.topics import INBOXES, INPUT_BYTES_MAX, Topic, partition_of
 from tests.integration.counting import CountingProvider
+from tests.integration.faust_kit import until
 from tests.integration.installation import PARTITIONS, Installation, charge, installed, settled
 from tests.integration.reconciling import (
     KEY,
@@ -24,7 +25,7 @@ from tests.integration.reconciling import (
     rows_become,
     settlement,
 )
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -88,7 +89,7 @@ async def test_c149_poison_in_every_inbox_holds_nobody_up(servers: Addresses) ->
         await one.processor()
         await one.executor(provider)
         async with LedgerClient(one.log, PARTITIONS) as client:
-            await client.propose(proposal, timeout_ms=30_000)
+            await client.propose(proposal, timeout_ms=PATIENCE_MS)
             await settled(client, proposal.key, "completed")
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
@@ -125,11 +126,11 @@ async def test_c149_poison_among_offers_and_configuration_changes_nothing(
             await put_poison(one, Topic.OFFERS, partition)
         async with LedgerClient(one.log, PARTITIONS) as client:
             for proposal in proposals:
-                await client.propose(proposal, timeout_ms=30_000)
+                await client.propose(proposal, timeout_ms=PATIENCE_MS)
                 await settled(client, proposal.key, "completed")
             await one.crash(0)
             await one.processor()
-            again = await client.propose(proposals[0], timeout_ms=30_000)
+            again = await client.propose(proposals[0], timeout_ms=PATIENCE_MS)
             assert again.decision.unchanged is not None
     assert provider.calls == Counter(proposal.key for proposal in proposals)
 
@@ -161,5 +162,10 @@ async def test_c149_poison_among_webhooks_and_notices_is_set_aside(
                     Topic.ATTENTION.value: PARTITIONS * len(POISON),
                 }:
                     break
-    handled = [line for line in caplog.records if line.message == "webhooks_handled"]
-    assert sum(getattr(line, "matched", 0) for line in handled) == 1
+
+        def matched() -> int:
+            handled = [line for line in caplog.records if line.message == "webhooks_handled"]
+            return sum(getattr(line, "matched", 0) for line in handled)
+
+        # The row may be seen before the line is written.
+        await until(lambda: matched() == 1, "the webhook behind them finds its action")

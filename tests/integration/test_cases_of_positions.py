@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -21,7 +22,7 @@ from ledger.log.topics import Topic, partition_of
 from streams import processor
 from tests.integration.counting import CountingProvider
 from tests.integration.installation import PARTITIONS, Installation, charge, installed, settled
-from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
+from tests.patience import CAMPAIGN_SECONDS, PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -67,7 +68,12 @@ async def epochs(one: Installation) -> Counter[int]:
     )
 
 
+def _has_more_than(provider: CountingProvider, calls: int) -> bool:
+    return provider.calls.total() > calls
+
+
 @pytest.mark.case("C143")
+@pytest.mark.timeout(CAMPAIGN_SECONDS)
 async def test_c143_neither_a_rebalance_nor_lost_commits_bring_a_call_again(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -95,9 +101,8 @@ async def test_c143_neither_a_rebalance_nor_lost_commits_bring_a_call_again(
             await one.processor()
             many = [charge(f"many-{number}") for number in range(MANY)]
             await put_all(one, many)
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                while provider.calls.total() < MANY + 3:
-                    await asyncio.sleep(LOOK_SECONDS)
+            while (so_far := provider.calls.total()) < MANY + 3:
+                await until(partial(_has_more_than, provider, so_far))
             await settled(client, many[-1].key, "completed")
             while one.tasks:
                 await one.crash()

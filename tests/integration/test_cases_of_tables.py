@@ -23,6 +23,7 @@ from projections.cold import ColdStore
 from projections.migrate import NOT_PROJECTED, migrate
 from projections.projector import Projector
 from reconciler.providers import port
+from streams import agents
 from streams.agents import add_webhook_agent
 from streams.app import AppSettings, build_app
 from streams.processor import Processor
@@ -43,6 +44,7 @@ from tests.integration.reconciling import (
 from tests.integration.test_projecting import ends
 from tests.integration.test_projector import held_up, statuses, waiting_backend, written
 from tests.ledgers import LedgerBuilder, MemoryLog, history
+from tests.patience import PATIENCE_MS
 from tests.projecting import digest, project, projected, projected_to, running, until
 from tests.servers import Addresses
 
@@ -211,7 +213,7 @@ async def carried_out(
     await one.executor(provider)
     async with LedgerClient(one.log, PARTITIONS) as client:
         for proposal in proposals:
-            await client.propose(proposal, timeout_ms=20_000)
+            await client.propose(proposal, timeout_ms=PATIENCE_MS)
             await settled(client, proposal.key, "completed")
     while one.tasks:
         await one.stop()
@@ -242,11 +244,11 @@ async def test_c175_tables_from_yesterday_forget_no_key(
             await one.executor(provider)
             async with LedgerClient(one.log, PARTITIONS) as client:
                 for proposal in proposals:
-                    again = await client.propose(proposal, timeout_ms=20_000)
+                    again = await client.propose(proposal, timeout_ms=PATIENCE_MS)
                     assert again.decision.unchanged is not None
                     assert again.decision.unchanged.status == "completed"
                     event = proposal.key.rpartition(":")[2]
-                    other = await client.propose(charge(event, minor=1), timeout_ms=20_000)
+                    other = await client.propose(charge(event, minor=1), timeout_ms=PATIENCE_MS)
                     assert other.decision.refused is not None
                     assert other.decision.refused.code is Rejection.CONFLICTED
             await Projector(one.log, pool, range(PARTITIONS)).run_until(await ends(one))
@@ -294,7 +296,7 @@ async def test_c163_an_effect_whose_log_was_lost_is_parked_and_not_made_again(
         await before.processor()
         await before.executor(provider)
         async with LedgerClient(before.log, PARTITIONS) as client:
-            await client.propose(proposal, timeout_ms=20_000)
+            await client.propose(proposal, timeout_ms=PATIENCE_MS)
             await settled(client, proposal.key, "completed")
     assert list(provider.book.values()) == ["pi_9"]
     async with (
@@ -309,7 +311,7 @@ async def test_c163_an_effect_whose_log_was_lost_is_parked_and_not_made_again(
         (alert,) = [line for line in caplog.records if line.message == "webhook_parked"]
         assert alert.levelno == logging.WARNING
         async with LedgerClient(restored.log, PARTITIONS) as client:
-            await client.propose(proposal, timeout_ms=20_000)
+            await client.propose(proposal, timeout_ms=PATIENCE_MS)
             done = await settled(client, proposal.key, "completed")
         assert done.reference == "pi_9"
         await Projector(restored.log, beside.pool, range(PARTITIONS)).run_until(
@@ -330,11 +332,15 @@ def reconciler_on(one: Installation, pool: asyncpg.Pool, appender: SteadyAppende
 
 @pytest.mark.case("C177")
 async def test_c177_without_the_shared_record_nobody_counts_by_memory(
-    own_servers: local.Servers, caplog: pytest.LogCaptureFixture
+    own_servers: local.Servers,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """C177: two nodes start while the database is away, and deliveries of one event come. They wait
     and say so, telling the ledger nothing; with the database back the event counts once.
     """
+    # How long it takes until the database is back is not the case.
+    monkeypatch.setattr(agents, "EVENT_DEADLINE_MS", PATIENCE_MS)
     log = KafkaLog(own_servers.kafka_bootstrap, prefix=f"t{secrets.token_hex(4)}.actionledger.")
     one = Installation(log)
     await one.begin()
