@@ -42,11 +42,17 @@ class Instability:
     message: str
 
 
-def instability(action_id: ActionId, now: int) -> Instability | None:
+def instability(action_id: ActionId, now: int, occurrence: str | None = None) -> Instability | None:
     """The first thing in an action id that cannot be stable, or None. `now` is log time, by which
-    the reading of a clock is told from a number that only looks like one.
+    the reading of a clock is told from a number that only looks like one. An `occurrence` is asked
+    the same: one that every try has for itself would call each repetition an intended one.
     """
-    for part, text in (("business_event", action_id.business_event), ("item", action_id.item)):
+    parts = (
+        ("business_event", action_id.business_event),
+        ("item", action_id.item),
+        ("occurrence", occurrence),
+    )
+    for part, text in parts:
         found = None if text is None else _found(text, now)
         if found is not None:
             code, shown = found

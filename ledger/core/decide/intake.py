@@ -94,7 +94,11 @@ def _is_given(draft: Draft, key: ActionKey, given: Propose, part: str) -> bool:
     that was recorded, also by a version that took the name, bears its business event.
     """
     named = given.revises or given.compensates
-    if named is None or all(one.key != named for one in draft.stream.actions):
+    if (
+        named is None
+        or part == "occurrence"
+        or all(one.key != named for one in draft.stream.actions)
+    ):
         return False
     return part == "business_event" or ActionKey.parse(named).action_id.item == key.action_id.item
 
@@ -103,7 +107,7 @@ def refusal_of_new(
     draft: Draft, key: ActionKey, given: Propose, operation: Operation | None
 ) -> Decided | None:
     """Why a new key may not enter, or None."""
-    unstable = instability(key.action_id, draft.now)
+    unstable = instability(key.action_id, draft.now, given.occurrence)
     if unstable is not None and not _is_given(draft, key, given, unstable.part):
         detail = (f"/{unstable.part}", unstable.code, unstable.message)
         return _refuse(Rejection.UNSTABLE_KEY, detail=detail)

@@ -200,8 +200,8 @@ class NotAllowed(CallerMistake):
 
 
 class UnstableKey(CallerMistake):
-    """The business event or item holds what changes with every try, or stands where a value was
-    missing. `problems` has the piece. Nothing was recorded.
+    """The business event, item or occurrence holds what changes with every try, or stands where a
+    value was missing. `problems` has the piece. Nothing was recorded.
     """
 
     _text = (

@@ -207,6 +207,25 @@ def test_only_a_key_that_is_new_is_refused() -> None:
     known.when(other).then_rejected(Rejection.CONFLICTED, action=key)
 
 
+@pytest.mark.parametrize(
+    ("occurrence", "code"),
+    [("attempt-2", "attempt_number"), ("None", "left_over"), ("call_9f3ac81be2d7", "call_id")],
+)
+def test_an_occurrence_of_every_try_is_refused(occurrence: str, code: str) -> None:
+    """Beside C003: it said of each repetition that it is meant, so that no look-alike was held back
+    and the act happened again. What is known is answered whatever it says now.
+    """
+    then = given().when(propose(occurrence=occurrence))
+    then.then_rejected(Rejection.UNSTABLE_KEY)
+    assert then.decided.refused is not None
+    (detail,) = then.decided.refused.details
+    assert (detail.path, detail.code) == ("/occurrence", code)
+    known = given(recorded(), automatic())
+    known.when(propose(occurrence=occurrence)).then_unchanged("replayed")
+    for meant in ("second-parcel", "2026-08-28", "2"):
+        assert given().when(propose(occurrence=meant)).decided.refused is None
+
+
 @pytest.mark.parametrize("run", ["None", "run-null", "attempt-2-undefined"])
 def test_a_run_without_a_name_is_refused(run: str) -> None:
     """All runs that nobody named would share one ceiling; what is left over is told, and where."""
