@@ -5,7 +5,8 @@ Called by `main`.
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 import typer
 
@@ -109,7 +110,9 @@ def run(arguments: Sequence[str]) -> int:
     called = f"actionledger {command}".rstrip()
     try:
         # By itself typer tells a wrong usage in a box on stderr; a script wants its JSON.
-        ended = app(args=list(arguments), prog_name="actionledger", standalone_mode=not as_json)
+        ended = _commands()(
+            args=list(arguments), prog_name="actionledger", standalone_mode=not as_json
+        )
     except SystemExit as exiting:
         return exiting.code if isinstance(exiting.code, int) else int(Exit.TROUBLE)
     except typer.TyperException as wrong:
@@ -127,6 +130,12 @@ def run(arguments: Sequence[str]) -> int:
             raise
         return tell_trouble(command, known, Exit.TROUBLE, as_json=as_json)
     return ended if isinstance(ended, int) else int(Exit.OK)
+
+
+@cache
+def _commands() -> Callable[..., object]:
+    """All commands, as they are made out of their functions: once, for whoever runs several."""
+    return typer.main.get_command(app)
 
 
 def _code_of(trouble: LedgerError) -> Exit:
