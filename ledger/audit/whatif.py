@@ -26,6 +26,7 @@ KEYS_SHOWN_MAX: Final = 5
 """Actions named for one kind of difference."""
 
 _INTENT: Final = b'"type":"intent.recorded"'
+_RULING: Final = b'"type":"policy.decided"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ class WhatIf:
     missing: Counter[str] = field(default_factory=Counter)
     folds: dict[int, PartitionFold] = field(default_factory=dict)
     _moves: dict[tuple[Said, Said], Move] = field(default_factory=dict)
+    _unruled: dict[str, IntentRecorded] = field(default_factory=dict)
 
     @property
     def moves(self) -> tuple[Move, ...]:
@@ -88,18 +90,23 @@ class WhatIf:
         """Take the next record. Raises what `PartitionFold.feed` raises."""
         fold = self.folds.setdefault(record.partition, PartitionFold(record.partition))
         marks = marks_of(record)
-        if marks is not None and MARK_EPOCH not in marks and _INTENT not in record.value:
+        if marks is not None and MARK_EPOCH not in marks and not self._tells(record.value):
             fold.skip(record)
             return
         read = fold.feed(record)
-        if isinstance(read, Decision) and read.decided_at >= self.since:
+        if isinstance(read, Decision):
             self._count(read)
 
+    def _tells(self, value: bytes) -> bool:
+        return _INTENT in value or (bool(self._unruled) and _RULING in value)
+
     def _count(self, decision: Decision) -> None:
-        ruled = {fact.action: fact for fact in decision.facts if isinstance(fact, PolicyDecided)}
+        """Hold each intent against its first ruling: that of a step of a plan comes at its turn."""
         for fact in decision.facts:
-            if isinstance(fact, IntentRecorded) and fact.action in ruled:
-                self._compare(fact, ruled[fact.action])
+            if isinstance(fact, IntentRecorded) and decision.decided_at >= self.since:
+                self._unruled[fact.action] = fact
+            elif isinstance(fact, PolicyDecided) and fact.action in self._unruled:
+                self._compare(self._unruled.pop(fact.action), fact)
 
     def _compare(self, intent: IntentRecorded, ruled: PolicyDecided) -> None:
         request, tenant = intent.request, ActionKey.parse(intent.action).tenant

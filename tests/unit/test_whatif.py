@@ -6,6 +6,7 @@ from ledger.core.config import Config
 from ledger.core.money import Money
 from ledger.core.policy import AUTOMATIC, Policy
 from tests import examples as x
+from tests.examples_of_sagas import TRAVELS, do, plan
 from tests.ledgers import LedgerBuilder, MemoryLog, history
 from tests.policies import policy, row
 
@@ -74,6 +75,20 @@ async def test_who_may_not_ask_any_more_is_a_difference() -> None:
     assert {(one.would_be.row, one.would_be.outcome) for one in found.moves} == {
         ("principals", "deny")
     }
+
+
+async def test_a_step_of_a_plan_is_counted_once_it_is_ruled() -> None:
+    """The second step is ruled at its turn, long after the plan was recorded, and once."""
+    builder = LedgerBuilder(config=TRAVELS)
+    builder.take(plan())
+    tried_at_once = await tried(builder, SMALL)
+    builder.take(x.tick(), later_ms=1)
+    builder.take(x.report(x.success(), key=do("flight")))
+    found = await tried(builder, SMALL)
+    assert found.intent_count == tried_at_once.intent_count + 1
+    counted = [key for one in found.moves for key in one.keys]
+    assert counted.count(do("flight")) == counted.count(do("hotel")) == 1
+    assert do("car") not in counted
 
 
 async def test_only_intents_since_a_time_are_counted() -> None:
