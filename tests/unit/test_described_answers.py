@@ -130,6 +130,34 @@ def test_an_amount_that_is_none_is_not_guessed(value: str) -> None:
         at.read(read_json(f'{{"v": {value}}}'.encode()))
 
 
+@pytest.mark.parametrize(
+    ("value", "unit", "minor"),
+    [
+        ("-4990", "minor", 4_990),
+        ('"-4990"', "minor", 4_990),
+        ("-49.90", "decimal", 4_990),
+        ('"-49.90"', "decimal", 4_990),
+        ("49.90", "decimal", 4_990),
+        ("-0", "minor", 0),
+        ('"--1"', "minor", None),
+        ("true", "minor", None),
+        ("-49.905", "decimal", None),
+        ("-90071992547409.910000000000000000001", "decimal", None),
+    ],
+)
+def test_a_minus_says_nothing_where_the_description_says_so(
+    value: str, unit: str, minor: int | None
+) -> None:
+    """Banks write what leaves an account with one; the type says already what it is."""
+    at = MoneyAt(path_of("v"), "minor" if unit == "minor" else "decimal", Fixed("eur"), "ignored")
+    answer = read_json(f'{{"v": {value}}}'.encode())
+    if minor is None:
+        with pytest.raises(UnreadableAnswer):
+            at.read(answer)
+    else:
+        assert at.read(answer) == Money(minor=minor, currency="EUR")
+
+
 def test_half_an_amount_is_unreadable_and_none_is_none() -> None:
     """An amount without its currency is no amount, and no amount at all is fine."""
     at = MoneyAt(path_of("v.minor"), "minor", path_of("v.currency"))

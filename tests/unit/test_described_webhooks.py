@@ -120,7 +120,7 @@ def test_a_declared_composite_says_what_a_webhook_is_about(
 
 STATES = """
 reverses = "charge.of"
-money = { minor = "total", currency = "=EUR" }
+money = { minor = "total", currency = "=EUR", sign = "ignored" }
 
 [webhook.type]
 "charge.opened" = { meaning = "irrelevant", effect = "pending" }
@@ -177,7 +177,7 @@ def test_what_was_given_back_names_what_it_was_taken_from(
     tmp_path: Path, kind: str, state: str
 ) -> None:
     """A reversal has its own name, that of the effect, and what was given back."""
-    mapped = told(tmp_path, kind, charge={"ref": "R-1", "of": "C-1", "state": state})
+    mapped = told(tmp_path, kind, charge={"ref": "R-1", "of": "C-1", "state": state}, total=-990)
     assert isinstance(mapped, MappedWebhook)
     assert (mapped.meaning, mapped.effect) == ("final", "reversed")
     assert (mapped.reference, mapped.reverses, mapped.names) == ("R-1", "C-1", "C-1")

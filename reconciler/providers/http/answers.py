@@ -26,6 +26,7 @@ WHOLE: Final = 200
 one of 206 is a part, and an empty list of either is no absence."""
 
 AnswerPath: TypeAlias = tuple[str, ...]
+AmountUnit: TypeAlias = Literal["minor", "decimal"]
 TimeUnit: TypeAlias = Literal["milliseconds", "seconds", "rfc3339"]
 
 _ABSENT: Final = object()
@@ -159,15 +160,20 @@ def time_at(answer: object, path: AnswerPath, unit: TimeUnit) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MoneyAt:
-    """Where an amount stands: in minor units, or in major ones as a decimal."""
+    """Where an amount stands: in minor units, or in major ones as a decimal; and whether a minus
+    before it says nothing.
+    """
 
     amount: AnswerPath
-    unit: Literal["minor", "decimal"]
+    unit: AmountUnit
     currency: Source
+    sign: Literal["refused", "ignored"] = "refused"
 
     def read(self, answer: object) -> Money | None:
         """The amount; None where there is none at all. Raises UnreadableAnswer for half of one."""
         value = value_at(answer, self.amount)
+        if self.sign == "ignored":
+            value = _without_sign(value)
         currency = text_at(answer, self.currency)
         if value is None and (currency is None or isinstance(self.currency, Fixed)):
             return None
@@ -226,6 +232,21 @@ def _text(value: object, chars_max: int) -> str | None:
             return value
         case _:
             raise UnreadableAnswer
+
+
+def _without_sign(value: object) -> object:
+    match value:
+        case bool():
+            return value
+        case int():
+            return abs(value)
+        case Decimal():
+            # `abs` would round what is long.
+            return value.copy_abs()
+        case str():
+            return value.removeprefix("-")
+        case _:
+            return value
 
 
 def _whole(value: object) -> int:

@@ -12,6 +12,7 @@ from reconciler.declared_signature import DeclaredHmac, signed_pieces
 from reconciler.providers.adapter import ANY_OPERATION
 from reconciler.providers.error_table import DEFAULT, ErrorTable, Verdict
 from reconciler.providers.http.answers import (
+    AmountUnit,
     AnswerPath,
     Fixed,
     MoneyAt,
@@ -477,9 +478,9 @@ def _duration(value: object) -> Duration:
 def _money(form: MoneyForm | None) -> MoneyAt | None:
     if form is None:
         return None
-    if form.minor is not None:
-        return MoneyAt(path_of(form.minor), "minor", origin(form.currency))
-    return MoneyAt(path_of(form.decimal or ""), "decimal", origin(form.currency))
+    path = path_of(form.minor or form.decimal or "")
+    unit: AmountUnit = "decimal" if form.minor is None else "minor"
+    return MoneyAt(path, unit, origin(form.currency), form.sign)
 
 
 def _time(form: TimeForm | None) -> TimeAt | None:

@@ -107,11 +107,14 @@ class CapabilitiesForm(Form):
 
 
 class MoneyForm(Form):
-    """Where an amount stands; exactly one of `minor` and `decimal`."""
+    """Where an amount stands; exactly one of `minor` and `decimal`. `sign`: what a minus means; a
+    provider that writes what leaves it with one has it ignored, because the type says what it is.
+    """
 
     minor: Steps | None = None
     decimal: Steps | None = None
     currency: Origin
+    sign: Literal["refused", "ignored"] = "refused"
 
 
 class TimeForm(Form):
