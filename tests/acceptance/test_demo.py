@@ -75,16 +75,17 @@ def test_a_chapter_is_not_told_where_another_policy_is_in_force(
 
 def test_a_chapter_is_not_told_where_nothing_runs(tmp_path: Path) -> None:
     """Nothing is started instead."""
-    said = start(tmp_path, "demo", "ceilings", "--here", "--json")
+    said = Installation(tmp_path).json("demo", "ceilings", "--here")
     assert said.code == 1
     assert "There is no ledger here" in said.document["error"]["message"]
 
 
 def test_the_chapters_are_listed_by_name(tmp_path: Path) -> None:
     """Each with a line; a name that is none is refused with those there are."""
-    said = start(tmp_path, "demo", "--list", "--json")
+    nowhere = Installation(tmp_path)
+    said = nowhere.json("demo", "--list")
     assert [one["name"] for one in said.result] == list(CHAPTERS) == list(CLAIMS)
     assert all(one["line"] for one in said.result)
-    unknown = start(tmp_path, "demo", "no-such-chapter", "--json")
+    unknown = nowhere.json("demo", "no-such-chapter")
     assert unknown.code == 2
     assert "adversary" in unknown.out + unknown.err
