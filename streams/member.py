@@ -133,7 +133,7 @@ class GroupMember(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka h
         Raises TruncatedLogError, LogUnreachableError, LogRefusedError: then this member is no use
         any more.
         """
-        self._show_that_it_reads()
+        self.show_that_it_reads()
         if not self.has_joined:
             self._check_joining()
         return await self._readers.read(timeout_ms)
@@ -144,7 +144,7 @@ class GroupMember(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka h
         """
         return await self._readers.read_to(places)
 
-    def _show_that_it_reads(self) -> None:
+    def show_that_it_reads(self) -> None:
         """Ask the client of the group for records, of which it has none: it leaves the group when
         nobody has asked for long, and says what went wrong in the group only to whoever asks.
         """

@@ -8,6 +8,7 @@ it sent: see `streams.owner`.
 """
 
 import asyncio
+import contextlib
 import logging
 import secrets
 from collections import defaultdict
@@ -15,11 +16,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from ledger.core.limits import BATCH_INPUTS_MAX
-from ledger.log.admin import check_genesis
+from ledger.log.admin import check_genesis, check_keeping
 from ledger.log.crashpoints import crash_point, crash_when, crash_while
 from ledger.log.kafka import KafkaLog, Start
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.topics import INBOXES, Topic
+from ledger.log.trouble import LogRefusedError, LogUnreachableError
 from projections.cold import ColdStore
 from streams.clock import SKEW_MS_DEFAULT, check_not_ahead, check_skew, mono_ms, wall_ms
 from streams.cold_loading import ColdLoading
@@ -40,6 +42,7 @@ ROUND_RECORDS_MAX = 2_000
 TICK_CHECK_SECONDS = 0.05
 COMMIT_SECONDS = 5.0
 CONFIG_CHECK_SECONDS = 1.0
+TOPICS_CHECK_SECONDS = 60.0
 
 __all__ = ["SKEW_MS_DEFAULT", "Processor"]
 
@@ -121,6 +124,7 @@ class Processor:
                 tasks.create_task(self._follow_offers(stop)),
                 tasks.create_task(self._keep_time(stop)),
                 tasks.create_task(self._show_positions(stop)),
+                tasks.create_task(self._see_topics_kept(stop)),
                 tasks.create_task(self._cold.keep_up(lambda: self._owners, stop)),
                 tasks.create_task(fill_filters(self._store, lambda: self._owners, stop)),
             ]
@@ -392,6 +396,8 @@ class Processor:
         await catch_up(self._log, self._ends, self._cold, owners, self._beat_while_owning)
 
     def _beat_while_owning(self) -> None:
+        # Folding may take longer than a member may be silent.
+        self._inboxes.show_that_it_reads()
         if self.ready.is_set():
             self._beat()
 
@@ -443,6 +449,15 @@ class Processor:
                     appending = self._appender.append(Topic.INTERNAL, partition, ticks)
                     await crash_while("tick_sent", appending)
                     crash_point("tick_acked")
+
+    async def _see_topics_kept(self, stop: asyncio.Event) -> None:
+        """End where somebody tells a topic to forget what is written, as nobody begins on such a
+        one: the broker deletes first what the ledger rests on. Raises TopicsError.
+        """
+        while not stop.is_set():
+            await asyncio.sleep(TOPICS_CHECK_SECONDS)
+            with contextlib.suppress(LogUnreachableError, LogRefusedError):
+                await check_keeping(self._log, self._partitions)
 
     async def _show_positions(self, stop: asyncio.Event) -> None:
         while not stop.is_set():

@@ -7,13 +7,13 @@ which every process knows that it is the same log.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, NodeNotReadyError
+from aiokafka.errors import KafkaError, NodeNotReadyError, for_code
 
 from ledger.core.errors import LedgerError
 from ledger.core.records import Genesis
@@ -45,6 +45,12 @@ _LARGEST = "max.message.bytes"
 the first decision that is larger.
 """
 
+_IN_SYNC = "min.insync.replicas"
+"""How many replicas must have a record before it is acknowledged."""
+
+_AT_LEAST = frozenset({_LARGEST, _IN_SYNC})
+"""Where more than is wanted takes nothing away."""
+
 _GENESIS_FETCH_BYTES = 4_096
 LEADERS_SECONDS_MAX = 60.0
 
@@ -71,8 +77,8 @@ def _settings(
         "retention.ms": str(spec.retention_ms),
         "retention.bytes": "-1",
         "message.timestamp.type": "LogAppendTime",
-        "max.message.bytes": str(spec.batch_bytes_max),
-        "min.insync.replicas": str(replicas_in_sync_min),
+        _LARGEST: str(spec.batch_bytes_max),
+        _IN_SYNC: str(replicas_in_sync_min),
         "unclean.leader.election.enable": "false",
     }
     if flush_records is not None and spec.topic in _HOLD_FACTS:
@@ -155,6 +161,7 @@ async def check_topics(
         found = [
             Difference(name, "topic", "exists", "missing") for name in wanted if name not in there
         ]
+        are_now = await _config(admin, list(there))
         for name, described in there.items():
             count = len(described["partitions"])
             if count != wanted[name].partitions:
@@ -163,29 +170,49 @@ async def check_topics(
                 )
             # The broker takes appends of "all" replicas where there are fewer than must be in sync.
             replicas = min((len(one["replicas"]) for one in described["partitions"]), default=0)
-            if replicas < replicas_in_sync_min:
-                wanted_replicas = f"{replicas_in_sync_min} or more"
-                found.append(Difference(name, "replicas", wanted_replicas, str(replicas)))
-        found.extend(await _config_differences(admin, settings, list(there)))
-        return tuple(found)
+            in_sync_min = max(replicas_in_sync_min, _number(are_now[name].get(_IN_SYNC)))
+            if replicas < in_sync_min:
+                found.append(Difference(name, "replicas", f"{in_sync_min} or more", str(replicas)))
+        return (*found, *_differences(settings, are_now))
     finally:
         await admin.close()
 
 
-async def _config_differences(
-    admin: AIOKafkaAdminClient,
-    wanted: dict[str, dict[str, str]],
-    present: list[str],
-) -> list[Difference]:
-    found: list[Difference] = []
-    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in present]
-    for response in await _asked(lambda: admin.describe_configs(resources)):
-        for _code, _text, _kind, name, entries in response.resources:
-            is_now = {entry[0]: entry[1] for entry in entries}
-            for setting, value in wanted[name].items():
-                if is_now.get(setting) != value:
-                    found.append(Difference(name, setting, value, str(is_now.get(setting))))
-    return found
+async def _config(
+    admin: AIOKafkaAdminClient, topics: list[str]
+) -> dict[str, dict[str, str | None]]:
+    """Every setting of topics that are there. Raises LogUnreachableError, LogRefusedError."""
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in topics]
+
+    async def ask() -> dict[str, dict[str, str | None]]:
+        found: dict[str, dict[str, str | None]] = {}
+        for response in await admin.describe_configs(resources):
+            for code, _text, _kind, name, entries in response.resources:
+                if code:
+                    # A broker that has just come back may not know its topics yet.
+                    raise for_code(code)(name)
+                found[name] = {entry[0]: entry[1] for entry in entries}
+        return found
+
+    settings: dict[str, dict[str, str | None]] = await _asked(ask)
+    return settings
+
+
+def _differences(
+    wanted: Mapping[str, Mapping[str, str]], are_now: Mapping[str, Mapping[str, str | None]]
+) -> Iterator[Difference]:
+    """Settings of the topics that are there, where they are not as they must be."""
+    for name, is_now in are_now.items():
+        for setting, value in wanted[name].items():
+            found = is_now.get(setting)
+            enough = setting in _AT_LEAST and _number(found) >= int(value)
+            if found != value and not enough:
+                yield Difference(name, setting, value, str(found))
+
+
+def _number(found: str | None) -> int:
+    """A setting that is a number; below all where it is none."""
+    return int(found) if found is not None and found.isdecimal() else -1
 
 
 async def _begin(log: KafkaLog, partitions: int, generation: str) -> str:
@@ -287,11 +314,6 @@ async def check_counts(log: KafkaLog, partitions: int, topics: Iterable[Topic] =
             )
 
 
-def _is_too_small(one: Difference) -> bool:
-    """Whether a number is below the one that is wanted; what is no number is."""
-    return not one.found.isdecimal() or int(one.found) < int(one.wanted)
-
-
 async def check_keeping(log: KafkaLog, partitions: int) -> None:
     """See that the broker takes and keeps what is written, whole and with its own times: a topic
     that is compacted, or that forgets, loses what the ledger rests on. Raises TopicsError with
@@ -307,10 +329,9 @@ async def check_keeping(log: KafkaLog, partitions: int) -> None:
     }
     admin = await _admin(log)
     try:
-        different = await _config_differences(admin, wanted, list(wanted))
+        found = list(_differences(wanted, await _config(admin, list(wanted))))
     finally:
         await admin.close()
-    found = [one for one in different if one.setting != _LARGEST or _is_too_small(one)]
     if found:
         raise TopicsError(
             "Topics do not keep what is written: "

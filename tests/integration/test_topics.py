@@ -7,6 +7,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from ledger.client.client import LedgerClient
 from ledger.log.admin import (
     Difference,
     TopicsError,
@@ -19,7 +20,11 @@ from ledger.log.follow import genesis_of
 from ledger.log.kafka import KafkaLog
 from ledger.log.port import AppendUnknownError, Outgoing
 from ledger.log.topics import INBOXES, Topic
+from streams import processor
 from streams.processor import Processor
+from tests.integration.installation import PARTITIONS as INSTALLED
+from tests.integration.installation import charge, installed
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -130,11 +135,52 @@ async def test_c161_nothing_is_decided_on_a_topic_that_forgets(
         await apply_topics(log, partitions=PARTITIONS, generation="again")
 
 
+@pytest.mark.parametrize(
+    ("setting", "value"), [("retention.ms", "604800000"), ("cleanup.policy", "compact")]
+)
+async def test_a_topic_that_begins_to_forget_ends_who_decides_on_it(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch, setting: str, value: str
+) -> None:
+    """Family `kafka`, beside C161: somebody changes the ledger's topic under a running processor.
+    It ends with the name of the topic and of the setting before the broker has deleted much.
+    """
+    monkeypatch.setattr(processor, "TOPICS_CHECK_SECONDS", 0.1)
+    async with installed(servers.kafka_bootstrap) as one:
+        await one.processor()
+        async with LedgerClient(one.log, INSTALLED) as client:
+            await client.propose(charge("before"), timeout_ms=PATIENCE_MS)
+        kept = {"retention.ms": "-1", "message.timestamp.type": "LogAppendTime"}
+        changed = {**kept, "max.message.bytes": "20000000", setting: value}
+        await alter(one.log, Topic.LEDGER, **{k.replace(".", "_"): v for k, v in changed.items()})
+        _, task = one.tasks.pop(0)
+        await asyncio.wait({task}, timeout=PATIENCE_SECONDS)
+        fault = task.exception()
+        while isinstance(fault, BaseExceptionGroup):
+            fault = fault.exceptions[0]
+        assert isinstance(fault, TopicsError), fault
+        assert f"{one.log.prefix}ledger {setting} is {value}" in str(fault)
+
+
 async def test_a_topic_that_takes_more_than_is_written_is_one_to_begin_on(log: KafkaLog) -> None:
     """Family `kafka`, beside C161: an operator who raised the limit has taken nothing away."""
     kept = {"retention_ms": "-1", "message_timestamp_type": "LogAppendTime"}
     await alter(log, Topic.LEDGER, max_message_bytes="20000000", **kept)
     await check_keeping(log, PARTITIONS)
+    await apply_topics(log, partitions=PARTITIONS, generation="again")
+
+
+async def test_more_in_sync_than_there_are_replicas_is_named(log: KafkaLog) -> None:
+    """Family `kafka`: somebody raised `min.insync.replicas` of topics with one replica. The broker
+    acknowledges what one has, or nothing at all; either way it is no setting to rest on.
+    """
+    kept = {
+        "retention_ms": "-1",
+        "message_timestamp_type": "LogAppendTime",
+        "max_message_bytes": "20000000",
+    }
+    await alter(log, Topic.LEDGER, min_insync_replicas="2", **kept)
+    found = await check_topics(log, partitions=PARTITIONS)
+    assert found == (Difference(log.prefix + Topic.LEDGER, "replicas", "2 or more", "1"),)
 
 
 async def test_an_append_that_is_too_large_for_its_topic_names_the_setting(log: KafkaLog) -> None:

@@ -22,7 +22,7 @@ from tests.integration.installation import (
     installed,
     settled,
 )
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -74,7 +74,7 @@ async def test_an_inbox_made_anew_answers_nobody_with_what_was_decided_before(
         await one.executor(provider)
         async with LedgerClient(one.log, PARTITIONS) as client:
             for proposal in before:
-                await client.propose(proposal, timeout_ms=20_000)
+                await client.propose(proposal, timeout_ms=PATIENCE_MS)
                 await settled(client, proposal.key, "completed")
             await make_anew(one, Topic.INTENTS)
             partition = partition_of("acme/before-0", PARTITIONS)
@@ -100,3 +100,32 @@ async def test_an_inbox_made_anew_answers_nobody_with_what_was_decided_before(
         one.tasks.pop()
     assert set(provider.calls) == {proposal.key for proposal in before}
     assert set(provider.calls.values()) == {1}
+
+
+@pytest.mark.parametrize("topic", [Topic.APPROVALS, Topic.ATTEMPTS, Topic.EVIDENCE])
+async def test_a_processor_ends_where_an_inbox_is_made_anew_and_none_begins(
+    servers: Addresses, topic: Topic
+) -> None:
+    """Its first offsets come again, and lapses wait for what stands in it: a processor that went on
+    would stand still without a word. It ends and says why, and so does each that is started after
+    it.
+    """
+    async with installed(servers.kafka_bootstrap) as one:
+        await one.processor()
+        await one.executor(CountingProvider())
+        async with LedgerClient(one.log, PARTITIONS) as client:
+            for number in range(EVENTS):
+                proposal = charge(f"before-{number}")
+                await client.propose(proposal, timeout_ms=PATIENCE_MS)
+                await settled(client, proposal.key, "completed")
+        await make_anew(one, topic)
+        fault = await ended(one, 0)
+        assert isinstance(fault, LedgerError), fault
+        with pytest.raises(Exception) as refused:  # noqa: PT011 - its kind is looked at below
+            await one.processor()
+        cause: BaseException = refused.value
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        assert isinstance(cause, LedgerError), cause
+        assert topic in str(cause)
+        one.tasks.pop()
