@@ -19,7 +19,7 @@ import asyncpg
 from projections.errors import MigrationError
 from projections.grants import apply_access
 from projections.limits import MIGRATION_LOCK_MS_MAX
-from projections.statements import LIVE_SCHEMA, Connection, check_schema, render
+from projections.statements import LIVE_SCHEMA, LONG_WORK, Connection, check_schema, render
 
 FOLDER: Final = Path(__file__).parent / "schema"
 NOT_PROJECTED: Final = frozenset(
@@ -96,6 +96,7 @@ async def migrate(
     wanted = [
         migration for migration in read_migrations(folder) if migration.version not in without
     ]
+    await connection.execute(LONG_WORK)
     await _lock(connection, schema)
     try:
         await connection.execute(render(_BOOTSTRAP, schema))

@@ -8,6 +8,7 @@ them is removed by the next run. Replay causes no effect: nothing here can reach
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -28,7 +29,13 @@ from projections.checksum import (
     offsets_of,
     row_differences,
 )
-from projections.errors import MigrationError, RebuildRunningError, SwapBlockedError
+from projections.errors import (
+    AWAY,
+    DatabaseUnavailableError,
+    MigrationError,
+    RebuildRunningError,
+    SwapBlockedError,
+)
 from projections.limits import (
     BATCH_RECORDS_MAX,
     CATCH_UP_ROUNDS_MAX,
@@ -42,6 +49,7 @@ from projections.rows import PROJECTED
 from projections.statements import (
     BESIDE_SCHEMA,
     LIVE_SCHEMA,
+    LONG_WORK,
     REPLACED_SUFFIX,
     Connection,
     check_schema,
@@ -127,7 +135,7 @@ async def rebuild(
         if progress is not None:
             progress(RebuildProgress(phase, done, total))
 
-    async with _alone(pool, live) as connection:
+    async with _alone(pool, live) as connection, _room(connection, live, beside):
         say("checksum", 0, 0)
         others = await _other_versions(connection, live)
         of_live = await checksum(connection, schema=live)
@@ -187,7 +195,7 @@ async def _alone(pool: asyncpg.Pool, live: str) -> AsyncIterator[Connection]:
     """A connection, while no other process rebuilds this schema."""
     async with pool.acquire() as connection:
         # It waits while others fold, and the lock ends with its session.
-        await connection.execute("set idle_session_timeout = 0")
+        await connection.execute(LONG_WORK)
         lock = (_LOCK, live)
         taken = "select pg_try_advisory_lock($1, hashtext($2))"
         if not await connection.fetchval(taken, *lock):
@@ -200,6 +208,19 @@ async def _alone(pool: asyncpg.Pool, live: str) -> AsyncIterator[Connection]:
         finally:
             if not connection.is_closed():
                 await connection.execute("select pg_advisory_unlock($1, hashtext($2))", *lock)
+
+
+@asynccontextmanager
+async def _room(connection: Connection, live: str, beside: str) -> AsyncIterator[None]:
+    """Remove what was built where the database fails: half of it is of no use, and the room that it
+    takes may be what the live tables lack.
+    """
+    try:
+        yield
+    except (DatabaseUnavailableError, asyncpg.PostgresError):
+        with contextlib.suppress(*AWAY):
+            await _remove_leftovers(connection, live, beside)
+        raise
 
 
 async def _other_versions(connection: Connection, schema: str) -> dict[int, int]:

@@ -16,7 +16,7 @@ from ledger.log.topics import Topic
 from projections.checksum import checksum, offsets_of
 from projections.migrate import migrate
 from projections.projector import Projector
-from projections.statements import LIVE_SCHEMA
+from projections.statements import LIVE_SCHEMA, LONG_WORK
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,7 @@ async def restore(
     progress("project", 0, left)
     await projector.run_until(ends, lambda done: progress("project", done, left))
     async with pool.acquire() as connection:
+        await connection.execute(LONG_WORK)
         progress("checksum", 0, 0)
         found = await checksum(connection)
         # Whoever plans a query now should know how large the tables have become.

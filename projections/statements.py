@@ -28,6 +28,17 @@ BESIDE_SCHEMA: Final = "actionledger_beside"
 REPLACED_SUFFIX: Final = "_replaced"
 """Ends the name of the schema that holds replaced tables until they are dropped."""
 
+LONG_WORK: Final = """
+set statement_timeout = 0;
+set idle_session_timeout = 0;
+select set_config('transaction_timeout', '0', false)
+from pg_settings
+where name = 'transaction_timeout';
+"""
+"""What a session is told whose work grows with the log: limits that a database or a role was given
+are meant for others, and what takes longer would never come to its end.
+"""
+
 _FOLDER: Final = Path(__file__).parent
 _NAME: Final = re.compile(rf"[a-z][a-z0-9_]{{0,{SCHEMA_NAME_CHARS_MAX - 1}}}")
 _WORD: Final = re.compile(r"\bactionledger(_api_v1)?\b")

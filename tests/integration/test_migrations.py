@@ -143,6 +143,15 @@ async def test_a_failing_file_leaves_nothing(
     assert await migrate(connection, folder=tmp_path) == ["0002_second.sql"]
 
 
+async def test_a_file_may_take_longer_than_the_limit_of_the_database(
+    connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    """Whoever limits statements means those of others: an index on a large table would never be."""
+    (tmp_path / "0001_slow.sql").write_text("-- migrate:up\nselect pg_sleep(0.3);\n")
+    await connection.execute("set statement_timeout = '100ms'")
+    assert await migrate(connection, folder=tmp_path) == ["0001_slow.sql"]
+
+
 @pytest.mark.parametrize("name", ["0001_First.sql", "1_first.sql", "first.sql"])
 def test_a_file_that_is_no_migration_is_refused(tmp_path: Path, name: str) -> None:
     """A misnamed file would be applied by nobody and missed by everybody."""

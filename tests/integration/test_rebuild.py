@@ -2,19 +2,32 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping
 
 import asyncpg
 import pytest
 
+from ledger.log.port import Record
+from ledger.log.reading import Place
+from projections import projector
 from projections.checksum import checksum
-from projections.errors import PartitionStoppedError
+from projections.errors import DatabaseUnavailableError, PartitionStoppedError
 from projections.projector import Projector
 from projections.rebuild import RebuildProgress, drop_schema, rebuild
-from tests.ledgers import MemoryLog, history
+from tests.ledgers import MemoryLog, MemoryReader, history
+from tests.patience import PATIENCE_SECONDS
 from tests.projecting import digest, project, projected, projected_to, running
 
 pytestmark = pytest.mark.servers
+
+IDLE_MS = 200
+IDLE_ENOUGH = """
+select bool_and(clock_timestamp() - state_change > $1 * interval '1 millisecond')
+from pg_locks
+join pg_stat_activity using (pid)
+where locktype = 'advisory' and datname = current_database()
+"""
+LOOK_SECONDS = 0.01
 
 PRINT_DIGEST = """
 import asyncio, sys
@@ -139,6 +152,61 @@ async def test_a_rebuild_tells_how_far_it_is(pool: asyncpg.Pool) -> None:
     assert [step.phase for step in heard][:2] == ["checksum", "fold"]
     assert heard[-1] == RebuildProgress("compare", total, total)
     assert RebuildProgress("fold", total, total) in heard
+
+
+class Slow(MemoryLog):
+    """Gives its records once who has the lock of a rebuild was idle for longer than may be, or is
+    gone.
+    """
+
+    def __init__(self, records: Iterable[Record], pool: asyncpg.Pool) -> None:
+        super().__init__(records)
+        self._pool = pool
+
+    async def reader(self, places: Mapping[Place, int]) -> MemoryReader:
+        """Later."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while await self._pool.fetchval(IDLE_ENOUGH, 2 * IDLE_MS) is False:
+                await asyncio.sleep(LOOK_SECONDS)
+        return await super().reader(places)
+
+
+async def test_a_rebuild_outlasts_a_database_that_ends_idle_sessions(
+    pool: asyncpg.Pool, database_url: str
+) -> None:
+    """Folding takes hours on a large log, and nothing is asked meanwhile on the connection that has
+    the lock.
+    """
+    builder = history(5, steps=60)
+    await project(pool, builder)
+    name = await pool.fetchval("select current_database()")
+    await pool.execute(f"alter database {name} set idle_session_timeout = {IDLE_MS}")
+    async with asyncpg.create_pool(database_url, min_size=1, max_size=4) as limited:
+        rebuilt = await rebuild(Slow(builder.everything(), pool), limited)
+        assert rebuilt.is_equal
+
+
+class Full(MemoryLog):
+    """Whoever reads on finds that the database has no room."""
+
+    async def reader(self, places: Mapping[Place, int]) -> MemoryReader:
+        """None."""
+        raise asyncpg.DiskFullError("could not extend file")
+
+
+async def test_a_rebuild_without_room_leaves_nothing_behind(
+    pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second copy of all tables has filled the disk: it goes, or the live ones could not be
+    written until somebody has found out why.
+    """
+    builder = history(5, steps=60)
+    await project(pool, builder)
+    monkeypatch.setattr(projector, "DATABASE_TRIES_MAX", 2)
+    with pytest.raises(DatabaseUnavailableError):
+        await rebuild(Full(builder.everything()), pool)
+    left = "select count(*) from pg_namespace where nspname like 'actionledger_beside%'"
+    assert await pool.fetchval(left) == 0
 
 
 async def test_an_empty_installation_rebuilds_to_nothing(pool: asyncpg.Pool) -> None:
