@@ -6,7 +6,8 @@ where another protocol is offered, which is passed over, as RFC 9110 allows. Fie
 are no headers. A connection that is not answered a request, nor ends the head of one, within the
 time that it may be idle is closed. Of requests that are sent before an answer a few wait, and what
 cannot be read in one way only ends the connection once what came before it is answered. A request
-whose body is there says so, so that nobody sets a timer to wait for it. Used by `serve`.
+whose body is there says so and has it, so that nobody asks or sets a timer to wait for it. Used by
+`serve`.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from gateway.http.body_bytes import BODY_IS_WHOLE
+from gateway.http.body_bytes import BODY, BODY_IS_WHOLE
 from gateway.http.codes import Code
 from gateway.http.problems import No
 
@@ -39,7 +40,6 @@ _HEADERS_AT_THE_END: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"connection", b"close"),
 )
-_BODY_IS_WHOLE: Final[dict[str, dict[object, object]]] = {BODY_IS_WHOLE: {}}
 
 
 class RefusedError(Exception):
@@ -194,7 +194,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """A request is whole."""
         self._has_moved = True
         if not self.parser.should_upgrade():
-            self.scope["extensions"] = _BODY_IS_WHOLE
+            self.scope["extensions"] = {BODY_IS_WHOLE: {BODY: self.cycle.body}}
             super().on_message_complete()
 
     # Refusing

@@ -11,18 +11,30 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from gateway.http.body_bytes import read_body
+from gateway.http.problems import No
 from gateway.http.protocol import HEAD_BYTES_MAX, JOINED_BYTES_MAX, BoundedProtocol, JoinedWrites
 from tests.patience import PATIENCE_SECONDS
 
 CHUNK_BYTES = 4_096
+BODY_BYTES_MAX = 2 * CHUNK_BYTES
 TURNS = 20
 """Turns of the loop that server and caller share: enough to read what was written."""
 
 
 async def told_size(scope: Scope, receive: Receive, send: Send) -> None:
-    """Say how long a body was, and which headers came; what is at /early is answered unread."""
+    """Say how long a body was, and which headers came; what is at /early is answered unread, what
+    is at /routes is read as the routes read it.
+    """
     request = Request(scope, receive)
-    body = b"" if request.url.path == "/early" else await request.body()
+    if request.url.path == "/routes":
+        read = await read_body(request, bytes_max=BODY_BYTES_MAX)
+        if isinstance(read, No):
+            await read.response()(scope, receive, send)
+            return
+        body = read
+    else:
+        body = b"" if request.url.path == "/early" else await request.body()
     names = ",".join(sorted(request.headers.keys()))
     await PlainTextResponse(f"{len(body)} bytes with {names}.")(scope, receive, send)
 
@@ -172,6 +184,31 @@ async def test_a_body_is_read_although_another_protocol_is_offered(cut: int | No
             )
     assert said.count(b"HTTP/1.1 200 ") == said.count(b"HTTP/1.1") == 2
     assert b"33 bytes with connection,content-length,host." in said
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "in parts"])
+@pytest.mark.parametrize("extra", [0, 1], ids=["fits", "too large"])
+@pytest.mark.parametrize("is_chunked", [False, True], ids=["of a length", "chunked"])
+async def test_a_body_is_read_the_same_however_it_comes(
+    *, is_whole: bool, extra: int, is_chunked: bool
+) -> None:
+    """One that is there when its request begins is handed over, any other is waited for; twice on
+    one connection, so that nothing is left of the first.
+    """
+    size = BODY_BYTES_MAX + extra
+    if is_chunked:
+        head, body = "transfer-encoding: chunked", b"%x\r\n%b\r\n0\r\n\r\n" % (size, b"x" * size)
+    else:
+        head, body = f"content-length: {size}", b"x" * size
+    sent = [f"POST /routes HTTP/1.1\r\nhost: here\r\n{head}\r\n\r\n".encode(), body]
+    last = [sent[0].replace(b"host:", b"connection: close\r\nhost:"), body]
+    parts = [b"".join(sent), b"".join(last)] if is_whole else [*sent, *last]
+    async with served() as port:
+        said = await answers(port, *parts, pause=True)
+    if extra:
+        assert said.count(b"HTTP/1.1 413 ") == 2
+    else:
+        assert said.count(f"{size} bytes with ".encode()) == 2
 
 
 async def test_fields_behind_a_body_are_no_headers() -> None:
