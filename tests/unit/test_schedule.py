@@ -165,6 +165,12 @@ def test_what_is_no_schedule_is_refused(name: str, at: time, zone: str, said: st
         Daily(name, at=at, zone=zone)
 
 
+def test_a_moment_is_no_date() -> None:
+    """Its time of day would stand in the name, and each firing would be another occurrence."""
+    with pytest.raises(TypeError, match="at\\(moment\\)"):
+        BERLIN.on(datetime(2026, 10, 25, 2, 30, tzinfo=UTC))
+
+
 def test_a_moment_without_a_zone_is_refused() -> None:
     """Which night it was could only be guessed."""
     naive = datetime(2026, 10, 25, 2, 30)  # noqa: DTZ001 - what is refused here

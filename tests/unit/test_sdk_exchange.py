@@ -14,6 +14,7 @@ from actionledger import (
     Money,
     Retries,
     Succeeded,
+    testing,
 )
 from actionledger.exchange import EARLY_MS
 from tests.flaky import FlakyTransport
@@ -162,10 +163,39 @@ def test_waits_are_jittered_and_bounded() -> None:
     assert retries.wait_ms(1, 999_999) == 1_000
 
 
-def test_an_address_without_a_scheme_is_refused_at_once() -> None:
-    """The mistake shows where it is made."""
-    with pytest.raises(ValueError, match="http"):
-        Ledger("127.0.0.1:8788", "al_key")
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1:8788",
+        "http://",
+        "http://127.0.0.1:99999",
+        "http://[::1",
+        "http://127.0.0.1:8788\n",
+        "http://a b",
+        "ftp://a",
+    ],
+)
+def test_an_address_that_is_none_is_refused_at_once(address: str) -> None:
+    """The mistake shows where it is made, and not as a ledger that does not answer."""
+    with pytest.raises(ValueError, match="http://host"):
+        Ledger(address, "al_key")
+
+
+@pytest.mark.parametrize("key", ["", "al_key\n", " al_key", "Bearer al_key", "al_\u043a", None])
+def test_a_key_that_cannot_be_sent_is_refused_at_once(key: str) -> None:
+    """Read from a file with its line end it was asked with again and again, and then told that the
+    ledger gives no answer and that the same call is safe.
+    """
+    with pytest.raises(ValueError, match="api_key"):
+        Ledger("http://127.0.0.1:8788", key)
+
+
+async def test_a_name_of_half_a_character_is_refused_by_the_ledger() -> None:
+    """As any other that is no name, and not by a stack."""
+    async with testing.ledger() as world:
+        for asking in (world.ledger.get("\ud83d"), world.ledger.run("\ud83d")):
+            with pytest.raises(CallerMistake):
+                await asking
 
 
 async def test_a_ledger_that_lets_nobody_wait_is_not_asked_without_end() -> None:

@@ -7,6 +7,7 @@ a model: a model never chooses a key.
 
 import inspect
 import json
+import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from importlib.metadata import version
@@ -27,6 +28,9 @@ WAIT_MS_MAX: Final = 30_000
 """The longest that one request may wait at the ledger; longer waits are several requests."""
 
 
+_VISIBLE: Final = re.compile(r"[!-~]+")
+"""What can be sent at all."""
+
 _P = ParamSpec("_P")
 
 
@@ -42,6 +46,7 @@ class Ledger:
     Threads with event loops of their own may share one, and it goes on in a forked process: no
     connection is shared. `transport` stands in for the network; `retries` bounds how often a
     request is asked again; `clock` tells seconds that only grow, also while the machine sleeps.
+    Raises ValueError for an address or an API key that none can be.
     """
 
     def __init__(
@@ -53,8 +58,11 @@ class Ledger:
         transport: httpx.AsyncBaseTransport | None = None,
         clock: Callable[[], float] = _clock,
     ) -> None:
-        if urlsplit(base_url).scheme not in {"http", "https"}:
+        if not _is_address(base_url):
             raise ValueError("base_url is http://host:port or https://host")
+        if _VISIBLE.fullmatch(str(api_key or "")) is None:
+            # Refused here and not by the network: asking again would not help.
+            raise ValueError("api_key is empty, or has a blank or a line end; strip what was read")
         self._clock = clock
         self._exchange = Exchange(
             base_url,
@@ -255,12 +263,22 @@ class Ledger:
         await self.close()
 
 
+def _is_address(text: str) -> bool:
+    """Whether a ledger can be asked there."""
+    try:
+        parts = urlsplit(text)
+        is_whole = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return is_whole and parts.scheme in {"http", "https"} and not re.search(r"[\s\0-\x1f]", text)
+
+
 def _bounded(wait_ms: int) -> int:
     return max(0, min(wait_ms, WAIT_MS_MAX))
 
 
 def _path(key: str) -> str:
-    return f"/v1/actions/{quote(key, safe=':~')}"
+    return f"/v1/actions/{quote(key, safe=':~', errors='surrogatepass')}"
 
 
 def _saga_path(business_event: str, saga: str) -> str:
@@ -273,7 +291,11 @@ def _run_path(run: str) -> str:
 
 def _part(name: str) -> str:
     """A name as one part of a path: dots alone would be taken for the folder above."""
-    return name.replace(".", "%2E") if name in {".", ".."} else quote(name, safe="")
+    return (
+        name.replace(".", "%2E")
+        if name in {".", ".."}
+        else quote(name, "", "utf-8", "surrogatepass")
+    )
 
 
 def _named_as(

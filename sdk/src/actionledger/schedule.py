@@ -68,7 +68,9 @@ class Daily:
         self._at = at.replace(fold=0)
 
     def on(self, day: date) -> Occurrence:
-        """The occurrence of a local date."""
+        """The occurrence of a local date. Raises TypeError for a moment: that is for `at`."""
+        if isinstance(day, datetime):
+            raise TypeError("day: give a date; the occurrence of a moment is `at(moment)`")
         local = datetime.combine(day, self._at)
         first, last = (self._instant(local, fold) for fold in (0, 1))
         if first.astimezone(self._zone).replace(tzinfo=None, fold=0) != local:
