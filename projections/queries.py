@@ -248,21 +248,35 @@ class Queries:
         return tuple(sorted((one for some in found for one in some), key=_since))
 
     async def case_sheet(
-        self, tenant: TenantScope, action_key: str, *, limit: int = ROWS_READ_MAX
+        self, tenant: TenantScope, action_key: str, *, limit: int = ACTION_FACTS_MAX
     ) -> CaseView | None:
-        """Everything that was recorded of an action and what it makes, of one moment; or None.
+        """Everything that was recorded of an action and what it makes; or None. Of more facts than
+        the limit the first are told; the action is what all of them make.
 
         What a person settles a case by. Raises BrokenInvariantError, ValueError where stored facts
         lie.
         """
-        events = await self.timeline(tenant, action_key, limit=limit)
+        events = await self.whole_timeline(tenant, action_key)
         if not events:
             return None
         action = folded(action_key, events)
         # That another action revises it is no fact of its own.
         for row in await self._rows(tenant, "revised_by", action_key):
             action = replace(action, revised_by=row["action_key"])
-        return CaseView(action, events, is_whole=len(events) < _bounded(limit))
+        return CaseView(action, tuple(events[:limit]), is_whole=len(events) <= limit)
+
+    async def whole_timeline(self, tenant: TenantScope, action_key: str) -> list[EventView]:
+        """All facts of an action in order, read page by page: what comes meanwhile stands behind
+        them.
+        """
+        found: list[EventView] = []
+        while len(found) < ACTION_FACTS_MAX:
+            behind = found[-1].version if found else 0
+            page = await self.timeline(tenant, action_key, after_version=behind)
+            found += page
+            if len(page) < ROWS_READ_MAX:
+                break
+        return found
 
     async def resolutions(
         self, tenant: TenantScope, action_key: str, *, limit: int = ROWS_READ_MAX

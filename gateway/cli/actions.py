@@ -214,7 +214,7 @@ async def _found(settings: "Settings", key: str) -> dict[str, Any] | None:
         if action is None:
             return None
         attempts = await queries.attempts(ALL, key)
-        events = await queries.timeline(ALL, key)
+        events = await queries.whole_timeline(ALL, key)
     return {
         "action": plain(action),
         "attempts": plain(attempts),

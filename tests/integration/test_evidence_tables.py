@@ -6,10 +6,13 @@ from dataclasses import replace
 import asyncpg
 import pytest
 
-from gateway.http.cases import evidence_of
+from gateway.http.cases import case_sheet_of, evidence_of
+from gateway.signing_case import check_case
 from ledger.core import inputs as i
 from ledger.core.money import Money
 from ledger.core.statement import Move
+from ledger.log.published import Published
+from projections.limits import ROWS_READ_MAX
 from projections.queries import Queries
 from tests import asking
 from tests import examples as x
@@ -127,3 +130,34 @@ async def test_who_took_note_of_an_alarm_settled_nothing_before_it(pool: asyncpg
         ("review", "no_way_to_find_out", False, None, None),
         ("alarm", "second_effect", False, "acknowledge", "ada"),
     ]
+
+
+async def test_an_action_of_any_number_of_facts_is_what_all_of_them_make(
+    pool: asyncpg.Pool,
+) -> None:
+    """A provider that tells of a thousand steps hides neither how the action stands nor its case:
+    who settles it is shown all that is known, and a page says that it does not show all.
+    """
+    builder = LedgerBuilder()
+    builder.take(x.propose())
+    builder.take(x.report(x.no_answer()))
+    for number in range(ROWS_READ_MAX):
+        source = f"webhook:{number}"
+        builder.take(x.found_out(i.Meaning.PENDING, lookup=None, source=source))
+    for name in (x.REFERENCE, "ch_2"):
+        said = x.found_out(i.Meaning.EFFECT, lookup=None, reference=name, source=f"webhook:{name}")
+        builder.take(said)
+    await project(pool, builder)
+    known = builder.streams[x.STREAM].action(x.CHARGE)
+    assert known is not None
+    assert known.case is not None
+    queries = Queries(pool)
+    case = await queries.case_sheet("acme", x.CHARGE)
+    assert case is not None
+    assert case.action == known
+    assert (len(case.events), case.is_whole) == (known.version, True)
+    check_case(case_sheet_of(case, Published(), ledger="g", now_ms=x.T0, you="ada"))
+    page = await queries.case_sheet("acme", x.CHARGE, limit=ROWS_READ_MAX)
+    assert page is not None
+    assert page.action == known
+    assert (len(page.events), page.is_whole) == (ROWS_READ_MAX, False)
