@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx
 from pydantic import ValidationError
 
-from gateway.cli.proposing import LOOPBACK, MARGIN_MS, UnexpectedAnswerError
+from gateway.cli.proposing import MARGIN_MS, UnexpectedAnswerError, client_of
 from gateway.http.cases import CaseList, CaseSheet
 from gateway.http.sheets import DecisionSheet, WaitingList
 from ledger.core.errors import LedgerError
@@ -61,12 +61,7 @@ class PersonDoor:
     def __init__(self, url: str, key: SigningKey) -> None:
         self._key = key
         self._ledger: str | None = None
-        self._http = httpx.Client(
-            base_url=url,
-            timeout=httpx.Timeout(MARGIN_MS / 1_000),
-            # A proxy has no business between this machine and itself.
-            trust_env=urlsplit(url).hostname not in LOOPBACK,
-        )
+        self._http = client_of(url, httpx.Timeout(MARGIN_MS / 1_000))
 
     def __enter__(self) -> Self:
         return self

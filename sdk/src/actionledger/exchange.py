@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import random
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -129,8 +130,12 @@ class Exchange:
         self._origin = base_url.rstrip("/")
         self._retries = retries
         self._is_closed = False
-        # Read once: it takes longer than a request.
-        certificates = httpx.create_ssl_context() if transport is None else True
+        parts = urlsplit(base_url)
+        is_here = parts.hostname in _LOOPBACK
+        # Read once, and only where there is TLS: it takes longer than a request.
+        trusts_nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        is_plain = transport is not None or (is_here and parts.scheme == "http")
+        certificates = trusts_nobody if is_plain else httpx.create_ssl_context()
 
         def make() -> httpx.AsyncClient:
             return httpx.AsyncClient(
@@ -140,7 +145,7 @@ class Exchange:
                 transport=transport,
                 verify=certificates,
                 # A proxy has no business between this machine and itself.
-                trust_env=urlsplit(base_url).hostname not in _LOOPBACK,
+                trust_env=not is_here,
             )
 
         self._pools = _Pools(make)
