@@ -13,6 +13,7 @@ import asyncpg
 import pytest
 
 from gateway.wiring.local import local_services
+from ledger.core.snapshot import FOLD_VERSION
 from tests.acceptance.command import Installation, running
 
 pytestmark = pytest.mark.servers
@@ -181,6 +182,14 @@ def test_an_edited_row_is_found_and_mended(here: Installation, proposed: dict[st
     swap puts right what was edited while every process goes on.
     """
     url = here.json("up").result["database_url"]
+    # As it is after an upgrade: nobody has edited anything, and both say so.
+    edit(url, "update actionledger.streams set fold_version = fold_version - 1000")
+    upgraded = here.json("replay")
+    assert (upgraded.code, upgraded.result["differences"]) == (0, [])
+    assert list(upgraded.result["other_fold_versions"]) == [str(FOLD_VERSION - 1_000)]
+    assert "rebuild --swap" in here.run("replay").out
+    assert here.json("rebuild").result["other_fold_versions"]
+    edit(url, "update actionledger.streams set fold_version = fold_version + 1000")
     edit(url, "update actionledger.streams set state = convert_to('{}', 'UTF8')")
     found = here.json("replay")
     assert found.code == 3
