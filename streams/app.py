@@ -84,6 +84,11 @@ class SafeApp(faust.App):
         except ProducerSendError as lost:
             self.safe_consumer.poison(str(lost))
 
+    def _on_rebalance_when_stopped(self) -> None:
+        """Let the stop end the consumer. Faust closes its client here, in the loop of the wrong
+        thread: what still waits there for the client then waits for ever, and the stop for that.
+        """
+
     def _create_directories(self) -> None:
         """Keep nothing on disk: there are no tables, and the file system may be read-only."""
 

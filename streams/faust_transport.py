@@ -16,6 +16,8 @@ it buffered is sent. This one guarantees instead:
 * an event that its agent can take at once is handed over at once, partitions whose agent had more
   than enough are read on as soon as it has not, and none waits for one where nothing happens;
 * `flush` waits for everything that was handed over, and raises if one of it failed;
+* a stop never blocks the loop of the app, so that whoever stops it can keep a deadline, and what it
+  does at the broker has one of its own;
 * the producer is idempotent and waits for all replicas.
 
 It overrides private methods of faust-streaming 0.15.3. A test holds every signature, so that an
@@ -25,7 +27,7 @@ upgrade fails loudly. Used by `streams.app`; must never be used for the ledger t
 import asyncio
 import logging
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -34,13 +36,16 @@ from faust.exceptions import ProducerSendError
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage, FutureMessage, Message
 from faust.types.transports import ConsumerT, ProducerT
+from mode.threads import WorkerThread
 
+from ledger.log.clients import end
 from streams.limits import (
     COMMIT_BEFORE_REVOKE_MS,
     FETCH_WAIT_MS,
     FULL_LOOK_MS,
     HANDED_OVER_AT_ONCE_MAX,
     POLL_PAUSE_MS,
+    THREAD_LOOK_MS,
 )
 
 logger = logging.getLogger("actionledger")
@@ -225,13 +230,52 @@ class SafeConsumer(driver.Consumer):
             self._acked_index.pop(tp, None)
 
 
+async def _until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - it comes to pass in another thread
+        await asyncio.sleep(THREAD_LOOK_MS / 1000)
+
+
+class SafeWorkerThread(WorkerThread):
+    """A thread that keeps nobody from going on, and no process from ending."""
+
+    def __init__(self, service: Any, **settings: Any) -> None:  # noqa: ANN401 - Faust's own
+        super().__init__(service, **settings)
+        self.daemon = True
+
+    def stop(self) -> None:
+        """Wait for nothing: it is called on the loop of the app, which the thread may need to come
+        to its end. `SafeConsumerThread.stop` waits.
+        """
+
+
 class SafeConsumerThread(driver.AIOKafkaConsumerThread):
-    """The thread of a consumer, which asks the broker again soon.
+    """The thread of a consumer, which asks the broker again soon, and ends within a deadline.
 
     What lies there for a tenth of a second is left out of the next fetch, and there is one fetch at
     a time: it waits for partitions where nothing happens, as long as it may, and all others wait
     for it. Faust lets it wait for 1.5 s.
     """
+
+    Worker: type[WorkerThread] = SafeWorkerThread
+
+    async def stop(self) -> None:
+        """Stop the thread and wait until it is over, for as long as whoever stops the app does.
+
+        Faust passes by a thread that was started and has not begun: it would go on for ever.
+        """
+        thread = self._thread
+        if thread is not None:
+            await _until(lambda: self._started.is_set() or not thread.is_alive())
+            await super().stop()
+            await _until(lambda: not thread.is_alive())
+
+    async def on_thread_stop(self) -> None:
+        """Leave the group, or be cut off: aiokafka waits for a change of the group that it takes
+        part in, however long others hold that up.
+        """
+        await super(driver.AIOKafkaConsumerThread, self).on_thread_stop()
+        if self._consumer is not None:
+            await end(self._consumer)
 
     def _create_worker_consumer(self, transport: driver.Transport) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any, cast
 
 import faust
-import mode
+import mode.threads
 import pytest
 from aiokafka.consumer import group_coordinator
 from aiokafka.structs import ConsumerRecord
@@ -23,6 +23,7 @@ from streams.faust_transport import (
     SafeConsumerThread,
     SafeProducer,
     SafeTransport,
+    SafeWorkerThread,
 )
 from streams.limits import FETCH_WAIT_MS
 
@@ -35,6 +36,9 @@ OVERRIDDEN = [
         "_create_worker_consumer",
         "(self, transport)",
     ),
+    (SafeConsumerThread, driver.AIOKafkaConsumerThread, "stop", "(self)"),
+    (SafeConsumerThread, driver.AIOKafkaConsumerThread, "on_thread_stop", "(self)"),
+    (SafeWorkerThread, mode.threads.WorkerThread, "stop", "(self)"),
     (SafeConsumer, driver.Consumer, "_to_message", "(self, tp, record)"),
     (SafeConsumer, base.Consumer, "ack", "(self, message)"),
     (SafeConsumer, base.Consumer, "_new_offset", "(self, tp)"),
@@ -49,6 +53,7 @@ OVERRIDDEN = [
     (SafeApp, faust.App, "_new_producer_transport", "(self)"),
     (SafeApp, faust.App, "_on_agent_error", "(self, agent, exc)"),
     (SafeApp, faust.App, "_producer_flush", "(self, logger)"),
+    (SafeApp, faust.App, "_on_rebalance_when_stopped", "(self)"),
     (SafeApp, faust.App, "_create_directories", "(self)"),
 ]
 
@@ -72,7 +77,8 @@ def test_every_overridden_method_is_there_as_expected(
 
 
 @pytest.mark.parametrize(
-    "ours", [SafeConsumer, SafeConsumerThread, SafeProducer, SafeApp, SafeTransport]
+    "ours",
+    [SafeConsumer, SafeConsumerThread, SafeWorkerThread, SafeProducer, SafeApp, SafeTransport],
 )
 def test_nothing_private_is_overridden_without_being_held(ours: type) -> None:
     """An override that is not in the list above would be held by nobody."""
@@ -179,6 +185,24 @@ async def test_no_fetch_is_kept_longer_than_ours(app: SafeApp) -> None:
     await consumer.stop()
     assert consumer._fetch_max_wait_ms == FETCH_WAIT_MS
     assert "fetch_max_wait_ms=self._fetch_max_wait_ms" in inspect.getsource(type(consumer))
+
+
+async def test_the_thread_is_asked_to_end_and_waited_for_where_we_do_it(app: SafeApp) -> None:
+    """Faust waits for it on the loop of the app, tells by an event that it has begun, and ends the
+    client behind the queue of calls; aiokafka by itself waits for its part in the group.
+    """
+    thread = app.safe_consumer._thread
+    assert thread.Worker is SafeWorkerThread
+    source = inspect.getsource(mode.threads.ServiceThread.stop)
+    assert "if self._started.is_set():" in source
+    assert "self._thread.stop()" in source
+    source = inspect.getsource(driver.AIOKafkaConsumerThread.on_thread_stop)
+    assert "await super().on_thread_stop()" in source
+    assert "await self._consumer.stop()" in source
+    assert "await self._coordination_task" in inspect.getsource(
+        group_coordinator.GroupCoordinator.close
+    )
+    assert "self.consumer.close()" in inspect.getsource(faust.App._on_rebalance_when_stopped)
 
 
 async def test_what_its_agent_must_wait_for_goes_the_way_of_faust(app: SafeApp) -> None:
