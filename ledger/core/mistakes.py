@@ -82,6 +82,8 @@ def read_toml(text: str, called: str, *, bytes_max: int) -> Document | tuple[Mis
     # Counted first in characters: at least as many bytes, and no work for what is far too long.
     if len(text) > bytes_max or len(text.encode("utf-8", "surrogatepass")) > bytes_max:
         return (Mistake(1, "", f"The {called} has more than {bytes_max} bytes."),)
+    if text.startswith(_MARK):
+        return (Mistake(1, "", _BEGINS_WITH_MARK),)
     try:
         text.encode()
         document = Document(tomllib.loads(text), lines_of(text))
@@ -111,6 +113,10 @@ def _nul_in(value: object, path: TomlPath) -> Iterator[Found]:
             return
 
 
+_MARK: Final = "\ufeff"
+_BEGINS_WITH_MARK: Final = (
+    "It begins with a byte order mark, which TOML has not: save it as UTF-8 without one."
+)
 _HOLDS_NUL: Final = "holds the character U+0000, which cannot be kept"
 
 

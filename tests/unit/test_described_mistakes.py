@@ -281,6 +281,7 @@ def test_several_mistakes_come_in_the_order_of_their_lines() -> None:
         ("", "is missing"),
         ("format = ", "This is not TOML"),
         ("x = 1\nx = 2", "This is not TOML"),
+        ("\ufeffformat = 1", "begins with a byte order mark"),
         ("a = " + "[" * 5_000, "nested too deeply"),
         ("# " + "x" * 200_000, "has more than"),
     ],
