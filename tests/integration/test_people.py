@@ -28,6 +28,7 @@ from ledger.log.reading import read_up_to
 from ledger.log.topics import Topic
 from tests.integration.installation import PARTITIONS, Installation, installed
 from tests.integration.test_holds import settings_of
+from tests.patience import PATIENCE_MS
 from tests.servers import Addresses
 from tests.unit.signing.decisions import ADA_KEY, ADA_PASSKEY, registered
 
@@ -39,7 +40,7 @@ BEN = Person(name="ben", tenants=("*",))
 
 async def changed(one: Installation, change: Callable[[People], str | NotChanged]) -> Changed:
     """A change that every partition has adopted."""
-    done = await change_people(settings_of(one), change, timeout_ms=20_000)
+    done = await change_people(settings_of(one), change, timeout_ms=PATIENCE_MS)
     assert isinstance(done, Changed)
     assert (done.waiting, done.partitions) == ((), PARTITIONS)
     return done
@@ -89,7 +90,9 @@ async def test_people_are_registered_and_revoked_in_every_partition(servers: Add
         assert ada is not None
         assert [key.revoked for key in ada.keys] == [True, False]
         settings = settings_of(one)
-        again = await change_people(settings, lambda now: with_person(now, ADA), timeout_ms=20_000)
+        again = await change_people(
+            settings, lambda now: with_person(now, ADA), timeout_ms=PATIENCE_MS
+        )
         assert again is NotChanged.PERSON_KNOWN
 
 

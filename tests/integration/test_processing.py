@@ -153,7 +153,7 @@ async def test_two_processors_share_the_partitions_and_one_takes_over_from_the_o
         proposals = [charge(f"shared-{number}") for number in range(40)]
         async with LedgerClient(one.log, PARTITIONS) as client:
             for number, proposal in enumerate(proposals):
-                await client.propose(proposal, timeout_ms=30_000)
+                await client.propose(proposal, timeout_ms=PATIENCE_MS)
                 if number == 20:
                     await one.crash(0)
             for proposal in proposals:
@@ -204,7 +204,7 @@ async def test_a_record_of_somebody_else_is_void_and_the_owner_decides_again(
             )
             value = encode_ledger(late, generation="old", partition=partition)
             await one.put(Topic.LEDGER, partition, Outgoing(b"late", value))
-            again = await client.propose(second, timeout_ms=20_000)
+            again = await client.propose(second, timeout_ms=PATIENCE_MS)
             assert again.decision.unchanged is not None
             assert again.decision.unchanged.reason == "replayed"
         causes = [

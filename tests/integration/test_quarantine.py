@@ -39,7 +39,7 @@ from tests.integration.reconciling import (
 )
 from tests.integration.test_executing import Watched
 from tests.integration.test_holds import OPS, settings_of
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -125,7 +125,7 @@ async def test_poison_of_an_inbox_is_set_aside_in_time_and_others_behind_it_go_o
             proof, stream=f"acme/behind-{topic}", subject=None, event_id="x", source="/tests"
         )
         async with LedgerClient(one.log, PARTITIONS) as client:
-            await client.propose(good, timeout_ms=20_000)
+            await client.propose(good, timeout_ms=PATIENCE_MS)
             await settled(client, good.key, "completed")
         behind_at = wall_ms()
         (behind,) = await one.put(Topic.EVIDENCE, partition, later)
@@ -154,7 +154,7 @@ async def test_poison_among_configuration_is_set_aside_and_orders_behind_it_are_
         await one.processor()
         (at,) = await one.put(Topic.CONFIG, 0, Outgoing(b"config", b"{bad"))
         for kind in (HOLD, RELEASE):
-            assert (await order(settings_of(one), kind, OPS, timeout_ms=20_000)).waiting == ()
+            assert (await order(settings_of(one), kind, OPS, timeout_ms=PATIENCE_MS)).waiting == ()
         behind_at = wall_ms()
         found = await until_set_aside(one, Topic.CONFIG, PARTITIONS)
         stood = {each.offset: each.timestamp for each in await one.records(Topic.CONFIG, 0)}
@@ -229,7 +229,7 @@ async def test_a_record_that_met_a_fault_goes_back_whole_and_counts_once(
         await one.executor(watched)
         async with LedgerClient(one.log, PARTITIONS) as client:
             monkeypatch.setattr(deciding, "decide", stumbles)
-            first = await client.propose(good, timeout_ms=20_000)
+            first = await client.propose(good, timeout_ms=PATIENCE_MS)
             assert first.decision.quarantined is not None
             monkeypatch.setattr(deciding, "decide", decide)
             (listed,) = await desk.list_quarantine(one.log, desk.Filter(is_waiting=True))

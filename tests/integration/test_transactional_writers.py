@@ -10,6 +10,7 @@ from ledger.log.topics import INBOXES, Topic, partition_of
 from tests.integration.counting import CountingProvider
 from tests.integration.installation import PARTITIONS, charge, installed, settled
 from tests.integration.test_cases_of_positions import record_of
+from tests.patience import PATIENCE_MS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -35,7 +36,7 @@ async def test_c153_the_marks_of_transactions_are_no_gap_and_no_end(servers: Add
                 for number, proposal in enumerate(proposals[:-1]):
                     partition, record = record_of(proposal)
                     if number % 2:
-                        await client.propose(proposal, timeout_ms=20_000)
+                        await client.propose(proposal, timeout_ms=PATIENCE_MS)
                         continue
                     async with producer.transaction():
                         await producer.send_and_wait(
@@ -57,7 +58,7 @@ async def test_c153_the_marks_of_transactions_are_no_gap_and_no_end(servers: Add
                 await one.crash(0)
                 await one.processor()
                 last = proposals.pop()
-                await client.propose(last, timeout_ms=20_000)
+                await client.propose(last, timeout_ms=PATIENCE_MS)
                 await settled(client, last.key, "completed")
         finally:
             await producer.stop()
