@@ -8,22 +8,21 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ledger.log.port import Record
 from streams.agents import add_agent
 from streams.app import AppSettings, build_app, run_app
 
+QUICK_MS = 1_500
+"""What is waited for that never comes."""
+
 
 async def run(how: str, bootstrap: str, topic: str, group: str) -> None:
     """Run until the process is told to stop or ends by itself."""
-    settings = AppSettings(
-        bootstrap,
-        group,
-        session_timeout_ms=6_000,
-        heartbeat_ms=500,
-        stalled_after_ms=1_500,
-        stop_deadline_ms=1_500,
-    )
+    settings = AppSettings(bootstrap, group, session_timeout_ms=6_000, heartbeat_ms=500)
+    if how == "hang":
+        settings = replace(settings, stop_deadline_ms=QUICK_MS)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
 
@@ -34,6 +33,8 @@ async def run(how: str, bootstrap: str, topic: str, group: str) -> None:
         if how == "raise":
             raise RuntimeError("this escapes the agent")
         if how == "hang":
+            # From here on nothing comes: until here all may be as slow as the machine is.
+            object.__setattr__(settings, "stalled_after_ms", QUICK_MS)
             await asyncio.Event().wait()
 
     app = build_app(settings)

@@ -259,10 +259,10 @@ async def test_a_destination_that_hangs_holds_up_no_other(database_url: str) -> 
         await notifying.keep([raised(1)])
         await until(lambda: receiver.tried and mailbox.messages)
         await notifying.keep([raised(2)])
-        await until(lambda: len(mailbox.messages) == 2)
+        await until(lambda: len(mailbox.messages) >= 2)
         assert receiver.taken == []
         receiver.may_answer.set()
-        await until(lambda: len(receiver.taken) == 2)
+        await until(lambda: len(receiver.taken) >= 2)
 
 
 async def test_after_enough_tries_it_is_given_up_by_name_and_counted(
@@ -301,7 +301,7 @@ async def test_a_crash_between_the_message_and_its_row_tells_again_under_the_sam
         await asyncio.wait({dies})
         receiver.may_answer.set()
         async with running(notifier_of(receiver, quiet_ms=0)(pool)):
-            await until(lambda: len(receiver.tried) == 2)
+            await until(lambda: len(receiver.tried) >= 2)
             await until(lambda: receiver.taken)
     assert len(set(receiver.tried)) == 1
 

@@ -30,6 +30,7 @@ from reconciler.providers.port import (
     Retry,
     Succeeded,
 )
+from tests.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.servers
 
@@ -68,7 +69,7 @@ rows = 1
 rows_at_most = 2
 values = { orders = "{params.orders}" }
 """
-DEADLINES = Deadlines(connect_ms=5_000, response_ms=5_000)
+DEADLINES = Deadlines(connect_ms=PATIENCE_MS, response_ms=PATIENCE_MS)
 REQUEST = ProviderRequest(
     action_key="order.cancel:v1:acme:A-1",
     operation="order.cancel",
@@ -107,7 +108,11 @@ class Place:
         """Look it up."""
         key = f"order.cancel:v1:acme:{order}"
         return await self.finder.find(
-            account="main", provider_key=key, action_key=key, reference=reference, timeout_ms=5_000
+            account="main",
+            provider_key=key,
+            action_key=key,
+            reference=reference,
+            timeout_ms=PATIENCE_MS,
         )
 
     async def states(self) -> dict[str, str]:
@@ -212,7 +217,7 @@ async def test_a_lock_that_lasts_is_a_no_for_now(place: Place) -> None:
     """Who waits for somebody else's row longer than the deadline has done nothing."""
     async with place.owner.transaction():
         await place.owner.execute("select * from orders where id = 'A-1' for update")
-        short = Deadlines(connect_ms=5_000, response_ms=200)
+        short = Deadlines(connect_ms=PATIENCE_MS, response_ms=200)
         outcome = await place.perform(deadlines=short)
     assert isinstance(outcome, Refused | NotSent)
     assert outcome.retry is Retry.LATER
@@ -264,6 +269,6 @@ async def test_who_looks_can_do_nothing_else(place: Place) -> None:
     """The role of lookups has no right but to read that one table, and lists with it."""
     await place.perform(order="A-1")
     await place.perform(order="A-3")
-    listing = place.finder.list_effects(account="main", since_at=0, timeout_ms=5_000)
+    listing = place.finder.list_effects(account="main", since_at=0, timeout_ms=PATIENCE_MS)
     keys = [effect.action_key async for effect in listing]
     assert keys == ["order.cancel:v1:acme:A-1", "order.cancel:v1:acme:A-3"]

@@ -21,7 +21,7 @@ from streams.clock import ClockSkewError, check_not_ahead, check_skew, wall_ms
 from streams.processor import GROUP, Processor
 from tests.examples import T0
 from tests.integration.installation import PARTITIONS, charge, installed, settled
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -29,9 +29,9 @@ pytestmark = pytest.mark.servers
 LOOK_SECONDS = 0.02
 
 
-async def until(condition: Callable[[], bool], seconds_max: float = PATIENCE_SECONDS) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     """Fail when the condition does not hold in time."""
-    async with asyncio.timeout(seconds_max):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -53,7 +53,9 @@ class Hanging(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has n
 
 @asynccontextmanager
 async def hanging_member(log: KafkaLog) -> AsyncIterator[Hanging]:
-    """A member of the processors' group that decides nothing and hangs in every rebalance."""
+    """A member of the processors' group that decides nothing and hangs in every rebalance, for
+    longer than anybody waits here.
+    """
     listener = Hanging()
     member = AIOKafkaConsumer(
         bootstrap_servers=log.bootstrap,
@@ -61,7 +63,7 @@ async def hanging_member(log: KafkaLog) -> AsyncIterator[Hanging]:
         enable_auto_commit=False,
         auto_offset_reset="none",
         partition_assignment_strategy=[RangePartitionAssignor],
-        rebalance_timeout_ms=60_000,
+        rebalance_timeout_ms=2 * PATIENCE_MS,
     )
     member.subscribe([log.prefix + topic for topic in INBOXES], listener=listener)
     await member.start()
@@ -95,7 +97,7 @@ async def test_a_member_that_hangs_keeps_nobody_from_stopping_or_from_showing_th
                 assert processor._inboxes.is_changing
                 assert not newcomer.ready.is_set()
                 stop.set()
-                await until(lambda: member.done() and joining.done(), 10)
+                await until(lambda: member.done() and joining.done())
 
 
 async def test_what_stays_with_its_owner_is_not_read_again(servers: Addresses) -> None:
@@ -119,7 +121,7 @@ async def test_what_stays_with_its_owner_is_not_read_again(servers: Addresses) -
         assert all(first._owners[part] is own for part, own in kept.items())
         async with LedgerClient(one.log, PARTITIONS) as client:
             for number in range(6):
-                await client.propose(charge(f"kept-{number}"), timeout_ms=20_000)
+                await client.propose(charge(f"kept-{number}"), timeout_ms=PATIENCE_MS)
                 await settled(client, charge(f"kept-{number}").key, "completed")
         for partition in range(PARTITIONS):
             epochs = [
@@ -172,9 +174,9 @@ async def test_of_two_members_under_one_name_the_older_ends_and_nothing_is_lost(
             await one.executor()
             async with LedgerClient(one.log, PARTITIONS) as client:
                 for number in range(6):
-                    await client.propose(charge(f"twin-{number}"), timeout_ms=20_000)
+                    await client.propose(charge(f"twin-{number}"), timeout_ms=PATIENCE_MS)
                     await settled(client, charge(f"twin-{number}").key, "completed")
-            await until(first.done, 30)
+            await until(first.done)
             assert isinstance(first_of(first.exception() or RuntimeError()), LedgerError)
             assert not second.done()
         finally:

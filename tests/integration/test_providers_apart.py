@@ -24,12 +24,13 @@ from tests.integration.installation import (
 )
 from tests.integration.test_executing import Watched
 from tests.integration.test_holds import settings_of
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
 
 LOOK_SECONDS = 0.01
+TIMING = f"[timing]\nlease_margin_ms = {2 * PATIENCE_MS}"
 SLOW_ACTIONS = 200
 """More than calls of one provider may run and wait in an executor."""
 
@@ -49,8 +50,11 @@ def ticket(event: str) -> Propose:
 
 
 def of_two_providers() -> str:
-    """The catalogue, with tickets at a provider that answers at once."""
-    head, *operations = CATALOGUE.split("[[operation]]")
+    """The catalogue, with tickets at a provider that answers at once, and for the answer to a
+    charge more time than anybody waits here.
+    """
+    patient = CATALOGUE.replace("response_ms = 10_000", f"response_ms = {2 * PATIENCE_MS}", 1)
+    head, *operations = f"{TIMING}\n{patient}".split("[[operation]]")
     apart = [
         text.replace('"simulated"', '"null"') if 'name = "ticket"' in text else text
         for text in operations
@@ -101,14 +105,16 @@ async def test_one_slow_provider_does_not_hold_the_actions_of_another(
         try:
             async with LedgerClient(one.log, PARTITIONS) as client:
                 slow = [charge(f"slow-{number}") for number in range(SLOW_ACTIONS)]
-                await asyncio.gather(*(client.propose(each, timeout_ms=20_000) for each in slow))
+                await asyncio.gather(
+                    *(client.propose(each, timeout_ms=PATIENCE_MS) for each in slow)
+                )
                 async with asyncio.timeout(PATIENCE_SECONDS):
                     while not came:
                         await asyncio.sleep(LOOK_SECONDS)
                 quick = [ticket(f"quick-{number}") for number in range(20)]
-                async with asyncio.timeout(PATIENCE_SECONDS / 3):
+                async with asyncio.timeout(PATIENCE_SECONDS):
                     for each in quick:
-                        await client.propose(each, timeout_ms=20_000)
+                        await client.propose(each, timeout_ms=PATIENCE_MS)
                         await settled(client, each.key, "completed")
                 stuck = [await client.progress(each.key, timeout_ms=0) for each in slow]
                 statuses = {one.status for one in stuck if one is not None}
@@ -134,7 +140,9 @@ async def test_slots_are_split_over_partitions_and_two_executors_have_twice_as_m
         await one.executor(second, slots=slots)
         proposals = [charge(f"split-{number}") for number in range(60)]
         async with LedgerClient(one.log, PARTITIONS) as client:
-            await asyncio.gather(*(client.propose(each, timeout_ms=20_000) for each in proposals))
+            await asyncio.gather(
+                *(client.propose(each, timeout_ms=PATIENCE_MS) for each in proposals)
+            )
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while first.at_work + second.at_work < 2 * slots:
                     await asyncio.sleep(LOOK_SECONDS)
