@@ -10,6 +10,7 @@ from gateway.console.entering import challenge_of
 from ledger.core.public_keys import decoded
 from tests.browser.stage import Stage, passkey_of
 from tests.passkeys import SoftwarePasskey
+from tests.patience import PATIENCE_SECONDS
 
 
 @dataclass
@@ -22,7 +23,9 @@ class Knocking:
 
     def __post_init__(self) -> None:
         self.http = httpx.Client(
-            base_url=self.stage.origin, headers={"Origin": self.stage.origin}, timeout=10
+            base_url=self.stage.origin,
+            headers={"Origin": self.stage.origin},
+            timeout=PATIENCE_SECONDS,
         )
 
     @property

@@ -90,7 +90,7 @@ reason = "Large charges count by run and day, one at a time on an order."
 name = "quick"
 when.operation = ["ticket"]
 outcome = "people"
-valid_ms = 2500
+valid_ms = 5000
 reason = "Tickets are decided while somebody is on duty."
 
 [[row]]
@@ -167,7 +167,8 @@ class Stage:
         if isinstance(fields.get("money"), dict):
             fields["money"] = Money(**fields["money"])
         answer = await self.client.propose(
-            Propose(key=key, request=Request(**fields), run=run, caller=caller), timeout_ms=8_000
+            Propose(key=key, request=Request(**fields), run=run, caller=caller),
+            timeout_ms=PATIENCE_MS,
         )
         assert answer.decision.refused is None, answer.decision.refused
         await self.until(lambda: self._is_projected(key, 1))
