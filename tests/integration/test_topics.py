@@ -93,15 +93,27 @@ async def test_too_few_replicas_are_a_difference(log: KafkaLog) -> None:
 
 
 async def alter(log: KafkaLog, topic: Topic, **settings: str) -> None:
-    """Change settings of a topic behind everybody's back."""
+    """Change settings of a topic behind everybody's back; once this returns the broker tells them:
+    it has them from its controller, which answered before.
+    """
     admin = AIOKafkaAdminClient(bootstrap_servers=log.bootstrap)
     await admin.start()
     try:
         named = {name.replace("_", "."): value for name, value in settings.items()}
-        resource = ConfigResource(ConfigResourceType.TOPIC, log.prefix + topic, named)
-        await admin.alter_configs([resource])
+        name = log.prefix + topic
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, named)])
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not named.items() <= (await told(admin, name)).items():
+                await asyncio.sleep(0.05)
     finally:
         await admin.close()
+
+
+async def told(admin: AIOKafkaAdminClient, name: str) -> dict[str, str]:
+    """What the broker says of a topic's settings."""
+    (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
+    ((*_, entries),) = answer.resources
+    return {entry[0]: entry[1] for entry in entries}
 
 
 @pytest.mark.case("C161")
