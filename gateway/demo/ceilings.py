@@ -21,7 +21,7 @@ EVENTS: Final = tuple(f"return-2026-09-03-0{number}" for number in range(1, 5))
 ALLOWED: Final = 2
 TOKENS: Final = 4_180
 COMMENT: Final = "I called the customer; this one is due as well."
-PATIENCE_MS: Final = 20_000
+PATIENCE_MS: Final = 60_000
 POLICY: Final = f"""
 [[ceiling]]
 name = "support-run"

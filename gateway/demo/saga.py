@@ -16,7 +16,7 @@ SAGA: Final = "order"
 ITEMS: Final = ("goods", "freight", "gift")
 AMOUNT: Final = 1_990
 HELD_BACK_MS: Final = 600_000
-WAIT_MS: Final = 20_000
+WAIT_MS: Final = 60_000
 
 
 class _Saga:

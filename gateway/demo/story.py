@@ -15,6 +15,7 @@ from gateway.demo.scene import Scene, effects
 from gateway.demo.stage import Acting, act
 from gateway.demo.waiting import until
 from gateway.local.progress import silent
+from gateway.wiring.publishing import default_catalogue
 
 EVENT: Final = "renewal-2026-08-28-01"
 AMOUNT: Final = 4_990
@@ -36,6 +37,7 @@ class _Story:
 
     async def tell(self) -> None:
         """Tell it. Raises NotSeenError where something does not happen at all."""
+        await self._stage.publish("catalogue", _unhurried())
         await self._stage.script(_faults(self._key, self._plain))
         first = await self._agent(AMOUNT, patience_ms=PATIENCE_MS)
         await self._asks(first)
@@ -253,6 +255,14 @@ def _faults(key: str, plain: str) -> list[dict[str, Any]]:
         {"match": {"account": plain}, "fault": lost, "webhooks": []},
         {"match": {"account": plain}, "webhooks": []},
     ]
+
+
+def _unhurried() -> str:
+    """The shipped catalogue, under which nobody looks for the charge before the webhook comes, on a
+    busy machine neither.
+    """
+    before, name, after = default_catalogue().partition('name = "charge"\n')
+    return before + name + after.replace("lookups = [30_000, ", "lookups = [", 1)
 
 
 def _short(digest: str) -> str:

@@ -20,7 +20,7 @@ AGAIN: Final = "return-2026-09-04-03"
 MEANT: Final = "return-2026-09-04-04"
 SECOND_MINOR: Final = 2_500
 WINDOW_MS: Final = 600_000
-PATIENCE_MS: Final = 20_000
+PATIENCE_MS: Final = 60_000
 POLICY: Final = """
 [[row]]
 name = "refund"

@@ -16,7 +16,7 @@ from ledger.log.kafka import KafkaLog, KafkaReader, Start
 from ledger.log.topics import Topic
 
 READ_MS: Final = 100
-WAIT_SECONDS_MAX: Final = 30.0
+WAIT_SECONDS_MAX: Final = 60.0
 BY_STREAM: Final = (
     Topic.INTENTS,
     Topic.APPROVALS,
