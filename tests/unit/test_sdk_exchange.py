@@ -16,7 +16,7 @@ from actionledger import (
     Succeeded,
     testing,
 )
-from actionledger.exchange import EARLY_MS
+from actionledger.exchange import EARLY_MS, WAITING_MAX
 from tests.flaky import FlakyTransport
 from tests.patience import PATIENCE_SECONDS
 
@@ -227,3 +227,44 @@ async def test_news_are_told_without_a_rest(monkeypatch: pytest.MonkeyPatch) -> 
 
     async with ledger(httpx.MockTransport(answer)) as client:
         assert isinstance(await client.wait(KEY, timeout_ms=60_000), Succeeded)
+
+
+class Crowded(httpx.AsyncBaseTransport):
+    """Lets nobody go who waits, until it is told to; who does not wait is answered at once."""
+
+    def __init__(self) -> None:
+        self.waiting = self.at_once = 0
+        self.is_full, self.let_go = asyncio.Event(), asyncio.Event()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """One request."""
+        if request.url.params.get("wait_ms", "0") == "0":
+            self.at_once += 1
+        else:
+            self.waiting += 1
+            if self.waiting == WAITING_MAX:
+                self.is_full.set()
+            await self.let_go.wait()
+        name = json.loads(request.content)["business_event"] if request.content else "looked"
+        return httpx.Response(200, json={"key": f"note:v1:acme:{name}", "status": "attempting"})
+
+
+async def test_who_has_many_in_flight_is_told_of_each_and_an_outcome_waits_behind_none() -> None:
+    """Of eight hundred at once nearly all were told of a ledger that does not answer: they had
+    waited for a connection of their own program.
+    """
+    transport, more = Crowded(), 100
+    async with Ledger("http://ledger", "k", transport=transport) as ledger:
+        wanted = [
+            Intent(operation="note", business_event=f"n-{number}", environment="test")
+            for number in range(WAITING_MAX + more)
+        ]
+        asked = [asyncio.create_task(ledger.propose(one, wait_ms=50)) for one in wanted]
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await transport.is_full.wait()
+            assert (await ledger.get("note:v1:acme:looked")).key == "note:v1:acme:looked"
+            await asyncio.gather(*asked[WAITING_MAX:])
+        assert (transport.waiting, transport.at_once) == (WAITING_MAX, more + 1)
+        transport.let_go.set()
+        told = await asyncio.gather(*asked)
+    assert [one.key for one in told] == [f"note:v1:acme:{one.business_event}" for one in wanted]

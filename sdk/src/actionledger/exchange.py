@@ -13,11 +13,13 @@ import os
 import random
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 import httpx
 
@@ -30,6 +32,12 @@ ANSWER_S: Final = 15.0
 
 LOST: Final[tuple[type[Exception], ...]] = (TimeoutError, OSError, httpx.TransportError)
 """What a call to a provider raises when its answer is lost on the way."""
+
+WAITING_MAX: Final = 192
+"""Requests of one event loop that wait at the ledger at a time; what is said at once, as an outcome
+is, never waits behind them.
+"""
+CONNECTIONS_MAX: Final = 256
 
 _AGAIN: Final = frozenset({408, 429, 502, 503, 504})
 _NOT_TAKEN: Final = 429
@@ -86,6 +94,8 @@ class _Pools:
         self._make = make
         self._process = os.getpid()
         self._pools: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
+        self._places: WeakKeyDictionary[httpx.AsyncClient, asyncio.Semaphore] = WeakKeyDictionary()
+        self._turns: WeakKeyDictionary[httpx.AsyncClient, asyncio.Semaphore] = WeakKeyDictionary()
         self._left: list[object] = []
 
     def here(self) -> httpx.AsyncClient:
@@ -102,6 +112,34 @@ class _Pools:
                     self._pools.pop(other, None)
             pool = self._pools[loop] = self._make()
         return pool
+
+    def turn(self, client: httpx.AsyncClient) -> asyncio.Semaphore:
+        """What a request that does not wait there holds while it is sent: of thousands at once the
+        library of connections would look through all, for each of them.
+        """
+        return self._turns.setdefault(client, asyncio.Semaphore(CONNECTIONS_MAX - WAITING_MAX))
+
+    @asynccontextmanager
+    async def place_to_wait(self, client: httpx.AsyncClient, wait_ms: int) -> AsyncIterator[int]:
+        """A place among those who wait, and what is left of the time once there is one: 0 where
+        none came free in it, so that whoever has many in flight is not told of a ledger that does
+        not answer.
+        """
+        if wait_ms <= 0:
+            yield 0
+            return
+        places = self._places.setdefault(client, asyncio.Semaphore(WAITING_MAX))
+        began_s = time.monotonic()
+        try:
+            async with asyncio.timeout(wait_ms / 1_000):
+                await places.acquire()
+        except TimeoutError:
+            yield 0
+            return
+        try:
+            yield max(0, wait_ms - int((time.monotonic() - began_s) * 1_000))
+        finally:
+            places.release()
 
     async def close(self) -> None:
         """Close that of the running loop, and have the other loops close theirs."""
@@ -142,6 +180,7 @@ class Exchange:
                 base_url=base_url,
                 headers={"Authorization": f"Bearer {api_key}", "User-Agent": user_agent},
                 follow_redirects=False,
+                limits=httpx.Limits(max_connections=CONNECTIONS_MAX),
                 transport=transport,
                 verify=certificates,
                 # A proxy has no business between this machine and itself.
@@ -165,6 +204,21 @@ class Exchange:
         if self._is_closed:
             raise RuntimeError("This ledger was closed; open another one.")
         client = self._pools.here()
+        async with self._pools.place_to_wait(client, wait_ms) as left_ms:
+            if wait_ms > 0:
+                query = {**(query or {}), "wait_ms": left_ms}
+            return await self._asked(client, method, path, query, body, left_ms)
+
+    async def _asked(
+        self,
+        client: httpx.AsyncClient,
+        method: str,
+        path: str,
+        query: Mapping[str, int] | None,
+        body: bytes | None,
+        wait_ms: int,
+    ) -> Reply:
+        """As `ask`, with all that the request says."""
         request = client.build_request(
             method,
             path,
@@ -177,7 +231,7 @@ class Exchange:
         last = "no attempt was made"
         may_be_taken = False
         for attempt in range(1, self._retries.attempts_max + 1):
-            came = await self._once(client, request)
+            came = await self._once(client, request, wait_ms)
             if isinstance(came, Reply):
                 if not (may_be_taken and came.status in _REFUSED):
                     return came
@@ -208,13 +262,16 @@ class Exchange:
             await asyncio.sleep(min(left_ms, rest_ms) / 1_000)
         return reply
 
-    async def _once(self, client: httpx.AsyncClient, request: httpx.Request) -> Reply | _NoReply:
+    async def _once(
+        self, client: httpx.AsyncClient, request: httpx.Request, wait_ms: int
+    ) -> Reply | _NoReply:
         try:
-            response = await client.send(request, stream=True)
-            try:
-                raw = await _read(response)
-            finally:
-                await response.aclose()
+            async with nullcontext() if wait_ms > 0 else self._pools.turn(client):
+                response = await client.send(request, stream=True)
+                try:
+                    raw = await _read(response)
+                finally:
+                    await response.aclose()
         except httpx.RequestError as error:
             return _NoReply(type(error).__name__, may_be_taken=not isinstance(error, _NOT_SENT))
         status = response.status_code
