@@ -5,16 +5,19 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
 
+from gateway.cli import proposing
 from gateway.wiring.local import local_services
 from ledger.core.snapshot import FOLD_VERSION
 from tests.acceptance.command import Installation, running
+from tests.commands import Said
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
 
@@ -108,7 +111,9 @@ def test_an_action_is_shown_with_all_that_happened(
     here: Installation, proposed: dict[str, Any]
 ) -> None:
     """`show` has the action, its attempts and its facts; an unknown one is trouble."""
-    shown = eventually(lambda: here.json("show", KEY))
+    shown = eventually(
+        lambda: here.json("show", KEY), lambda told: told["action"]["status"] == "completed"
+    )
     assert shown["action"]["status"] == proposed["status"]
     assert [one["status"] for one in shown["attempts"]] == ["succeeded"]
     types = [one["type"] for one in shown["timeline"]]
@@ -149,10 +154,12 @@ def test_log_and_database_say_the_same(
     here: Installation, proposed: dict[str, Any], tmp_path: Path
 ) -> None:
     """A replay and a rebuild find no difference; an earlier moment can be seen again."""
-    done = eventually(lambda: here.json("replay", "--key", KEY))
+    done = eventually(
+        lambda: here.json("replay", "--key", KEY),
+        lambda told: told["action"] and told["action"]["status"] == "completed",
+    )
     assert (done["differences"], done["missing"], done["unproven_count"]) == ([], [], 0)
     assert done["compared"] >= 1
-    assert done["action"]["status"] == "completed"
     nowhere = here.json("replay", "--to-offset", "99:1")
     assert (nowhere.code, nowhere.document["error"]["code"]) == (2, "usage")
     # Family audit: what was written down of a log is held against it later.
@@ -280,13 +287,14 @@ def test_the_first_person_is_registered_in_two_commands_and_revoked_in_one(
     assert here.json("people", "list").result == listed
 
 
-def test_a_crash_heals_and_shows(here: Installation) -> None:
+def test_a_crash_heals_and_shows(here: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that is killed is started again, and `status` counts it; the door goes on."""
+    monkeypatch.setattr(proposing, "AGAIN_S_MAX", PATIENCE_SECONDS)
     before = process(here, "gateway")
     os.kill(before["pid"], signal.SIGKILL)
     said = here.json("propose", "--file", "-", "--wait", given=intent(event="invoice-8"))
     assert said.code == 0, said.out
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + PATIENCE_SECONDS
     while (after := process(here, "gateway"))["phase"] != "ready":
         assert time.monotonic() < deadline_s
         time.sleep(LOOK_S)
@@ -311,10 +319,13 @@ def process(here: Installation, name: str) -> dict[str, Any]:
     return found
 
 
-def eventually(ask: Any) -> Any:  # noqa: ANN401 - a command and its JSON
+def eventually(
+    ask: Callable[[], Said],
+    holds: Callable[[Any], object] = lambda _: True,
+) -> Any:  # noqa: ANN401 - as free as JSON is
     """The result of a command once the read model has what it needs."""
-    deadline_s = time.monotonic() + 20
-    while (said := ask()).code != 0:
+    deadline_s = time.monotonic() + PATIENCE_SECONDS
+    while (said := ask()).code != 0 or not holds(said.result):
         assert time.monotonic() < deadline_s, said.out
         time.sleep(LOOK_S)
     return said.result
