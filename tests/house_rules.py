@@ -17,6 +17,7 @@ from functools import cached_property
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 500
 LINE_CHARS_MAX = 100
+OWN_CASE_MS_MAX = 2_000
 
 FORBIDDEN_CLASS_ENDINGS = ("Manager", "Helper", "Helpers", "Util", "Utils", "Base", "Impl")
 FORBIDDEN_MODULE_NAMES = frozenset({"common", "helper", "helpers", "misc", "util", "utils"})
@@ -231,6 +232,26 @@ def tests_are_patient(source: Source) -> Iterator[str]:
                 args=[ast.Constant(value=int() | float() as seconds)],
             ) if seconds >= 1:
                 yield f"{source.path}:{node.lineno}: waits {seconds} s"
+            case ast.BinOp(
+                left=ast.Call(func=ast.Attribute(attr="monotonic" | "time")),
+                op=ast.Add(),
+                right=ast.Constant(value=int() | float() as seconds),
+            ) if seconds >= 1:
+                yield f"{source.path}:{node.lineno}: waits {seconds} s"
+            case _:
+                continue
+
+
+def real_servers_are_given_time(source: Source) -> Iterator[str]:
+    """Where real servers and real clocks are behind a call, its `timeout_ms` is as patient as all
+    else. Up to two seconds it is the case: what is waited for does not come.
+    """
+    for node in source.nodes:
+        match node:
+            case ast.keyword(arg="timeout_ms", value=ast.Constant(value=int() as wait_ms)) if (
+                wait_ms > OWN_CASE_MS_MAX
+            ):
+                yield f"{source.path}:{node.lineno}: waits {wait_ms} ms"
             case _:
                 continue
 

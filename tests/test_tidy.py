@@ -32,6 +32,7 @@ IN_TESTS: tuple[Rule, ...] = (
     rules.tests_are_patient,
     rules.tests_use_no_mocks,
 )
+ON_REAL_SERVERS = tuple(f"tests/{name}" for name in ("acceptance", "contract", "integration"))
 TASK = "TO" + "DO"
 # What each rule must find: a path and a text that break it once.
 BROKEN: tuple[tuple[Rule, str, str], ...] = (
@@ -55,6 +56,8 @@ BROKEN: tuple[tuple[Rule, str, str], ...] = (
     (rules.tests_wait_for_conditions, "tests/a.py", "import time\ntime.sleep(PAUSE_S)\n"),
     (rules.tests_wait_for_conditions, "tests/a.py", "while f():\n    asyncio.sleep( .5)\n"),
     (rules.tests_are_patient, "tests/a.py", "async with asyncio.timeout(20): ...\n"),
+    (rules.tests_are_patient, "tests/a.py", "import time\nuntil = time.monotonic() + 20\n"),
+    (rules.real_servers_are_given_time, "tests/a.py", "client.propose(x, timeout_ms=20_000)\n"),
     (rules.tests_use_no_mocks, "tests/a.py", "from unittest import mock\n"),
 )
 ADDRESS = re.compile(r"://|--(extra-)?index|--find-links|--trusted-host")
@@ -87,6 +90,11 @@ def test_every_file_is_tidy(rule: Rule) -> None:
 def test_every_test_is_honest(rule: Rule) -> None:
     """Every test states behaviour, runs always, waits for conditions and meets the real thing."""
     assert found_in_all()[rule] == []
+
+
+def test_real_servers_are_given_time() -> None:
+    """No wait for what must come is as short as an idle machine allows."""
+    assert broken(rules.real_servers_are_given_time, sources(*ON_REAL_SERVERS)) == []
 
 
 @pytest.mark.parametrize(("rule", "path", "text"), BROKEN)
