@@ -3,6 +3,7 @@ what was asked before, published. One installation for all, from the first test 
 """
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 import pytest
 
 from tests.acceptance.command import Installation, running
+from tests.patience import PATIENCE_SECONDS
 from tests.tree import ROOT
 
 pytestmark = pytest.mark.servers
 
 CHARGE = "charge:v1:acme:invoice-1"
 REFUND = "refund:v1:acme:return-1"
+LOOK_S = 0.05
 
 
 def intent(operation: str, event: str, minor: int, currency: str = "EUR") -> str:
@@ -48,13 +51,17 @@ def here() -> Iterator[Installation]:
             waits = installation.json("propose", "--file", "-", given=refund)
             assert waits.code == 0, waits.out + waits.err
             assert waits.result["status"] == "awaiting_approval"
+            explained(installation, f"refund:v1:acme:{event}")
+        explained(installation, CHARGE)
         yield installation
 
 
 def explained(here: Installation, *arguments: str) -> Any:  # noqa: ANN401 - as free as JSON is
     """What `policy explain` says, once the projector has got there."""
-    said = here.json("policy", "explain", *arguments)
-    assert said.code == 0, said.out + said.err
+    deadline_s = time.monotonic() + PATIENCE_SECONDS
+    while (said := here.json("policy", "explain", *arguments)).code != 0:
+        assert time.monotonic() < deadline_s, said.out + said.err
+        time.sleep(LOOK_S)
     return said.result
 
 
