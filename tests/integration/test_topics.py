@@ -30,6 +30,7 @@ from tests.servers import Addresses
 pytestmark = pytest.mark.servers
 
 PARTITIONS = 2
+LOOK_SECONDS = 0.05
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ async def alter(log: KafkaLog, topic: Topic, **settings: str) -> None:
         await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, named)])
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not named.items() <= (await told(admin, name)).items():
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(LOOK_SECONDS)
     finally:
         await admin.close()
 
