@@ -332,9 +332,9 @@ def _quarantined(
 
 
 @lru_cache(maxsize=TEXTS_REMEMBERED)
-def _parsed(kind: str, content: str) -> Catalogue | Policy | People | tuple[Mistake, ...]:
+def _parsed(given: i.Publish) -> Catalogue | Policy | People | tuple[Mistake, ...]:
     """Every owner of a partition reads the same few texts, and each takes milliseconds."""
-    return read_document(kind, content)
+    return read_document(given)
 
 
 @lru_cache(maxsize=TEXTS_REMEMBERED)
@@ -363,7 +363,7 @@ def _published(given: i.Publish, cause: Cause, seat: Seat) -> Decision:
     """Adopt a configuration that is valid; refuse any other, and keep what holds."""
     if given.kind in {"hold", "release"}:
         return _ordered(given, cause, seat)
-    parsed = _parsed(given.kind, given.content)
+    parsed = _parsed(given)
     if isinstance(parsed, tuple) or parsed.content_hash != given.content_hash:
         mistakes = parsed if isinstance(parsed, tuple) else ()
         details = tuple(
@@ -427,7 +427,7 @@ def is_adoptable_catalogue(given: i.Publish) -> bool:
     """Whether an owner would adopt this version, and then can decide."""
     if given.kind != "catalogue":
         return False
-    parsed = _parsed(given.kind, given.content)
+    parsed = _parsed(given)
     return isinstance(parsed, Catalogue) and parsed.content_hash == given.content_hash
 
 

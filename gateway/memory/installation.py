@@ -116,7 +116,7 @@ class Installation:
     def _publish(self, kind: Kind, text: str) -> None:
         content_hash = checked_document(kind, text).content_hash
         record = outgoing(
-            Publish(kind=kind, content=text, content_hash=content_hash),
+            Publish(kind=kind, content=text, content_hash=content_hash, checked=True),
             stream=kind,
             subject=None,
             event_id=content_hash,

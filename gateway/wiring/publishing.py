@@ -146,7 +146,7 @@ async def publish_document(log: KafkaLog, kind: Kind, text: str) -> tuple[int, b
     if isinstance(document, People):
         _check_replaces(document, published.people)
     record = outgoing(
-        Publish(kind=kind, content=text, content_hash=document.content_hash),
+        Publish(kind=kind, content=text, content_hash=document.content_hash, checked=True),
         stream=kind,
         subject=None,
         event_id=document.content_hash,

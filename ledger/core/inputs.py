@@ -404,11 +404,15 @@ class Tick(Wire):
 class Publish(Wire):
     """An operator publishes a new version of a kind of configuration; each owner adopts it into its
     partition.
+
+    `checked`: whoever published it has judged what it means, and no reader judges it again. Readers
+    of several versions would not agree about what is in force.
     """
 
     kind: Literal["catalogue", "hold", "release", "policy", "people"]
     content: Annotated[str, Field(max_length=262_144)]
     content_hash: Text
+    checked: Literal[True] | None = None
 
 
 Input = (

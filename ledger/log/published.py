@@ -9,14 +9,14 @@ is never what a partition has adopted: that stands in its own ledger. Without I/
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from ledger.core.catalogue import Catalogue, Mistake, parse_catalogue
+from ledger.core.catalogue import Catalogue, Mistake, adopted_catalogue, parse_catalogue
 from ledger.core.holds import Holds, after_order, objection_to, order_hash, parse_order
 from ledger.core.ids import ProviderKeyRule
 from ledger.core.inputs import Publish
 from ledger.core.invariants import invariant
 from ledger.core.operation import Operation
-from ledger.core.people import NOBODY, People, objection_to_people, parse_people
-from ledger.core.policy import AUTOMATIC, Policy, parse_policy
+from ledger.core.people import NOBODY, People, adopted_people, objection_to_people, parse_people
+from ledger.core.policy import AUTOMATIC, Policy, adopted_policy, parse_policy
 from ledger.core.timing import Timing
 from ledger.log.envelope import read_input
 from ledger.log.kafka import KafkaLog
@@ -27,18 +27,20 @@ from ledger.log.topics import Topic
 CONFIG_PLACE = (Topic.CONFIG.value, 0)
 
 
-def read_document(kind: str, content: str) -> Catalogue | Policy | People | tuple[Mistake, ...]:
-    """What a published document says, or its mistakes. A fault of ours is one of them: a document
-    that nobody can read is adopted by nobody, and stops nobody.
+def read_document(given: Publish) -> Catalogue | Policy | People | tuple[Mistake, ...]:
+    """What a published document says, or its mistakes; of one that was judged when it was published
+    only what cannot be read. A fault of ours is a mistake too: a document that nobody can read is
+    adopted by nobody, and stops nobody.
     """
+    text = given.content
     try:
-        match kind:
+        match given.kind:
             case "policy":
-                return parse_policy(content)
+                return adopted_policy(text) if given.checked else parse_policy(text)
             case "people":
-                return parse_people(content)
+                return adopted_people(text) if given.checked else parse_people(text)
             case _:
-                return parse_catalogue(content)
+                return adopted_catalogue(text) if given.checked else parse_catalogue(text)
     except Exception as fault:  # noqa: BLE001 - it is the same for every reader, for ever
         return (Mistake(1, "", f"It could not be read: {type(fault).__name__}."),)
 
@@ -97,11 +99,11 @@ class Published:
             return
         match given.kind:
             case "catalogue":
-                parsed = read_document(given.kind, given.content)
+                parsed = read_document(given)
                 if isinstance(parsed, Catalogue) and parsed.content_hash == given.content_hash:
                     self.take_catalogue(parsed, record.offset)
             case "policy":
-                policy = read_document(given.kind, given.content)
+                policy = read_document(given)
                 if isinstance(policy, Policy) and policy.content_hash == given.content_hash:
                     self.policy, self.policy_offset = policy, record.offset
                     self.policies[policy.content_hash] = policy
@@ -122,7 +124,7 @@ class Published:
                 self.terms[one.name, one.version] = (terms, *kept)
 
     def _feed_people(self, given: Publish, offset: int) -> None:
-        people = read_document(given.kind, given.content)
+        people = read_document(given)
         if not isinstance(people, People) or people.content_hash != given.content_hash:
             return
         if objection_to_people(people, self.people) is None:

@@ -142,6 +142,10 @@ def _inputs() -> Iterator[tuple[str, Wire]]:
         "config.publish",
         i.Publish(kind="catalogue", content=CATALOGUE, content_hash=catalogue_hash(CATALOGUE)),
     )
+    yield (
+        "config.publish.checked",
+        _publish_text("policy").model_copy(update={"checked": True}),
+    )
     yield "config.publish.policy", _publish_text("policy")
     yield "config.publish.people", _publish_text("people")
     yield "config.publish.hold", _publish("hold")

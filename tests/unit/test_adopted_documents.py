@@ -9,14 +9,19 @@ import pytest
 
 from ledger.core.catalogue import adopted_catalogue, catalogue_hash, parse_catalogue
 from ledger.core.ceilings import zone_of
+from ledger.core.inputs import Publish
 from ledger.core.invariants import BrokenInvariantError
 from ledger.core.people import adopted_people, parse_people, people_hash
 from ledger.core.policy import Policy, adopted_policy, parse_policy, policy_hash
 from ledger.core.records import Adopted
 from ledger.log.fold import InForce
-from streams.deciding import config_of, people_of, policy_of
+from ledger.log.port import Record
+from ledger.log.published import Published
+from streams.deciding import config_of, is_adoptable_catalogue, people_of, policy_of
 from tests.asking import people_text
+from tests.examples import T0
 from tests.policies import row
+from tests.unit.streams.seats import made, record, seat
 
 SHIPPED = files("ledger").joinpath("catalogue.toml").read_text(encoding="utf-8")
 
@@ -120,3 +125,58 @@ def test_well_formed_texts_read_the_same_either_way() -> None:
     assert adopted_catalogue(SHIPPED) == parse_catalogue(SHIPPED)
     assert adopted_policy(row("all")) == parse_policy(row("all"))
     assert adopted_people(people_text("ada")) == parse_people(people_text("ada"))
+
+
+def published(*texts: str, checked: bool) -> list[Record]:
+    """Decision tables on the config topic, one after the other."""
+    given = (
+        Publish(
+            kind="policy",
+            content=text,
+            content_hash=policy_hash(text),
+            checked=True if checked else None,
+        )
+        for text in texts
+    )
+    return [
+        record(one, topic="config", offset=offset)._replace(partition=0)
+        for offset, one in enumerate(given)
+    ]
+
+
+def in_force_for_followers(records: list[Record]) -> str:
+    """The table that executors and doors take to be in force."""
+    followed = Published()
+    for one in records:
+        followed.feed(one)
+    return followed.policy.content_hash
+
+
+def in_force_for_owners(records: list[Record]) -> str:
+    """The table that the owner of a partition has adopted."""
+    force = InForce()
+    for one in records:
+        decision = made(one, seat()).decision
+        if decision.adopted is not None:
+            force = force.after(decision.adopted, T0)
+    return policy_of(force).content_hash
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_owners_and_those_who_follow_agree_about_what_is_in_force(*, checked: bool) -> None:
+    """What was judged when it was published is judged by nobody again; what somebody wrote to the
+    topic with other means, by each, and with the same end.
+    """
+    sound, odd = row("all"), row("all") + row("never")
+    records = published(sound, odd, checked=checked)
+    expected = policy_hash(odd if checked else sound)
+    assert in_force_for_owners(records) == expected
+    assert in_force_for_followers(records) == expected
+
+
+def test_a_processor_begins_with_a_catalogue_that_was_judged_by_another_version() -> None:
+    """It would wait for one for ever."""
+    text = SHIPPED + SHIPPED[SHIPPED.index("[[operation]]") :]
+    given = Publish(kind="catalogue", content=text, content_hash=catalogue_hash(text))
+    assert not is_adoptable_catalogue(given)
+    assert is_adoptable_catalogue(given.model_copy(update={"checked": True}))
