@@ -7,18 +7,22 @@ import httpx
 import pytest
 
 from actionledger import (
+    Call,
     CallerMistake,
+    Effect,
     Intent,
     Ledger,
     LedgerUnavailable,
     Money,
+    Result,
     Retries,
     Succeeded,
     testing,
 )
-from actionledger.exchange import EARLY_MS, WAITING_MAX
+from actionledger.exchange import ASKING_MAX, EARLY_MS, WAITING_MAX
 from tests.flaky import FlakyTransport
 from tests.patience import PATIENCE_SECONDS
+from tests.unit.test_performing import EITHER, charge
 
 KEY = "charge:v1:acme:renewal-1"
 COMPLETED = json.dumps({"key": KEY, "status": "completed", "version": 5, "reference": "ch_1"})
@@ -268,3 +272,56 @@ async def test_who_has_many_in_flight_is_told_of_each_and_an_outcome_waits_behin
         transport.let_go.set()
         told = await asyncio.gather(*asked)
     assert [one.key for one in told] == [f"note:v1:acme:{one.business_event}" for one in wanted]
+
+
+class Hung(httpx.AsyncBaseTransport):
+    """Answers nobody who asks how something stands, until it is told to."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self._inner = inner
+        self.hanging = 0
+        self.is_full, self.let_go = asyncio.Event(), asyncio.Event()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """One request."""
+        if request.method == "GET":
+            self.hanging += 1
+            if self.hanging == ASKING_MAX:
+                self.is_full.set()
+            await self.let_go.wait()
+        return await self._inner.handle_async_request(request)
+
+
+async def test_nobody_waits_for_a_connection_longer_than_a_call_may_take() -> None:
+    """A thousand at once with a second each took nine, behind answers that were lost."""
+    transport, more = Hung(answering()), 100
+    async with ledger(transport, Retries(total_ms=50)) as client:
+        asked = [asyncio.create_task(client.get(KEY)) for _ in range(ASKING_MAX + more)]
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await transport.is_full.wait()
+            told = await asyncio.gather(*asked[ASKING_MAX:], return_exceptions=True)
+        assert {type(one) for one in told} == {LedgerUnavailable}
+        assert all("(no free connection)" in str(one) for one in told)
+        assert transport.hanging == ASKING_MAX
+        transport.let_go.set()
+        assert len(await asyncio.gather(*asked[:ASKING_MAX])) == ASKING_MAX
+
+
+async def test_an_outcome_waits_behind_nothing_that_hangs() -> None:
+    """What an agent's function did is told while nobody hears how anything stands."""
+    async with testing.ledger(EITHER) as world:
+        pool = world.ledger._exchange._pools.here()
+        pool._transport = hung = Hung(pool._transport)
+        asked = list[asyncio.Task[Result]]()
+
+        async def does(_: Call) -> Effect:
+            asked.extend(
+                asyncio.create_task(world.ledger.get(KEY)) for _ in range(ASKING_MAX + 100)
+            )
+            await hung.is_full.wait()
+            return Effect("ch_1")
+
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            assert isinstance(await world.ledger.perform(charge(), does), Succeeded)
+        hung.let_go.set()
+        await asyncio.gather(*asked)

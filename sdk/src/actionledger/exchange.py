@@ -14,7 +14,7 @@ import random
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
@@ -34,10 +34,11 @@ LOST: Final[tuple[type[Exception], ...]] = (TimeoutError, OSError, httpx.Transpo
 """What a call to a provider raises when its answer is lost on the way."""
 
 WAITING_MAX: Final = 192
-"""Requests of one event loop that wait at the ledger at a time; what is said at once, as an outcome
-is, never waits behind them.
-"""
-CONNECTIONS_MAX: Final = 256
+"""Requests of one event loop that wait at the ledger at a time."""
+ASKING_MAX: Final = 64
+"""Requests of one event loop under way at a time that do not wait there."""
+OUTCOMES_MAX: Final = 64
+"""Outcomes of one event loop under way at a time; they wait behind no other request."""
 
 _AGAIN: Final = frozenset({408, 429, 502, 503, 504})
 _NOT_TAKEN: Final = 429
@@ -87,6 +88,17 @@ class _NoReply:
     may_be_taken: bool = True
 
 
+class _Places:
+    """What the requests of one event loop hold while they are under way: of thousands at once the
+    library of connections would look through all, for each of them.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = asyncio.Semaphore(WAITING_MAX)
+        self.asking = asyncio.Semaphore(ASKING_MAX)
+        self.outcomes = asyncio.Semaphore(OUTCOMES_MAX)
+
+
 class _Pools:
     """A connection pool for each event loop of this process, made when it first asks."""
 
@@ -94,8 +106,7 @@ class _Pools:
         self._make = make
         self._process = os.getpid()
         self._pools: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
-        self._places: WeakKeyDictionary[httpx.AsyncClient, asyncio.Semaphore] = WeakKeyDictionary()
-        self._turns: WeakKeyDictionary[httpx.AsyncClient, asyncio.Semaphore] = WeakKeyDictionary()
+        self._places: WeakKeyDictionary[httpx.AsyncClient, _Places] = WeakKeyDictionary()
         self._left: list[object] = []
 
     def here(self) -> httpx.AsyncClient:
@@ -113,33 +124,9 @@ class _Pools:
             pool = self._pools[loop] = self._make()
         return pool
 
-    def turn(self, client: httpx.AsyncClient) -> asyncio.Semaphore:
-        """What a request that does not wait there holds while it is sent: of thousands at once the
-        library of connections would look through all, for each of them.
-        """
-        return self._turns.setdefault(client, asyncio.Semaphore(CONNECTIONS_MAX - WAITING_MAX))
-
-    @asynccontextmanager
-    async def place_to_wait(self, client: httpx.AsyncClient, wait_ms: int) -> AsyncIterator[int]:
-        """A place among those who wait, and what is left of the time once there is one: 0 where
-        none came free in it, so that whoever has many in flight is not told of a ledger that does
-        not answer.
-        """
-        if wait_ms <= 0:
-            yield 0
-            return
-        places = self._places.setdefault(client, asyncio.Semaphore(WAITING_MAX))
-        began_s = time.monotonic()
-        try:
-            async with asyncio.timeout(wait_ms / 1_000):
-                await places.acquire()
-        except TimeoutError:
-            yield 0
-            return
-        try:
-            yield max(0, wait_ms - int((time.monotonic() - began_s) * 1_000))
-        finally:
-            places.release()
+    def places(self, client: httpx.AsyncClient) -> _Places:
+        """Those of the loop that a pool belongs to."""
+        return self._places.setdefault(client, _Places())
 
     async def close(self) -> None:
         """Close that of the running loop, and have the other loops close theirs."""
@@ -180,7 +167,7 @@ class Exchange:
                 base_url=base_url,
                 headers={"Authorization": f"Bearer {api_key}", "User-Agent": user_agent},
                 follow_redirects=False,
-                limits=httpx.Limits(max_connections=CONNECTIONS_MAX),
+                limits=httpx.Limits(max_connections=WAITING_MAX + ASKING_MAX + OUTCOMES_MAX),
                 transport=transport,
                 verify=certificates,
                 # A proxy has no business between this machine and itself.
@@ -197,28 +184,40 @@ class Exchange:
         query: Mapping[str, int] | None = None,
         body: bytes | None = None,
         wait_ms: int = 0,
+        is_outcome: bool = False,
     ) -> Reply:
         """Ask until there is an answer that is one. Raises LedgerUnavailable when there is none,
         and where a refusal comes after an answer that was lost: what that one took is not known.
+
+        Whoever has many in flight waits here for a connection: no longer than `wait_ms` for one to
+        wait with, and then no longer than the total of the retries. An outcome has its own.
         """
         if self._is_closed:
             raise RuntimeError("This ledger was closed; open another one.")
         client = self._pools.here()
-        async with self._pools.place_to_wait(client, wait_ms) as left_ms:
+        places = self._pools.places(client)
+        began_s = time.monotonic()
+        waiting = places.waiting if wait_ms > 0 else None
+        async with _held(waiting, wait_ms / 1_000) as has_place:
             if wait_ms > 0:
-                query = {**(query or {}), "wait_ms": left_ms}
-            return await self._asked(client, method, path, query, body, left_ms)
+                left_ms = wait_ms - int((time.monotonic() - began_s) * 1_000)
+                wait_ms = max(0, left_ms) if has_place else 0
+                query = {**(query or {}), "wait_ms": wait_ms}
+            at_once = places.outcomes if is_outcome else places.asking
+            turns = None if wait_ms > 0 else at_once
+            return await self._asked(client, turns, method, path, query, body, wait_ms)
 
     async def _asked(
         self,
         client: httpx.AsyncClient,
+        turns: asyncio.Semaphore | None,
         method: str,
         path: str,
         query: Mapping[str, int] | None,
         body: bytes | None,
         wait_ms: int,
     ) -> Reply:
-        """As `ask`, with all that the request says."""
+        """As `ask`, with all that the request says, and what it has to hold for it."""
         request = client.build_request(
             method,
             path,
@@ -231,7 +230,7 @@ class Exchange:
         last = "no attempt was made"
         may_be_taken = False
         for attempt in range(1, self._retries.attempts_max + 1):
-            came = await self._once(client, request, wait_ms)
+            came = await self._once(client, turns, request, give_up_at)
             if isinstance(came, Reply):
                 if not (may_be_taken and came.status in _REFUSED):
                     return came
@@ -263,10 +262,17 @@ class Exchange:
         return reply
 
     async def _once(
-        self, client: httpx.AsyncClient, request: httpx.Request, wait_ms: int
+        self,
+        client: httpx.AsyncClient,
+        turns: asyncio.Semaphore | None,
+        request: httpx.Request,
+        give_up_at: float,
     ) -> Reply | _NoReply:
+        left_s = give_up_at - time.monotonic()
         try:
-            async with nullcontext() if wait_ms > 0 else self._pools.turn(client):
+            async with _held(turns, left_s) as has_turn:
+                if not has_turn:
+                    return _NoReply("no free connection", may_be_taken=False)
                 response = await client.send(request, stream=True)
                 try:
                     raw = await _read(response)
@@ -294,6 +300,24 @@ class Exchange:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+@asynccontextmanager
+async def _held(places: asyncio.Semaphore | None, limit_s: float) -> AsyncIterator[bool]:
+    """One of the places while this lasts, where one is needed; whether one came free in time."""
+    if places is None:
+        yield True
+        return
+    try:
+        async with asyncio.timeout(limit_s):
+            await places.acquire()
+    except TimeoutError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        places.release()
 
 
 async def _read(response: httpx.Response) -> bytes:

@@ -263,7 +263,8 @@ class Performance:
 
     async def _say(self, key: str, body: Mapping[str, Any]) -> Result:
         raw = json.dumps(body).encode()
-        return read_reply(await self._exchange.ask("POST", f"{_path(key)}/outcome", body=raw), key)
+        path = f"{_path(key)}/outcome"
+        return read_reply(await self._exchange.ask("POST", path, body=raw, is_outcome=True), key)
 
 
 def _goes_on(result: Result) -> bool:
