@@ -2,7 +2,9 @@
 
 Guarantees that after any crash a file is the old one or the new one, that of two who change it at
 once the second sees what the first wrote, and that a file which became unusable leaves what was
-read before it in force. Must never log what is in a file. Called by API keys and webhook secrets.
+read before it in force. Root works in folders of others too: it follows no link that was put where
+it writes, and gives away only what it has just made. Must never log what is in a file. Called by
+API keys, webhook secrets and the state of a local installation.
 """
 
 import fcntl
@@ -90,21 +92,43 @@ def changing(path: Path) -> Iterator[None]:
     """Be the only one to change the file for as long as the block runs. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Beside it: the file itself is replaced, and a lock would go with the old one.
-    descriptor = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = _open_lock(path)
     try:
-        give_to_owner(descriptor, path)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
 
 
-def replace_private(path: Path, text: str) -> None:
-    """Replace the file whole, with mode 0600 whatever it was before. Raises OSError."""
+def _open_lock(path: Path) -> int:
+    lock, flags = path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_NOFOLLOW
+    try:
+        descriptor = os.open(lock, flags | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        # Whoever put it there may have linked it to anything: it stays whose it is.
+        return os.open(lock, flags)
+    _give(descriptor, _heir(path))
+    return descriptor
+
+
+def replace_private(
+    path: Path,
+    text: str,
+    *,
+    new_is_ours: bool = False,
+    owner: tuple[int, int] | None = None,
+) -> None:
+    """Replace the file whole, with mode 0600 whatever it was before. Raises OSError.
+
+    Where root does it, whoever owned the file owns what takes its place, and whoever owns the
+    folder what is new in it: keys are changed for a service that runs as somebody else. With
+    `new_is_ours` root keeps what is new, with `owner` (user and group) it is theirs.
+    """
+    owner = owner or _heir(path, new_is_ours=new_is_ours)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        give_to_owner(descriptor, path)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            _give(descriptor, owner)
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -114,13 +138,26 @@ def replace_private(path: Path, text: str) -> None:
         raise
 
 
-def give_to_owner(descriptor: int, path: Path) -> None:
-    """Let whoever owns a file own what takes its place, and whoever owns the folder what is new in
-    it: root changes keys for a service that runs as somebody else. Others can give nothing away.
+def _heir(path: Path, *, new_is_ours: bool = False) -> tuple[int, int] | None:
+    """User and group that own what takes the place of a file; None for who writes it. That is so
+    too where somebody linked it to what is not theirs: what was read there would be given away.
     """
-    if os.geteuid() == 0:
-        status = (path if path.exists() else path.parent).stat()
-        os.fchown(descriptor, status.st_uid, status.st_gid)
+    if not os.path.lexists(path):
+        if new_is_ours:
+            return None
+        path = path.parent
+    try:
+        itself, there = path.lstat(), path.stat()
+    except FileNotFoundError:
+        return None
+    # Links of root are meant.
+    return (there.st_uid, there.st_gid) if itself.st_uid in {0, there.st_uid} else None
+
+
+def _give(descriptor: int, owner: tuple[int, int] | None) -> None:
+    """Give away what was just made. Only root can; of others it stays what it is."""
+    if owner is not None and os.geteuid() == 0:
+        os.fchown(descriptor, *owner)
 
 
 def quoted(text: str) -> str:

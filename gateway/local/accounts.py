@@ -92,7 +92,13 @@ def open_to_all(folder: Path) -> None:
 
 
 def make_own(path: Path, account: Account | None) -> None:
-    """Make a folder that belongs to the account alone. Idempotent."""
+    """Make a folder that belongs to the account alone. Idempotent. A link in its place is refused:
+    what it leads to would be given away. Raises OSError.
+    """
     path.mkdir(mode=0o700, exist_ok=True)
     if account is not None:
-        os.chown(path, account.uid, account.gid)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            os.fchown(descriptor, account.uid, account.gid)
+        finally:
+            os.close(descriptor)

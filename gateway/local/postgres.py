@@ -170,9 +170,9 @@ class PostgresServer(Program):
         with file_trouble(folder):
             shutil.rmtree(partial, ignore_errors=True)
             make_own(partial, self._account)
-            write_private(password, self._state.state.admin_password)
-            if self._account is not None:
-                os.chown(password, self._account.uid, self._account.gid)
+            account = self._account
+            owner = None if account is None else (account.uid, account.gid)
+            write_private(password, self._state.state.admin_password, owner=owner)
         try:
             await self._run_once(
                 self._command(

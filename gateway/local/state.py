@@ -34,7 +34,7 @@ from gateway.local.errors import (
 )
 from gateway.local.ports import Claims
 from gateway.local.processes import Identity, is_running
-from gateway.private_files import give_to_owner
+from gateway.private_files import replace_private
 from projections.roles import Role
 
 
@@ -210,27 +210,20 @@ def require_space(path: Path) -> None:
         raise DiskFullError(path, free, limits.FREE_BYTES_MIN)
 
 
-def write_private(path: Path, content: str) -> None:
-    """Replace a file whole: after a crash there is the old content or the new, readable by us."""
-    partial = path.with_name(f".{path.name}.partial")
-    with file_trouble(path), os.fdopen(_open_private(partial), "w") as file:
-        give_to_owner(file.fileno(), path)
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-        partial.replace(path)
+def write_private(path: Path, content: str, *, owner: tuple[int, int] | None = None) -> None:
+    """Replace a file whole: after a crash there is the old content or the new, readable by us.
 
-
-def _open_private(path: Path) -> int:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    os.fchmod(descriptor, 0o600)
-    return descriptor
+    Where root replaces a file of somebody else it stays theirs; what is new is ours, whoever owns
+    the folder, or belongs to `owner`, a user and group.
+    """
+    with file_trouble(path):
+        replace_private(path, content, new_is_ours=True, owner=owner)
 
 
 def lock(path: Path) -> int | None:
     """Take the lock file, as a descriptor to close for its release; None when somebody has it."""
     with file_trouble(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
