@@ -3,7 +3,8 @@
 """
 
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial, wraps
 
 import pytest
 
@@ -62,6 +63,48 @@ async def test_arguments_that_the_function_does_not_take_start_nothing(
         await pay("renewal-1", minor=7)
     assert isinstance(await pay("renewal-1"), Succeeded)
     assert (await facts_of(world, "charge:v1:acme:renewal-1")).count("attempt.started") == 1
+
+
+async def test_what_another_decorator_gives_the_function_is_no_argument_of_the_caller(
+    world: testing.World,
+) -> None:
+    """A tool that is given its bank by an ordinary decorator was refused for lack of one."""
+
+    def with_bank(tool: Callable[..., Awaitable[Effect]]) -> Callable[..., Awaitable[Effect]]:
+        @wraps(tool)
+        async def given(call: Call, *args: object, **kwargs: object) -> Effect:
+            return await tool(call, "bank", *args, **kwargs)
+
+        return given
+
+    @world.ledger.action(charge)
+    @with_bank
+    async def pay(_call: Call, bank: str, event: str) -> Effect:
+        return Effect(f"{bank}/{event}")
+
+    result = await pay("renewal-1")
+    assert isinstance(result, Succeeded)
+    assert result.reference == "bank/renewal-1"
+    assert pay.__name__ == "pay"
+
+
+async def test_a_function_of_which_a_part_is_given_is_decorated_under_its_own_name(
+    world: testing.World,
+) -> None:
+    """It was an AttributeError; what it is given is no argument of the caller."""
+
+    async def pays(bank: str, _call: Call, event: str) -> Effect:
+        """Charge the customer."""
+        return Effect(f"{bank}/{event}")
+
+    pay = world.ledger.action(charge)(partial(pays, "bank"))
+    result = await pay("renewal-1")
+    assert isinstance(result, Succeeded)
+    assert result.reference == "bank/renewal-1"
+    assert (pay.__name__, pay.__doc__) == ("pays", "Charge the customer.")
+    assert list(inspect.signature(pay).parameters) == ["event"]
+    with pytest.raises(TypeError, match="missing"):
+        await pay()
 
 
 def test_a_program_without_a_loop_uses_the_same_client_through_a_portal() -> None:

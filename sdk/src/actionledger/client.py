@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self
@@ -118,7 +119,8 @@ class Ledger:
                     "through asyncio.to_thread"
                 )
 
-            signature = inspect.signature(act)
+            # As it is called, not as it was before another decorator that gives it more.
+            signature = inspect.signature(act, follow_wrapped=False)
 
             async def performed(*args: _P.args, **kwargs: _P.kwargs) -> Result:
                 # What the function cannot be called with is said before anything is started.
@@ -307,6 +309,8 @@ def _named_as(
     signature = inspect.signature(act)
     rest = list(signature.parameters.values())[1:]
     told = {rest_of.name for rest_of in rest}
+    while isinstance(act, partial):
+        act = act.func
     performed.__name__, performed.__qualname__ = act.__name__, act.__qualname__
     performed.__doc__, performed.__module__ = act.__doc__, act.__module__
     performed.__annotations__ = {
