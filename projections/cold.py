@@ -67,6 +67,9 @@ class ColdStore:
     ) -> ColdStreams:
         """What rows of a partition say; those that this program did not write are asked for again,
         in one snapshot with their facts, for as long as that takes.
+
+        Another connection answers then, perhaps of a standby that is behind: the answer speaks up
+        to where both do, and a stream that had a row is not new. Raises ColdStoreError.
         """
         held, foreign = own_of(rows)
         if not foreign:
@@ -78,7 +81,14 @@ class ColdStore:
             loaded = await held_of(
                 connection, [row for row in again if row["stream_key"] is not None], self._schema
             )
-        return ColdStreams(projected_offset, held | loaded.streams, loaded.damaged)
+        gone = foreign.keys() - loaded.streams.keys() - loaded.damaged.keys()
+        if gone:
+            raise ColdStoreError(
+                f"The row of {min(gone)} was there and is not any more.",
+                hint="A standby that is behind has answered, perhaps; it is asked again.",
+            )
+        again_to = min((row["projected_offset"] for row in again), default=0)
+        return ColdStreams(min(projected_offset, again_to), held | loaded.streams, loaded.damaged)
 
     async def keys(self, partitions: Collection[int], behind: str, limit: int) -> KeysPage:
         """Of the next `limit` streams behind a key, in the order of the database, those of these

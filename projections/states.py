@@ -104,6 +104,8 @@ async def load_streams(
         again = await held_of(connection, await _rows(connection, foreign, schema), schema)
     for key, why in again.damaged.items():
         raise DamagedRowsError(key, why)
+    for key in foreign.keys() - again.streams.keys():
+        raise DamagedRowsError(key, "its row was there and is not any more")
     return held | again.streams
 
 
