@@ -9,6 +9,7 @@ processor.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from weakref import WeakKeyDictionary
 
 from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.fold import PartitionFold
@@ -43,6 +44,8 @@ class ColdLoading:
         self._quiet_until = 0
         self._damaged: dict[str, int] = {}
         """Streams whose rows lie, and until when they are not asked for again."""
+        self._owed: WeakKeyDictionary[Owner, set[str]] = WeakKeyDictionary()
+        """Those of them that a page named: no later page does, so they are asked for by name."""
 
     async def checkpoints(
         self, partitions: Collection[int], *, generation: str
@@ -106,14 +109,19 @@ class ColdLoading:
 
     def _part_of(self, missing: Mapping[int, Sequence[str]]) -> dict[int, list[str]]:
         """The first of what is missing in each partition, without what is not to be had."""
-        now = mono_ms()
-        self._damaged = {key: until for key, until in self._damaged.items() if now < until}
+        damaged = self._left_alone()
         share = max(1, COLD_STREAMS_AT_ONCE_MAX // max(1, len(missing)))
         wanted = {
-            partition: [key for key in keys if key not in self._damaged][:share]
+            partition: [key for key in keys if key not in damaged][:share]
             for partition, keys in missing.items()
         }
         return {partition: keys for partition, keys in wanted.items() if keys}
+
+    def _left_alone(self) -> Collection[str]:
+        """Streams that are not to be had now."""
+        now = mono_ms()
+        self._damaged = {key: until for key, until in self._damaged.items() if now < until}
+        return self._damaged.keys()
 
     def _leave_alone(self, damaged: Iterable[str]) -> None:
         self._damaged |= dict.fromkeys(damaged, mono_ms() + DAMAGED_ASKED_MS)
@@ -131,6 +139,7 @@ class ColdLoading:
             await asyncio.sleep(LET_GO_CHECK_MS / 1_000)
             try:
                 for owner in list(owners().values()):
+                    await self._hold(self._store, owner, sorted(self._owed.get(owner, ())))
                     await self._load_due(self._store, owner)
                     await self._load_ready(self._store, owner)
                 await self._look_at_projection(self._store, owners())
@@ -159,14 +168,21 @@ class ColdLoading:
 
     async def _hold(self, store: ColdStore, owner: Owner, keys: Sequence[str]) -> bool:
         """Load the streams that the owner does not hold, in this order; False where it must be
-        asked again.
+        asked again. Those whose rows lie hold up nothing: they are owed, and asked for later.
         """
+        owed, damaged = self._owed.setdefault(owner, set()), self._left_alone()
         unknown = [key for key in dict.fromkeys(keys) if not owner.memory.knows(key)]
-        for begin in range(0, len(unknown), COLD_STREAMS_AT_ONCE_MAX):
-            part = unknown[begin : begin + COLD_STREAMS_AT_ONCE_MAX]
-            cold = await store.load({owner.partition: part})
-            if not owner.take_in(part, cold[owner.partition]):
+        owed.difference_update(set(keys).difference(unknown))
+        owed.update(key for key in unknown if key in damaged)
+        wanted = [key for key in unknown if key not in damaged]
+        for begin in range(0, len(wanted), COLD_STREAMS_AT_ONCE_MAX):
+            part = wanted[begin : begin + COLD_STREAMS_AT_ONCE_MAX]
+            cold = (await store.load({owner.partition: part}))[owner.partition]
+            if not owner.take_in(part, cold):
                 return False
+            self._leave_alone(cold.damaged)
+            owed.difference_update(part)
+            owed.update(cold.damaged)
         return True
 
     async def _look_at_projection(self, store: ColdStore, owners: Owners) -> None:

@@ -2,6 +2,7 @@
 had.
 """
 
+import asyncio
 from collections.abc import Collection, Mapping
 
 import pytest
@@ -13,9 +14,11 @@ from projections.cold import ColdStore, ColdStoreError
 from projections.errors import DamagedRowsError
 from projections.fold import Held
 from projections.states import ColdStreams
+from streams import cold_loading as module
 from streams.cold_loading import ColdLoading
-from streams.limits import COLD_STREAMS_AT_ONCE_MAX
+from streams.limits import COLD_STREAMS_AT_ONCE_MAX, DAMAGED_ASKED_MS
 from streams.owner import Owner
+from tests.examples import STREAM, T0, propose
 from tests.ledgers import GENERATION, LedgerBuilder
 
 COUNT = 3 * COLD_STREAMS_AT_ONCE_MAX
@@ -28,20 +31,63 @@ class Rows(ColdStore):
         self.projected_offset = projected_offset
         self.damaged = damaged
         self.asked: list[list[str]] = []
+        self.streams: dict[str, Stream] = {}
+        self.timers: list[tuple[int, str]] = []
 
     async def load(self, keys: Mapping[int, Collection[str]]) -> dict[int, ColdStreams]:
         """All but the damaged ones."""
         (wanted,) = keys.values()
         self.asked.append(list(wanted))
-        streams = {key: Held(Stream(key), 1) for key in wanted if key not in self.damaged}
+        streams = {
+            key: Held(self.streams.get(key, Stream(key)), 1)
+            for key in wanted
+            if key not in self.damaged
+        }
         damaged = {key: "a fact is missing" for key in wanted if key in self.damaged}
         return {0: ColdStreams(self.projected_offset, streams, damaged)}
 
+    async def due(
+        self, partition: int, behind: tuple[int, str], until: int, limit: int
+    ) -> list[tuple[int, str]]:
+        """The timers behind a place."""
+        return [timer for timer in self.timers if behind < timer <= (until, "")]
 
-def owner() -> Owner:
+
+class Clock:
+    """Stands still until it is set on."""
+
+    def __init__(self) -> None:
+        self.now = T0
+
+    def __call__(self) -> int:
+        """See `clock.mono_ms`."""
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of what loads; it looks after timers without a pause."""
+    clock = Clock()
+    monkeypatch.setattr(module, "mono_ms", clock)
+    monkeypatch.setattr(module, "LET_GO_CHECK_MS", 0)
+    return clock
+
+
+async def looked(loading: ColdLoading, one: Owner) -> None:
+    """Timers were looked after, once."""
+    stop = asyncio.Event()
+
+    def owners() -> dict[int, Owner]:
+        stop.set()
+        return {0: one}
+
+    await loading.keep_up(owners, stop)
+
+
+def owner(builder: LedgerBuilder | None = None) -> Owner:
     """The owner of a partition that begins where its projection stands, and holds nothing."""
     fold = PartitionFold(0)
-    for record in LedgerBuilder().records():
+    for record in (builder or LedgerBuilder()).records():
         fold.feed(record)
     return Owner(0, 1, GENERATION, "nonce", checkpoint=fold)
 
@@ -102,3 +148,41 @@ async def test_who_folds_the_ledger_needs_every_stream_of_it() -> None:
     damaged = ColdLoading(Rows(one.fold.next_offset, damaged={"acme/e1"}))
     with pytest.raises(DamagedRowsError, match="acme/e1"):
         await damaged.bring_all({0: one}, given)
+
+
+@pytest.mark.parametrize("finds", ["timers", "an input"])
+async def test_the_timer_of_a_damaged_stream_comes_back_once_its_rows_are_mended(
+    clock: Clock, finds: str
+) -> None:
+    """Whoever found the damage: its page is read and never read again, others behind it do not
+    wait, and an action that is unknown would be asked about by nobody.
+    """
+    builder = LedgerBuilder()
+    builder.take(propose())
+    one = owner(builder)
+    rows = Rows(one.fold.next_offset, damaged={STREAM})
+    rows.streams = dict(builder.streams)
+    rows.timers = [(1, STREAM), (2, "acme/other")]
+    loading = ColdLoading(rows)
+    if finds == "an input":
+        given = Record("intents", 0, 0, 0, STREAM.encode(), b"", ())
+        await loading.bring({0: one}, {0: [given]})
+    for _ in range(3):
+        await looked(loading, one)
+    assert one.memory.knows("acme/other")
+    assert sum(STREAM in asked for asked in rows.asked) == 1
+    clock.now += DAMAGED_ASKED_MS
+    await looked(loading, one)
+    assert sum(STREAM in asked for asked in rows.asked) == 2
+    rows.damaged = ()
+    clock.now += DAMAGED_ASKED_MS - 1
+    await looked(loading, one)
+    assert one.next_due_at() is None
+    clock.now += 1
+    await looked(loading, one)
+    assert one.memory.get(STREAM) == builder.streams[STREAM]
+    assert one.next_due_at() is not None
+    asked = len(rows.asked)
+    clock.now += DAMAGED_ASKED_MS
+    await looked(loading, one)
+    assert len(rows.asked) == asked
