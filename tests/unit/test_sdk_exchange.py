@@ -14,11 +14,13 @@ from actionledger import (
     Ledger,
     LedgerUnavailable,
     Money,
+    Pending,
     Result,
     Retries,
     Succeeded,
     testing,
 )
+from actionledger.client import TURN_REST_MS
 from actionledger.exchange import ASKING_MAX, EARLY_MS, WAITING_MAX
 from tests.flaky import FlakyTransport
 from tests.patience import PATIENCE_SECONDS
@@ -325,3 +327,58 @@ async def test_an_outcome_waits_behind_nothing_that_hangs() -> None:
             assert isinstance(await world.ledger.perform(charge(), does), Succeeded)
         hung.let_go.set()
         await asyncio.gather(*asked)
+
+
+class Told(httpx.AsyncBaseTransport):
+    """A ledger that tells one thing after another, each at once or when who asks has waited, and
+    the last of them for ever. Time passes while it lets wait.
+    """
+
+    def __init__(self, *said: tuple[str, int]) -> None:
+        self._said = list(said)
+        self.now_s = 0.0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """One request."""
+        if len(self._said) > 1:
+            status, version = self._said.pop(0)
+        else:
+            status, version = self._said[0]
+            self.now_s += int(request.url.params.get("wait_ms", 0)) / 1_000
+        told = {"key": KEY, "status": status, "version": version, "performer": "caller"}
+        return httpx.Response(200, text=json.dumps(told))
+
+    def client(self) -> Ledger:
+        """A client in this ledger's time."""
+        return Ledger("http://ledger", "k", transport=self, retries=QUICK, clock=lambda: self.now_s)
+
+
+async def test_who_looks_on_does_not_ask_without_end_while_it_is_somebodys_turn() -> None:
+    """Whoever waited again for an outcome asked a thousand times a second, for hours."""
+    transport = Told(("ready", 5))
+    async with transport.client() as client:
+        for waited in range(1, 4):
+            result = await client.wait(KEY, timeout_ms=60_000)
+            assert isinstance(result, Pending)
+            assert result.is_callers_turn
+            assert transport.now_s == waited * TURN_REST_MS / 1_000
+        await client.wait(KEY, timeout_ms=1_000)
+        assert transport.now_s == 3 * TURN_REST_MS / 1_000 + 1
+
+
+async def test_whose_turn_it_becomes_is_told_at_once() -> None:
+    """Also where it was its turn before, and somebody began and left it."""
+    for before in (("awaiting_approval", 3), ("ready", 3)):
+        transport = Told(before, ("attempting", 4), ("ready", 5), ("ready", 5))
+        async with transport.client() as client:
+            result = await client.wait(KEY, timeout_ms=60_000)
+        assert isinstance(result, Pending)
+        assert (result.is_callers_turn, result.version, transport.now_s) == (True, 5, 0)
+
+
+async def test_who_looks_on_hears_the_outcome_once_somebody_begins() -> None:
+    """The rest is for the turn alone: what was begun is waited for as long as was asked."""
+    transport = Told(("ready", 3), ("attempting", 4))
+    async with transport.client() as client:
+        result = await client.wait(KEY, timeout_ms=60_000)
+    assert (result.version, transport.now_s) == (4, 60)

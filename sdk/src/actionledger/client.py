@@ -28,6 +28,10 @@ from actionledger.wire import Intent, intent_bytes, read_reply
 WAIT_MS_MAX: Final = 30_000
 """The longest that one request may wait at the ledger; longer waits are several requests."""
 
+TURN_REST_MS: Final = 5_000
+"""How long to be held, at most, by an action that was one's own to perform when it was asked for:
+who performs it acts soon, and who only looks on does not ask without end.
+"""
 
 _VISIBLE: Final = re.compile(r"[!-~]+")
 """What can be sent at all."""
@@ -140,18 +144,23 @@ class Ledger:
         return read_reply(await self._exchange.ask("GET", _path(key)), key)
 
     async def wait(self, key: str, *, timeout_ms: int = 60_000) -> Result:
-        """How the action stands when it is final, needs a person, or is yours to perform now
-        (Pending.is_callers_turn); or after `timeout_ms`.
+        """How the action stands when it is final, needs a person, or becomes yours to perform
+        (Pending.is_callers_turn); or after `timeout_ms`. Where it was yours before, five seconds
+        later at most: so whoever only looks on may wait again and again.
 
         An `Unknown` is waited for: the ledger is finding out, which may take longer than any
         caller's patience. The result then says that it is still unknown.
         """
         give_up_at = self._clock() + timeout_ms / 1_000
-        result = await self.get(key)
+        result = seen = await self.get(key)
+        rest_until = self._clock() + TURN_REST_MS / 1_000
         while not isinstance(result, (*FINAL, NeedsReview, ApprovalExpired, Conflict)):
+            until = give_up_at
             if isinstance(result, Pending) and result.is_callers_turn:
-                break
-            left_ms = int((give_up_at - self._clock()) * 1_000)
+                if result.version != seen.version:
+                    break
+                until = min(until, rest_until)
+            left_ms = int((until - self._clock()) * 1_000)
             if left_ms <= 0:
                 break
             wait_ms = _bounded(left_ms)
