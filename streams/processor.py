@@ -8,20 +8,19 @@ it sent: see `streams.owner`.
 """
 
 import asyncio
-import contextlib
 import logging
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 
+from ledger.core.errors import LedgerError
 from ledger.core.limits import BATCH_INPUTS_MAX
-from ledger.log.admin import check_genesis, check_keeping
+from ledger.log.admin import TopicsError, check_genesis, check_keeping
 from ledger.log.crashpoints import crash_point, crash_when, crash_while
 from ledger.log.kafka import KafkaLog, Start
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.topics import INBOXES, Topic
-from ledger.log.trouble import LogRefusedError, LogUnreachableError
 from projections.cold import ColdStore
 from streams.clock import SKEW_MS_DEFAULT, check_not_ahead, check_skew, mono_ms, wall_ms
 from streams.cold_loading import ColdLoading
@@ -452,12 +451,18 @@ class Processor:
 
     async def _see_topics_kept(self, stop: asyncio.Event) -> None:
         """End where somebody tells a topic to forget what is written, as nobody begins on such a
-        one: the broker deletes first what the ledger rests on. Raises TopicsError.
+        one: the broker deletes first what the ledger rests on. Raises TopicsError. A look that
+        fails says nothing of topics, and whoever decides meanwhile is well.
         """
         while not stop.is_set():
             await asyncio.sleep(TOPICS_CHECK_SECONDS)
-            with contextlib.suppress(LogUnreachableError, LogRefusedError):
+            try:
                 await check_keeping(self._log, self._partitions)
+            except TopicsError:
+                raise
+            except LedgerError as failed:
+                kind, why = type(failed).__name__, failed.message
+                logger.warning("topics_not_looked_at", extra={"error": kind, "why": why})
 
     async def _show_positions(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
