@@ -17,7 +17,7 @@ import secrets
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Self
@@ -259,12 +259,6 @@ def _of_folder(state: State, folder: Path) -> State:
     return state.model_copy(update={"folder_inode": inode, "postgres_folder": outside})
 
 
-def _written(folder: Path) -> bytes:
-    """The state file as it is. Where nothing is new nothing is written: there may be no room."""
-    file = folder / "state.json"
-    return file.read_bytes() if file.exists() else b""
-
-
 class StateFolder:
     """The holder's view: the state, the right to change it, and its ports."""
 
@@ -282,9 +276,8 @@ class StateFolder:
         if "kafka-admin" not in state.ports:
             (port,) = self.claims.choose(1)
             state = state.model_copy(update={"ports": {**state.ports, "kafka-admin": port}})
-        self.state = state = _of_folder(state, folder)
-        if state.model_dump_json(indent=1).encode() != _written(folder):
-            self._write()
+        # Agreed on, and not written yet: who only ends what runs needs no room for it.
+        self.state = _of_folder(state, folder)
 
     @classmethod
     def hold(cls, folder: Path) -> Self:
@@ -302,12 +295,27 @@ class StateFolder:
         descriptor = lock(folder / "lock")
         if descriptor is None:
             raise FolderBusyError(folder)
-        return cls(folder, descriptor)
+        with ExitStack() as on_trouble:
+            on_trouble.callback(os.close, descriptor)
+            held = cls(folder, descriptor)
+            on_trouble.callback(held.claims.close)
+            held.write_agreed()
+            on_trouble.pop_all()
+        return held
 
     def release(self) -> None:
         """Let go of the folder; a process that inherited the lock has it from then on."""
         os.close(self.lock_descriptor)
         self.claims.close()
+
+    def write_agreed(self) -> None:
+        """Write what was agreed on, durably. Where nothing is new nothing is written: there may be
+        no room.
+        """
+        file = self.folder / "state.json"
+        known = file.read_bytes() if file.exists() else b""
+        if self.state.model_dump_json(indent=1).encode() != known:
+            self._write()
 
     def change(self, **fields: object) -> None:
         """Change the state, durably."""

@@ -75,8 +75,9 @@ async def test_a_disk_without_room_ends_no_supervisor(
     program = ending_with(EXIT_FAILED, state)
     monkeypatch.setattr(limits, "FAULTS_IN_A_ROW_MAX", 0)
     await program.start()
-    # A folder in the place of the file that is written first: no room for it.
-    in_the_way = state.folder / ".state.json.partial"
+    # A folder in the place of the file: it cannot be written.
+    in_the_way = state.folder / "state.json"
+    in_the_way.unlink()
     in_the_way.mkdir()
     keeping = asyncio.create_task(keep_running(program, state))
     async with asyncio.timeout(PATIENCE_SECONDS):

@@ -1,6 +1,8 @@
 """Jars, logs, folders and processes of the local servers, without starting a server."""
 
+import errno
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -12,6 +14,7 @@ import pytest
 
 from gateway.local import limits
 from gateway.local.accounts import SYSTEM_FOLDER, Account, can_reach, folder_for
+from gateway.local.control import down
 from gateway.local.errors import (
     DiskFullError,
     FolderBusyError,
@@ -310,6 +313,35 @@ def test_a_copy_has_no_share_in_the_database_of_the_first(
     erase(moved)
     moved.release()
     assert not database.exists()
+
+
+async def test_what_runs_is_ended_without_room_for_what_a_new_version_notes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state file is one of before: `down` has nothing to write before it has ended all, and
+    says so though it cannot be written. Who would start something is refused, and holds nothing.
+    """
+    StateFolder.hold(tmp_path).release()
+    file = tmp_path / "state.json"
+    of_before = json.loads(file.read_text())
+    del of_before["folder_inode"]
+    file.write_text(json.dumps(of_before))
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "no space", descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        assert not await down(tmp_path)
+        for _ in range(2):
+            with pytest.raises(DiskFullError):
+                StateFolder.hold(tmp_path)
+    assert json.loads(file.read_text()) == of_before
+    held = StateFolder.hold(tmp_path)
+    noted = read_state(tmp_path)
+    assert noted is not None
+    assert noted.folder_inode is not None
+    held.release()
 
 
 STRANGER = 54_321
