@@ -68,6 +68,11 @@ def folder_for(folder: Path, account: Account | None, name: str) -> Path:
     """
     if account is None or can_reach(folder, account):
         return folder / name
+    return place_outside(folder, name)
+
+
+def place_outside(folder: Path, name: str) -> Path:
+    """The system's own place for what belongs to `folder`."""
     digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
     return SYSTEM_FOLDER / digest / name
 

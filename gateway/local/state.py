@@ -12,7 +12,9 @@ whole or not at all after any crash, and nobody but its owner can read it. Only 
 
 import base64
 import fcntl
+import json
 import os
+import re
 import secrets
 import shutil
 import uuid
@@ -25,7 +27,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from gateway.local import limits
-from gateway.local.accounts import folder_for, unprivileged_account
+from gateway.local.accounts import folder_for, place_outside, unprivileged_account
 from gateway.local.errors import (
     DiskFullError,
     FolderBusyError,
@@ -36,6 +38,9 @@ from gateway.local.ports import Claims
 from gateway.local.processes import Identity, is_running
 from gateway.private_files import replace_private
 from projections.roles import Role
+
+_RAN_IN = re.compile(r'"event": "supervisor_started".*"folder": ("(?:[^"\\]|\\.)+")')
+"""How the log of a supervisor names the folder."""
 
 
 class Phase(StrEnum):
@@ -255,8 +260,26 @@ def _of_folder(state: State, folder: Path) -> State:
     inode, outside = folder.stat().st_ino, state.postgres_folder
     if outside is not None and state.folder_inode != inode:
         own = folder_for(folder, unprivileged_account(), "postgres")
-        outside = outside if outside == own else None
+        # Written by a version that noted no folder: a copy where the first is still there.
+        is_moved = state.folder_inode is None and not _has_first(folder, outside)
+        outside = outside if outside == own or is_moved else None
     return state.model_copy(update={"folder_inode": inode, "postgres_folder": outside})
+
+
+def _has_first(folder: Path, database: Path) -> bool:
+    """Whether the folder that this database was made for is still there, and is not this one: the
+    place of a database tells a path by its digest only, and the log of the supervisor all paths
+    under which what lies here has run.
+    """
+    for log in (folder / "logs").glob("supervisor.log*"):
+        with file_trouble(log):
+            said = log.read_text(encoding="utf-8", errors="replace")
+        for written in set(_RAN_IN.findall(said)):
+            first = Path(json.loads(written))
+            is_there = (first / "state.json").exists() and not first.samefile(folder)
+            if is_there and place_outside(first, "postgres") == database:
+                return True
+    return False
 
 
 class StateFolder:

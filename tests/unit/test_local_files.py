@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gateway.local import limits
-from gateway.local.accounts import SYSTEM_FOLDER, Account, can_reach, folder_for
+from gateway.local.accounts import SYSTEM_FOLDER, Account, can_reach, folder_for, place_outside
 from gateway.local.control import down
 from gateway.local.errors import (
     DiskFullError,
@@ -313,6 +313,38 @@ def test_a_copy_has_no_share_in_the_database_of_the_first(
     erase(moved)
     moved.release()
     assert not database.exists()
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["moved", "copied"])
+def test_a_folder_of_before_keeps_its_database_unless_it_is_a_copy(
+    tmp_path: Path, *, is_there: bool
+) -> None:
+    """Its state notes no folder yet. Moved, it goes on with the rows that are in no log; a copy
+    does not start on the database of the first.
+    """
+    first, here = tmp_path / 'the "first" \\ of all', tmp_path / "here"
+    held = StateFolder.hold(first)
+    database = place_outside(first, "postgres")
+    held.change(postgres_folder=database)
+    held.release()
+    of_before = json.loads((first / "state.json").read_text())
+    del of_before["folder_inode"]
+    (first / "state.json").write_text(json.dumps(of_before))
+    (first / "logs").mkdir()
+    told = {"event": "supervisor_started", "level": "info", "at": 1, "folder": str(first), "pid": 2}
+    (first / "logs" / "supervisor.log").write_text(f"{json.dumps(told)}\n{{}}\n")
+    if is_there:
+        shutil.copytree(first, here)
+    else:
+        first.rename(here)
+    for _ in range(2):
+        held = StateFolder.hold(here)
+        held.release()
+        assert held.state.postgres_folder == (None if is_there else database)
+    if is_there:
+        held = StateFolder.hold(first)
+        held.release()
+        assert held.state.postgres_folder == database
 
 
 async def test_what_runs_is_ended_without_room_for_what_a_new_version_notes(
