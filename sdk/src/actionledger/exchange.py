@@ -184,17 +184,14 @@ class Exchange:
         query: Mapping[str, int] | None = None,
         body: bytes | None = None,
         wait_ms: int = 0,
-        is_outcome: bool = False,
     ) -> Reply:
         """Ask until there is an answer that is one. Raises LedgerUnavailable when there is none,
         and where a refusal comes after an answer that was lost: what that one took is not known.
 
         Whoever has many in flight waits here for a connection: no longer than `wait_ms` for one to
-        wait with, and then no longer than the total of the retries. An outcome has its own.
+        wait with, and then no longer than the total of the retries.
         """
-        if self._is_closed:
-            raise RuntimeError("This ledger was closed; open another one.")
-        client = self._pools.here()
+        client = self._open()
         places = self._pools.places(client)
         began_s = time.monotonic()
         waiting = places.waiting if wait_ms > 0 else None
@@ -203,9 +200,19 @@ class Exchange:
                 left_ms = wait_ms - int((time.monotonic() - began_s) * 1_000)
                 wait_ms = max(0, left_ms) if has_place else 0
                 query = {**(query or {}), "wait_ms": wait_ms}
-            at_once = places.outcomes if is_outcome else places.asking
-            turns = None if wait_ms > 0 else at_once
+            turns = None if wait_ms > 0 else places.asking
             return await self._asked(client, turns, method, path, query, body, wait_ms)
+
+    async def tell(self, path: str, body: bytes) -> Reply:
+        """Tell an outcome, by connections that no other request takes. Raises as `ask`."""
+        client = self._open()
+        turns = self._pools.places(client).outcomes
+        return await self._asked(client, turns, "POST", path, None, body, 0)
+
+    def _open(self) -> httpx.AsyncClient:
+        if self._is_closed:
+            raise RuntimeError("This ledger was closed; open another one.")
+        return self._pools.here()
 
     async def _asked(
         self,

@@ -263,8 +263,7 @@ class Performance:
 
     async def _say(self, key: str, body: Mapping[str, Any]) -> Result:
         raw = json.dumps(body).encode()
-        path = f"{_path(key)}/outcome"
-        return read_reply(await self._exchange.ask("POST", path, body=raw, is_outcome=True), key)
+        return read_reply(await self._exchange.tell(f"{_path(key)}/outcome", raw), key)
 
 
 def _goes_on(result: Result) -> bool:
