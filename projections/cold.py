@@ -74,7 +74,7 @@ class ColdStore:
         held, foreign = own_of(rows)
         if not foreign:
             return ColdStreams(projected_offset, held)
-        async with self._asking(is_long=True) as connection, one_snapshot(connection):
+        async with self._asking(is_long=True) as connection, _snapshot(connection):
             again = await connection.fetch(
                 self._sql["cold"], [partition], list(foreign), timeout=COLD_CALL_MS_MAX / 1_000
             )
@@ -146,3 +146,21 @@ class ColdStore:
                 f"The database does not answer ({away!r}).",
                 hint="Inputs about streams that are not in memory wait for it; start it again.",
             ) from away
+
+
+@asynccontextmanager
+async def _snapshot(connection: Connection) -> "AsyncIterator[None]":
+    """One snapshot for as long as it takes. Whatever fails in it ends the connection: where the
+    network says nothing any more, a rollback would wait for ever.
+    """
+    seconds = COLD_CALL_MS_MAX / 1_000
+    snapshot = one_snapshot(connection)
+    try:
+        async with asyncio.timeout(seconds):
+            await snapshot.start()
+        yield
+        async with asyncio.timeout(seconds):
+            await snapshot.commit()
+    except BaseException:
+        connection.terminate()
+        raise

@@ -1,7 +1,8 @@
 """Two answers about one stream: the second may come from a standby that is behind the first."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import asyncpg
@@ -9,9 +10,11 @@ import pytest
 
 from ledger.core.snapshot import FOLD_VERSION, dump
 from ledger.core.state import Stream
+from projections import cold as module
 from projections.cold import ColdStore, ColdStoreError
 from projections.errors import DamagedRowsError
 from projections.states import load_streams
+from tests.patience import PATIENCE_SECONDS
 
 Row = dict[str, Any]
 KEY = "acme/e1"
@@ -30,11 +33,38 @@ def row(projected_offset: int, fold_version: int = FOLD_VERSION) -> Row:
     }
 
 
+class Snapshot:
+    """A transaction. Its server answers the questions that are not `silent`."""
+
+    def __init__(self, silent: str) -> None:
+        self.silent = silent
+
+    async def _asked(self, question: str) -> None:
+        if question == self.silent:
+            await asyncio.Event().wait()
+
+    async def start(self) -> None:
+        """See `asyncpg.transaction.Transaction`."""
+        await self._asked("begin")
+
+    async def commit(self) -> None:
+        """See `asyncpg.transaction.Transaction`."""
+        await self._asked("commit")
+
+    async def __aenter__(self) -> None:
+        await self.start()
+
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        await self._asked("commit" if kind is None else "rollback")
+
+
 class Servers:
     """A pool of which each connection leads to a server of its own, with such rows."""
 
-    def __init__(self, *rows: Row) -> None:
+    def __init__(self, *rows: Row, silent: str = "") -> None:
         self.rows = list(rows)
+        self.silent = silent
+        self.is_terminated = False
 
     @asynccontextmanager
     async def acquire(self, *, timeout: float) -> AsyncIterator["Servers"]:  # noqa: ASYNC109
@@ -42,12 +72,18 @@ class Servers:
         yield self
 
     async def fetch(self, *_: object, **__: object) -> Sequence[Row]:
-        """The rows of the server, whatever is asked."""
+        """The rows of the server, whatever is asked; it breaks where none is left."""
+        if not self.rows:
+            raise asyncpg.ConnectionDoesNotExistError
         return [self.rows.pop(0)]
 
-    def transaction(self, **_: object) -> AbstractAsyncContextManager[None]:
+    def transaction(self, **_: object) -> Snapshot:
         """Nothing moves in a snapshot."""
-        return nullcontext()
+        return Snapshot(self.silent)
+
+    def terminate(self) -> None:
+        """The connection is of no use any more."""
+        self.is_terminated = True
 
     @property
     def pool(self) -> asyncpg.Pool:
@@ -77,3 +113,19 @@ async def test_who_folds_the_ledger_does_not_take_it_for_new_either() -> None:
     servers = Servers(row(10, fold_version=0), row(10) | {"stream_key": "acme/other"})
     with pytest.raises(DamagedRowsError, match=KEY):
         await load_streams(cast("Any", servers), [KEY])
+
+
+@pytest.mark.parametrize("silent", ["begin", "commit", "rollback"])
+async def test_a_network_that_falls_silent_in_a_snapshot_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, silent: str
+) -> None:
+    """Everything that the owners of a process ask goes through one question at a time: nothing
+    would be loaded any more. The connection is not given back to be used again.
+    """
+    monkeypatch.setattr(module, "COLD_CALL_MS_MAX", 20)
+    rows = [row(10, fold_version=0), row(10)]
+    servers = Servers(*(rows[:1] if silent == "rollback" else rows), silent=silent)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        with pytest.raises(ColdStoreError):
+            await ColdStore(servers.pool).load({0: [KEY]})
+    assert servers.is_terminated
