@@ -81,7 +81,7 @@ class ColdLoading:
         """Load what deciding these inputs needs, a part at a time, as far as it comes soon."""
         patient_until = mono_ms() + COLD_PATIENCE_MS
         while True:
-            missing = self._part_of(_missing(owners, inputs))
+            missing = self._part_of(_missing(owners, self._not_held_up(owners, inputs)))
             if not missing or self._store is None:
                 return
             if self._loading is None:
@@ -106,6 +106,18 @@ class ColdLoading:
             self._leave_alone(key for cold in loaded.result().values() for key in cold.damaged)
             if not taken_in:
                 return
+
+    def _not_held_up(
+        self, owners: Owners, inputs: Mapping[int, Collection[Record]]
+    ) -> Mapping[int, Collection[Record]]:
+        """The inputs without what waits in its inbox behind a stream that is not to be had."""
+        damaged = self._left_alone()
+        if not damaged:
+            return inputs
+        return {
+            partition: _before(owners[partition], records, damaged)
+            for partition, records in inputs.items()
+        }
 
     def _part_of(self, missing: Mapping[int, Sequence[str]]) -> dict[int, list[str]]:
         """The first of what is missing in each partition, without what is not to be had."""
@@ -203,6 +215,19 @@ def _by_partition(records: Iterable[Record]) -> dict[int, list[Record]]:
     for record in records:
         found.setdefault(record.partition, []).append(record)
     return found
+
+
+def _before(owner: Owner, records: Iterable[Record], damaged: Collection[str]) -> list[Record]:
+    """Of each inbox the inputs before the first about a damaged stream."""
+    held_up: set[str] = set()
+    before: list[Record] = []
+    for record in records:
+        is_damaged = any(key in damaged for key in owner.missing([record]))
+        if record.topic not in held_up and not is_damaged:
+            before.append(record)
+        else:
+            held_up.add(record.topic)
+    return before
 
 
 def _missing(owners: Owners, inputs: Mapping[int, Collection[Record]]) -> dict[int, list[str]]:

@@ -128,6 +128,18 @@ async def test_a_stream_with_damaged_rows_waits_and_is_not_asked_for_again_at_on
     assert rows.asked == [["acme/e0", "acme/e1", "acme/e2"]]
 
 
+async def test_what_waits_behind_a_damaged_stream_is_not_asked_for_round_after_round() -> None:
+    """It cannot be decided; the other inboxes go on."""
+    one, given = owner(), inputs(3)
+    rows = Rows(one.fold.next_offset, damaged={"acme/e1"})
+    loading = ColdLoading(rows)
+    await loading.bring({0: one}, {0: given[:2]})
+    other = Record("reports", 0, 0, 0, b"acme/other", b"", ())
+    for _ in range(3):
+        await loading.bring({0: one}, {0: [*given, other]})
+    assert rows.asked == [["acme/e0", "acme/e1"], ["acme/other"]]
+
+
 async def test_a_projection_that_is_behind_is_asked_once_a_round() -> None:
     """It says nothing, and would say it as often as it is asked."""
     one, given = owner(), inputs(2)
