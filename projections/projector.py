@@ -183,8 +183,8 @@ class Projector:
         """Follow the log until `stop` is set; then what was read is written and it returns.
 
         `beat` is called by every round, and before every new try while the database is away.
-        Raises ForeignLogError, MigrationError, DatabaseUnavailableError, what the log raises, and
-        the PartitionStoppedError of the first partition once every one has stopped.
+        Raises ForeignLogError, MigrationError, DatabaseUnavailableError, DamagedRowsError, what the
+        log raises, and the PartitionStoppedError of the first partition once every one has stopped.
         """
         self._beat = beat
         await self._work(stop, None)
