@@ -1,5 +1,6 @@
 """`provider new`: the beginning of a provider, as a description or as a package of its own."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,17 +41,18 @@ def new(
     if COMPONENT.fullmatch(name) is None or name.startswith("."):
         raise UsageError(f"{name!r} is no name of a provider.", hint="Use a-z, digits, - and _.")
     files = _package(name) if python else _description(name, kind)
-    taken = [path for path in files if (into / path).exists()]
+    taken = [path for path in files if os.path.lexists(into / path)]
     if taken:
         raise UsageError(
             f"{into / taken[0]} is there already.", hint="Give another name or another --into."
         )
     for path, text in files.items():
         (into / path).parent.mkdir(parents=True, exist_ok=True)
-        if path.endswith(".key"):
-            # A credential: for nobody else to read, from its first byte on.
-            (into / path).touch(mode=0o600)
-        (into / path).write_text(text, encoding="utf-8")
+        # A credential is for nobody else to read, from its first byte on.
+        mode = 0o600 if path.endswith(".key") else 0o666
+        made = os.open(into / path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(made, "w", encoding="utf-8") as file:
+            file.write(text)
     written = [str(into / path) for path in files]
     described = into / (f"{name}/{name}.toml" if python else f"{name}.toml")
     after = f"actionledger provider check {described} --suite"

@@ -31,6 +31,7 @@ from gateway.local.state import (
     ProcessRecord,
     State,
     StateFolder,
+    file_trouble,
     leftovers,
     lock,
     read_state,
@@ -218,7 +219,9 @@ def _agree_on_ports(
 def _launch_supervisor(folder: Path, cache: Path, lock_descriptor: int) -> None:
     """Start the supervisor, which takes over the lock and leaves its parent."""
     log_path = folder / "logs" / f"{SUPERVISOR}.log"
-    with open_log(log_path) as log:
+    with file_trouble(log_path):
+        opened = open_log(log_path)
+    with opened as log:
         ended = subprocess.run(
             [
                 *(sys.executable, "-m", "gateway.local.supervisor"),

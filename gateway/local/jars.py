@@ -86,9 +86,13 @@ def ensure_jars(cache: Path, report: Report = silent, lock_file: Path = LOCK_FIL
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
     """Hold a lock file; the second process waits for the first one's download."""
-    with file_trouble(path), path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    with file_trouble(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
 
 def _stamp_of(path: Path) -> list[int]:

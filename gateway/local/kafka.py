@@ -214,7 +214,9 @@ class KafkaServer(Program):
         if kept.exists():
             make_folder(first.parent)
             with file_trouble(first):
-                shutil.copyfile(kept, first)
+                first.unlink(missing_ok=True)  # where it is a link, what it leads to stays
+                with kept.open("rb") as known, first.open("xb") as made:
+                    shutil.copyfileobj(known, made)
             # Last: with it the storage counts as formatted.
             meta = f"cluster.id={cluster_id}\ndirectory.id={new_kafka_id()}\nnode.id=1\nversion=1\n"
             write_private(self._folder / META, meta)

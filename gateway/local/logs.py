@@ -24,21 +24,29 @@ _TROUBLE = re.compile(
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open for appending, readable by us only, after rotating what is too long."""
+    """Open for appending, readable by us only, after rotating what is too long. Raises OSError,
+    also for a link: as root we would write to what somebody else has chosen.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     rotate(path)
     # Appending is what makes cutting the file safe while the program holds it.
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    return os.fdopen(os.open(path, flags, 0o600), "ab")
 
 
 def rotate(path: Path, bytes_max: int = limits.LOG_FILE_BYTES_MAX) -> None:
-    """Keep one older file when this one is longer than `bytes_max`. Idempotent."""
-    if not path.exists() or path.stat().st_size <= bytes_max:
+    """Keep one older file when this one is longer than `bytes_max`. Idempotent. Raises OSError; a
+    link is nothing that we have written.
+    """
+    if path.is_symlink() or not path.exists() or path.stat().st_size <= bytes_max:
         return
     older = path.with_name(f"{path.name}.1")
-    shutil.copyfile(path, older)
-    older.chmod(0o600)
-    os.truncate(path, 0)
+    older.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW), "r+b") as log:
+        made = os.open(older, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(made, "wb") as kept:
+            shutil.copyfileobj(log, kept)
+        log.truncate(0)
 
 
 def rotate_all(folder: Path, *, but: str) -> list[OSError]:

@@ -4,15 +4,21 @@ As somebody else only what follows a link can be seen; who owns a file afterward
 """
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from gateway.cli.app import run
+from gateway.cli.output import Exit
 from gateway.keys import KeyFileError, Role, create_key
 from gateway.local.accounts import Account, make_own
 from gateway.local.errors import FolderNotWritableError
+from gateway.local.logs import open_log, rotate
 from gateway.local.state import StateFolder, lock, require_own, write_private
 from gateway.private_files import changing, replace_private
+from gateway.wiring.life import Life
+from reconciler.providers.simulated.book import BOOK_NAME, Book
 
 IS_ROOT = os.geteuid() == 0
 STRANGER = 54_321 if IS_ROOT else os.geteuid()
@@ -114,6 +120,50 @@ def test_a_folder_that_was_linked_is_not_locked_or_given_away(folder: Path, tmp_
     with pytest.raises(NotADirectoryError):
         make_own(folder / "socket", Account(OTHER, os.getegid()))
     assert ours.stat().st_uid == os.geteuid()
+
+
+@pytest.mark.parametrize("place", ["gateway.log", "gateway.log.1"])
+def test_no_log_is_written_or_cut_where_it_was_linked_to(
+    folder: Path, secret: Path, place: str
+) -> None:
+    """A log that is a link is refused, and neither rotated; one older is replaced, not followed."""
+    log = folder / "gateway.log"
+    if place != log.name:
+        log.write_text("a long log")
+    link(folder / place, secret)
+    rotate(log, bytes_max=1)
+    if place == log.name:
+        with pytest.raises(OSError, match="symbolic links"):
+            open_log(log)
+    else:
+        assert ((folder / place).read_text(), log.read_text()) == ("a long log", "")
+    assert is_untouched(secret)
+
+
+def test_a_heartbeat_makes_no_file_elsewhere(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told as one that cannot be written, and the process goes on."""
+    monkeypatch.setattr(sys.modules[Life.__module__], "seek_cycles_seldom", int)  # this one does
+    link(folder / "gateway.ready", tmp_path / "made-elsewhere")
+    life = Life("gateway", folder / "gateway.ready")
+    life.beat()
+    assert not (tmp_path / "made-elsewhere").exists()
+
+
+def test_a_new_provider_writes_to_no_link(folder: Path, tmp_path: Path) -> None:
+    """Nor to one that leads to nothing yet: the file counts as one that is there."""
+    link(folder / "acme_main.key", tmp_path / "made-elsewhere")
+    assert run(["provider", "new", "acme", "--kind", "http", "--into", str(folder)]) == Exit.USAGE
+    assert not (tmp_path / "made-elsewhere").exists()
+
+
+def test_a_simulated_provider_writes_to_no_link(folder: Path, secret: Path) -> None:
+    """Its book would be cut and written where somebody else has chosen."""
+    link(folder / BOOK_NAME, secret)
+    with pytest.raises(OSError, match="symbolic links"):
+        Book(folder)
+    assert is_untouched(secret)
 
 
 def test_root_starts_in_a_folder_of_somebody_else_again_and_again(folder: Path) -> None:

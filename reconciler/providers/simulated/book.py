@@ -32,6 +32,7 @@ _PREFIXES: Final = {
     "ticket": "ti",
 }
 _FILE_MODE: Final = 0o600
+_OPENED: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
 
 
 Mark: TypeAlias = Literal["key", "reference", "action_key"]
@@ -110,7 +111,7 @@ class Book:
         self._watch = watch
         self.path = folder / BOOK_NAME
         self._forget()
-        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _FILE_MODE)
+        self._descriptor = os.open(self.path, _OPENED, _FILE_MODE)
         try:
             self._lock()
             self._read_again()

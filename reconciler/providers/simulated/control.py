@@ -5,6 +5,7 @@ not, a restart plays nothing twice. Must never be reachable where real money is:
 who calls. Used by the server.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
@@ -179,8 +180,10 @@ class Control:
             webhooks=self._state.webhooks if webhooks is None else webhooks,
         )
         fresh = self._path.with_suffix(".new")
-        fresh.touch(mode=0o600)
-        fresh.write_text(self._state.model_dump_json())
+        fresh.unlink(missing_ok=True)  # of a crash, or a link that somebody put there
+        made = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(made, "w", encoding="utf-8") as file:
+            file.write(self._state.model_dump_json())
         fresh.replace(self._path)
 
 

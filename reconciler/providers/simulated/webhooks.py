@@ -35,6 +35,7 @@ SENDING_SECONDS_MAX: Final = 10
 SENDINGS_AT_ONCE_MAX: Final = 16
 _IDLE_SECONDS: Final = 60.0
 _FILE_MODE: Final = 0o600
+_OPENED: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
 _NEVER: Final = 2**53
 
 
@@ -120,7 +121,7 @@ class Outbox:
         self._slots = asyncio.Semaphore(SENDINGS_AT_ONCE_MAX)
         self._running: set[asyncio.Task[None]] = set()
         self._session: aiohttp.ClientSession | None = None
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _FILE_MODE)
+        self._descriptor = os.open(self._path, _OPENED, _FILE_MODE)
         self._read_again()
 
     def address(self, url: str | None, secret: str | None) -> None:

@@ -35,6 +35,7 @@ from reconciler.providers.stripe.simulated.objects import (
 
 JOURNAL_NAME: Final = "events.jsonl"
 _FILE_MODE: Final = 0o600
+_OPENED: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
 
 
 class Kept(Wire):
@@ -58,7 +59,7 @@ class Journal:
         self._shelf = shelf
         self._events: defaultdict[str, list[Kept]] = defaultdict(list)
         self._last = 0
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _FILE_MODE)
+        self._descriptor = os.open(self._path, _OPENED, _FILE_MODE)
         for raw in self._path.read_bytes().splitlines(keepends=True):
             if raw.endswith(b"\n"):
                 self._take(Kept.model_validate_json(raw))
