@@ -11,9 +11,10 @@ import asyncio
 import select
 import socket
 import ssl
+from collections.abc import Sequence
 from typing import Final, cast
 
-from aiohappyeyeballs import start_connection
+from aiohappyeyeballs import AddrInfoType, start_connection
 
 NEXT_ADDRESS_SECONDS: Final = 0.25
 """After which the next address of a name is tried beside the one before it."""
@@ -138,7 +139,7 @@ async def open_connection(host: str, port: int, tls: ssl.SSLContext | None) -> C
     """
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    connected = await start_connection(found, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS)
+    connected = await _first_of(found)
     try:
         _, connection = await loop.create_connection(
             Connection, sock=connected, ssl=tls, server_hostname=None if tls is None else host
@@ -147,3 +148,16 @@ async def open_connection(host: str, port: int, tls: ssl.SSLContext | None) -> C
         connected.close()
         raise
     return connection
+
+
+async def _first_of(found: Sequence[AddrInfoType]) -> socket.socket:
+    """Connect to whichever address answers. The race swallows a cancellation that comes while it
+    calls off the addresses that lost: the one who cancelled would wait for ever, and send.
+    """
+    task = asyncio.current_task()
+    asked = 0 if task is None else task.cancelling()
+    connected = await start_connection(found, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS)
+    if task is not None and task.cancelling() > asked:
+        connected.close()
+        raise asyncio.CancelledError
+    return connected

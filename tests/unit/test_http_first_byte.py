@@ -5,7 +5,7 @@ import contextlib
 import select
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pytest
 import uvloop
@@ -155,17 +155,93 @@ async def test_an_address_that_never_answers_keeps_nobody_from_the_next(
     """
     loop, (_, port) = asyncio.get_running_loop(), peer.address
     with full("127.0.0.2", port):
-
-        async def addresses(*_: object, **__: object) -> list[object]:
-            hosts = ("127.0.0.2", "127.0.0.1")
-            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port)) for host in hosts]
-
-        monkeypatch.setattr(loop, "getaddrinfo", addresses)
+        monkeypatch.setattr(loop, "getaddrinfo", both_at(port))
         answering = loop.run_in_executor(None, peer.answer)
         async with client(f"http://provider.example:{port}") as http:
             answered = await http.exchange(MESSAGE, deadlines=DEADLINES)
         await answering
     assert isinstance(answered, Answered)
+
+
+@pytest.mark.parametrize("turn", range(8))
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("ended_by", ["cancellation", "outer timeout", "connect deadline"])
+def test_an_end_is_never_lost_while_addresses_race(
+    peer: Peer,
+    monkeypatch: pytest.MonkeyPatch,
+    ended_by: str,
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+    turn: int,
+) -> None:
+    """Stopped at any turn of the loop after an address answered and another hangs, an exchange ends
+    as it was told to, and its request does not leave after that.
+    """
+    monkeypatch.setattr("reconciler.providers.connection.NEXT_ADDRESS_SECONDS", 0.001)
+    order: list[str] = []
+    limits: list[asyncio.Timeout] = []
+    timeout = asyncio.timeout
+
+    def limited(delay: float | None) -> asyncio.Timeout:
+        limits.append(timeout(delay))
+        return limits[-1]
+
+    monkeypatch.setattr(asyncio, "timeout", limited)
+
+    async def run() -> Answered | Broken:
+        loop = asyncio.get_running_loop()
+
+        async def connecting(one: socket.socket, address: tuple[str, int]) -> None:
+            if address[0] == "127.0.0.2":
+                await loop.create_future()
+            # The standard library's own names; on this machine it connects at once.
+            one.settimeout(PATIENCE_SECONDS)
+            one.connect(address)
+            one.setblocking(False)  # noqa: FBT003
+            after(turn)
+
+        def after(turns: int) -> None:
+            if turns:
+                loop.call_soon(after, turns - 1)
+                return
+            if ended_by == "cancellation":
+                exchange.cancel()
+            else:
+                limits[0 if ended_by == "outer timeout" else 1].reschedule(loop.time())
+            loop.call_soon(order.append, "end")
+
+        async def exchanged() -> Answered | Broken:
+            async with asyncio.timeout(None):
+                return await http.exchange(
+                    MESSAGE, deadlines=SHORT, before_first_byte=lambda: order.append("guard")
+                )
+
+        monkeypatch.setattr(loop, "getaddrinfo", both_at(peer.address[1]))
+        monkeypatch.setattr(loop, "sock_connect", connecting)
+        async with client(f"http://provider.example:{peer.address[1]}") as http:
+            exchange = asyncio.create_task(exchanged())
+            return await exchange
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        if ended_by == "connect deadline":
+            broken = runner.run(run())
+            is_sent = "guard" in order
+            trouble = Trouble.ANSWER_TIMED_OUT if is_sent else Trouble.CONNECT_TIMED_OUT
+            assert broken == Broken(trouble)
+        else:
+            is_stopped = ended_by == "cancellation"
+            with pytest.raises(asyncio.CancelledError if is_stopped else TimeoutError):
+                runner.run(run())
+            assert order in (["end"], ["guard", "end"])
+
+
+def both_at(port: int) -> Callable[..., Awaitable[list[object]]]:
+    """A resolver of names with two addresses, of which the first is dead."""
+
+    async def addresses(*_: object, **__: object) -> list[object]:
+        hosts = ("127.0.0.2", "127.0.0.1")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port)) for host in hosts]
+
+    return addresses
 
 
 @contextlib.contextmanager
