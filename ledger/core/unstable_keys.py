@@ -7,6 +7,7 @@ for keys that are new; a key that is known was accepted once and stays.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -43,9 +44,16 @@ class Instability:
 
 
 def instability(action_id: ActionId, now: int, occurrence: str | None = None) -> Instability | None:
-    """The first thing in an action id that cannot be stable, or None. `now` is log time, by which
-    the reading of a clock is told from a number that only looks like one. An `occurrence` is asked
-    the same: one that every try has for itself would call each repetition an intended one.
+    """The first of `instabilities`, or None."""
+    return next(instabilities(action_id, now, occurrence), None)
+
+
+def instabilities(
+    action_id: ActionId, now: int, occurrence: str | None = None
+) -> Iterator[Instability]:
+    """What in an action id cannot be stable, one a part. `now` is log time, by which the reading of
+    a clock is told from a number that only looks like one. An `occurrence` is asked the same: one
+    that every try has for itself would call each repetition an intended one.
     """
     parts = (
         ("business_event", action_id.business_event),
@@ -56,8 +64,7 @@ def instability(action_id: ActionId, now: int, occurrence: str | None = None) ->
         found = None if text is None else _found(text, now)
         if found is not None:
             code, shown = found
-            return Instability(part, code, f"{part} holds {shown}, {_WHY[code]}")
-    return None
+            yield Instability(part, code, f"{part} holds {shown}, {_WHY[code]}")
 
 
 _OF_NO_RUN: Final = (

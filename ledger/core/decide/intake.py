@@ -29,7 +29,7 @@ from ledger.core.rejections import Detail, Refused, Rejection
 from ledger.core.request import ABSENT, differences, recorded, request_hash
 from ledger.core.sagas import is_compensation
 from ledger.core.state import Action, Status
-from ledger.core.unstable_keys import Unstable, instability, left_over
+from ledger.core.unstable_keys import Unstable, instabilities, left_over
 
 _intent_recorded = writer_of(IntentRecorded)
 
@@ -107,10 +107,11 @@ def refusal_of_new(
     draft: Draft, key: ActionKey, given: Propose, operation: Operation | None
 ) -> Decided | None:
     """Why a new key may not enter, or None."""
-    unstable = instability(key.action_id, draft.now, given.occurrence)
-    if unstable is not None and not _is_given(draft, key, given, unstable.part):
-        detail = (f"/{unstable.part}", unstable.code, unstable.message)
-        return _refuse(Rejection.UNSTABLE_KEY, detail=detail)
+    for unstable in instabilities(key.action_id, draft.now, given.occurrence):
+        # What is given excuses itself alone, and nothing that stands beside it.
+        if not _is_given(draft, key, given, unstable.part):
+            detail = (f"/{unstable.part}", unstable.code, unstable.message)
+            return _refuse(Rejection.UNSTABLE_KEY, detail=detail)
     missing = None if given.run is None else left_over(given.run)
     if missing is not None:
         return _refuse(Rejection.UNSTABLE_KEY, detail=("/run", Unstable.LEFT_OVER, missing))

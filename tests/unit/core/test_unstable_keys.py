@@ -1,6 +1,7 @@
 """Keys that are no identity: what is recognised, and which names of real systems are left alone."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,6 +12,7 @@ from ledger.core.unstable_keys import (
     CLOCK_READING_MS,
     Instability,
     Unstable,
+    instabilities,
     instability,
     left_over,
 )
@@ -254,7 +256,35 @@ def test_what_was_recorded_under_a_name_that_none_may_bear_now_is_undone(
     event = Event()
     event.completes(CHARGE)
     trouble = Instability("business_event", Unstable.LEFT_OVER, "left over")
-    monkeypatch.setattr("ledger.core.decide.intake.instability", lambda *_: trouble)
+    monkeypatch.setattr("ledger.core.decide.intake.instabilities", lambda *_: iter((trouble,)))
     assert event.propose(EMAIL) == []
     assert event.refusal() is Rejection.UNSTABLE_KEY
     assert event.propose(PAYOUT, compensates=CHARGE) == ["intent.recorded", "policy.decided"]
+
+
+def test_a_name_that_is_given_excuses_no_occurrence_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The trouble of the older name was the first one found, and the occurrence was not looked at:
+    one that every try has for itself called each repetition an intended one.
+    """
+    event = Event()
+    event.completes(CHARGE)
+
+    def found(action_id: ActionId, now: int, occurrence: str | None) -> Iterator[Instability]:
+        yield Instability("business_event", Unstable.LEFT_OVER, "left over")
+        yield from instabilities(action_id, now, occurrence)
+
+    monkeypatch.setattr("ledger.core.decide.intake.instabilities", found)
+    assert event.propose(PAYOUT, compensates=CHARGE, occurrence="attempt-2") == []
+    assert event.refusal() is Rejection.UNSTABLE_KEY
+    assert event.propose(PAYOUT, compensates=CHARGE, occurrence="second") == [
+        "intent.recorded",
+        "policy.decided",
+    ]
+
+
+def test_every_part_that_changes_is_told() -> None:
+    """In the order of the parts, each by its first trouble."""
+    found = instabilities(ActionId("None", "attempt-3"), NOW, "call_9f3ac81be2d7")
+    assert [one.part for one in found] == ["business_event", "item", "occurrence"]
