@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
@@ -20,6 +21,13 @@ LOOK_EVERY_S: Final = 1.0
 """How often a file is looked at for a change: a revoked secret lives at most this much longer."""
 
 _Content = TypeVar("_Content")
+
+
+class New(Enum):
+    """Whose a file is that root writes where there was none."""
+
+    OF_FOLDER = "whoever owns the folder"
+    OURS = "who writes it"
 
 
 class Watched(Generic[_Content]):
@@ -115,16 +123,16 @@ def replace_private(
     path: Path,
     text: str,
     *,
-    new_is_ours: bool = False,
+    new: New = New.OF_FOLDER,
     owner: tuple[int, int] | None = None,
 ) -> None:
     """Replace the file whole, with mode 0600 whatever it was before. Raises OSError.
 
     Where root does it, whoever owned the file owns what takes its place, and whoever owns the
     folder what is new in it: keys are changed for a service that runs as somebody else. With
-    `new_is_ours` root keeps what is new, with `owner` (user and group) it is theirs.
+    `New.OURS` root keeps what is new, with `owner` (user and group) it is theirs.
     """
-    owner = owner or _heir(path, new_is_ours=new_is_ours)
+    owner = owner or _heir(path, new=new)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -138,12 +146,12 @@ def replace_private(
         raise
 
 
-def _heir(path: Path, *, new_is_ours: bool = False) -> tuple[int, int] | None:
+def _heir(path: Path, *, new: New = New.OF_FOLDER) -> tuple[int, int] | None:
     """User and group that own what takes the place of a file; None for who writes it. That is so
     too where somebody linked it to what is not theirs: what was read there would be given away.
     """
     if not os.path.lexists(path):
-        if new_is_ours:
+        if new is New.OURS:
             return None
         path = path.parent
     try:

@@ -36,7 +36,7 @@ from gateway.local.errors import (
 )
 from gateway.local.ports import Claims
 from gateway.local.processes import Identity, is_running
-from gateway.private_files import replace_private
+from gateway.private_files import New, replace_private
 from projections.roles import Role
 
 _RAN_IN = re.compile(r'"event": "supervisor_started".*"folder": ("(?:[^"\\]|\\.)+")')
@@ -222,7 +222,7 @@ def write_private(path: Path, content: str, *, owner: tuple[int, int] | None = N
     the folder, or belongs to `owner`, a user and group.
     """
     with file_trouble(path):
-        replace_private(path, content, new_is_ours=True, owner=owner)
+        replace_private(path, content, new=New.OURS, owner=owner)
 
 
 def lock(path: Path) -> int | None:
