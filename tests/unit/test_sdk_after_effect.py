@@ -213,6 +213,15 @@ async def test_a_client_that_was_closed_meanwhile_hides_no_effect() -> None:
     assert raised.value.reference == "ch_1"
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """As at a terminal: a shell has what it starts in the background ignore interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_at_a_portal_waits_for_what_is_still_said() -> None:
     """Else the portal is closed, and the client in it, before the ledger hears of the end."""
 
