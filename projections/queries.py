@@ -251,7 +251,8 @@ class Queries:
         self, tenant: TenantScope, action_key: str, *, limit: int = ACTION_FACTS_MAX
     ) -> CaseView | None:
         """Everything that was recorded of an action and what it makes; or None. Of more facts than
-        the limit the first are told; the action is what all of them make.
+        the limit the first are told; the action is what all of them make, and where it has more
+        than `ACTION_FACTS_MAX`, what it was then: it is not whole, and nobody may sign it.
 
         What a person settles a case by. Raises BrokenInvariantError, ValueError where stored facts
         lie.
@@ -263,18 +264,19 @@ class Queries:
         # That another action revises it is no fact of its own.
         for row in await self._rows(tenant, "revised_by", action_key):
             action = replace(action, revised_by=row["action_key"])
-        return CaseView(action, tuple(events[:limit]), is_whole=len(events) <= limit)
+        told = min(limit, ACTION_FACTS_MAX)
+        return CaseView(action, tuple(events[:told]), is_whole=len(events) <= told)
 
     async def whole_timeline(self, tenant: TenantScope, action_key: str) -> list[EventView]:
         """All facts of an action in order, read page by page: what comes meanwhile stands behind
-        them.
+        them. Where it has more than `ACTION_FACTS_MAX`, one beyond these.
         """
         found: list[EventView] = []
-        while len(found) < ACTION_FACTS_MAX:
+        while (wanted := min(ROWS_READ_MAX, ACTION_FACTS_MAX + 1 - len(found))) > 0:
             behind = found[-1].version if found else 0
-            page = await self.timeline(tenant, action_key, after_version=behind)
+            page = await self.timeline(tenant, action_key, after_version=behind, limit=wanted)
             found += page
-            if len(page) < ROWS_READ_MAX:
+            if len(page) < wanted:
                 break
         return found
 

@@ -205,6 +205,7 @@ def _unknown_action(key: str) -> NoReturn:
 
 async def _found(settings: "Settings", key: str) -> dict[str, Any] | None:
     from gateway.wiring.installation import open_pool
+    from projections.limits import ACTION_FACTS_MAX
     from projections.queries import Queries
     from projections.views import ALL
 
@@ -218,7 +219,8 @@ async def _found(settings: "Settings", key: str) -> dict[str, Any] | None:
     return {
         "action": plain(action),
         "attempts": plain(attempts),
-        "timeline": plain(events),
+        "timeline": plain(events[:ACTION_FACTS_MAX]),
+        "more": len(events) > ACTION_FACTS_MAX,
     }
 
 
@@ -266,6 +268,8 @@ def _show_action(console: "Console", found: "Mapping[str, Any]") -> None:
             f"{cause['topic']} {cause['partition']}:{cause['offset']}",
         )
     console.print(table)
+    if found["more"]:
+        console.print("These are the first facts that were recorded; there are more.")
 
 
 def _waits_for(action: "Mapping[str, Any]") -> str | None:
@@ -338,7 +342,7 @@ def why(
     if (key is None) == (cause is None):
         raise UsageError("Name one thing.", hint="Give an action key, or --cause topic/0/0.")
     place = None if cause is None else _place(cause)
-    answers, action = asyncio.run(_answers(settings(), key, place))
+    answers, action, more = asyncio.run(_answers(settings(), key, place))
     if not answers and key is None:
         raise UndecidedInputError(
             f"The read model has no decision about an input at {cause}.",
@@ -347,12 +351,12 @@ def why(
         )
     if not answers:
         _unknown_action(str(key))
-    result: dict[str, Any] = {"inputs": answers}
+    result: dict[str, Any] = {"inputs": answers, "more": more}
     if action is not None and action.held is not None:
         result["held"] = action.held
     if action is not None and action.blocked_reason is not None:
         result["blocked"] = {"reason": action.blocked_reason, "by": action.blocked_by}
-    out.answer(result, lambda console: _show_why(console, answers, action))
+    out.answer(result, lambda console: _show_why(console, answers, action, more=more))
 
 
 def _place(text: str) -> "Place":
@@ -367,12 +371,13 @@ def _place(text: str) -> "Place":
 
 async def _answers(
     settings: "Settings", key: str | None, place: "Place | None"
-) -> "tuple[list[dict[str, Any]], ActionView | None]":
-    """Each input with what it said and what came of it, in the order of the ledger; and the action
-    as it stands.
+) -> "tuple[list[dict[str, Any]], ActionView | None, bool]":
+    """Each input with what it said and what came of it, in the order of the ledger; the action as
+    it stands; and whether there may be more inputs than were read.
     """
     from gateway.cli.reading import content_of, records_at
     from gateway.wiring.installation import open_log, open_pool
+    from projections.limits import ROWS_READ_MAX
     from projections.queries import Queries
     from projections.views import ALL
 
@@ -405,13 +410,15 @@ async def _answers(
             },
         )
         answer["became"].append({"reason": one.reason, "details": one.details})
-    return list(answers.values()), action
+    return list(answers.values()), action, len(found) >= ROWS_READ_MAX
 
 
 def _show_why(
     console: "Console",
     answers: "Sequence[Mapping[str, Any]]",
     action: "ActionView | None",
+    *,
+    more: bool,
 ) -> None:
     from gateway.cli.reading import fact_line, say
 
@@ -434,6 +441,8 @@ def _show_why(
                 markup=False,
                 soft_wrap=True,
             )
+    if more:
+        console.print("These are the first inputs that were decided; there may be more.")
     if action is not None and action.held is not None:
         held = held_line(action.held)
         console.print(f"   … held {held}", style="yellow", markup=False, soft_wrap=True)

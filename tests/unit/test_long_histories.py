@@ -1,0 +1,102 @@
+"""An action with more facts than are read is shown as cut, and never as whole."""
+
+import contextlib
+import io
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from gateway.cli import actions
+from gateway.memory.installation import open_installation
+from gateway.settings import Settings
+from projections.queries import Queries
+from projections.views import EventView
+from tests.unit.test_gates_at_the_door import POLICY
+from tests.unit.test_signing_case import proposed
+
+PAGE = 2
+
+
+class Kept(Queries):
+    """The reads of an action of which these facts are kept, a page at a time."""
+
+    events: tuple[EventView, ...] = ()
+
+    def __init__(self, _: object = None) -> None:
+        """There is no database behind it."""
+
+    async def timeline(
+        self, tenant: object, action_key: str, *, after_version: int = 0, limit: int = PAGE
+    ) -> tuple[EventView, ...]:
+        """The facts behind a version."""
+        later = [one for one in self.events if one.version > after_version]
+        return tuple(later[: min(limit, PAGE)])
+
+    async def attempts(self, tenant: object, action_key: str) -> tuple[()]:
+        """None is told."""
+        return ()
+
+    async def action(self, tenant: object, action_key: str) -> Any:  # noqa: ANN401
+        """Something stands there."""
+        return ()
+
+    async def _rows(self, *_: object) -> list[Any]:
+        return []
+
+
+@pytest.fixture
+async def key(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+    """An action with at least three facts, read in pages of two."""
+    monkeypatch.setattr("projections.queries.ROWS_READ_MAX", PAGE)
+    async with open_installation(policy=POLICY) as desk:
+        key = await proposed(desk, "return-1", order="o1")
+        monkeypatch.setattr(Kept, "events", tuple(desk._queries._events[key]))
+        assert len(Kept.events) > PAGE
+        yield key
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+async def test_a_case_with_more_facts_than_are_read_is_not_whole(
+    key: str, monkeypatch: pytest.MonkeyPatch, beyond: int
+) -> None:
+    """A person could have signed what an action had been ten thousand facts after its first one:
+    all that were read were as many as there may be, and that was called all.
+    """
+    count = len(Kept.events)
+    monkeypatch.setattr("projections.queries.ACTION_FACTS_MAX", count - beyond)
+    found = await Kept().case_sheet("acme", key, limit=count)
+    assert found is not None
+    assert (len(found.events), found.is_whole) == (count - beyond, beyond == 0)
+    least = await Kept().case_sheet("acme", key, limit=1)
+    assert least is not None
+    assert (len(least.events), least.is_whole) == (1, False)
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+async def test_show_says_that_there_are_more_facts(
+    key: str, monkeypatch: pytest.MonkeyPatch, beyond: int
+) -> None:
+    """It ended with the last one that was read, without a word."""
+    count = len(Kept.events)
+    for where in ("projections.queries", "projections.limits"):
+        monkeypatch.setattr(f"{where}.ACTION_FACTS_MAX", count - beyond)
+    monkeypatch.setattr("projections.queries.Queries", Kept)
+
+    async def pool(_: Settings) -> contextlib.AbstractAsyncContextManager[None]:
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr("gateway.wiring.installation.open_pool", pool)
+    monkeypatch.setattr(actions, "plain", list)
+    found = await actions._found(Settings.from_environment({}), key)
+    assert found is not None
+    assert (len(found["timeline"]), found["more"]) == (count - beyond, beyond == 1)
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_why_says_that_there_may_be_more_inputs(*, more: bool) -> None:
+    """It ended with the thousandth, without a word."""
+    shown = io.StringIO()
+    actions._show_why(Console(file=shown, width=200), [], None, more=more)
+    assert ("there may be more" in shown.getvalue()) is more
