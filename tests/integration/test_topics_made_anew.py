@@ -49,6 +49,18 @@ async def make_anew(one: Installation, topic: Topic) -> None:
         await admin.close()
 
 
+async def refused_start(one: Installation) -> LedgerError:
+    """Why a processor that is started now does not begin."""
+    with pytest.raises(Exception) as refused:  # noqa: PT011 - its kind is looked at below
+        await one.processor()
+    cause: BaseException = refused.value
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    assert isinstance(cause, LedgerError), cause
+    one.tasks.pop()
+    return cause
+
+
 async def ended(one: Installation, position: int) -> BaseException | None:
     """What a started process ended with."""
     _, task = one.tasks.pop(position)
@@ -91,13 +103,7 @@ async def test_an_inbox_made_anew_answers_nobody_with_what_was_decided_before(
                 await client.propose(charge("later"), timeout_ms=2_000)
         fault = await ended(one, 0)
         assert isinstance(fault, LedgerError), fault
-        with pytest.raises(Exception) as refused:  # noqa: PT011 - its kind is looked at below
-            await one.processor()
-        cause: BaseException = refused.value
-        while isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
-        assert isinstance(cause, LedgerError), cause
-        one.tasks.pop()
+        await refused_start(one)
     assert set(provider.calls) == {proposal.key for proposal in before}
     assert set(provider.calls.values()) == {1}
 
@@ -121,11 +127,4 @@ async def test_a_processor_ends_where_an_inbox_is_made_anew_and_none_begins(
         await make_anew(one, topic)
         fault = await ended(one, 0)
         assert isinstance(fault, LedgerError), fault
-        with pytest.raises(Exception) as refused:  # noqa: PT011 - its kind is looked at below
-            await one.processor()
-        cause: BaseException = refused.value
-        while isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
-        assert isinstance(cause, LedgerError), cause
-        assert topic in str(cause)
-        one.tasks.pop()
+        assert topic in str(await refused_start(one))
