@@ -43,11 +43,6 @@ class Instability:
     message: str
 
 
-def instability(action_id: ActionId, now: int, occurrence: str | None = None) -> Instability | None:
-    """The first of `instabilities`, or None."""
-    return next(instabilities(action_id, now, occurrence), None)
-
-
 def instabilities(
     action_id: ActionId, now: int, occurrence: str | None = None
 ) -> Iterator[Instability]:

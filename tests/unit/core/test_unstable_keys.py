@@ -13,7 +13,6 @@ from ledger.core.unstable_keys import (
     Instability,
     Unstable,
     instabilities,
-    instability,
     left_over,
 )
 from tests.examples import CHARGE, EMAIL, PAYOUT, automatic, propose, recorded, request
@@ -131,6 +130,11 @@ WHOLE = (
     *("-", "...", "a-", "invoice--", "INV-", "V1StGXR8_Z5jdHi6B-my-", "invoice-1-", "order_7."),
     *("-invoice", "renewal--01", "tz4a98xxat96iws9zmbrgj3a_"),
 )
+
+
+def instability(action_id: ActionId, now: int) -> Instability | None:
+    """The first that is found in a name, or None."""
+    return next(instabilities(action_id, now), None)
 
 
 @pytest.mark.parametrize("name", CUT)
