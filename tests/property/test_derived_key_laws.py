@@ -10,7 +10,7 @@ from actionledger import derived_event
 from ledger.client import derived as service
 from ledger.core.canonical import canonicalize
 from ledger.core.ids import COMPONENT, ActionId
-from ledger.core.unstable_keys import instability
+from tests.unit.core.test_unstable_keys import instability
 
 RUNS = st.from_regex(r"[A-Za-z0-9._-]{1,103}", fullmatch=True)
 NAMES = st.from_regex(COMPONENT, fullmatch=True).filter(

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.core.ids import COMPONENT, ActionId
-from ledger.core.unstable_keys import Unstable, instability
-from tests.unit.core.test_unstable_keys import REFUSED
+from ledger.core.unstable_keys import Unstable
+from tests.unit.core.test_unstable_keys import REFUSED, instability
 
 NAMES = st.from_regex(COMPONENT, fullmatch=True)
 TIMES = st.integers(0, 2**53 - 1)
