@@ -425,32 +425,34 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class MappedWebhook:
-    """A verified webhook in our words.
-
-    `meaning` final: the effect is settled one way; progress: it is still moving; irrelevant: a
-    known type that says nothing about an action (`effect` is then `pending`). `event_id` is the
-    provider's id, stable over redeliveries. `account` is the provider account that the event speaks
-    for, None where it does not say: then it is the one whose secret verified it. Evidence counts
-    only for attempts made on it. Reversed: what was there was given back, in
-    whole or in part (refund, dispute, reversal); `money` is what was given back, `reference` the
-    provider's name for the giving back, and `reverses` its name for the effect, where it says it.
-    `about` is for what bears none of these marks. Unlisted: a whole list does not have it, of which
-    nothing follows.
-    """
+    """A verified webhook in our words."""
 
     meaning: Literal["final", "progress", "irrelevant"]
+    """Final: the effect is settled one way. Progress: it is still moving. Irrelevant: a known type
+    that says nothing about an action; `effect` is then `pending`.
+    """
     effect: Literal["exists", "none", "pending", "reversed", "unlisted"]
+    """Reversed: what was there was given back, in whole or in part (refund, dispute). Unlisted: the
+    provider's whole list lacks the effect, which proves nothing.
+    """
     event_id: str
+    """The provider's id of the event, the same in every delivery."""
     event_type: str
     account: str | None
+    """The provider's account that the event speaks for; None where it does not say, and then it is
+    the one whose secret verified the webhook. Evidence counts only for attempts made on it.
+    """
     reference: str | None
+    """The provider's name for the effect; of what is reversed, for the refund itself."""
     action_key: str | None
     provider_key: str | None
     money: Money | None
+    """The amount of the effect; of what is reversed, the amount given back."""
     occurred_at: int
-    attempt_hint: int | None = None
     reverses: str | None = None
+    """The provider's name for the effect that was reversed, where it says so."""
     about: About | None = None
+    """What finds the action where the event bears neither a known reference nor a key."""
 
     @property
     def names(self) -> str | None:
