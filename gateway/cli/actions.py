@@ -30,7 +30,6 @@ class UndecidedInputError(LedgerError):
 
 
 PANEL = "Actions"
-ASK_MS = 30_000
 UNAUTHORIZED = 401
 CLIENT_ERROR, SERVER_ERROR = 400, 500
 

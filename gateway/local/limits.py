@@ -20,7 +20,6 @@ FETCH_RETRY_MS = 500
 POLL_MS = 20  # how often a waited-for condition is looked at
 FOLLOW_MS = 50  # how often whoever waits for a start reads how far it is
 CREATED_AT_TOLERANCE_MS = 2_000  # the boot time that start times count from may step by a second
-LAUNCH_MS_MAX = 10_000  # from the fork to the program, on a machine that is swapping
 KILL_MS_MAX = 10_000  # from SIGKILL to gone; longer means stuck in the kernel
 ONCE_MS_MAX = 120_000  # initdb, formatting, assembling the AOT cache
 SERVICE_STOP_MS_MAX = 10_000  # a service finishes what it holds, then SIGKILL; see the crash tests

@@ -49,7 +49,6 @@ from reconciler.webhooks import Verified
 from streams.clock import wall_ms
 
 POLL_SECONDS: Final = 0.1
-REPLAYED_AT_ONCE: Final = 100
 
 
 class NoSuchWebhookError(LedgerError):

@@ -252,9 +252,6 @@ many starts given back and questions as the first.
 CEILINGS_MAX = 32
 """Ceilings of one policy, and of one of its rows: each that applies is a reservation more."""
 
-CLAIMS_MAX = 48
-"""Gates that one action asks: its run, the windows of its ceilings, its targets."""
-
 RESERVATIONS_MAX = 512
 """Reservations that one gate keeps open or in its queue; who comes then is refused, and says so."""
 

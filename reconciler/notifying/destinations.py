@@ -169,9 +169,6 @@ class Destinations:
         return (*self.webhooks, *self.mails)
 
 
-NOWHERE: Final = Destinations()
-
-
 class UnusableDestinations(LedgerError):
     """The file of destinations cannot be used; the words name the first mistake."""
 

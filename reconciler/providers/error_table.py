@@ -65,10 +65,6 @@ class ErrorTable:
     statuses: Mapping[int, Verdict] = field(default_factory=lambda: _STATUSES)
     troubles: Mapping[Trouble, Verdict] = field(default_factory=lambda: _TROUBLES)
 
-    def with_statuses(self, statuses: Mapping[int, Verdict]) -> "ErrorTable":
-        """This table with a provider's own rows over it, such as a 503 that never had an effect."""
-        return ErrorTable({**self.statuses, **statuses}, self.troubles)
-
 
 DEFAULT: Final = ErrorTable()
 

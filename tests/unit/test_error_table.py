@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconciler.providers.error_table import DEFAULT, Verdict, judge, retry_after_ms
+from reconciler.providers.error_table import DEFAULT, ErrorTable, Verdict, judge, retry_after_ms
 from reconciler.providers.http_exchange import (
     AFTER_FIRST_BYTE,
     BEFORE_FIRST_BYTE,
@@ -50,7 +50,7 @@ def test_only_a_listed_status_is_a_refusal() -> None:
 
 def test_a_provider_may_promise_more() -> None:
     """A status that a provider declares to be without effect becomes a refusal, there only."""
-    table = DEFAULT.with_statuses({503: Verdict.REFUSED_LATER})
+    table = ErrorTable({**DEFAULT.statuses, 503: Verdict.REFUSED_LATER})
     assert judge(answered(503, retry_after="2"), table, "busy") == Refused(
         "busy", Retry.LATER, 2_000
     )

@@ -21,9 +21,7 @@ from reconciler.providers.stripe.names import (
     ACCOUNT,
     ACTION_KEY,
     OPERATION,
-    PAYMENTS,
     PROVIDER_KEY,
-    REFUNDS,
     REQUEST_HASH,
 )
 
@@ -31,7 +29,6 @@ State: TypeAlias = Literal["exists", "none", "pending"]
 
 PAYMENT: Final = "payment_intent"
 REFUND: Final = "refund"
-RESOURCES: Final = {PAYMENT: PAYMENTS, REFUND: REFUNDS}
 
 _STATES: Final[Mapping[str, Mapping[str, State]]] = {
     PAYMENT: {

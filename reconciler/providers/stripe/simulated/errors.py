@@ -21,8 +21,6 @@ JSON: Final = "application/json"
 _INVALID: Final = "invalid_request_error"
 _CARD: Final = 402
 _MOVED: Final = 307
-_TOO_MANY: Final = 429
-_SERVER: Final = 500
 _WITHOUT_CODE: Final = frozenset({TOO_MUCH, NOTHING_PAID})
 
 
