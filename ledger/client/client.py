@@ -1,9 +1,8 @@
 """The ledger straight on Kafka, for the gateway and for services trusted with the tenant they name.
 
-A proposal, or what a person signed, returns when it is durable and decided. Progress is what the
-accepted log says, and a success at the acknowledgement of its holder's report: see
-`ledger.client.seen`. Every other answer is the ledger's own status. Must never be handed to an
-agent: it can write any tenant's intents.
+A proposal, or what a person signed, returns when it is durable and decided. How an action goes on
+is read from the ledger, except that a success is told a little earlier: see `ledger.client.seen`.
+Must never be handed to an agent: it can write any tenant's intents.
 """
 
 import asyncio
@@ -53,7 +52,8 @@ __all__ = [
 
 READ_MS = 500
 ANSWERS_REMEMBERED_MAX = 8_192
-"""Decisions on inputs of anybody: more than come between an acknowledgement and who waits for it.
+"""Decisions kept for whoever asks next: the one on an input may be read before the broker's
+acknowledgement of that input has come back.
 """
 
 
@@ -382,7 +382,7 @@ class LedgerClient:
     def _feed(self, record: Record) -> None:
         if record.key not in self._concerned:
             # Nobody here waits for it: the work of folding it is left to whoever asks.
-            self._seen.put_by(record)
+            self._seen.feed_later(record)
             return
         read = self._seen.feed(record)
         if read is None:

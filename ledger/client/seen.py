@@ -1,9 +1,9 @@
-"""Actions as one reader of the ledger has seen them, without I/O: from their intents on, by the
-accepted log, with one shortcut.
+"""How actions stand, as one reader of the ledger knows them; without I/O. Called by the client.
 
-A success is told as soon as its holder's report is durable, because nothing can undo it: the report
-counts whenever the ledger comes to it, and proves what it says. It must never tell one that the
-ledger will refuse, or that stands against other evidence. Called by the client.
+An action is known here if its intent was read here, and then stands as the accepted records say.
+There is one shortcut: a success is told as soon as the executor's report is durable on `attempts`,
+before the ledger has decided about it, because nothing can undo such a report. It must never tell a
+success that the ledger will refuse, or that other evidence contradicts.
 """
 
 from collections import OrderedDict
@@ -71,12 +71,7 @@ _ENDS = (AttemptSucceeded, AttemptRefused, AttemptNotSent, AttemptUnresolved, Ac
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How an action stands. `ledger_offset` is the place in its partition that says so;
-    `next_check_at` is when it next does something by itself, retry or lookup; `held` is the hold
-    that keeps it from starting; `approval` what people were asked last; `denied` who said no;
-    `blocking` the action that it waits for, `gates` those that have not answered; `names` what its
-    case is about; `performer` is `caller` where whoever asked for it carries it out.
-    """
+    """How an action stands, and the ledger record that says so."""
 
     key: str
     version: int
@@ -89,13 +84,21 @@ class Progress:
     ledger_offset: int
     attempts: int = 0
     next_check_at: int | None = None
+    """When it next does something by itself, a retry or a lookup, in milliseconds of log time."""
     held: Hold | None = None
+    """The hold that keeps it from starting."""
     approval: Approval | None = None
+    """What people were asked last."""
     denied: ActionDenied | None = None
+    """Who said no, and why."""
     blocking: Blocking | None = None
+    """The action that it waits for."""
     gates: tuple[str, ...] = ()
+    """Keys of the gates that it has asked and that have not answered."""
     names: str | None = None
+    """What its case is about."""
     performer: Literal["caller"] | None = None
+    """`caller` where whoever asked for it carries it out, None where an executor does."""
 
 
 class ActionsSeen:
@@ -111,7 +114,8 @@ class ActionsSeen:
         self._succeeded: OrderedDict[str, tuple[int, Success]] = OrderedDict()
         self._caller_starts: OrderedDict[str, AttemptStarted] = OrderedDict()
         self._denied: OrderedDict[str, ActionDenied] = OrderedDict()
-        self._put_by: OrderedDict[str, list[tuple[int, Record]]] = OrderedDict()
+        self._unread: OrderedDict[str, list[tuple[int, Record]]] = OrderedDict()
+        """By stream the records that nobody has asked for, each with the epoch at its offset."""
         self._sizes = Sizes()
         self._success_sizes = Sizes()
 
@@ -133,9 +137,9 @@ class ActionsSeen:
             self._keep_bounds()
         return read
 
-    def put_by(self, record: Record) -> None:
-        """Take the next ledger record as it is, unless it may concern more than its stream: it is
-        read when somebody asks for the stream. Most are never asked for again.
+    def feed_later(self, record: Record) -> None:
+        """Keep the next ledger record unread until somebody asks for its stream, which for most
+        never happens. One that may concern more than its stream is fed at once.
         """
         marks, key = marks_of(record), record.key
         if marks is None or MARK_EPOCH in marks or key is None or b"/" not in key:
@@ -147,22 +151,22 @@ class ActionsSeen:
             # A gate is the read model's to answer, and one of a whole day would grow for ever here.
             return
         stream = key.decode(errors="replace")
-        self._put_by.setdefault(stream, []).append((fold.epoch, record))
-        self._put_by.move_to_end(stream)
+        self._unread.setdefault(stream, []).append((fold.epoch, record))
+        self._unread.move_to_end(stream)
         self._sizes.add(stream, len(record.value))
         self._keep_bounds()
 
     def _keep_bounds(self) -> None:
-        """Forget streams whole, what was put by of them and what was folded: one without the other
-        would be an old state of it.
+        """Forget the streams used longest ago, with all that is unread and all that is folded of
+        each: one without the other would be an outdated state.
         """
-        while len(self._put_by) > STREAMS_REMEMBERED_MAX:
-            self._forget(next(iter(self._put_by)))
+        while len(self._unread) > STREAMS_REMEMBERED_MAX:
+            self._forget(next(iter(self._unread)))
         while self._sizes.total_bytes > STREAMS_REMEMBERED_BYTES_MAX:
             self._forget(self._sizes.oldest())
 
     def _measure(self, stream: str, size_bytes: int) -> None:
-        """So much was read of a stream of which nothing is put by any more."""
+        """Count what a stream takes, now that all of it is folded: `size_bytes` more were read."""
         if stream not in self._streams:
             self._sizes.drop(stream)
             return
@@ -170,14 +174,16 @@ class ActionsSeen:
         self._sizes.add(stream, size_bytes, lambda: len(dump(known)))
 
     def _forget(self, stream: str) -> None:
-        self._put_by.pop(stream, None)
+        self._unread.pop(stream, None)
         self._streams.pop(stream, None)
         self._sizes.drop(stream)
 
     def _catch_up(self, stream: str) -> None:
-        """Read what was put by of a stream; each record counts or not by the epoch at its place."""
-        put_by = self._put_by.pop(stream, ())
-        for epoch, record in put_by:
+        """Fold the unread records of a stream. Whether one counts depends on the epoch that was the
+        current one at its offset.
+        """
+        unread = self._unread.pop(stream, ())
+        for epoch, record in unread:
             try:
                 read = read_ledger(record.value)
             except ValueError as unreadable:
@@ -187,7 +193,7 @@ class ActionsSeen:
             is_accepted = accept(epoch, record.offset, read) is Verdict.ACCEPTED
             if is_accepted and isinstance(read, Decision) and read.facts:
                 self._fold(read)
-        if put_by:
+        if unread:
             self._measure(stream, 0)
 
     def _fold(self, read: Decision) -> None:

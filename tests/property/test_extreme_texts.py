@@ -141,7 +141,7 @@ def test_client(records: list[Record]) -> None:
     at_once, later = ActionsSeen(1, {}), ActionsSeen(1, {})
     for record in records:
         at_once.feed(record)
-        later.put_by(record)
+        later.feed_later(record)
     for key in x.KEYS:
         assert at_once.progress_of(key) == later.progress_of(key)
 

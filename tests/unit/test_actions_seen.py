@@ -137,7 +137,7 @@ def test_an_action_whose_intent_was_not_seen_is_not_known() -> None:
 
 
 def test_what_nobody_waits_for_is_read_when_somebody_asks() -> None:
-    """Records that were put by say the same as those that were read at once, void ones nothing."""
+    """Records kept unread say the same as those that were read at once, void ones nothing."""
     eager, lazy = Follower(), Follower()
     for follower in (eager, lazy):
         follower.ledger.take(propose())
@@ -147,17 +147,17 @@ def test_what_nobody_waits_for_is_read_when_somebody_asks() -> None:
     for record in eager.ledger.records():
         eager.seen.feed(record)
     for record in lazy.ledger.records():
-        lazy.seen.put_by(record)
+        lazy.seen.feed_later(record)
     assert lazy.seen.next_offset(0) == eager.seen.next_offset(0)
     assert lazy.progress == eager.progress
     assert lazy.progress.status == "completed"
 
 
 def test_a_stream_that_is_asked_for_in_between_misses_nothing(charged: Follower) -> None:
-    """What was put by comes before what is read now."""
+    """What was kept unread comes before what is read now."""
     charged.ledger.take(tick(), later_ms=LONG_MS)
     (lapsed,) = charged.ledger.records()[charged.seen.next_offset(0) :]
-    charged.seen.put_by(lapsed)
+    charged.seen.feed_later(lapsed)
     charged.take(report(success()))
     assert charged.progress.status == "completed"
 
@@ -169,7 +169,7 @@ def test_a_stream_whose_records_are_forgotten_is_not_known(
     monkeypatch.setattr(seen, "STREAMS_REMEMBERED_MAX", 0)
     charged.ledger.take(tick(), later_ms=LONG_MS)
     (lapsed,) = charged.ledger.records()[charged.seen.next_offset(0) :]
-    charged.seen.put_by(lapsed)
+    charged.seen.feed_later(lapsed)
     assert charged.seen.progress_of(CHARGE) is None
 
 
@@ -237,9 +237,9 @@ def test_what_gates_decide_is_not_kept_for_later() -> None:
     ledger = gated()
     lazy = ActionsSeen(1, {})
     for record in ledger.records():
-        lazy.put_by(record)
+        lazy.feed_later(record)
     assert lazy.next_offset(0) == len(ledger.records())
-    assert {key for key in lazy._put_by if ":" in key} == set()
+    assert {key for key in lazy._unread if ":" in key} == set()
     waits = lazy.progress_of("charge:v1:acme:renewal-2")
     assert waits is not None
     assert waits.status == "blocked"
@@ -258,7 +258,7 @@ def test_streams_are_forgotten_by_what_they_take(monkeypatch: pytest.MonkeyPatch
     at_once, later = ActionsSeen(1, {}), ActionsSeen(1, {})
     for record in ledger.records():
         at_once.feed(record)
-        later.put_by(record)
+        later.feed_later(record)
     for follower in (at_once, later):
         told = [follower.progress_of(key) for key in keys]
         assert told[:3] == [None, None, None]
