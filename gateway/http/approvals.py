@@ -122,17 +122,18 @@ async def proven(doors: Doors, given: Judge) -> Read | No:
     if isinstance(read, No):
         return read
     if not isinstance(read, Read):
-        return _junk(doors, read)
+        return _refuse_unseen(doors, read)
     if read.statement.ledger != doors.ledger_id:
-        return _junk(doors, Rejection.OTHER_LEDGER)
+        return _refuse_unseen(doors, Rejection.OTHER_LEDGER)
     if read.statement.key != given.key:
-        return _junk(doors, Rejection.OTHER_ACTION)
-    return read if _is_in_time(doors, given, read.person) else No(Code.TOO_MANY_DECISIONS)
+        return _refuse_unseen(doors, Rejection.OTHER_ACTION)
+    return read if _is_within_limits(doors, given, read.person) else No(Code.TOO_MANY_DECISIONS)
 
 
-def _is_in_time(doors: Doors, given: Judge, person: str) -> bool:
-    """Whether it is not too often. Somebody who has got hold of a decision and sends it again and
-    again takes nothing of its person's own pace, and fills no log.
+def _is_within_limits(doors: Doors, given: Judge, person: str) -> bool:
+    """Count a decision, unless it or its person comes too often; whether it was counted. Somebody
+    who has got hold of a decision and sends it again and again uses up the limit of that decision,
+    not of the person who signed it, and fills no log.
     """
     now_s = doors.monotonic_s()
     same = hashlib.sha256(given.model_dump_json().encode()).hexdigest()
@@ -142,9 +143,9 @@ def _is_in_time(doors: Doors, given: Judge, person: str) -> bool:
     return doors.repeats.allows(same, now_s)
 
 
-def _junk(doors: Doors, code: Rejection) -> No:
-    """A refusal without a look at the action; a flood of them is told now and then."""
-    unsaid = doors.rejections.say(("decision", code.value), doors.monotonic_s())
+def _refuse_unseen(doors: Doors, code: Rejection) -> No:
+    """A refusal without a look at the action; a flood of them is logged every few seconds."""
+    unsaid = doors.refusals_logged.left_out(("decision", code.value), doors.monotonic_s())
     if unsaid is not None:
         logger.warning("decision_refused", extra={"reason": code.value, "unsaid": unsaid})
     return No(code)

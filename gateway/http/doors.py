@@ -20,10 +20,10 @@ from gateway.http.limits import (
     REPEATS_A_MINUTE_MAX,
     SIGNERS_COUNTED_MAX,
 )
+from gateway.http.log_throttle import LogThrottle
 from gateway.http.metrics import Metrics
-from gateway.http.now_and_then import NowAndThen
-from gateway.http.pace import Pace
 from gateway.http.problems import No, Trouble
+from gateway.http.rate_limit import RateLimit
 from gateway.keys import Caller, KeyRefusal, Role
 from gateway.orphans import NoOrphans, OrphansPort
 from ledger.client.client import Answer, Progress
@@ -228,26 +228,29 @@ async def nothing_newer() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """Of which installation a door is: `ledger_id` is the generation of its log, `published` tells
-    its configuration as it is known here, `catch_up` waits until that is all that was published
-    before and says whether it came to it, `checks` are what readiness asks, by the name of the
-    part, `schemes` says by provider how webhooks are signed, where not by Standard Webhooks,
-    `live` what the reconciler saw lately, as of a wall clock, and `orphans` what providers state
-    and no action explains.
-    """
+    """The installation that a door belongs to."""
 
     ledger_id: str
+    """The generation of its log."""
     published: Callable[[], Published]
+    """Its configuration, as it is known here."""
     checks: Mapping[str, Check] = field(default_factory=dict)
+    """What readiness asks, by the name of the part."""
     schemes: Mapping[str, Scheme] = field(default_factory=dict)
+    """How a provider signs its webhooks, by provider, where not by Standard Webhooks."""
     live: Callable[[int], Awaitable[Live]] = nothing_seen
+    """What the reconciler saw lately, as of a wall clock in milliseconds."""
     orphans: OrphansPort = field(default_factory=NoOrphans)
+    """Effects that providers state and no action explains."""
     catch_up: Callable[[], Awaitable[bool]] = nothing_newer
+    """Wait until `published` has all that was published before the call; whether it came to it."""
 
 
 @dataclass(slots=True)
 class Doors:
-    """Everything behind the routes, and what they count."""
+    """Everything behind the routes, and what they count. What it shares with `Instance` means the
+    same here.
+    """
 
     ledger: LedgerPort
     queries: QueriesPort
@@ -260,33 +263,38 @@ class Doors:
     published: Callable[[], Published] = Published
     catch_up: Callable[[], Awaitable[bool]] = nothing_newer
     persons: tuple[PersonPort, ...] = ()
+    """Every way in which a person may log in; the first that a request uses counts."""
     waiting_quota: "WaitingQuota | None" = None
+    """How many actions of one principal may wait for people; None where nobody counts them."""
     checks: Mapping[str, Check] = field(default_factory=dict)
     live: Callable[[int], Awaitable[Live]] = nothing_seen
     orphans: OrphansPort = field(default_factory=NoOrphans)
     looked_s: float | None = None
+    """When the read model was last asked for metrics, on the monotonic clock."""
     metrics: Metrics = field(default_factory=Metrics)
     monotonic_s: Callable[[], float] = time.monotonic
     wall_clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-    rejections: NowAndThen = field(default_factory=NowAndThen)
+    refusals_logged: LogThrottle = field(default_factory=LogThrottle)
     webhooks_in_flight: int = 0
     webhooks_arriving: int = 0
     judgements_in_flight: int = 0
-    repeats: Pace = field(
-        default_factory=lambda: Pace(REPEATS_A_MINUTE_MAX, kinds_max=JUDGEMENTS_COUNTED_MAX)
+    repeats: RateLimit = field(
+        default_factory=lambda: RateLimit(REPEATS_A_MINUTE_MAX, names_max=JUDGEMENTS_COUNTED_MAX)
     )
-    signers: Pace = field(
-        default_factory=lambda: Pace(JUDGEMENTS_A_MINUTE_MAX, kinds_max=SIGNERS_COUNTED_MAX)
+    """How often the very same decision of a person may come."""
+    signers: RateLimit = field(
+        default_factory=lambda: RateLimit(JUDGEMENTS_A_MINUTE_MAX, names_max=SIGNERS_COUNTED_MAX)
     )
+    """How often one person may decide."""
     waiters: int = 0
     is_stopping: bool = False
 
     async def by_newest(
         self, judge: Callable[[], _Said], is_no: Callable[[_Said], bool]
     ) -> _Said | No:
-        """What `judge` says by what is published. Where that is a no it is asked again by all that
-        was published before: whoever was told that a document is in force is never refused by the
-        one before it. NOT_READY where the log does not say in time what was published.
+        """What `judge` says by the configuration known here. Where that is a no, it is asked again
+        once everything published so far has been read: whoever was told that a document is in
+        force is never refused by an older one. NOT_READY where that cannot be read in time.
         """
         said = judge()
         if not is_no(said):

@@ -226,9 +226,9 @@ def _not_believed(
     doors: Doors, provider: str, account: str, reason: WebhookProblem, size_bytes: int
 ) -> No:
     """Count and name the refusal; of the body nothing is kept but its size. A flood of forgeries is
-    told now and then, with how many lines were left out; each of them is counted.
+    logged every few seconds, with how many lines were left out; each of them is counted.
     """
-    unsaid = doors.rejections.say((provider, account, reason.value), doors.monotonic_s())
+    unsaid = doors.refusals_logged.left_out((provider, account, reason.value), doors.monotonic_s())
     if unsaid is not None:
         logger.warning(
             "webhook_rejected",

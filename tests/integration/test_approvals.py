@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from actionledger import ApprovalExpired, AwaitingApproval, Succeeded
-from gateway.http import pace
+from gateway.http import rate_limit
 from gateway.http.doors import doors_in
 from gateway.http.limits import JUDGEMENTS_A_MINUTE_MAX, REPEATS_A_MINUTE_MAX
 from gateway.http.serve import gateway
@@ -294,7 +294,7 @@ async def test_junk_is_refused_at_the_door_and_nothing_is_written(people: Office
 @pytest.fixture
 def long_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     """A minute that is not over before a busy machine has done what is counted in it."""
-    monkeypatch.setattr(pace, "WINDOW_S", 60 * pace.WINDOW_S)
+    monkeypatch.setattr(rate_limit, "WINDOW_S", 60 * rate_limit.WINDOW_S)
 
 
 @pytest.mark.usefixtures("long_minute")

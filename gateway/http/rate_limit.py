@@ -1,7 +1,7 @@
-"""How often somebody may do something: so many times in any minute, counted by who it is.
+"""How often one may do something in any minute, counted by name.
 
-Guarantees to remember no more than its maximum of them: who was not heard of for longest is
-forgotten first. Without a clock of its own. Called by the doors.
+Guarantees to remember no more names than its maximum: the one that was not counted for longest is
+forgotten first. Without a clock of its own. Called by the routes.
 """
 
 from collections import OrderedDict, deque
@@ -10,12 +10,12 @@ from typing import Final
 WINDOW_S: Final = 60.0
 
 
-class Pace:
+class RateLimit:
     """Counts by name, over a window that slides."""
 
-    def __init__(self, times_max: int, *, kinds_max: int) -> None:
+    def __init__(self, times_max: int, *, names_max: int) -> None:
         self._times_max = times_max
-        self._kinds_max = kinds_max
+        self._names_max = names_max
         self._seen: OrderedDict[str, deque[float]] = OrderedDict()
 
     def times(self, name: str, now_s: float) -> int:
@@ -26,12 +26,12 @@ class Pace:
         return len(times)
 
     def allows(self, name: str, now_s: float) -> bool:
-        """Count one more time of a name, if it is not too often; whether it was counted."""
+        """Count one more time of a name, unless it is at its limit; whether it was counted."""
         if self.times(name, now_s) >= self._times_max:
             return False
         times = self._seen.setdefault(name, deque(maxlen=self._times_max))
         self._seen.move_to_end(name)
-        if len(self._seen) > self._kinds_max:
+        if len(self._seen) > self._names_max:
             self._seen.popitem(last=False)
         times.append(now_s)
         return True
