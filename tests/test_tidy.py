@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from gateway.settings import PREFIX
 from ledger.log.crashpoints import POINTS
 from tests import house_rules as rules
 from tests.house_rules import Rule, Source
@@ -132,6 +133,16 @@ def test_every_log_line_is_in_the_runbook() -> None:
     explained = set(re.findall(r"^\| `(\w+)`", table, flags=re.MULTILINE))
     assert logged - explained == set(), f"missing in {RUNBOOK}"
     assert explained - logged == set(), f"no longer in the code, still in {RUNBOOK}"
+
+
+def test_every_setting_is_in_the_runbook() -> None:
+    """Whoever may set a variable can read what it does, and no page names one that is none."""
+    settings = (ROOT / "gateway" / "settings.py").read_text(encoding="utf-8")
+    taken = {PREFIX + name for name in re.findall(r'\btake\(\s*"([A-Z_]+)"', settings)}
+    runbook = (ROOT / RUNBOOK).read_text(encoding="utf-8")
+    named = set(re.findall(rf"\b{PREFIX}[A-Z_]*[A-Z]\b", runbook))
+    assert taken - named == set(), f"missing in {RUNBOOK}"
+    assert named - taken == set(), f"no setting, and still in {RUNBOOK}"
 
 
 def test_every_crash_point_is_listed_and_passed() -> None:
