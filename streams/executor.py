@@ -1,11 +1,10 @@
-"""The executor: offers capacity, acts on the starts that name it, reports what became of them. It
-never improvises.
+"""The executor: offers capacity, acts on the starts that name it, reports what became of them.
 
-One call for one start, at most once, with the key the ledger recorded; see `streams.acting`. That a
-start is allowed it finds out on its own, from what is published; see `streams.allowing`. What a
-call has learned is told until it is durable, also while the broker is away. Trouble that ends the
-process ends the offers first, and lets the calls at work finish: starts that it had not acted on
-are declined, or lapse, which the ledger knows.
+It makes one call for one start, at most once, with the key that the ledger recorded (see
+`streams.acting`), and only after it has found out on its own, from what is published, that the
+start is allowed (see `streams.allowing`). The report is sent until it is durable, also while the
+broker is away. Trouble that ends the process takes back the offers first and lets running calls
+finish; a start that was not acted on is declined, or its lease lapses, and the ledger goes on.
 """
 
 import asyncio
@@ -57,9 +56,9 @@ WAITING_MAX = 64
 """Starts that may wait here for a call of theirs to begin: they wait in the ledger, where nothing
 runs out, instead of here, where their deadline does."""
 
-DECLINED_MS = 5_000
-"""How long an incarnation that gave a start back works on. The ledger never asks it for that action
-again, so a new one has to come, also where it is the only executor."""
+WORK_AFTER_DECLINE_MS = 5_000
+"""How long an incarnation that declined a start works on. The ledger never gives that action to it
+again, so a new incarnation has to come, also where this is the only executor."""
 
 MARGIN_MS_DEFAULT = 1_000
 TELL_MS_MAX = 600_000
@@ -68,7 +67,7 @@ TELL_MS_MAX = 600_000
 TELL_AGAIN_SECONDS = 0.5
 
 CONFIG_READ_SECONDS_MAX = 2.0
-"""How long a start waits, that what was read so far does not allow, until the configuration has
+"""How long a start that is not allowed by what was read so far waits until the configuration has
 been read to its end: owners may have adopted what is not read here yet.
 """
 
@@ -103,11 +102,16 @@ class Executor:
         self._begin_at = begin_at or {}
         self._older = OlderRequests(log)
         self._calls = {name: asyncio.Semaphore(CONNECTIONS_MAX) for name in performers}
-        self._waiting = 0
-        self._spent_at: int | None = None
-        self._config_heard = asyncio.Condition()
-        self._config_read_on = asyncio.Lock()
-        self._config_whole_at = 0.0
+        self._starts_waiting = 0
+        """Starts at hand whose call has not begun, because its provider has as many as it may."""
+        self._ends_at: int | None = None
+        """When this incarnation ends because it declined a start, in monotonic milliseconds."""
+        self._config_read = asyncio.Condition()
+        """Notified whenever more of the configuration was read."""
+        self._config_lock = asyncio.Lock()
+        """Held by whoever waits until the configuration is read to its end."""
+        self._config_complete_at = 0.0
+        """A moment before which everything published has been read, in monotonic seconds."""
         self.incarnation = secrets.token_hex(8)
         self.ready = asyncio.Event()
         self.acted_count = 0
@@ -118,7 +122,7 @@ class Executor:
         `beat` is called by every round once capacity is offered.
         """
         # Whoever runs again is somebody else: what the one before knew of its starts is gone.
-        self.incarnation, self._spent_at = secrets.token_hex(8), None
+        self.incarnation, self._ends_at = secrets.token_hex(8), None
         async with AsyncExitStack() as opened:
             await self._open(opened)
             await self._catch_up()
@@ -179,29 +183,30 @@ class Executor:
         while not stop.is_set():
             for record in await self._config_reader.read(timeout_ms=READ_MS):
                 self._published.feed(record)
-            async with self._config_heard:
-                self._config_heard.notify_all()
+            async with self._config_read:
+                self._config_read.notify_all()
 
     async def _refusal(self, permit: Permit) -> str | None:
-        """Why a start must not be acted on by all that is published now, or None. Where something
-        speaks against it, what speaks for it may only be not read here yet.
+        """Why a start must not be acted on, by everything published before this call, or None. An
+        objection counts only then: what allows the start may have been published and not be read
+        here yet.
         """
         if permit.objection() is None:
             return None
         came_at = time.monotonic()
         with contextlib.suppress(TimeoutError, LedgerError):
-            async with asyncio.timeout(CONFIG_READ_SECONDS_MAX), self._config_read_on:
+            async with asyncio.timeout(CONFIG_READ_SECONDS_MAX), self._config_lock:
                 # Many may come at once, as under a hold: one look answers all who came before it.
-                if self._config_whole_at < came_at:
-                    self._config_whole_at = await self._read_config_on()
+                if self._config_complete_at < came_at:
+                    self._config_complete_at = await self._complete_config()
         return permit.objection()
 
-    async def _read_config_on(self) -> float:
-        """Wait until the configuration is read to where it ended at a moment, which is returned."""
+    async def _complete_config(self) -> float:
+        """Wait until everything published before this call is read; the time of the call."""
         published, began_at = self._published, time.monotonic()
         ends = await self._config_reader.end_offsets([CONFIG_PLACE])
-        async with self._config_heard:
-            await self._config_heard.wait_for(lambda: published.next_offset >= ends[CONFIG_PLACE])
+        async with self._config_read:
+            await self._config_read.wait_for(lambda: published.next_offset >= ends[CONFIG_PLACE])
         return began_at
 
     def _positions(self) -> dict[tuple[str, int], int]:
@@ -224,7 +229,7 @@ class Executor:
         self, stop: asyncio.Event, calls: asyncio.TaskGroup, beat: Callable[[], None]
     ) -> None:
         """Act on each start that names this incarnation, until it is to stop."""
-        while not stop.is_set() and not self._is_spent():
+        while not stop.is_set() and not self._has_to_end():
             for record in await self._reader.read(timeout_ms=READ_MS):
                 for assignment in self._hands.feed(record):
                     crash_point("offer_spent")
@@ -232,8 +237,9 @@ class Executor:
             if self.ready.is_set():
                 beat()
 
-    def _is_spent(self) -> bool:
-        if self._spent_at is None or mono_ms() < self._spent_at:
+    def _has_to_end(self) -> bool:
+        """Whether a new incarnation has to take over, because this one declined a start."""
+        if self._ends_at is None or mono_ms() < self._ends_at:
             return False
         logger.warning("executor_makes_way", extra={"incarnation": self.incarnation})
         return True
@@ -261,10 +267,10 @@ class Executor:
             await asyncio.sleep(OFFER_CHECK_SECONDS)
 
     def _slots_each(self) -> int | None:
-        """How many starts more a partition may bring while there are some that wait."""
-        if not self._waiting:
+        """How many more starts each partition may bring while some wait here; None: no limit."""
+        if not self._starts_waiting:
             return None
-        return max(0, WAITING_MAX - self._waiting) // self._partitions
+        return max(0, WAITING_MAX - self._starts_waiting) // self._partitions
 
     async def _send_offer(self, partition: int) -> None:
         """Offer what is free. While no broker takes it there is no capacity, and no harm."""
@@ -327,9 +333,9 @@ class Executor:
         if refused is not None:
             await self._give_back(assignment, refused)
             return
-        self._waiting += 1
+        self._starts_waiting += 1
         async with self._calls[start.provider]:
-            self._waiting -= 1
+            self._starts_waiting -= 1
             operation = self._grounds.operation(intent.request)
             answer = await act(
                 assignment,
@@ -367,8 +373,8 @@ class Executor:
         if isinstance(answer, i.Decline):
             crash_point("start_declined")
             logger.warning("start_given_back", extra={"action": answer.key, "code": answer.code})
-            if self._spent_at is None:
-                self._spent_at = mono_ms() + DECLINED_MS
+            if self._ends_at is None:
+                self._ends_at = mono_ms() + WORK_AFTER_DECLINE_MS
         record = outgoing(
             answer,
             stream=assignment.stream,
