@@ -32,6 +32,7 @@ from reconciler.matching import (
     Match,
     Matched,
     Parked,
+    ParkedReason,
     match_webhook,
     shared_of,
 )
@@ -51,6 +52,7 @@ from reconciler.parking import (
 )
 from reconciler.providers.port import MappedWebhook, Unrecognised, WebhookMapping
 from reconciler.receiving_log import kind_of, log_batch
+from reconciler.settled_lines import Moved, settled_lines
 from reconciler.statement_lines import STATEMENTS, changed_event_id, map_statement
 from reconciler.statement_matching import NamedAction, Said, match_named, match_statement
 from reconciler.understanding import (
@@ -181,7 +183,9 @@ class WebhookDesk:
         others = {one.action_key for one in matches if isinstance(one, Matched)}
         others = others.difference(*(one.claimed for one in taken))
         actions = known.actions | await named_actions(connection, others)
-        return self._rows(taken, matches, actions, known.decided), known.decided
+        moved = _moved(taken, matches, known.decided)
+        settled = await settled_lines(connection, moved)
+        return self._rows(taken, matches, actions, known.decided, settled), known.decided
 
     async def _take(self, taken: Sequence[Understood]) -> None:
         # One connection, so that nothing is asked of the pool or given back to it in between.
@@ -254,19 +258,26 @@ class WebhookDesk:
         matches: Sequence[Match],
         actions: Mapping[str, NamedAction],
         decided: Mapping[EventName, Decided],
+        settled: Mapping[Position, Said],
     ) -> list[WebhookRow]:
         """The rows of a batch in its order: of two lines under one id the first one decides, and of
-        two webhooks each for itself where they say different things.
+        two webhooks each for itself where they say different things. `settled` has what settled a
+        moving line before this batch; within it the first that does counts.
         """
         rows = []
         said = {event: one.said for event, one in decided.items()}
+        settled_here: dict[EventName, Said] = {}
         for one, match in zip(taken, matches, strict=True):
             known = decided.get(one.event)
-            place = (one.receipt.partition, one.receipt.offset)
-            is_this = known is not None and known.position == place
-            rows.append(self._row(one, match, actions, None if is_this else said.get(one.event)))
+            is_this = known is not None and known.position == one.position
+            before = None if is_this else said.get(one.event)
+            ended = settled.get(one.position) or settled_here.get(one.event)
+            row = self._row(one, match, actions, before, ended)
+            rows.append(row)
             if one.said is not None:
                 said.setdefault(one.event, one.said)
+                if _settles(row, one.said, before):
+                    settled_here.setdefault(one.event, one.said)
         return rows
 
     def _row(
@@ -275,6 +286,7 @@ class WebhookDesk:
         match: Match,
         actions: Mapping[str, NamedAction],
         before: Said | None,
+        settled: Said | None,
     ) -> WebhookRow:
         event_id = one.event.event_id
         action = actions.get(match.action_key) if isinstance(match, Matched) else None
@@ -289,7 +301,12 @@ class WebhookDesk:
                 event_id = changed_event_id(event_id, one.received.sha256)
         else:
             match = match_statement(
-                match, one.mapped, provider=provider, action=action, before=before
+                match,
+                one.mapped,
+                provider=provider,
+                action=action,
+                before=before,
+                settled=settled,
             )
             if before is not None and before != one.said:
                 event_id = changed_event_id(event_id, one.received.sha256)
@@ -334,6 +351,33 @@ class WebhookDesk:
         for outcome in await asyncio.gather(*appends, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
+
+
+def _moved(
+    taken: Sequence[Understood], matches: Sequence[Match], decided: Mapping[EventName, Decided]
+) -> list[Moved]:
+    """The lines of a batch whose id another content has already, one that was moving: what settled
+    each is asked for.
+    """
+    found = []
+    for one, match in zip(taken, matches, strict=True):
+        known = decided.get(one.event)
+        if not one.is_statement or one.said is None or known is None:
+            continue
+        if _is_moving(known.said) and not _is_moving(one.said):
+            action_key = match.action_key if isinstance(match, Matched) else None
+            found.append(Moved(one.position, one.event, action_key, one.said.reference))
+    return found
+
+
+def _settles(row: WebhookRow, said: Said, before: Said | None) -> bool:
+    """Whether a line is the settled content of one that was moving, and no contradiction of it."""
+    is_changed = row.match == Parked(ParkedReason.LINE_CHANGED)
+    return before is not None and _is_moving(before) and not _is_moving(said) and not is_changed
+
+
+def _is_moving(said: Said) -> bool:
+    return said.effect == "pending"
 
 
 def _told(match: Match) -> Matched | None:

@@ -88,13 +88,17 @@ def match_statement(
     provider: str,
     action: NamedAction | None,
     before: Said | None,
+    settled: Said | None = None,
 ) -> Match:
     """Say what becomes of a line, given what it matches as a webhook would. `action` is the one
     that it matches, None where the tables have none; `before` is what the line said when it decided
-    for itself already. A line that was moving, and is settled by now, is not changed.
+    for itself already, `settled` with what it was settled after that. A line that was moving, and
+    is settled by now, is not changed; one that is settled otherwise a second time is.
     """
     said = said_by(mapped)
     if before is not None and before != said and not _goes_on(before, said):
+        return Parked(ParkedReason.LINE_CHANGED)
+    if settled is not None and before != said != settled:
         return Parked(ParkedReason.LINE_CHANGED)
     if mapped.effect == "unlisted":
         return Parked(ParkedReason.EFFECT_NOT_LISTED)

@@ -17,7 +17,7 @@ from ledger.log.webhook_record import WebhookReceived
 from reconciler import statement_lines
 from reconciler.evidence import Receipt
 from reconciler.orphan_notes import OrphanNote
-from reconciler.parking import EventName, Reference
+from reconciler.parking import EventName, Position, Reference
 from reconciler.providers.events import DescribedMapping
 from reconciler.providers.port import MappedWebhook, Unrecognised, WebhookMapping
 from reconciler.repeats import fact_of
@@ -61,6 +61,11 @@ class Understood:
     claimed: tuple[str, ...] = ()
     said: Said | None = None
     fact: str | None = None
+
+    @property
+    def position(self) -> Position:
+        """Where the record stands."""
+        return Position(self.receipt.partition, self.receipt.offset)
 
     @property
     def is_statement(self) -> bool:

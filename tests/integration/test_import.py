@@ -18,8 +18,10 @@ from gateway.wiring.import_desk import STILL_MS_MAX, FileMeant, Imported, accoun
 from gateway.wiring.orphan_desk import list_orphans, note_orphan
 from ledger.core.ids import stream_key_of
 from ledger.core.inputs import Propose
+from ledger.core.money import Money
 from ledger.log.envelope import outgoing
 from ledger.log.topics import Topic, partition_of
+from ledger.log.webhook_record import webhook_key, webhook_outgoing
 from projections.projector import Projector
 from reconciler.bringing import Standing
 from reconciler.matching import ParkedReason
@@ -34,6 +36,7 @@ from reconciler.providers.port import (
 )
 from reconciler.providers.settlement import SIMULATED, Columns
 from reconciler.providers.simulated.payouts import COLUMNS
+from reconciler.statement_lines import Effect, StatementLine, statement_received
 from tests.commands import told_beside
 from tests.integration.installation import PARTITIONS, Installation, charge, installed
 from tests.integration.reconciling import Reconciling, evidence, reconciling
@@ -54,6 +57,13 @@ LOST = 40
 CONFLICTS = 25
 ORPHANS = 30
 LOOK_SECONDS = 0.05
+
+BEGUN = """
+select * from actionledger.webhooks
+where event_id = $1 or starts_with(event_id, $1 || '~')
+order by topic_offset
+"""
+"""The rows of a line, with those of what else came under its id."""
 
 
 class Losing:
@@ -291,6 +301,55 @@ async def test_c085_what_was_moving_in_one_file_is_settled_by_the_next(
             done = await place.bring(rows, columns=columns)
             assert (done.sent, done.already_known) == (0, 2)
         assert len(await evidence(place.one)) == 4
+
+
+@pytest.mark.case("C085")
+async def test_c085_a_third_content_of_a_line_is_a_conflict(
+    servers: Addresses, database_url: str, tmp_path: Path
+) -> None:
+    """C085: pending, settled, and settled otherwise under one id: the third is a contradiction, of
+    an action and of nobody, in a file of its own and behind the others in one batch. It is told to
+    nobody, and what the first two said stays.
+    """
+    columns = replace(SIMULATED, types={**SIMULATED.types, "moves": "pending"})
+    async with charged(servers, database_url, tmp_path, 2) as place:
+        for number, told in ((0, 2), (10_000, 0)):
+            settled, third = row_of(number), row_of(number, minor=7)
+            before = len(await evidence(place.one))
+            await place.bring([[settled[0], "moves", *settled[2:]]], columns=columns)
+            assert (await place.bring([settled], columns=columns)).sent == 1
+            done = await place.bring([third], columns=columns)
+
+            (found,) = done.differences
+            assert (found.standing, found.why) == (Standing.CONFLICTING, "line_changed")
+            assert len(await evidence(place.one)) == before + told
+            again = await place.bring([settled], columns=columns)
+            assert (again.sent, again.conflicting) == (0, 0)
+
+        effects: list[tuple[Effect, int]] = [("pending", 1_001), ("exists", 1_001), ("exists", 7)]
+        sent = [
+            statement_received(
+                StatementLine(
+                    line_id="po_1",
+                    reference="ch_1",
+                    action_key="charge:v1:acme:sale-1",
+                    money=Money(minor=minor, currency="EUR"),
+                    effect=effect,
+                    occurred_at=1,
+                    raw_sha256="0" * 64,
+                ),
+                source="settlement",
+                provider="simulated",
+                account="main",
+            )
+            for effect, minor in effects
+        ]
+        partition = partition_of(webhook_key(sent[0]), PARTITIONS)
+        await place.one.put(Topic.WEBHOOKS, partition, *map(webhook_outgoing, sent))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while len(rows := await place.all_.pool.fetch(BEGUN, "settlement/po_1")) < len(sent):
+                await asyncio.sleep(LOOK_SECONDS)
+        assert [row["reason"] for row in rows] == [None, None, "line_changed"]
 
 
 async def test_an_orphan_is_matched_when_its_action_appears(

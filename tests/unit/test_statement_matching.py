@@ -43,9 +43,12 @@ def became(
     line: MappedWebhook = LINE,
     action: NamedAction | None = COMPLETED,
     before: Said | None = None,
+    settled: Said | None = None,
 ) -> Match:
     """Ask about one line of the bank."""
-    return match_statement(match, line, provider="bank", action=action, before=before)
+    return match_statement(
+        match, line, provider="bank", action=action, before=before, settled=settled
+    )
 
 
 def test_a_line_that_repeats_a_completed_action_is_not_told_again() -> None:
@@ -92,6 +95,29 @@ def test_c085_a_line_that_was_moving_and_is_settled_is_told(
     for other in (replace(LINE, reference="ch_2"), replace(LINE, action_key=None)):
         changed = Parked(ParkedReason.LINE_CHANGED)
         assert became(MATCHED, other, unknown, said_by(moving)) == changed
+
+
+@pytest.mark.case("C085")
+@pytest.mark.parametrize(
+    "third",
+    [
+        replace(LINE, effect="none"),
+        replace(LINE, effect="reversed"),
+        replace(LINE, money=Money(minor=4_000, currency="EUR")),
+    ],
+)
+def test_c085_a_third_content_of_a_line_is_a_contradiction(third: MappedWebhook) -> None:
+    """C085: pending, then settled, then settled otherwise: the third was told as a second word on
+    how it ended. The moving and the settled content stay what they were, in whatever order they
+    come again.
+    """
+    moving = replace(LINE, effect="pending", meaning="progress")
+    unknown = replace(COMPLETED, status="unknown", reference=None)
+    before, settled = said_by(moving), said_by(LINE)
+    changed = Parked(ParkedReason.LINE_CHANGED)
+    assert became(MATCHED, third, unknown, before, settled) == changed
+    assert became(MATCHED, LINE, unknown, before, settled) == MATCHED
+    assert became(MATCHED, moving, unknown, before, settled) == MATCHED
 
 
 def test_an_effect_without_an_action_is_an_orphan() -> None:
