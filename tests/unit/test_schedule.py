@@ -1,6 +1,7 @@
 """Daily jobs on the days on which clocks change, and on all others: one occurrence, never none."""
 
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import pairwise
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
@@ -121,6 +122,38 @@ def test_every_day_of_a_year_has_exactly_one(zone: str, at: time, year: int) -> 
     assert dates == [dates[0] + timedelta(days=number) for number in range(len(dates))]
     assert len(dates) in {365, 366}
     assert all(job.at(one.due_at) == one for one in hourly)
+
+
+def test_a_date_that_clocks_take_back_is_not_left_out() -> None:
+    """Newfoundland's clocks went back from one minute past midnight to the date before: midnight of
+    the next date was over while clocks showed the older one.
+    """
+    job = Daily("job", at=time(0), zone="America/St_Johns")
+    looks = [utc("2006-10-28 02:00") + timedelta(minutes=20 * number) for number in range(150)]
+    found = [one for pair in pairwise(looks) for one in job.due(after=pair[0], until=pair[1])]
+    assert [one.date.day for one in found] == [28, 29, 30]
+
+
+@pytest.mark.parametrize(
+    ("at", "fired", "day"),
+    [
+        (time(23, 50), "2026-10-24 21:50", date(2026, 10, 24)),
+        (time(23, 50), "2026-10-24 22:05", date(2026, 10, 24)),
+        (time(23, 50), "2026-10-25 06:00", date(2026, 10, 24)),
+        (time(23, 50), "2026-10-25 12:00", OCTOBER),
+        (time(23, 50), "2026-10-25 22:50", OCTOBER),
+        # Before its time, by a clock that is ahead; and a long time after it.
+        (time(2, 30), "2026-10-25 00:29", OCTOBER),
+        (time(0), "2026-10-24 22:00", OCTOBER),
+        (time(0), "2026-10-25 22:59", OCTOBER),
+        (time(2, 30), "2026-10-25 22:59", OCTOBER),
+    ],
+)
+def test_a_firing_that_comes_late_is_that_of_the_day_before(
+    at: time, fired: str, day: date
+) -> None:
+    """Under the name of the next date it would be done today, and left out tomorrow as done."""
+    assert Daily("job", at=at, zone="Europe/Berlin").at(utc(fired)).date == day
 
 
 @given(

@@ -81,10 +81,18 @@ class Daily:
         return Occurrence(f"{self._name}-{day.isoformat()}", day, due_at, kind)
 
     def at(self, instant: datetime) -> Occurrence:
-        """The occurrence that a moment belongs to: that of its local date. Two firings in one night
-        get the same one. Raises ValueError for a time without a zone.
+        """The occurrence that a moment belongs to: that of its local date; before that one is due
+        the one of the day before where it is nearer, because a firing that comes late may come
+        after midnight. Two firings in one night get the same one. Raises ValueError for a time
+        without a zone.
         """
-        return self.on(_aware(instant).astimezone(self._zone).date())
+        day = _aware(instant).astimezone(self._zone).date()
+        found = self.on(day)
+        if instant < found.due_at and day > date.min:
+            before = self.on(day - _DAY)
+            if instant - before.due_at < found.due_at - instant:
+                return before
+        return found
 
     def due(self, *, after: datetime, until: datetime) -> Iterator[Occurrence]:
         """Every occurrence that is due later than `after` and not later than `until`, in order of
@@ -93,7 +101,8 @@ class Daily:
         after, until = _aware(after), _aware(until)
         # A moment that stands in for a missing time may lie on the next local date.
         day = after.astimezone(self._zone).date() - _DAY
-        last = until.astimezone(self._zone).date()
+        # And where clocks go back over midnight the date that they showed first is the later one.
+        last = until.astimezone(self._zone).date() + _DAY
         while day <= last:
             occurrence = self.on(day)
             if after < occurrence.due_at <= until:
