@@ -275,7 +275,7 @@ class Doors:
     monotonic_s: Callable[[], float] = time.monotonic
     wall_clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     refusals_logged: LogThrottle = field(default_factory=LogThrottle)
-    webhooks_in_flight: int = 0
+    webhook_bytes_in_flight: int = 0
     webhooks_arriving: int = 0
     judgements_in_flight: int = 0
     repeats: RateLimit = field(

@@ -68,9 +68,11 @@ REPEAT_LINE_SECONDS: Final = 10.0
 KINDS_TOLD_MAX: Final = 1_024
 """Kinds of such lines that are told apart; more in one while are told as one kind."""
 
-WEBHOOKS_IN_FLIGHT_MAX: Final = 128
-"""Webhooks between their last byte and their acknowledgement: 128 MiB of bodies at most. Strangers
-that send slowly take no place of these.
+WEBHOOK_BYTES_IN_FLIGHT_MAX: Final = 128 * 1_024 * 1_024
+"""Bodies of webhooks between their last byte and their acknowledgement, each counted as
+BODY_HELD_BYTES at least: 2,048 webhooks as they mostly are, which a door appends in a second or two
+and so within WEBHOOK_APPEND_MS_MAX, or 128 of the largest. Strangers that send slowly take no room
+of these.
 """
 
 WEBHOOKS_ARRIVING_MAX: Final = 64

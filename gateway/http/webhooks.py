@@ -22,7 +22,11 @@ from gateway.http.bodies import read_query
 from gateway.http.body_bytes import is_held, read_body
 from gateway.http.codes import Code
 from gateway.http.doors import Doors, doors_of
-from gateway.http.limits import WEBHOOKS_ARRIVING_MAX, WEBHOOKS_IN_FLIGHT_MAX
+from gateway.http.limits import (
+    BODY_HELD_BYTES,
+    WEBHOOK_BYTES_IN_FLIGHT_MAX,
+    WEBHOOKS_ARRIVING_MAX,
+)
 from gateway.http.openapi import answer, problems, query, raw_body
 from gateway.http.problems import No, Trouble
 from ledger.core.errors import LedgerError
@@ -179,7 +183,8 @@ async def _body(http: HttpRequest, doors: Doors) -> bytes | No:
 async def _received(
     http: HttpRequest, doors: Doors, provider: str, account: str, raw: bytes
 ) -> WebhookReceived | No:
-    if doors.webhooks_in_flight >= WEBHOOKS_IN_FLIGHT_MAX:
+    room = max(len(raw), BODY_HELD_BYTES)
+    if doors.webhook_bytes_in_flight + room > WEBHOOK_BYTES_IN_FLIGHT_MAX:
         return No(Code.TOO_BUSY)
     crash_point("webhook_read")
     now_ms = doors.wall_clock_ms()
@@ -205,7 +210,7 @@ async def _received(
     )
     partition = partition_of(webhook_key(webhook), doors.partitions)
     crash_point("webhook_verified")
-    doors.webhooks_in_flight += 1
+    doors.webhook_bytes_in_flight += room
     try:
         appending = doors.webhooks.append(Topic.WEBHOOKS, partition, [webhook_outgoing(webhook)])
         await crash_while("webhook_sent", appending)
@@ -213,7 +218,7 @@ async def _received(
         logger.warning("webhook_not_kept", extra={"provider": provider, "reason": repr(trouble)})
         return No(Code.WEBHOOK_NOT_DURABLE)
     finally:
-        doors.webhooks_in_flight -= 1
+        doors.webhook_bytes_in_flight -= room
     crash_point("webhook_acked")
     return webhook
 

@@ -16,8 +16,8 @@ from gateway.http.doors import Instance
 from gateway.http.limits import (
     BODY_HELD_BYTES,
     JUDGEMENTS_IN_FLIGHT_MAX,
+    WEBHOOK_BYTES_IN_FLIGHT_MAX,
     WEBHOOKS_ARRIVING_MAX,
-    WEBHOOKS_IN_FLIGHT_MAX,
 )
 from gateway.http.webhooks import Accepted, is_delivery
 from gateway.settings import Settings
@@ -29,16 +29,19 @@ from ledger.log.webhook_record import WebhookReceived, read_webhook
 
 
 class Kept:
-    """An appender that keeps what it is given."""
+    """An appender that keeps what it is given, and answers while `answers` is set."""
 
     def __init__(self) -> None:
         self.records: list[Outgoing] = []
+        self.answers = asyncio.Event()
+        self.answers.set()
 
     async def append(
         self, topic: str, partition: int, records: Sequence[Outgoing]
     ) -> list[Appended]:
         """Keep them."""
         self.records.extend(records)
+        await self.answers.wait()
         return [Appended(0, 0) for _ in records]
 
     async def close(self) -> None:
@@ -175,7 +178,7 @@ async def test_strangers_who_send_slowly_take_nobodys_place(tmp_path: Path) -> N
     small, large = "{}", "x" * (BODY_HELD_BYTES + 1)
     async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
         async with (
-            trickling(http, hook, count=2 * WEBHOOKS_IN_FLIGHT_MAX, length=1_000),
+            trickling(http, hook, count=256, length=1_000),
             trickling(http, decisions, count=2 * JUDGEMENTS_IN_FLIGHT_MAX, length=1_000),
             trickling(http, hook, count=WEBHOOKS_ARRIVING_MAX, length=WEBHOOK_BYTES_MAX),
         ):
@@ -186,3 +189,44 @@ async def test_strangers_who_send_slowly_take_nobodys_place(tmp_path: Path) -> N
             assert (decided.status_code, decided.json()["code"]) == (400, "invalid_body")
         assert await sent(http, "later", large) == (202, "")
     assert len(kept.records) == 2
+
+
+async def test_a_burst_is_taken_and_only_the_bytes_that_wait_are_bounded(tmp_path: Path) -> None:
+    """A door that appends thousands in a second turns nobody away because hundreds come at once.
+    What has no room left is refused by name before it is appended, and one that was is room again.
+    """
+    file, kept, nobody = tmp_path / "secrets.toml", Kept(), cast("Any", None)
+    secret = rotate_secret(file, "simulated", "main", keep_ms=0)
+    settings = Settings.from_environment({"ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(file)})
+    app = create_app(nobody, nobody, kept, nobody, settings, Instance("g", Published))
+    transport, now = httpx.ASGITransport(app), datetime.now(UTC)
+
+    async def sent(http: httpx.AsyncClient, event: str, body: str) -> tuple[int, str]:
+        stamp, signed = str(int(now.timestamp())), Webhook(secret).sign(event, now, body)
+        headers = {"webhook-id": event, "webhook-timestamp": stamp, "webhook-signature": signed}
+        answer = await http.post("/v1/webhooks/simulated", content=body, headers=headers)
+        return answer.status_code, answer.json().get("code", "")
+
+    kept.answers.clear()
+    many = 256
+    async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
+        waiting = [asyncio.create_task(sent(http, f"evt_{n}", "{}")) for n in range(many)]
+        while len(kept.records) < many:
+            assert not any(one.done() for one in waiting)
+            await asyncio.sleep(0)
+        doors = app.state.doors
+        assert doors.webhook_bytes_in_flight == many * BODY_HELD_BYTES
+        # As if so many waited beside them that there is room for one more, and a small one.
+        others = WEBHOOK_BYTES_IN_FLIGHT_MAX - (many + 1) * BODY_HELD_BYTES
+        doors.webhook_bytes_in_flight += others
+        assert await sent(http, "large", "x" * (BODY_HELD_BYTES + 1)) == (503, "too_busy")
+        last = asyncio.create_task(sent(http, "last", "{}"))
+        while len(kept.records) == many:
+            assert not last.done()
+            await asyncio.sleep(0)
+        assert await sent(http, "one_more", "{}") == (503, "too_busy")
+        kept.answers.set()
+        assert {await one for one in (*waiting, last)} == {(202, "")}
+        assert doors.webhook_bytes_in_flight == others
+        assert await sent(http, "one_more", "{}") == (202, "")
+    assert len(kept.records) == many + 2
