@@ -7,7 +7,7 @@ the routes and the page of reviews, read by the command line.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -25,6 +25,7 @@ from gateway.http.sheets import (
     of_row,
 )
 from ledger.core.blocking import blocking
+from ledger.core.ceilings import Ceiling
 from ledger.core.config import Config
 from ledger.core.decide.resolving import moves
 from ledger.core.decide.schedule import key_window_closes_at
@@ -65,13 +66,15 @@ class ReasonSheet(OnSheet):
 
 class AboutSheet(OnSheet):
     """What a case is about where that is not the action itself: the ceiling that it would pass,
-    with what was taken of it then, what this action needs, and the limit; another action, with
-    where to look at it; or how much of its amount was given back, and under which names.
+    with the window that counted, what was taken of it then, what this action needs, and the limit;
+    another action, with where to look at it; or how much of its amount was given back, and under
+    which names.
     """
 
     kind: Literal["ceiling", "action", "amounts"]
     name: str
     sentence: str
+    window: str | None = None
     dimension: str | None = None
     taken: int | None = None
     wanted: int | None = None
@@ -255,7 +258,7 @@ def case_sheet_of(
         case=stake.case,
         moved=stake.moved,
         reasons=_reasons(action, events),
-        about=_about(action, stake, events, known),
+        about=_about(action, stake, events, known, now_ms),
         accepts=stake.accepts,
         attempts=attempts,
         evidence=tuple(evidence_of(events)),
@@ -326,7 +329,7 @@ def _at_stake(action: Action) -> _Stake:
 
 
 def _about(
-    action: Action, stake: _Stake, events: Sequence[EventView], known: "Published"
+    action: Action, stake: _Stake, events: Sequence[EventView], known: "Published", now_ms: int
 ) -> AboutSheet | None:
     name = stake.accepts
     if name is None:
@@ -343,7 +346,7 @@ def _about(
             href=views.href(name),
             page=views.action_page(name),
         )
-    return _ceiling(action, name, events, known)
+    return _ceiling(action, name, events, known, now_ms)
 
 
 _AMOUNTS: Final = {
@@ -362,16 +365,17 @@ _OTHERS: Final[defaultdict[str | None, str]] = defaultdict(
 
 
 def _ceiling(
-    action: Action, name: str, events: Sequence[EventView], known: "Published"
+    action: Action, name: str, events: Sequence[EventView], known: "Published", now_ms: int
 ) -> AboutSheet:
     """The ceiling, as it stood when the gate refused: by the gate's own answer, or, of one that is
     for each action by itself, by the policy.
     """
-    demand = demand_of(action.request)
-    told = [one.data["reached"] for one in events if (one.data.get("reached") or {}) != {}]
-    found = next((one for one in reversed(told) if one["ceiling"] == name), None)
+    demand, ceiling = demand_of(action.request), known.policy.ceiling(name)
+    told = [one.data for one in reversed(events) if (one.data.get("reached") or {}) != {}]
+    answer = next((one for one in told if one["reached"]["ceiling"] == name), None)
+    found = None if answer is None else answer["reached"]
+    window, within, over = _window(ceiling, answer, now_ms)
     if found is None:
-        ceiling = known.policy.ceiling(name)
         passed = None if ceiling is None else ceiling.reached_by(demand)
         found = None if passed is None else passed.model_dump()
     if found is None:
@@ -382,13 +386,28 @@ def _ceiling(
     return AboutSheet(
         kind="ceiling",
         name=name,
-        sentence=f"The ceiling {name} is {measured(dimension, limit)}, of which "
-        f"{amount_words(dimension, taken)} were taken{needs}.",
+        sentence=f"The ceiling {name} is {measured(dimension, limit)}{within}, of which "
+        f"{amount_words(dimension, taken)} were taken{needs}.{over}",
+        window=window,
         dimension=dimension,
         taken=taken,
         wanted=wanted,
         limit=limit,
     )
+
+
+def _window(
+    ceiling: Ceiling | None, answer: Mapping[str, Any] | None, now_ms: int
+) -> tuple[str | None, str, str]:
+    """The window that counted, in words too; and whether it is over, so that nobody has to let
+    the action pass.
+    """
+    window = None if ceiling is None or answer is None else ceiling.window_of(answer["gate"])
+    if window is None or ceiling is None:
+        return None, "", ""
+    is_over = window != ceiling.window_at(now_ms)
+    over = " That window is over: tried again, it counts in the one of now." if is_over else ""
+    return window, f" in {window} ({ceiling.zone})", over
 
 
 def _reasons(action: Action, events: Sequence[EventView]) -> tuple[ReasonSheet, ...]:

@@ -107,6 +107,14 @@ class Ceiling(Wire):
             case "day" | None:
                 return f"{local:%Y-%m-%d}"
 
+    def window_of(self, gate: str) -> str | None:
+        """The window in the key of a gate that counted for it; None where it has none, or where the
+        key holds its name as a hash.
+        """
+        _, _, name = gate.partition(f"/{GateKind.WINDOW}:")
+        ceiling, _, rest = name.partition(":")
+        return rest.partition(":")[0] if ceiling == self.name and rest else None
+
     def gate(self, tenant: str, run: str | None, target: str | None, at: int) -> str | None:
         """The key of the gate that counts for it; None where there is nothing to count by."""
         match self.per:

@@ -79,3 +79,19 @@ def test_every_text_names_a_gate_of_its_own(kind: GateKind, one: str, other: str
         return  # half of a pair of surrogates stands in no request
     assert len(keys) == len(names)
     assert all(is_gate_key(key) for key in keys)
+
+
+@given(windows, zones, moments, st.text("aZ0:._-", min_size=1, max_size=40))
+def test_the_key_of_a_gate_tells_its_window(window: str, zone: str, at: int, target: str) -> None:
+    """Of a tenant and of a target, whatever the target is called; of another ceiling it tells
+    nothing.
+    """
+    one = ceiling(window, zone)
+    named = one.model_copy(update={"per": "target"})
+    other = one.model_copy(update={"name": "c.d"})
+    keys = (one.gate("acme", None, None, at), named.gate("acme", "r1", target, at))
+    for key in keys:
+        assert key is not None
+        assert one.window_of(key) == one.window_at(at)
+        assert other.window_of(key) is None
+    assert one.window_of("acme/run:c:x") is None

@@ -2,6 +2,8 @@
 
 import io
 from collections.abc import AsyncIterator
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
@@ -23,6 +25,7 @@ from ledger.core.statement import Move
 from tests import asking
 from tests.unit.test_gates_at_the_door import POLICY
 
+DAY_MS = 24 * 3_600_000
 ONE_REFUND = (
     '[[ceiling]]\nname = "one"\nper = "action"\nspend = { EUR = 5_000 }\n' + POLICY
 ).replace('ceilings = ["run", "day"]', 'ceilings = ["one", "run", "day"]')
@@ -84,6 +87,35 @@ async def test_a_ceiling_of_a_run_is_shown_with_its_numbers(desk: Installation) 
     )
     assert [one.names for one in shown.reasons] == ["run"]
     assert let_pass(shown) == "run"
+
+
+async def test_a_ceiling_of_a_window_is_shown_with_the_window_that_counted() -> None:
+    """And that it is over, once it is: whoever looks at the case the next day need not let the
+    action pass, but has it tried again.
+    """
+    text = POLICY.replace("spend = { EUR = 1_000_000 }", "spend = { EUR = 1_500 }")
+    async with open_installation(policy=text) as desk:
+        await proposed(desk, "e1", order="1", run="r1")
+        key = await proposed(desk, "e2", order="2", run="r2")
+        shown = await sheet(desk, key)
+        found = await desk._queries.case_sheet("acme", key)
+        assert found is not None
+        tomorrow = case_sheet_of(
+            found, desk._published, ledger="memory", now_ms=desk.now_ms + DAY_MS, you="ada"
+        )
+        berlin = datetime.fromtimestamp(desk.now_ms / 1_000, ZoneInfo("Europe/Berlin"))
+    window = f"{berlin:%Y-%m-%d}"
+    assert shown.about is not None
+    assert tomorrow.about is not None
+    assert (shown.about.window, tomorrow.about.window) == (window, window)
+    assert shown.about.sentence == (
+        f"The ceiling day is 15.00 EUR in {window} (Europe/Berlin), of which 10.00 EUR were taken; "
+        "this needs 10.00 EUR."
+    )
+    assert tomorrow.about.sentence == (
+        f"{shown.about.sentence} That window is over: tried again, it counts in the one of now."
+    )
+    assert Move.TRY_AGAIN in {one.move for one in tomorrow.moves}
 
 
 async def test_names_that_a_provider_gave_are_marked_on_the_page(desk: Installation) -> None:
