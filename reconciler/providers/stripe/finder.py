@@ -5,8 +5,8 @@ of the object, and the evidence names that read. Nothing is called absent for an
 may be behind or plainly wrong (docs.stripe.com/search; stripe/stripe-python#908): absence rests on
 the lists of payments and refunds, which are never behind, each read to its end: as far as they were
 created while the effect can have come about, where the lookup is told when that was. A list that is
-too long even so proves nothing, however far it was read. What a bank has not answered yet is
-neither found nor absent.
+too long even so proves nothing, however far it was read, nor does what is shown and cannot be read.
+What a bank has not answered yet is neither found nor absent.
 
 Must never make an effect: it has no call but GET. Held by the inquirer.
 """
@@ -150,6 +150,9 @@ class StripeFinder:
         )
         unread = {name: at for name, at in (listed | strangers).items() if name not in read}
         read = await self._read_all(account, unread, timeout_ms) | read
+        if not (places | searched | listed | strangers).keys() <= read.keys():
+            # What is shown and cannot be read is behind somewhere, and nobody knows where.
+            problem = "shown_and_not_found"
         named_ones = places.keys() | strangers.keys()
         if any(read[name].action_key != action_key for name in named_ones & read.keys()):
             # Our key or reference leads to what is not ours: neither found nor absent.
