@@ -14,9 +14,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 
-from ledger.core.errors import LedgerError
 from ledger.core.limits import BATCH_INPUTS_MAX
-from ledger.log.admin import TopicsError, check_genesis, check_keeping
+from ledger.log.admin import check_genesis
 from ledger.log.crashpoints import crash_point, crash_when, crash_while
 from ledger.log.kafka import KafkaLog, Start
 from ledger.log.port import Appended, Outgoing, Record
@@ -31,6 +30,7 @@ from streams.limits import STREAMS_HELD_BYTES_MAX, STREAMS_HELD_MAX
 from streams.member import GroupMember
 from streams.owner import Batch, LostContinuityError, Owner
 from streams.taking_over import catch_up, check_positions, open_epoch
+from streams.topics_watch import watch_topics
 from streams.waiting import WaitingInputs
 
 logger = logging.getLogger("actionledger")
@@ -41,7 +41,6 @@ ROUND_RECORDS_MAX = 2_000
 TICK_CHECK_SECONDS = 0.05
 COMMIT_SECONDS = 5.0
 CONFIG_CHECK_SECONDS = 1.0
-TOPICS_CHECK_SECONDS = 60.0
 
 __all__ = ["SKEW_MS_DEFAULT", "Processor"]
 
@@ -123,7 +122,7 @@ class Processor:
                 tasks.create_task(self._follow_offers(stop)),
                 tasks.create_task(self._keep_time(stop)),
                 tasks.create_task(self._show_positions(stop)),
-                tasks.create_task(self._see_topics_kept(stop)),
+                tasks.create_task(watch_topics(self._log, self._partitions, stop)),
                 tasks.create_task(self._cold.keep_up(lambda: self._owners, stop)),
                 tasks.create_task(fill_filters(self._store, lambda: self._owners, stop)),
             ]
@@ -154,45 +153,27 @@ class Processor:
                 owner.let_go()
 
     async def _decidable(self, records: list[Record]) -> dict[int, list[Record]]:
-        """The inputs to decide now, by partition: configuration first, ticks last and only when
-        they may; nothing before its stream is held.
+        """The inputs to decide now, by partition: configuration first, what is internal last. No
+        input is decided before its stream is held, and no tick before an answer that may lie in
+        another inbox.
         """
-        inputs, ticks = self._sorted(records)
-        again = {part: [] for part in self._owners}  # type: dict[int, list[Record]]
-        for partition in list(self._waiting.partitions()):
-            waited = self._waiting.take(partition)
-            again[partition] = [one for one in waited if one.topic == Topic.INTERNAL]
-            first = [one for one in waited if one.topic != Topic.INTERNAL]
-            inputs[partition] = [*first, *inputs.get(partition, ())]
+        inputs, internal = self._sorted(records)
+        due = self._take_waiting(inputs)
         await self._cold.bring(
             self._owners,
             {
-                part: [*inputs.get(part, ()), *again[part], *ticks.get(part, ())]
+                part: [*inputs.get(part, ()), *due[part], *internal.get(part, ())]
                 for part in self._owners
             },
         )
         work: dict[int, list[Record]] = {}
         for partition, given in inputs.items():
-            missing = self._owners[partition].is_missing
-            work[partition] = self._waiting.part(partition, given, missing)
+            work[partition] = self._with_streams(partition, given)
             for record in work[partition]:
                 self._held.read(record)
-        for partition, came in list(ticks.items()):
-            messages, ticks[partition] = self._held.messages_first(partition, came)
-            again[partition] += messages
-        ticks = {partition: waits for partition, waits in ticks.items() if waits}
-        if ticks:
-            await self._hold(ticks)
-        if self._held.is_holding():
-            places = {(topic.value, part) for part in self._owners for topic in HELD_BACK_BY}
-            read_to = await self._inboxes.read_to(places - self._waiting.places())
-            for place, position in read_to.items():
-                self._held.passed(*place, position)
-        for partition, released in self._held.release().items():
-            again[partition] += released
-        for partition, due in again.items():
-            missing = self._owners[partition].is_missing
-            work.setdefault(partition, []).extend(self._waiting.part(partition, due, missing))
+        await self._release_internal(internal, due)
+        for partition, given in due.items():
+            work.setdefault(partition, []).extend(self._with_streams(partition, given))
         self._inboxes.hold_back(self._waiting.places())
         # Configuration is read by itself, and needs no stream.
         for partition, owner in self._owners.items():
@@ -205,31 +186,61 @@ class Processor:
 
     def _sorted(
         self, records: list[Record]
-    ) -> tuple[dict[int, list[Record]], dict[int, Sequence[Record]]]:
-        """What was read, by partition, and what is internal apart. Raises SkewError where an
-        input comes from the future.
+    ) -> tuple[dict[int, list[Record]], dict[int, list[Record]]]:
+        """What was read, by partition: the inputs of other inboxes, and what is internal, messages
+        and ticks. Raises ClockSkewError where one comes from the future.
         """
         inputs: dict[int, list[Record]] = {}
-        ticks: dict[int, list[Record]] = {}  # and what stands between them
+        internal: dict[int, list[Record]] = {}
         newest: dict[int, int] = {}
         for record in records:
             partition = record.partition
             if partition not in self._owners:
                 continue
             newest[partition] = max(newest.get(partition, 0), record.timestamp)
-            kind = ticks if record.topic == Topic.INTERNAL else inputs
+            kind = internal if record.topic == Topic.INTERNAL else inputs
             kind.setdefault(partition, []).append(record)
         for partition, appended_at in newest.items():
             self._check_not_ahead(self._owners[partition], appended_at)
-        return inputs, dict(ticks)
+        return inputs, internal
 
-    def _check_not_ahead(self, owner: Owner, appended_at: int) -> None:
-        """Whatever a decision takes its time from must not come from the future: inputs,
-        configuration, offers. Raises ClockSkewError.
+    def _take_waiting(self, inputs: dict[int, list[Record]]) -> dict[int, list[Record]]:
+        """Put the inputs that waited for their streams before those that were read now; what is
+        internal of them, by partition, which has waited for other inboxes already.
         """
-        # After idle weeks two clocks have drifted apart that nobody compared.
-        running_at = max(owner.running_at(mono_ms()), wall_ms())
-        check_not_ahead(appended_at, running_at=running_at, skew_ms=self._skew_ms)
+        due: dict[int, list[Record]] = {part: [] for part in self._owners}
+        for partition in list(self._waiting.partitions()):
+            waited = self._waiting.take(partition)
+            due[partition] = [one for one in waited if one.topic == Topic.INTERNAL]
+            first = [one for one in waited if one.topic != Topic.INTERNAL]
+            inputs[partition] = [*first, *inputs.get(partition, ())]
+        return due
+
+    def _with_streams(self, partition: int, inputs: list[Record]) -> list[Record]:
+        """Those of the inputs whose streams are held; the others wait from here on."""
+        return self._waiting.part(partition, inputs, self._owners[partition].is_missing)
+
+    async def _release_internal(
+        self, internal: Mapping[int, Sequence[Record]], due: dict[int, list[Record]]
+    ) -> None:
+        """Add to `due` what is internal and may be decided: messages that no tick stands before,
+        and ticks once the other inboxes were read to where they ended when the tick was seen.
+        """
+        fresh: dict[int, Sequence[Record]] = {}
+        for partition, came in internal.items():
+            messages, rest = self._held.messages_first(partition, came)
+            due[partition] += messages
+            if rest:
+                fresh[partition] = rest
+        if fresh:
+            await self._hold(fresh)
+        if self._held.is_holding():
+            places = {(topic.value, part) for part in self._owners for topic in HELD_BACK_BY}
+            read_to = await self._inboxes.read_to(places - self._waiting.places())
+            for place, position in read_to.items():
+                self._held.passed(*place, position)
+        for partition, released in self._held.release().items():
+            due[partition] += released
 
     async def _hold(self, ticks: Mapping[int, Sequence[Record]]) -> None:
         """Whatever lies in the other inboxes at this moment wins over a lapse."""
@@ -238,6 +249,14 @@ class Processor:
         for partition, fresh in ticks.items():
             own = {topic.value: ends[topic.value, partition] for topic in HELD_BACK_BY}
             self._held.hold(partition, fresh, own)
+
+    def _check_not_ahead(self, owner: Owner, appended_at: int) -> None:
+        """Whatever a decision takes its time from must not come from the future: inputs,
+        configuration, offers. Raises ClockSkewError.
+        """
+        # After idle weeks two clocks have drifted apart that nobody compared.
+        running_at = max(owner.running_at(mono_ms()), wall_ms())
+        check_not_ahead(appended_at, running_at=running_at, skew_ms=self._skew_ms)
 
     async def _decide(self, work: dict[int, list[Record]]) -> None:
         """Decide every partition's inputs, append all batches at once, take over what landed."""
@@ -293,24 +312,24 @@ class Processor:
             for partition, append in appends.items()
             if not await self._has_landed(partition, batches[partition], append.result(), sent_at)
         }
-        await self._say(batches[partition] for partition in batches.keys() - lost)
+        await self._send_messages(batches[partition] for partition in batches.keys() - lost)
         return lost
 
-    async def _say(self, batches: Iterable[Batch]) -> None:
-        """What decisions that stand say to gates and actions. What is lost here is said again by
-        timer, from state.
+    async def _send_messages(self, batches: Iterable[Batch]) -> None:
+        """Send what decisions that have landed say to gates and actions. What is lost here a timer
+        sends again, from state.
         """
-        saying: dict[int, list[Outgoing]] = {}
+        outbound: dict[int, list[Outgoing]] = {}
         for batch in batches:
             if batch.messages:
                 owner = self._owners[batch.partition]
                 for partition, messages in owner.messages(batch).items():
-                    saying.setdefault(partition, []).extend(messages)
-        if not saying:
+                    outbound.setdefault(partition, []).extend(messages)
+        if not outbound:
             return
         crash_point("messages_made")
         async with asyncio.TaskGroup() as tasks:
-            for partition, messages in saying.items():
+            for partition, messages in outbound.items():
                 appending = self._appender.append(Topic.INTERNAL, partition, messages)
                 tasks.create_task(crash_while("messages_sent", appending))
         crash_point("messages_acked")
@@ -448,21 +467,6 @@ class Processor:
                     appending = self._appender.append(Topic.INTERNAL, partition, ticks)
                     await crash_while("tick_sent", appending)
                     crash_point("tick_acked")
-
-    async def _see_topics_kept(self, stop: asyncio.Event) -> None:
-        """End where somebody tells a topic to forget what is written, as nobody begins on such a
-        one: the broker deletes first what the ledger rests on. Raises TopicsError. A look that
-        fails says nothing of topics, and whoever decides meanwhile is well.
-        """
-        while not stop.is_set():
-            await asyncio.sleep(TOPICS_CHECK_SECONDS)
-            try:
-                await check_keeping(self._log, self._partitions)
-            except TopicsError:
-                raise
-            except LedgerError as failed:
-                kind, why = type(failed).__name__, failed.message
-                logger.warning("topics_not_looked_at", extra={"error": kind, "why": why})
 
     async def _show_positions(self, stop: asyncio.Event) -> None:
         while not stop.is_set():

@@ -60,7 +60,7 @@ async def catch_up(
 
 async def open_epoch(appender: Appender, owner: Owner, *, skew_ms: int) -> None:
     """Append the barrier of the next epoch. Raises LostContinuityError where somebody else wrote,
-    and SkewError.
+    and ClockSkewError.
     """
     sent_at = wall_ms()
     appending = appender.append(Topic.LEDGER, owner.partition, [owner.barrier()])

@@ -20,7 +20,7 @@ from ledger.log.follow import genesis_of
 from ledger.log.kafka import KafkaLog
 from ledger.log.port import AppendUnknownError, Outgoing
 from ledger.log.topics import INBOXES, Topic
-from streams import processor
+from streams import topics_watch
 from streams.processor import Processor
 from tests.integration.installation import PARTITIONS as INSTALLED
 from tests.integration.installation import charge, installed
@@ -157,7 +157,7 @@ async def test_a_topic_that_begins_to_forget_ends_who_decides_on_it(
     """Family `kafka`, beside C161: somebody changes the ledger's topic under a running processor.
     It ends with the name of the topic and of the setting before the broker has deleted much.
     """
-    monkeypatch.setattr(processor, "TOPICS_CHECK_SECONDS", 0.1)
+    monkeypatch.setattr(topics_watch, "CHECK_SECONDS", 0.1)
     async with installed(servers.kafka_bootstrap) as one:
         await one.processor()
         async with LedgerClient(one.log, INSTALLED) as client:

@@ -11,15 +11,15 @@ import pytest
 from ledger.log.access import KafkaAccess, Protocol
 from ledger.log.admin import TopicsError
 from ledger.log.kafka import KafkaLog
-from streams import processor as module
-from streams.processor import Processor
+from streams import topics_watch as module
+from streams.topics_watch import watch_topics
 from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks again at once."""
-    monkeypatch.setattr(module, "TOPICS_CHECK_SECONDS", 0)
+    monkeypatch.setattr(module, "CHECK_SECONDS", 0)
 
 
 class Looks(logging.Handler):
@@ -48,7 +48,7 @@ async def test_files_that_cannot_be_read_for_a_while_end_no_processor_that_works
     logger.addHandler(looks)
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            await Processor(KafkaLog("127.0.0.1:1", access=access), 1)._see_topics_kept(stop)
+            await watch_topics(KafkaLog("127.0.0.1:1", access=access), 1, stop)
     finally:
         logger.removeHandler(looks)
     assert {record.msg for record in looks.said} == {"topics_not_looked_at"}
@@ -64,4 +64,4 @@ async def test_topics_that_forget_end_it(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(module, "check_keeping", forgetting)
     with pytest.raises(TopicsError):
-        await Processor(KafkaLog("127.0.0.1:1"), 1)._see_topics_kept(asyncio.Event())
+        await watch_topics(KafkaLog("127.0.0.1:1"), 1, asyncio.Event())
