@@ -27,7 +27,8 @@ class Process(StrEnum):
     @property
     def niceness(self) -> int:
         """How much it gives way to the others where all share a machine: nobody who asks for an
-        action waits for what follows the ledger.
+        action waits for what follows the ledger. A webhook settles what somebody waits for, so the
+        reconciler gives way to nobody: one that did waited for a processor longer than it worked.
         """
-        follows = {Process.INQUIRER, Process.RECONCILER, Process.PROJECTOR}
+        follows = {Process.INQUIRER, Process.PROJECTOR}
         return NICENESS_OF_FOLLOWERS if self in follows else 0

@@ -212,6 +212,11 @@ def _created_at() -> int:
     return me.created_at
 
 
+def test_only_what_nobody_waits_for_gives_way() -> None:
+    """A webhook is what an uncertain action waits for: who matches it has its turn like others."""
+    assert {one for one in Process if one.niceness} == {Process.INQUIRER, Process.PROJECTOR}
+
+
 def test_a_heartbeat_that_cannot_be_written_ends_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
