@@ -4,6 +4,7 @@ Guarantees that an answer for a tenant holds nothing of another, and that every 
 read model is never the last word on whether something may happen: that is decided in the log.
 """
 
+from asyncio import to_thread
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -102,14 +103,8 @@ class Queries:
         keys, names = {key for key, _ in asked}, {name for _, name in asked}
         limit = ACTION_FACTS_MAX * STREAM_ACTIONS_MAX
         rows = await self._rows(tenants, "saga_facts", sorted(keys), sorted(names), limit)
-        events: dict[str, Stream] = {}
-        for row in rows:
-            key = row["stream_key"]
-            place = Place(offset=row["ledger_offset"], decided_at=row["decided_at"])
-            fact = FACT.validate_json(row["data"])
-            events[key] = evolve(events.get(key) or Stream(key), fact, place)
-        found = (saga_of(events[key], name) for key, name in asked if key in events)
-        return tuple(one for one in found if one is not None)
+        # Plans have many long facts, and whoever else is served by this process is not to wait.
+        return await to_thread(_sagas_of, rows, asked)
 
     async def gate(self, tenant: TenantScope, gate_key: str) -> GateView | None:
         """A gate as it stands, or None: nothing was asked of it yet. For its key see
@@ -409,6 +404,18 @@ def _waiting(row: asyncpg.Record) -> WaitingView:
 
 _CAUSE = {
     "cause_topic": "topic",
+
+
+def _sagas_of(rows: Sequence[asyncpg.Record], asked: Sequence[tuple[str, str]]) -> tuple[Saga, ...]:
+    """The sagas of these names on these streams, from their facts in order."""
+    events: dict[str, Stream] = {}
+    for row in rows:
+        key = row["stream_key"]
+        place = Place(offset=row["ledger_offset"], decided_at=row["decided_at"])
+        fact = FACT.validate_json(row["data"])
+        events[key] = evolve(events.get(key) or Stream(key), fact, place)
+    found = (saga_of(events[key], name) for key, name in asked if key in events)
+    return tuple(one for one in found if one is not None)
     "cause_partition": "partition",
     "cause_offset": "offset",
     "cause_copied": "copied",

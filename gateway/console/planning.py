@@ -4,6 +4,8 @@ Guarantees that a page shows nothing of a tenant that its reader is not register
 is answered as one that does not exist. Looking changes nothing.
 """
 
+from asyncio import to_thread
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
@@ -75,7 +77,7 @@ async def saga_page(http: HttpRequest, tenant: str, event: str, saga: str) -> Re
         found = await seen.console.port.saga(tenant, event, saga)
         if found is None:
             return PageNo.NOT_FOUND
-        return seen.page("saga", saga_shown(found, tenant))
+        return await to_thread(_saga, seen, found, tenant)
 
     return await looked(http, work)
 
@@ -83,6 +85,12 @@ async def saga_page(http: HttpRequest, tenant: str, event: str, saga: str) -> Re
 async def _sagas(seen: Seen) -> Answer:
     person = seen.visitor.person
     found = await seen.console.port.sagas(person.tenants, limit=SAGAS_SHOWN)
+    return await to_thread(_list, seen, found)
+
+
+def _list(seen: Seen, found: Sequence[Saga]) -> Answer:
+    """The page of the list. In a thread: fifty plans take long."""
+    person = seen.visitor.person
     context = {
         "lines": [
             Line(ActionKey.parse(one.steps[0].action.key).tenant, saga_line(one)) for one in found
@@ -92,6 +100,11 @@ async def _sagas(seen: Seen) -> Answer:
         ),
     }
     return seen.page("sagas", context)
+
+
+def _saga(seen: Seen, found: Saga, tenant: str) -> Answer:
+    """The page of a saga."""
+    return seen.page("saga", saga_shown(found, tenant))
 
 
 def saga_shown(saga: Saga, tenant: str) -> dict[str, object]:

@@ -1,14 +1,21 @@
 """The page of a saga: its steps in order, what undoes each, what is next, and no text that runs."""
 
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
 from gateway.console.keeping import Site
 from gateway.console.pages import Pages
 from gateway.console.planning import Line, saga_shown
 from gateway.http.saga_views import saga_line, saga_view
 from ledger.core import inputs as i
 from ledger.core.statement import Move
+from projections.queries import Queries
 from tests import examples as x
-from tests.examples_of_sagas import do, plan, planned, step, undo
+from tests.examples_of_sagas import TRIP, do, plan, planned, step, undo
 from tests.travelling import NO, Travelling
+
+if TYPE_CHECKING:
+    import asyncpg
 
 HOSTILE = "order:<script>alert(1)</script>"
 BASE = {"visitor": None, "now": x.T0, "here": "saga", "form": ""}
@@ -96,3 +103,43 @@ def test_the_view_says_what_the_saga_goes_on_with() -> None:
     assert ended.is_final
     assert "step 1" in ended.sentence
     assert ended.version > first.version
+
+
+class Watched(dict[str, Any]):
+    """A row that knows in which thread it was read."""
+
+    read_in: ClassVar[set[int]] = set()
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - as free as a row
+        """One column."""
+        self.read_in.add(get_ident())
+        return super().__getitem__(name)
+
+
+class Stored(Queries):
+    """The tables with the facts of one opened trip."""
+
+    def __init__(self) -> None:
+        super().__init__(cast("asyncpg.Pool", None))
+
+    async def _rows(self, *_: object) -> list[Any]:
+        facts = Travelling().opening.decided.facts
+        return [
+            Watched(
+                stream_key=x.STREAM,
+                ledger_offset=offset,
+                decided_at=x.T0,
+                data=fact.model_dump_json(exclude_none=True),
+            )
+            for offset, fact in enumerate(facts)
+        ]
+
+
+async def test_plans_are_folded_beside_the_loop_that_serves_everybody() -> None:
+    """Fifty long ones take seconds, and whoever asks for another page has a turn meanwhile."""
+    Watched.read_in.clear()
+    found = await Stored().saga(x.STREAM, TRIP)
+    assert found is not None
+    assert [one.action.key for one in found.steps] == [do("flight"), do("hotel"), do("car")]
+    assert Watched.read_in
+    assert get_ident() not in Watched.read_in
