@@ -138,7 +138,8 @@ def test_an_outbox_promises_what_its_consumer_does() -> None:
     ("error", "outcome"),
     [
         (0, Succeeded("t/1/7", {"topic": "t", "partition": 1, "offset": 7})),
-        (6, Refused("kafka_not_leader", Retry.LATER)),
+        (3, Unresolved("kafka_error_3")),
+        (6, Unresolved("kafka_error_6")),
         (19, Refused("kafka_not_enough_replicas", Retry.LATER)),
         (10, Refused("kafka_message_too_large", Retry.NEVER)),
         (29, Refused("kafka_topic_not_authorised", Retry.NEVER)),
@@ -149,7 +150,9 @@ def test_an_outbox_promises_what_its_consumer_does() -> None:
     ],
 )
 def test_a_brokers_answer_proves_what_it_says_and_no_more(error: int, outcome: Outcome) -> None:
-    """Time-outs, and replicas lost after the record was appended, leave it open."""
+    """Time-outs, and replicas or the partition itself lost after the record was appended, leave it
+    open.
+    """
     assert outcome_of("t", 1, error, 7) == outcome
 
 

@@ -48,14 +48,13 @@ _MAGIC: Final = 2
 
 _LATER: Final = {
     2: "corrupt_message",
-    3: "unknown_topic",
-    5: "leader_not_available",
-    6: "not_leader",
     19: "not_enough_replicas",
     89: "throttling_quota_exceeded",
 }
 """Answers that say: nothing was written, try again. Those that are in neither table say nothing:
-time-outs above all, and replicas that were lost after the record was appended (20)."""
+time-outs above all, replicas that were lost after the record was appended (20), and a partition
+that has moved (3, 6): a broker that appended the record and lost the partition before the replicas
+had it says the same as one that never had it, and the record may be with the next leader."""
 _NEVER: Final = {
     10: "message_too_large",
     17: "invalid_topic",
