@@ -112,7 +112,7 @@ async def propose(http: HttpRequest) -> Response:
     connection ask again with the same body.
     """
     doors = doors_of(http)
-    answered = await _proposed(http, doors)
+    answered = await _answer_proposal(http, doors)
     if isinstance(answered, No):
         doors.metrics.intent(answered.code.value)
         return answered.response()
@@ -120,7 +120,7 @@ async def propose(http: HttpRequest) -> Response:
     return _response(answered)
 
 
-async def _proposed(http: HttpRequest, doors: Doors) -> _Yes | No:
+async def _answer_proposal(http: HttpRequest, doors: Doors) -> _Yes | No:
     caller = proposer_of(http, doors)
     if isinstance(caller, No):
         return caller
@@ -188,11 +188,11 @@ def _waits_for_people(view: ActionView | No) -> bool:
 async def get_action(http: HttpRequest, key: str) -> Response:
     """How the action stands, at once or as soon as it moves."""
     doors = doors_of(http)
-    answered = await _found(http, doors, key)
+    answered = await _answer_look(http, doors, key)
     return answered.response() if isinstance(answered, No) else _response(answered)
 
 
-async def _found(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
+async def _answer_look(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
     key = await _key_of(http, doors, text)
     if isinstance(key, No):
         return key
@@ -236,11 +236,11 @@ async def get_timeline(http: HttpRequest, key: str) -> Response:
 async def cancel(http: HttpRequest, key: str) -> Response:
     """Take back an action of which no attempt can have had an effect; again changes nothing."""
     doors = doors_of(http)
-    answered = await _cancelled(http, doors, key)
+    answered = await _answer_cancel(http, doors, key)
     return answered.response() if isinstance(answered, No) else _response(answered)
 
 
-async def _cancelled(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
+async def _answer_cancel(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
     asking = await _proposer_of(http, doors, text)
     if isinstance(asking, No):
         return asking
@@ -250,11 +250,13 @@ async def _cancelled(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
     if isinstance(body, No):
         return body
     given = Cancel(key=str(key), principal=caller.principal, reason=body.reason)
-    return await _moved(doors, given.key, doors.ledger.cancel(given, timeout_ms=DECISION_MS_MAX))
+    return await _view_after(
+        doors, given.key, doors.ledger.cancel(given, timeout_ms=DECISION_MS_MAX)
+    )
 
 
-async def _moved(doors: Doors, key: str, asking: Awaitable[Answer]) -> _Yes | No:
-    """How an action that is there stands after the ledger's answer to what was said about it."""
+async def _view_after(doors: Doors, key: str, asking: Awaitable[Answer]) -> _Yes | No:
+    """How an action stands once the ledger has answered what was asked about it."""
     asked = await following.ask(asking)
     if isinstance(asked, No):
         return asked
@@ -275,11 +277,11 @@ async def _moved(doors: Doors, key: str, asking: Awaitable[Answer]) -> _Yes | No
 async def ask_again(http: HttpRequest, key: str) -> Response:
     """Ask people again after nobody decided in time; while they are asked it changes nothing."""
     doors = doors_of(http)
-    answered = await _asked_again(http, doors, key)
+    answered = await _answer_ask_again(http, doors, key)
     return answered.response() if isinstance(answered, No) else _response(answered)
 
 
-async def _asked_again(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
+async def _answer_ask_again(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
     asking = await _asker_of(http, doors, text)
     if isinstance(asking, No):
         return asking
@@ -289,7 +291,9 @@ async def _asked_again(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
     if isinstance(body, No):
         return body
     given = AskAgain(key=str(key), principal=principal)
-    return await _moved(doors, given.key, doors.ledger.ask_again(given, timeout_ms=DECISION_MS_MAX))
+    return await _view_after(
+        doors, given.key, doors.ledger.ask_again(given, timeout_ms=DECISION_MS_MAX)
+    )
 
 
 async def _asker_of(http: HttpRequest, doors: Doors, text: str) -> tuple[str, ActionKey] | No:
@@ -312,11 +316,11 @@ async def _asker_of(http: HttpRequest, doors: Doors, text: str) -> tuple[str, Ac
 async def report_outcome(http: HttpRequest, key: str) -> Response:
     """Record the caller's own word on the attempt that its start named; again changes nothing."""
     doors = doors_of(http)
-    answered = await _heard(http, doors, key)
+    answered = await _answer_outcome(http, doors, key)
     return answered.response() if isinstance(answered, No) else _response(answered)
 
 
-async def _heard(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
+async def _answer_outcome(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
     asking = await _proposer_of(http, doors, text)
     if isinstance(asking, No):
         return asking
@@ -338,23 +342,23 @@ async def _heard(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
 
 
 async def _proposer_of(http: HttpRequest, doors: Doors, text: str) -> tuple[Caller, ActionKey] | No:
-    """Who asks and the key of a path, for whoever may change the action."""
+    """Who asks, and the key of a path, if they may change that action."""
     caller = proposer_of(http, doors)
     if isinstance(caller, No):
         return caller
-    key = await _own(doors, text, caller)
+    key = await _allowed_key(doors, text, caller)
     return key if isinstance(key, No) else (caller, key)
 
 
 async def _key_of(http: HttpRequest, doors: Doors, text: str) -> ActionKey | No:
-    """The key of a path for whoever may look at it."""
+    """The key of a path, if whoever asks may look at that action."""
     caller = caller_of(http, doors)
-    return caller if isinstance(caller, No) else await _own(doors, text, caller)
+    return caller if isinstance(caller, No) else await _allowed_key(doors, text, caller)
 
 
-async def _own(doors: Doors, text: str, caller: Caller) -> ActionKey | No:
-    """The key of a path, where it is one of the caller's tenant, and for an agent one of an
-    operation that it may ask for: any other is answered as one that nobody ever used.
+async def _allowed_key(doors: Doors, text: str, caller: Caller) -> ActionKey | No:
+    """The key of a path, if it is of the caller's tenant and, for an agent, of an operation that it
+    may ask for. Any other is answered like a key that nobody ever used.
     """
     key = own_key(text, caller)
     if isinstance(key, No):
@@ -366,8 +370,8 @@ async def _own(doors: Doors, text: str, caller: Caller) -> ActionKey | No:
 
 
 async def may_ask(doors: Doors, caller: Caller, *operations: str) -> bool | No:
-    """Whether an agent may ask for any version of each operation, as far as it is declared, by the
-    newest catalogue; whoever is no agent looks at everything of the tenant.
+    """Whether an agent may ask for at least one version of each operation, by the newest catalogue;
+    one that is not declared counts as allowed. Whoever is no agent may see all of the tenant.
     """
     return await doors.by_newest(
         lambda: all(_may_ask(doors, caller, one) for one in operations), lambda may: not may
@@ -375,8 +379,8 @@ async def may_ask(doors: Doors, caller: Caller, *operations: str) -> bool | No:
 
 
 async def may_see(doors: Doors, caller: Caller, rows: Sequence[ActionRow]) -> list[ActionRow]:
-    """Those of some actions for whose operation the caller may ask; see `may_ask`. Where the newest
-    catalogue cannot be read in time, by the one at hand: what is left out shows with a later look.
+    """The actions of whose operation the caller may ask; see `may_ask`. Where the newest catalogue
+    cannot be read in time the known one decides, and what it leaves out shows in a later look.
     """
     named = [(row, ActionKey.parse(row.action_key).operation) for row in rows]
 
