@@ -1,6 +1,11 @@
-"""Which action a verified webhook speaks of: by our key in its metadata, else by the key that the
-provider was given, else by its reference, else, some time later, by what its description declares
-to name one; else nobody's yet.
+"""Which action a verified webhook speaks of.
+
+What is tried, in this order:
+
+1. our action key in its metadata,
+2. the key that the provider was given for the attempt,
+3. the provider's reference,
+4. some time later its composite: the fields that the provider's description declares to name one.
 
 Pure: the same webhook and the same known references give the same answer, so it can be asked again
 at any time. Guarantees that nothing is dropped: what matches no action is parked under a named
@@ -28,26 +33,34 @@ class MatchedBy(StrEnum):
 
 
 class ParkedReason(StrEnum):
-    """Why a webhook that says something about an effect is nobody's yet.
+    """Why a webhook that says something about an effect belongs to no action yet.
 
-    The first four can be resolved by a reference or an action that becomes known; the others are
-    for a person. An orphan is for both: the provider states an effect that no action has made. What
-    bears the key of no action and states no effect is `action_unknown`. Where several actions have
-    what a composite names, a reference can still tell. A changed line is the provider's
-    contradiction of itself, and an effect that its whole list lacks is one of the ledger.
+    Which of them end when a reference or an action becomes known is told by `AWAITS_REFERENCE` and
+    `AWAITS_ACTION` below; the others are for a person, and an orphan is for both.
     """
 
     REFERENCE_UNKNOWN = "reference_unknown"
+    """No action is known under its reference."""
     ACCOUNT_SHARED = "account_shared"
+    """Others write metadata on its account too, so the key in it counts only with a reference."""
     ORPHAN_EFFECT = "orphan_effect"
+    """The provider states an effect that no action has made."""
     ACTION_UNKNOWN = "action_unknown"
+    """It bears the key of no action that is known, and states no effect."""
     REFERENCE_MISSING = "reference_missing"
+    """It bears neither a reference nor a key."""
     REFERENCE_AMBIGUOUS = "reference_ambiguous"
+    """Several actions are known under its reference, or under its key at the provider."""
     COMPOSITE_AMBIGUOUS = "composite_ambiguous"
+    """Several actions fit its composite; a reference can still tell."""
     MARKS_DISAGREE = "marks_disagree"
+    """Its keys and its reference name different actions."""
     ACCOUNT_DIFFERS = "account_differs"
+    """It speaks for another account than the one whose secret verified it."""
     LINE_CHANGED = "line_changed"
+    """A line of a payout report says something else than under the same id before."""
     EFFECT_NOT_LISTED = "effect_not_listed"
+    """The ledger has an effect that the provider's whole list lacks."""
 
 
 AWAITS_ACTION: frozenset[ParkedReason] = frozenset(
@@ -119,7 +132,7 @@ def match_webhook(
     keyed: Collection[str] = (),
     shared: Collection[str] = (),
 ) -> Match:
-    """Say whose webhook it is.
+    """Say which action a webhook speaks of, or why none yet.
 
     `account` is the one whose secret verified the webhook: a webhook that speaks for another proves
     nothing there, and one that does not say for which speaks for this one. `known` holds the action
@@ -161,11 +174,11 @@ def shared_of(provider: str, accounts: Collection[tuple[str, str]]) -> frozenset
 
 
 def match_composite(fitting: Fitting, reason: ParkedReason) -> Matched | Parked:
-    """Say whose a webhook is that bears no mark of ours and is parked for `reason`.
+    """Say which action a webhook speaks of that bears no mark of ours and is parked for `reason`.
 
-    Just one action that still waits for word is its action. One that does not wait is no match, for
-    it may well be the effect of nobody; of several, and of one whose effect another webhook told,
-    nobody but a person can tell.
+    Exactly one fitting action whose outcome is open is its action. One whose outcome is known is no
+    match: this may be an effect that no action made. Among several, and where the one has another
+    effect by its composite already, only a person can tell.
     """
     if len(fitting.statuses) > 1 or fitting.is_taken:
         return Parked(ParkedReason.COMPOSITE_AMBIGUOUS)
