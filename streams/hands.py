@@ -1,10 +1,10 @@
-"""An executor without I/O: what it offers, which starts are its own, and until when it may act on
-them.
+"""The executor's bookkeeping, without I/O: its offers, the starts that spend them, and until when
+it may act on each.
 
-It acts on accepted starts that name its incarnation, each once. No clocks need to agree: a start
-names the offer it spends, and the holder counts every limit from the moment it sent that offer, on
-its own clock; so it always stops before the ledger believes that it has. It must never decide what
-to do: the request and the key come from the log.
+It acts on accepted starts that name its incarnation, each once. No two clocks need to agree: a
+start names the offer it spends, and the executor counts every limit from the moment it sent that
+offer, on its own clock. The broker took the offer later, so the executor always stops before the
+ledger counts its lease as over. It must never decide what to do: request and key come from the log.
 """
 
 from collections import OrderedDict
@@ -28,8 +28,7 @@ from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 
 LAPSED_MONO_MS = -(2**62)
-"""A moment of sending that lies before every lease."""
-
+"""Stands for an offer too old to be remembered: counted from here every lease is over."""
 
 _report_of = writer_of(Report)
 
@@ -47,21 +46,19 @@ class _Sent:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A start that names this incarnation. `intent` is None where it has to be read at
-    `start.intent_offset`.
-
-    `offered_mono_ms` is when the offer it spends was sent, on the holder's clock; before
-    `offered_from`, in log time, no broker can have taken it, and from when one did it was good for
-    `offer_valid_ms`.
-    """
+    """A start that names this incarnation, with what is known of the offer that it spends."""
 
     start: AttemptStarted
     stream: str
     partition: int
     intent: IntentRecorded | None
+    """None where it has to be read at `start.intent_offset`."""
     offered_mono_ms: int
+    """When the offer was sent, on the executor's own monotonic clock."""
     offered_from: int = 0
+    """Log time before which no broker can have taken the offer."""
     offer_valid_ms: int = 0
+    """How long the offer was good for from when a broker took it."""
 
     def until(self, log_time: int) -> int:
         """A moment of log time as the latest it can be on the holder's clock."""
@@ -94,7 +91,7 @@ class Assignment:
 
 
 def decided_at(start: AttemptStarted) -> int:
-    """When a start was decided, in log time, by the end that it gives its call."""
+    """When a start was decided, in log time, computed from the deadline that it gives its call."""
     return start.deadline_at - start.connect_ms - start.response_ms
 
 
@@ -180,7 +177,9 @@ class _Kept:
 
 
 class Hands:
-    """One incarnation: born with a random name, ended by any seek, reset or fork."""
+    """The offers and starts of one incarnation, which has a random name and never reads a record
+    twice: whoever seeks, resets or forks is another one.
+    """
 
     def __init__(
         self, incarnation: str, operations: tuple[str, ...], slots_by_partition: dict[int, int]
@@ -228,8 +227,9 @@ class Hands:
         return [one for one in assigned if one is not None]
 
     def _assigned(self, place: _Place, read: Decision, start: AttemptStarted) -> Assignment | None:
-        """The start as this incarnation's own, unless it never made that offer: then somebody else
-        bears its name and may act on it, so that nothing can be said of it here.
+        """The assignment of a start, or None: before everything old is read, for a start that was
+        assigned before, and for an offer that was never made here. Of the last somebody else bears
+        this name and may act on it, so that nothing can be said of it here.
         """
         identity = (start.action, start.attempt)
         is_mine = 0 < start.offer_sequence <= place.sequence
