@@ -218,7 +218,7 @@ class Processor:
 
     def _with_streams(self, partition: int, inputs: list[Record]) -> list[Record]:
         """Those of the inputs whose streams are held; the others wait from here on."""
-        return self._waiting.part(partition, inputs, self._owners[partition].is_missing)
+        return self._waiting.keep_back(partition, inputs, self._owners[partition].is_missing)
 
     async def _release_internal(
         self, internal: Mapping[int, Sequence[Record]], due: dict[int, list[Record]]

@@ -35,10 +35,10 @@ class WaitingInputs:
         """What waits in a partition, to be tried again before anything newer."""
         return self._waiting.pop(partition, [])
 
-    def part(
+    def keep_back(
         self, partition: int, inputs: Iterable[Record], is_missing: Callable[[Record], bool]
     ) -> list[Record]:
-        """The inputs that can be decided now, in order; the others wait from here on."""
+        """Keep the inputs that have to wait; those that can be decided now, in order."""
         held_up: set[str] = set()
         go_on: list[Record] = []
         wait: list[Record] = []

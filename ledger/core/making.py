@@ -1,9 +1,9 @@
-"""Records made and copied fast: frozen ones are slow to fill, because each field is set around its
-own guard, and a decision makes dozens.
+"""Constructors and copies of frozen records without their checks, for speed: a decision makes
+dozens of records, and a frozen one takes several times as long to fill.
 
-Guarantees the same record that the class itself makes. Looks at no value, so it is for values that
-were checked before, or are checked where what was written is read back. Called by the fold and by
-`decide`.
+Guarantees the same record that the class itself would make from valid values. Checks no value: it
+is for values that were checked before, or that are checked when the written bytes are read back.
+Called by the fold and by `decide`.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,11 +27,12 @@ def maker_of(
     Callable[[_Record, _Changes], _Record],
     Callable[[_Record, _Changes], None],
 ]:
-    """For a slotted frozen dataclass, whose own checks are left out: what makes one, in a quarter
-    of the time; what `dataclasses.replace` does, in a fifth; and what fills on a copy that nobody
-    has seen yet.
+    """Three functions for a slotted frozen dataclass, without its own checks: a constructor, in a
+    quarter of the time; `dataclasses.replace`, in a fifth; and one that changes a record in place,
+    which is only for a record that nobody else has seen yet.
 
-    A record is filled as a twin of the same layout that is not frozen, and then becomes one.
+    A record is filled as a twin class of the same layout that is not frozen, and its `__class__` is
+    then set to the real one.
     """
     assert isinstance(kind, type)  # noqa: S101 - for the type checker
     own = fields(kind)
@@ -65,7 +66,7 @@ def _default_of(one: Field[Any]) -> Any:  # noqa: ANN401 - a field is declared a
 
 
 def written_with(record: _Made, **changes: object) -> _Made:
-    """A copy of a record with other values in it; they are looked at where its bytes are read."""
+    """A copy of a record with some fields changed, to be checked when its bytes are read back."""
     copy: _Made = type(record).__new__(type(record))
     object.__setattr__(copy, "__dict__", record.__dict__ | changes)
     names = record.__pydantic_fields_set__.union(changes)
@@ -76,10 +77,10 @@ def written_with(record: _Made, **changes: object) -> _Made:
 
 
 def writer_of(kind: Callable[_Fields, _Made]) -> Callable[_Fields, _Made]:
-    """What makes a record that is written next, in a third of the time: what it holds is not looked
-    at here, but where its bytes are read back, and a mistake of ours is found there.
+    """A constructor of a record that is written to the log next, in a third of the time. Its values
+    are checked when its bytes are read back, which also finds a mistake of ours.
 
-    For kinds whose defaults are immutable and that have no validator of their own.
+    Only for kinds whose defaults are immutable and that have no validator of their own.
     """
     assert isinstance(kind, type)  # noqa: S101 - for the type checker
     assert issubclass(kind, Wire)  # noqa: S101 - for the type checker

@@ -372,10 +372,10 @@ class Processor(Process):
             return []
         inputs += fresh
         self.cold.bring(seat, [*inputs, *again, *ticks])
-        work = seat.waiting.part(partition, inputs, is_missing)
+        work = seat.waiting.keep_back(partition, inputs, is_missing)
         for record in work:
             seat.held.read(record)
-        work += seat.waiting.part(partition, [*again, *self._held(seat, ticks)], is_missing)
+        work += seat.waiting.keep_back(partition, [*again, *self._held(seat, ticks)], is_missing)
         if seat.waiting.places():
             self.world.reach("input waited for its stream")
         return [*config, *work]

@@ -10,7 +10,9 @@ from ledger.core.state import Action, Stream
 
 
 def without_room(saga: Saga, config: Config, now: int) -> Action | None:
-    """The first undo of a plan that does not hold what the table in force asks for, or None."""
+    """The first compensation of a plan that does not hold the budget that the table in force asks
+    for, or None.
+    """
     for step in saga.steps:
         undo = step.compensation
         if undo is not None and not _has_room(undo, config, now):
@@ -19,7 +21,9 @@ def without_room(saga: Saga, config: Config, now: int) -> Action | None:
 
 
 def _has_room(undo: Action, config: Config, now: int) -> bool:
-    """Of an undo that a person has given up there is none: with it the plan is given up."""
+    """Whether a compensation holds its budget. One that a person has ended holds none, and so the
+    plan cannot go on either.
+    """
     if undo.is_final:
         return False
     declared = config.operation(undo.request.operation, undo.request.version)
@@ -28,7 +32,9 @@ def _has_room(undo: Action, config: Config, now: int) -> bool:
 
 
 def has_room_to_undo(stream: Stream, action: Action, config: Config, now: int) -> bool:
-    """Whether an action is no step that has yet to begin, or may begin as far as budgets go."""
+    """Whether an action may begin as far as the budgets of its plan go; true of what is no step of
+    a plan, and of a step that has begun.
+    """
     place = action.saga
     if place is None or place.role != "step" or action.has_begun:
         return True

@@ -1,5 +1,5 @@
-"""What an action needs of gates: what it takes of budgets, on what it acts, and as what it is known
-there. Read by `decide`, and by doors that tell what an action would take.
+"""What an action asks of gates: how much of which budgets, at which targets, and by which features
+a look-alike is told there. Read by `decide`, and by doors that tell what an action would take.
 """
 
 import unicodedata
@@ -49,8 +49,8 @@ def targets_of(request: RecordedRequest, operation: Operation | None) -> tuple[s
 def leaves_target_out(
     gates: Gates | None, config: Config, request: RecordedRequest, operation: Operation
 ) -> bool:
-    """Whether what it acts on is guarded, or counted by, and the request names nothing though its
-    operation has something to name.
+    """Whether a request names no target although its operation has one, and the table guards
+    targets or counts a ceiling for each.
     """
     if gates is None or (operation.target is None and not operation.target_parameters):
         return False
@@ -62,7 +62,9 @@ def leaves_target_out(
 
 
 def budgets(action: Action, config: Config, now: int, held: Iterable[Claim]) -> Iterator[Wanted]:
-    """The budgets that it needs, but for the ceilings that it holds: by gate, in one question."""
+    """The budgets that it needs beyond the ceilings in `held`: one question for each gate, which
+    may cover several ceilings.
+    """
     gates, request = action.gates, action.request
     asked = {name for one in held for name in one.ceilings}
     names: dict[str, list[str]] = {}
@@ -87,8 +89,9 @@ def target_gates(action: Action, operation: Operation | None) -> Iterator[str]:
 
 
 def identity_of(action: Action, operation: Operation | None) -> Identity:
-    """As what it is known at its targets. What a plan undoes is undone once, step by step: it is
-    suspected of nothing. Decision 31 says why steps of one plan are not suspected of each other.
+    """By what a look-alike of it is told at its targets. A compensation is suspected of nothing: a
+    plan undoes each step once. Decision 31 says why steps of one plan are not suspected of each
+    other.
     """
     plan = None
     if action.saga is not None:

@@ -18,7 +18,7 @@ def test_behind_an_input_that_waits_its_inbox_waits_and_others_go_on() -> None:
         record("intents", 2, "held"),
         record("attempts", 0, "held"),
     ]
-    go_on = waiting.part(0, inputs, lambda one: one.key == b"cold")
+    go_on = waiting.keep_back(0, inputs, lambda one: one.key == b"cold")
     assert [(one.topic, one.offset) for one in go_on] == [("intents", 0), ("attempts", 0)]
     assert waiting.places() == {("intents", 0)}
     assert [one.offset for one in waiting.take(0)] == [1, 2]
@@ -28,16 +28,16 @@ def test_behind_an_input_that_waits_its_inbox_waits_and_others_go_on() -> None:
 def test_what_waits_keeps_its_order_over_rounds() -> None:
     """What was put back first comes first."""
     waiting = WaitingInputs()
-    waiting.part(0, [record("intents", 0, "cold")], lambda _: True)
-    waiting.part(0, [record("intents", 1, "cold")], lambda _: True)
+    waiting.keep_back(0, [record("intents", 0, "cold")], lambda _: True)
+    waiting.keep_back(0, [record("intents", 1, "cold")], lambda _: True)
     assert [one.offset for one in waiting.take(0)] == [0, 1]
 
 
 def test_a_partition_that_is_read_again_has_nothing_that_waits() -> None:
     """It comes again from its position."""
     waiting = WaitingInputs()
-    waiting.part(0, [record("intents", 0, "cold")], lambda _: True)
-    waiting.part(1, [record("intents", 0, "cold")], lambda _: True)
+    waiting.keep_back(0, [record("intents", 0, "cold")], lambda _: True)
+    waiting.keep_back(1, [record("intents", 0, "cold")], lambda _: True)
     waiting.forget(0)
     assert list(waiting.partitions()) == [1]
     waiting.clear()
