@@ -121,8 +121,11 @@ class Person(Wire):
         return not groups or not set(groups).isdisjoint(self.groups)
 
     def asks_as(self, principal: str) -> bool:
-        """Whether a principal who asks for actions is this person."""
-        return principal == self.name or principal in self.principals
+        """Whether a principal who asks for actions is this person, in small letters or large: keys
+        and people are written by hand, and a slip would let people approve what is asked for them.
+        """
+        asked = principal.casefold()
+        return any(asked == one.casefold() for one in (self.name, *self.principals))
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,16 +335,27 @@ def _between(people: _Persons) -> Iterator[tuple[int, TomlPath, str]]:
     what it asks for neither of them approves.
     """
     names: set[str] = set()
+    spelled: dict[str, str] = {}
     taken: dict[str, str] = {}
     for index, person in people:
         if person.name in names:
             yield index, ("name",), f"{person.name} is there twice"
         names.add(person.name)
+        alike = person.name if person.revoked else spelled.setdefault(_plain(person), person.name)
+        if alike != person.name:
+            yield index, ("name",), f"differs from {alike} by large and small letters alone"
         for place, key in enumerate(person.keys):
             for name in ("id", "public"):
                 owner = taken.setdefault(f"{name} {getattr(key, name)}", person.name)
                 if owner != person.name or _is_repeated(person, name, place):
                     yield index, ("keys", place, name), f"is that of another key of {owner}"
+
+
+def _plain(person: Person) -> str:
+    """What two names have in common that one reads as the same: where two people agree they are to
+    be two.
+    """
+    return person.name.casefold()
 
 
 def _is_repeated(person: Person, name: str, place: int) -> bool:

@@ -103,6 +103,16 @@ def test_a_revoked_person_may_decide_for_nobody() -> None:
     assert ben.model_copy(update={"revoked": False}).may_decide_for("acme")
 
 
+def test_two_people_have_two_names() -> None:
+    """Family appr: two that one reads as the same would be one person's two of four eyes. Who was
+    revoked may come back under another spelling.
+    """
+    two = DOCUMENT.replace('name = "ben"', 'name = "Ada"')
+    assert read(two).person("Ada") is not None
+    (told,) = mistakes(two.removesuffix("revoked = true\n"))
+    assert told.startswith("line 22: person[1].name differs from ada by large and small letters")
+
+
 def test_a_text_without_people_lets_nobody_decide() -> None:
     """Before anybody was registered there is nobody, and an empty text says the same."""
     assert read("") == NOBODY

@@ -75,6 +75,17 @@ def test_c115_a_person_does_not_approve_what_an_agent_asks_for_them() -> None:
     history.when(other).then(agreed(other))
 
 
+@pytest.mark.parametrize("behalf", ["Ada", "ADA", "Service:Shop"])
+def test_a_slip_in_a_name_lets_nobody_approve_their_own(behalf: str) -> None:
+    """Beside C115: whoever made the key of an agent wrote the person's name in large letters."""
+    shopping = people(ADA.model_copy(update={"principals": ("service:shop",)}), *EVERYBODY[1:])
+    asked_for = recorded().model_copy(update={"behalf": (behalf,)})
+    history = given(asked_for, ruled(deadline=PEOPLE_MS), previewed(), asking())
+    ours = history.under(under(ONE, shopping))
+    ours.when(approves("ada")).then_rejected(Rejection.REQUESTER_DECIDES)
+    ours.when(approves("ben")).then(agreed(approves("ben")))
+
+
 FAULTS: dict[str, tuple[dict[str, object], Rejection]] = {
     "ledger": ({"ledger": "generation-0"}, Rejection.OTHER_LEDGER),
     "action": ({"key": PAYOUT}, Rejection.OTHER_ACTION),
