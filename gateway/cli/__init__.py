@@ -6,7 +6,6 @@ are called, so that `--help` answers at once.
 """
 
 import sys
-from io import TextIOWrapper
 
 
 def main() -> None:
@@ -15,9 +14,9 @@ def main() -> None:
 
     seek_cycles_seldom()  # before what the command needs is loaded
     from gateway.cli.app import run
+    from gateway.cli.stdout import guard_stdout
 
-    if isinstance(sys.stdout, TextIOWrapper):
-        # At a terminal that is none of UTF-8 a mark becomes its code: without that a command ended
-        # in a stack, whatever it had done.
-        sys.stdout.reconfigure(errors="backslashreplace")
-    sys.exit(run(sys.argv[1:]))
+    guard_stdout()
+    code = run(sys.argv[1:])
+    sys.stdout.flush()
+    sys.exit(code)

@@ -35,7 +35,11 @@ class Exit(IntEnum):
     USAGE = 2
     DIFFERENCES = 3
     REFUSED = 4
+    UNWRITTEN = 74
+    """Stdout took the answer not whole (EX_IOERR of sysexits.h)."""
     INTERRUPTED = 130
+    CLOSED_PIPE = 141
+    """Whoever read stdout has left, as a shell names it."""
 
 
 class UsageError(LedgerError):

@@ -1,0 +1,76 @@
+"""Commands whose stdout takes no answer: a full disk, a reader who has left, none at all."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gateway.cli.output import Exit
+
+FULL = Path("/dev/full")
+COMMAND = "from gateway.cli import main; main()"
+COMMANDS = {
+    "an answer for a person": ("version",),
+    "a document": ("version", "--json"),
+    "help": ("--help",),
+    "trouble as a document": ("log", "tail", "--json", "--topic", "no such topic"),
+}
+
+
+@contextmanager
+def left_pipe() -> Iterator[int]:
+    """A pipe that nobody reads any more."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        yield writing
+    finally:
+        os.close(writing)
+
+
+def run(arguments: tuple[str, ...], stdout: int, folder: Path) -> tuple[int, str]:
+    """Run a command with this stdout: its exit code, and what it said on stderr."""
+    ended = subprocess.run(
+        [sys.executable, "-c", COMMAND, *arguments],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"ACTIONLEDGER_STATE": str(folder)},
+        text=True,
+        check=False,
+    )
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is full")
+@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+def test_a_full_disk_is_named(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """Not by a stack, and not by the code of what the command did."""
+    with FULL.open("wb") as full:
+        code, said = run(arguments, full.fileno(), tmp_path)
+    assert code == Exit.UNWRITTEN
+    assert said.startswith("The answer could not be written to stdout: No space left on device.\n")
+    assert "Traceback" not in said
+    assert "Exception" not in said
+
+
+@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+def test_a_reader_who_has_left_is_told_nothing(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """As other programs end in `| head -1`: by the code of a closed pipe, without a word."""
+    with left_pipe() as pipe:
+        assert run(arguments, pipe, tmp_path) == (Exit.CLOSED_PIPE, "")
+
+
+def test_without_a_stdout_a_command_does_its_work(tmp_path: Path) -> None:
+    """Closed by whoever began it (`>&-`), it is where nothing is wanted."""
+    ended = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-c", COMMAND, "version"],
+        stderr=subprocess.PIPE,
+        env=os.environ | {"ACTIONLEDGER_STATE": str(tmp_path)},
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
