@@ -53,7 +53,7 @@ def guard_stdout() -> None:
     """
     made = sys.stdout
     if made is None:
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - kept
     elif isinstance(made, TextIOWrapper):
         encoding, by_line = made.encoding, made.line_buffering
         # At a terminal that is none of UTF-8 a mark becomes its code: without that a command ended
