@@ -30,6 +30,8 @@ class NothingToSignError(LedgerError):
 
 def check_action(sheet: ActionSheet) -> None:
     """Compute again what cannot be seen of the action itself. Raises SheetDiffersError."""
+    if sheet.more:
+        raise SheetDiffersError("more was recorded of it than is read, so this may be outdated")
     try:
         key = ActionKey.parse(sheet.key)
     except MalformedId as malformed:

@@ -155,18 +155,6 @@ class Queries:
         rows = await self._rows(tenant, "waiting_keys", principal, _bounded(limit))
         return tuple(row["action_key"] for row in rows)
 
-    async def recorded(self, tenant: TenantScope, action_key: str) -> Action | None:
-        """An action whole, folded from everything that was recorded of it; or None. Raises
-        BrokenInvariantError, ValueError where its stored facts lie.
-        """
-        rows = await self._rows(tenant, "action_facts", action_key, ACTION_FACTS_MAX)
-        stream: Stream | None = None
-        for row in rows:
-            place = Place(offset=row["ledger_offset"], decided_at=row["decided_at"])
-            begun = Stream(row["stream_key"]) if stream is None else stream
-            stream = evolve(begun, FACT.validate_json(row["data"]), place)
-        return None if stream is None else stream.action(action_key)
-
     async def signed(
         self, tenant: TenantScope, action_key: str, *, limit: int = ROWS_READ_MAX
     ) -> tuple[SignedView, ...]:
@@ -404,18 +392,6 @@ def _waiting(row: asyncpg.Record) -> WaitingView:
 
 _CAUSE = {
     "cause_topic": "topic",
-
-
-def _sagas_of(rows: Sequence[asyncpg.Record], asked: Sequence[tuple[str, str]]) -> tuple[Saga, ...]:
-    """The sagas of these names on these streams, from their facts in order."""
-    events: dict[str, Stream] = {}
-    for row in rows:
-        key = row["stream_key"]
-        place = Place(offset=row["ledger_offset"], decided_at=row["decided_at"])
-        fact = FACT.validate_json(row["data"])
-        events[key] = evolve(events.get(key) or Stream(key), fact, place)
-    found = (saga_of(events[key], name) for key, name in asked if key in events)
-    return tuple(one for one in found if one is not None)
     "cause_partition": "partition",
     "cause_offset": "offset",
     "cause_copied": "copied",
@@ -428,3 +404,15 @@ def _caused(view: Callable[..., _View], row: asyncpg.Record, json: str) -> _View
     cause = {short: fields.pop(name) for name, short in _CAUSE.items() if name in fields}
     fields[json] = from_json(fields[json])
     return view(**fields, cause=CauseView(**cause))
+
+
+def _sagas_of(rows: Sequence[asyncpg.Record], asked: Sequence[tuple[str, str]]) -> tuple[Saga, ...]:
+    """The sagas of these names on these streams, from their facts in order."""
+    events: dict[str, Stream] = {}
+    for row in rows:
+        key = row["stream_key"]
+        place = Place(offset=row["ledger_offset"], decided_at=row["decided_at"])
+        fact = FACT.validate_json(row["data"])
+        events[key] = evolve(events.get(key) or Stream(key), fact, place)
+    found = (saga_of(events[key], name) for key, name in asked if key in events)
+    return tuple(one for one in found if one is not None)

@@ -35,6 +35,7 @@ from ledger.core.rejections import Rejection
 from ledger.core.statement import Signed
 from ledger.core.wire import Text, Wire
 from ledger.signing.reading import Read, read_signed
+from projections.limits import ROWS_READ_MAX
 
 logger = logging.getLogger("actionledger.http")
 
@@ -210,19 +211,20 @@ async def _sheet(http: HttpRequest, doors: Doors, text: str) -> DecisionSheet | 
     if isinstance(asked, No):
         return asked
     person, key = asked
-    action = await readable(text, doors.queries.recorded(key.tenant, text))
-    if isinstance(action, No):
-        return action
-    if action is None:
+    found = await readable(text, doors.queries.case_sheet(key.tenant, text))
+    if isinstance(found, No):
+        return found
+    if found is None:
         return No(Rejection.UNKNOWN_ACTION)
     signed = await following.read(doors.queries.signed(key.tenant, text))
     if isinstance(signed, No):
         return signed
     return sheet_of(
-        action,
+        found.action,
         tuple(signed),
         doors.published(),
         ledger=doors.ledger_id,
         now_ms=doors.wall_clock_ms(),
         you=person.name,
+        more=None if found.is_whole and len(signed) < ROWS_READ_MAX else True,
     )

@@ -265,8 +265,9 @@ def case_sheet_of(
         key_window_closes_at=None if operation is None else key_window_closes_at(action, operation),
         last_byte_at=max(last_bytes, default=None),
         groups=known.policy.review_groups,
-        moves=_moves(action, known, now_ms),
+        moves=_moves(action, known, now_ms) if found.is_whole else (),
         resolved=tuple(_resolved(events)),
+        more=None if found.is_whole else True,
         **of_action(action, known),
     )
 

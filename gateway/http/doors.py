@@ -40,7 +40,6 @@ from ledger.core.inputs import (
 )
 from ledger.core.people import Person
 from ledger.core.sagas import Saga
-from ledger.core.state import Action
 from ledger.log.port import Appender
 from ledger.log.published import Published
 from projections.views import ActionView as ActionRow
@@ -123,10 +122,6 @@ class QueriesPort(Protocol):
 
     async def waiting_keys(self, tenant: str, principal: str, *, limit: int) -> Sequence[str]:
         """The keys of actions for which a principal waits for people."""
-        ...
-
-    async def recorded(self, tenant: str, action_key: str) -> Action | None:
-        """An action whole, folded from everything that was recorded of it, or None."""
         ...
 
     async def cases(self, tenants: Collection[str], *, limit: int) -> Sequence[ReviewView]:

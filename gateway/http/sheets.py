@@ -97,7 +97,8 @@ class ActionSheet(OnSheet):
     the log, `now` the time there, for the countdown; times are milliseconds since
     1970-01-01T00:00:00Z. `you` is the person who looks; `exponent` is how many decimals the
     currency has. `compensates` is the action whose effect it undoes; `performer` is set where no
-    executor but the caller itself carries it out.
+    executor but the caller itself carries it out. `more` stands there where more was recorded than
+    is read: the sheet may be outdated, and nothing of it is to be signed.
     """
 
     ledger: str
@@ -123,6 +124,7 @@ class ActionSheet(OnSheet):
     policy: PolicySheet | None = None
     recorded_at: int
     step_deadline_at: int
+    more: Literal[True] | None = None
 
 
 class DecisionSheet(ActionSheet):
@@ -195,8 +197,9 @@ def sheet_of(
     ledger: str,
     now_ms: int,
     you: str,
+    more: Literal[True] | None = None,
 ) -> DecisionSheet:
-    """The sheet of an action as it stands, for a person."""
+    """The sheet of an action as it stands, for a person; with `more` as it was."""
     dry = action.dry
     return DecisionSheet(
         ledger=ledger,
@@ -207,6 +210,7 @@ def sheet_of(
         preview=None if dry is None else dry.content,
         asked=None if action.approval is None else _asked(action.approval, you),
         signed=tuple(SignedSheet.model_validate(_as_dict(one)) for one in signed),
+        more=more,
         **of_action(action, known),
     )
 

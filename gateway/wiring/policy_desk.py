@@ -42,6 +42,16 @@ class UnknownPolicyError(LedgerError):
         )
 
 
+class LongHistoryError(LedgerError):
+    """An action has more facts than are read, so what ruled it last is not known."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"{key} has more facts than are read: another table may have ruled it since.",
+            hint="Leave --as-decided out to explain the action by the policy in force.",
+        )
+
+
 class Table(Enum):
     """Which table explains an action."""
 
@@ -66,12 +76,15 @@ async def explain(settings: Settings, key: str, table: Table) -> Explained | Non
     """An action by the table in force, or by the one that ruled it last; None where the read model
     does not have the action.
 
-    Raises UnknownPolicyError, NoCatalogueError, and what log and database raise.
+    Raises UnknownPolicyError, LongHistoryError, NoCatalogueError, and what log and database raise.
     """
     async with await open_pool(settings) as pool:
-        action = await Queries(pool).recorded(ALL, key)
-    if action is None:
+        found = await Queries(pool).case_sheet(ALL, key)
+    if found is None:
         return None
+    action = found.action
+    if table is Table.AS_DECIDED and not found.is_whole:
+        raise LongHistoryError(key)
     published = await read_published(open_log(settings, "cli"))
     if published.catalogue is None:
         raise NoCatalogueError

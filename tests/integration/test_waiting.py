@@ -148,10 +148,12 @@ async def test_an_action_is_read_whole(pool: asyncpg.Pool) -> None:
     builder.take(x.propose(x.NOTE))
     await project(pool, builder)
     queries = Queries(pool)
-    assert await queries.recorded("acme", x.PAYOUT) == _action(builder, x.PAYOUT)
-    assert await queries.recorded("acme", x.NOTE) == _action(builder, x.NOTE)
-    assert await queries.recorded("globex", x.PAYOUT) is None
-    assert await queries.recorded("acme", "payout:v1:acme:nobody-asked") is None
+    for key in (x.PAYOUT, x.NOTE):
+        found = await queries.case_sheet("acme", key)
+        assert found is not None
+        assert (found.action, found.is_whole) == (_action(builder, key), True)
+    assert await queries.case_sheet("globex", x.PAYOUT) is None
+    assert await queries.case_sheet("acme", "payout:v1:acme:nobody-asked") is None
 
 
 async def test_every_round_and_every_signature_has_a_row(pool: asyncpg.Pool) -> None:

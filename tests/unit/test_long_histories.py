@@ -3,18 +3,25 @@
 import contextlib
 import io
 from collections.abc import AsyncIterator
-from typing import Any
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, Literal
 
 import pytest
 from rich.console import Console
 
 from gateway.cli import actions
+from gateway.http.cases import case_sheet_of
+from gateway.http.sheets import sheet_of
 from gateway.memory.installation import open_installation
 from gateway.settings import Settings
+from gateway.signing_case import resolution_of
+from gateway.signing_sheet import SheetDiffersError, check_action
+from ledger.core.statement import Move
 from projections.queries import Queries
 from projections.views import EventView
 from tests.unit.test_gates_at_the_door import POLICY
-from tests.unit.test_signing_case import proposed
+from tests.unit.test_signing_case import ONE_REFUND, proposed
 
 PAGE = 2
 
@@ -72,6 +79,28 @@ async def test_a_case_with_more_facts_than_are_read_is_not_whole(
     least = await Kept().case_sheet("acme", key, limit=1)
     assert least is not None
     assert (len(least.events), least.is_whole) == (1, False)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_a_sheet_of_a_cut_action_says_so_and_is_not_signed(*, is_whole: bool) -> None:
+    """Of an approval, which was folded from the first ten thousand facts without a word, and of a
+    case, whose door dropped what the read model said of it.
+    """
+    async with open_installation(policy=ONE_REFUND) as desk:
+        keys = [await proposed(desk, f"e{number}", order=str(number)) for number in range(3)]
+        found = await desk._queries.case_sheet("acme", keys[-1])
+        assert found is not None
+        read = replace(found, is_whole=is_whole)
+        told: Literal[True] | None = None if is_whole else True
+        known, at = desk._published, desk.now_ms
+        case = case_sheet_of(read, known, ledger="memory", now_ms=at, you="ada")
+        assert (case.more, bool(case.moves)) == (told, is_whole)
+        asked = sheet_of(read.action, (), known, ledger="l", now_ms=at, you="ada", more=told)
+        assert asked.more is told
+    with pytest.raises(SheetDiffersError, match="outdated") if told else nullcontext():
+        resolution_of(case, Move.ALLOW, reference=None, comment="It is due.")
+    with pytest.raises(SheetDiffersError, match="outdated") if told else nullcontext():
+        check_action(asked)
 
 
 @pytest.mark.parametrize("beyond", [0, 1])
