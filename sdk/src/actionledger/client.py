@@ -29,18 +29,19 @@ WAIT_MS_MAX: Final = 30_000
 """The longest that one request may wait at the ledger; longer waits are several requests."""
 
 TURN_REST_MS: Final = 5_000
-"""How long to be held, at most, by an action that was one's own to perform when it was asked for:
-who performs it acts soon, and who only looks on does not ask without end.
+"""How long `wait` stays, at most, with an action that was the caller's own to perform when `wait`
+began. Somebody performs it soon; and whoever only looks on, and calls `wait` in a loop, makes a
+request every few seconds and not without a pause.
 """
 
 _VISIBLE: Final = re.compile(r"[!-~]+")
-"""What can be sent at all."""
+"""Visible ASCII: what an HTTP header can carry as an API key."""
 
 _P = ParamSpec("_P")
 
 
 def _clock() -> float:
-    """Seconds that also run while the machine sleeps, where the system has such a clock."""
+    """Seconds on a clock that only grows and, where the system has one, runs on in sleep."""
     number: int | None = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if number is None else time.clock_gettime(number)
 
@@ -144,12 +145,12 @@ class Ledger:
         return read_reply(await self._exchange.ask("GET", _path(key)), key)
 
     async def wait(self, key: str, *, timeout_ms: int = 60_000) -> Result:
-        """How the action stands when it is final, needs a person, or becomes yours to perform
-        (Pending.is_callers_turn); or after `timeout_ms`. Where it was yours before, five seconds
-        later at most: so whoever only looks on may wait again and again.
+        """Wait until the action is final, needs a person, or becomes yours to perform
+        (Pending.is_callers_turn), at most `timeout_ms`; how it stands then. Raises UnknownAction.
 
-        An `Unknown` is waited for: the ledger is finding out, which may take longer than any
-        caller's patience. The result then says that it is still unknown.
+        An action that was yours to perform when you called is waited for five seconds at most, so
+        that you may call again in a loop. An `Unknown` is waited for as well: the ledger is
+        finding out, which may take longer than `timeout_ms`, and then it is still unknown.
         """
         give_up_at = self._clock() + timeout_ms / 1_000
         result = seen = await self.get(key)
@@ -301,29 +302,28 @@ def _run_path(run: str) -> str:
 
 
 def _part(name: str) -> str:
-    """A name as one part of a path: dots alone would be taken for the folder above."""
-    return (
-        name.replace(".", "%2E")
-        if name in {".", ".."}
-        else quote(name, "", "utf-8", "surrogatepass")
-    )
+    """A name as one part of a path."""
+    if name in {".", ".."}:
+        # Such a part would be taken for this folder, or the one above.
+        return name.replace(".", "%2E")
+    return quote(name, "", "utf-8", "surrogatepass")
 
 
 def _named_as(
     performed: Callable[_P, Coroutine[Any, Any, Result]], act: Callable[..., Any]
 ) -> Callable[_P, Coroutine[Any, Any, Result]]:
-    """The decorated function under the name of the plain one, without its first parameter: what
-    frameworks read to describe a tool.
+    """The decorated function with the name, the documentation and the signature of the plain one,
+    without its first parameter: frameworks read these to describe a tool.
     """
     signature = inspect.signature(act)
     rest = list(signature.parameters.values())[1:]
-    told = {rest_of.name for rest_of in rest}
+    names = {parameter.name for parameter in rest}
     while isinstance(act, partial):
         act = act.func
     performed.__name__, performed.__qualname__ = act.__name__, act.__qualname__
     performed.__doc__, performed.__module__ = act.__doc__, act.__module__
     performed.__annotations__ = {
-        name: kind for name, kind in act.__annotations__.items() if name in told
+        name: kind for name, kind in act.__annotations__.items() if name in names
     } | {"return": Result}
     performed.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=rest, return_annotation=Result

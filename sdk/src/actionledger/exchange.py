@@ -41,14 +41,15 @@ OUTCOMES_MAX: Final = 64
 """Outcomes of one event loop under way at a time; they wait behind no other request."""
 
 _AGAIN: Final = frozenset({408, 429, 502, 503, 504})
+"""Statuses after which the same request is sent again."""
 _NOT_TAKEN: Final = 429
-"""Of those the one that says that nothing was taken."""
+"""The one of them that says that the ledger has not taken the request."""
 
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _REFUSED: Final = range(400, 500)
 EARLY_MS: Final = 500
-"""How long to rest, at most, after an answer that came early and told nothing new."""
+"""How long to pause, at most, after a waiting request was answered early and with nothing new."""
 
 _SAFE: Final = "Make the same call again: the key follows from what is asked, so it is safe."
 
@@ -79,18 +80,18 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class _NoReply:
-    """What happened instead of an answer, the least wait that was asked for, and whether the ledger
-    may have taken the request all the same.
-    """
+    """What happened instead of an answer."""
 
     what: str
     wait_ms: int = 0
+    """How long to wait at least before the next try, as the ledger asked."""
     may_be_taken: bool = True
+    """Whether the ledger may have taken the request all the same."""
 
 
 class _Places:
-    """What the requests of one event loop hold while they are under way: of thousands at once the
-    library of connections would look through all, for each of them.
+    """How many requests of one event loop may be under way at once. The rest waits here and not in
+    httpx, which would look through all that wait for each request that ends.
     """
 
     def __init__(self) -> None:
@@ -112,7 +113,7 @@ class _Pools:
     def here(self) -> httpx.AsyncClient:
         """The pool of the running loop."""
         if self._process != os.getpid():
-            # Kept, because to let go of them might write on what the other process goes on using.
+            # Kept in `_left`: closing them might write on a connection that the parent still uses.
             self._left.append(self._pools)
             self._process, self._pools = os.getpid(), {}
         loop = asyncio.get_running_loop()
@@ -125,11 +126,11 @@ class _Pools:
         return pool
 
     def places(self, client: httpx.AsyncClient) -> _Places:
-        """Those of the loop that a pool belongs to."""
+        """The places of the event loop that a pool belongs to."""
         return self._places.setdefault(client, _Places())
 
     async def close(self) -> None:
-        """Close that of the running loop, and have the other loops close theirs."""
+        """Close the pool of the running loop, and have the other loops close theirs."""
         await self.here().aclose()
         pools, self._pools = self._pools, {}
         pools.pop(asyncio.get_running_loop(), None)
