@@ -154,7 +154,8 @@ class Operation(Wire):
     it. `settle_horizon_ms`: how long after its last byte a call can still take effect.
     `search_lag_ms`: how far the provider's lookup runs behind its book. `lookups`: delays after
     which an unknown outcome is looked up. `look_alike_window_ms`: how long an equal request is
-    suspected to be a duplicate; 0 is off. `performer`: who may carry it out.
+    suspected to be a duplicate, and until the first is settled; 0 is off. `performer`: who may
+    carry it out.
     `allows_zero`: whether nought is an amount, as where a card is only checked; what moves money
     refuses it otherwise.
     `amount_multiple_of`: by currency, of how many minor units every amount has to be a multiple.

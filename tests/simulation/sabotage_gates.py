@@ -276,7 +276,7 @@ GATES: Final[dict[str, Saboteur]] = {
     ),
     "queue_served_last_in_first_out": Saboteur(
         "who came last to a target is let in first",
-        164,
+        534,
         ((gates, "_serve_queue", _serves_who_came_last),),
     ),
     "late_grant_not_given_back": Saboteur(

@@ -236,6 +236,38 @@ def test_an_intended_repetition_says_so() -> None:
     assert world.refusal(C) == ("suspected_duplicate", A)
 
 
+@pytest.mark.case("C003")
+@pytest.mark.parametrize("run", [None, "r1"])
+def test_c003_what_is_not_settled_is_seen_however_long_ago_it_was_asked_for(
+    run: str | None,
+) -> None:
+    """C003: the first is unknown for longer than the window. Asked for again it is held: behind the
+    first it would have waited, and gone out by itself once that was found to be there.
+    """
+    world = alike()
+    world.proposes(A, run=run)
+    world.loses(A, at=5)
+    world.proposes(B, run=run, money=TWICE if run else None, at=2 * WINDOW_MS)
+    assert world.refusal(B) == ("suspected_duplicate", A)
+    world.proposes(C, run="r2", money=Money(minor=1, currency="EUR"))
+    world.proposes(D, run="r2", money=TWICE, at=4 * WINDOW_MS)
+    assert world.statuses(A, C) == [Status.UNKNOWN, Status.BLOCKED]
+    assert world.refusal(D) == ("suspected_duplicate", C)
+    world.hears(x.found_out(i.Meaning.EFFECT, lookup=None))
+    assert world.statuses(A, B, C) == [Status.COMPLETED, Status.NEEDS_REVIEW, Status.ATTEMPTING]
+    assert world.action(B).attempts == ()
+
+
+def test_an_operation_without_a_window_suspects_nothing() -> None:
+    """Two of the same go one after the other."""
+    world = Crossing(ONE_AT_A_TIME)
+    world.proposes(A, run="r1")
+    world.proposes(B, run="r1")
+    assert world.status(B) is Status.BLOCKED
+    world.completes(A)
+    assert world.status(B) is Status.ATTEMPTING
+
+
 def test_what_waits_in_the_queue_is_seen_too() -> None:
     """Two of the same behind a third are two of the same."""
     world = alike()
