@@ -220,7 +220,7 @@ def rotate_secret(
     with _changed(path) as found:
         for other, theirs in found.items():
             if other != (provider, account) and any(
-                one.secret == made and one.is_live(now_ms) for one in theirs
+                _plain(one.secret) == _plain(made) and one.is_live(now_ms) for one in theirs
             ):
                 raise SharedSecretError(*other)
         ends_at = now_ms + keep_ms
@@ -267,6 +267,11 @@ def _changed(path: Path) -> Iterator[dict[Account, tuple[WebhookSecret, ...]]]:
         raise WebhookSecretsError(
             path, "cannot be written", hint=f"{error.strerror}: let this user write the folder."
         ) from error
+
+
+def _plain(secret: str) -> str:
+    """What two spellings of one key have in common: with or without `whsec_`, padded or not."""
+    return secret.removeprefix("whsec_").rstrip("=")
 
 
 def _table(account: Account, several: tuple[WebhookSecret, ...]) -> str:
