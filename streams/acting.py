@@ -1,9 +1,10 @@
-"""One call for one start: what people saw is read again, then the last check between the open
-connection and the first byte, a hard end, and what is known of it afterwards.
+"""One call for one start, from the last checks to what the ledger is told of it.
 
-Guarantees that nothing is said that is not known: without the last check's consent nothing was
-sent, after it only the provider's answer proves anything; whatever an adapter does (raises, asks
-twice, never returns) is an answer here. Called by the executor, once for every start.
+In order: what people saw is read again, the adapter opens its connection, the last check consents
+between the open connection and the first byte, and the call ends by a hard deadline. Guarantees
+that nothing is told that is not known: without the last check's consent nothing was sent, after it
+only the provider's answer proves anything. Whatever an adapter does (raises, asks twice, never
+returns) becomes a report or a decline here. Called by the executor, once for every start.
 """
 
 import asyncio
@@ -107,38 +108,38 @@ async def act(
     """
     check = _LastCheck(assignment, request, margin_ms, refuses)
     try:
-        said = await _performed(assignment, request, performer, check, previewer, tolerances)
+        came = await _perform(assignment, request, performer, check, previewer, tolerances)
     except TimeoutError:
-        said = _BrokenOff(assignment.decline("deadline_over"), "hard_deadline")
+        came = _BrokenOff(assignment.decline("deadline_over"), "hard_deadline")
     except port.Declined as declined:
         # Of two tries the first may have reached the provider, and the second was not let out.
-        said = _BrokenOff(_declined(assignment, declined.code), "asked_twice")
+        came = _BrokenOff(_decline(assignment, declined.code), "asked_twice")
     except Exception as fault:  # noqa: BLE001 - no adapter may end the calls of all the others
-        _tell_of(assignment, fault)
-        said = _BrokenOff(assignment.decline("fault_in_adapter"), "fault_in_adapter")
+        _log_fault(assignment, fault)
+        came = _BrokenOff(assignment.decline("fault_in_adapter"), "fault_in_adapter")
     finally:
         # Whatever is told from here on stays true: nobody may send any more.
         check.close()
-    match said:
+    match came:
         case i.Decline():
-            return said
+            return came
         case _BrokenOff(unsent, code):
             return assignment.report(i.NoAnswer(code=code)) if check.has_passed else unsent
         case _:
-            return _said(assignment, said, check)
+            return _answer(assignment, came, check)
 
 
 @dataclass(frozen=True, slots=True)
 class _BrokenOff:
-    """A call without an outcome: what is to be told where nothing was sent, and by which code it is
-    unknown where something may have been.
-    """
+    """A call without an outcome of the adapter."""
 
     unsent: i.Decline
+    """What the ledger is told where nothing was sent."""
     code: str
+    """The code of the unknown outcome where something may have been sent."""
 
 
-async def _performed(
+async def _perform(
     assignment: Assignment,
     request: RecordedRequest,
     performer: port.Performer,
@@ -151,9 +152,9 @@ async def _performed(
     if early is not None:
         return assignment.decline(early)
     if assignment.start.approval is not None:
-        changed = await _changed(assignment, request, previewer, tolerances)
-        if changed is not None:
-            return changed
+        declined = await _recheck(assignment, request, previewer, tolerances)
+        if declined is not None:
+            return declined
     async with asyncio.timeout(_limit_ms(assignment, check.margin_ms) / 1_000):
         return await performer.perform(
             provider_request(assignment.start, request),
@@ -163,23 +164,23 @@ async def _performed(
         )
 
 
-def _declined(assignment: Assignment, code: str) -> i.Decline:
+def _decline(assignment: Assignment, code: str) -> i.Decline:
     """A decline in the words of an adapter, where the log can hold them."""
     try:
         return assignment.decline(code)
     except ValueError as fault:
-        _tell_of(assignment, fault)
+        _log_fault(assignment, fault)
         return assignment.decline("unreportable_decline")
 
 
-async def _changed(
+async def _recheck(
     assignment: Assignment,
     request: RecordedRequest,
     previewer: port.Previewer | None,
     tolerances: Mapping[str, int],
 ) -> i.Decline | None:
-    """Why the start is given back by what its provider says now of the volatile facts that people
-    agreed to, or None where they hold. What cannot be read again does not hold.
+    """Read the volatile facts that people agreed to again; None where they hold, or the decline
+    where one has moved by more than its tolerance or cannot be read.
     """
     start = assignment.start
     shown = None if start.approval is None else start.approval.observed
@@ -200,8 +201,10 @@ async def _changed(
     return assignment.decline("volatile_changed", changes) if changes else None
 
 
-def _said(assignment: Assignment, outcome: port.Outcome, check: _LastCheck) -> i.Report | i.Decline:
-    """What to tell the ledger of an outcome, in view of whether anything may have been sent."""
+def _answer(
+    assignment: Assignment, outcome: port.Outcome, check: _LastCheck
+) -> i.Report | i.Decline:
+    """What the ledger is told of an outcome, given whether anything may have been sent."""
     if isinstance(outcome, port.NotSent):
         if check.was_asked_again:
             # The adapter speaks of its second try; the first may have reached the provider.
@@ -213,7 +216,7 @@ def _said(assignment: Assignment, outcome: port.Outcome, check: _LastCheck) -> i
         return assignment.report(reported(outcome))
     except Exception as fault:  # noqa: BLE001 - as above
         # It happened or not, and the words for it do not fit the log: let it be found out.
-        _tell_of(assignment, fault)
+        _log_fault(assignment, fault)
         return assignment.report(i.NoAnswer(code="unreportable_answer"))
 
 
@@ -224,7 +227,7 @@ def _limit_ms(assignment: Assignment, margin_ms: int) -> int:
     return min(own_ms, assignment.until(start.lease_until) - margin_ms - mono_ms())
 
 
-def _tell_of(assignment: Assignment, fault: Exception) -> None:
+def _log_fault(assignment: Assignment, fault: Exception) -> None:
     start = assignment.start
     logger.error(
         "adapter_failed",

@@ -53,36 +53,40 @@ PickOffer = Callable[[str, frozenset[str]], Offer | None]
 
 @dataclass(slots=True)
 class Seat:
-    """Where a decision will stand and what it may look at. One serves a whole batch: it moves on
-    from decision to decision.
+    """Where the next decision of a batch will stand, and what it may look at. One serves the whole
+    batch: the owner moves `at`, `decided_at` and what is in force on from decision to decision.
     """
 
     at: int
+    """The ledger offset of the decision."""
     epoch: int
     generation: str
     partition: int
     partitions: int
     decided_at: int
+    """Log time of the decision."""
     running_at: int
-    """Log time as it runs on: what lies in an inbox for long must not be taken for fresh."""
+    """Log time as it runs on between inputs: a caller's offer that lay in an inbox for long is over
+    by it, and by `decided_at` would still be fresh.
+    """
     config: Config | None
     in_force: InForce
     stream_of: Callable[[str], Stream]
     pick: PickOffer
     pick_for_new: Callable[[str], Offer | None]
-    """Capacity for an action that is only now proposed: what is left of those that wait."""
+    """Capacity for a new action: only what those that wait already leave over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The decision, the offer it spends, why its input is to be quarantined, if it is, and what is
-    to be said once it stands.
-    """
+    """A decision, and what the owner has to do with it."""
 
     decision: Decision
     offer_spent: Offer | None = None
     unreadable: Unreadable | None = None
+    """Why the input is to be quarantined, where it is."""
     messages: tuple[i.Message, ...] = ()
+    """To gates and actions, to be sent once the decision stands in the ledger."""
 
 
 def make_decision(record: Record, seat: Seat) -> Made | None:
@@ -132,8 +136,8 @@ def make_decision(record: Record, seat: Seat) -> Made | None:
 
 
 def is_of_tick(decision: Decision) -> bool:
-    """Whether a decision answers a tick; of the internal inputs that cannot be read it is taken for
-    granted, so that what is due is left alone for a while.
+    """Whether a decision answers a tick. An internal input that cannot be read counts as one, so
+    that its stream is left alone for a while.
     """
     copied = decision.cause.copied
     return copied is None or copied.startswith(_TICK)
