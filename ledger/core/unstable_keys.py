@@ -66,6 +66,10 @@ _OF_NO_RUN: Final = (
     "which is left where a value was missing: all such runs would share their ceilings; name the "
     "run once it has a name"
 )
+_OF_NO_TARGET: Final = (
+    "which is left where a value was missing: guards and ceilings would take all such things for "
+    "one; propose once the value is there"
+)
 _WHY: Final = {
     Unstable.LEFT_OVER: "what is left where a value was missing: different things would share the "
     "key; propose once the value is there",
@@ -177,6 +181,19 @@ def left_over(run: str) -> str | None:
     for match in _ANY.finditer(run):
         if _KINDS[(match.lastindex or 0) - 1] is Unstable.LEFT_OVER:
             return f"run holds {match[0]}, {_OF_NO_RUN}"
+    return None
+
+
+def left_over_in_target(target: str) -> str | None:
+    """What in a target is left where a value was missing, in a sentence; or None: nothing behind
+    the last colon, or such a word at the end of one of its parts (`order:None`, `order-null/3`).
+    """
+    if target.endswith(":"):
+        return f"target ends with a colon, {_OF_NO_TARGET}"
+    for match in _ANY.finditer(target):
+        ends_part = match.end() == len(target) or target[match.end()] in ":/"
+        if ends_part and _KINDS[(match.lastindex or 0) - 1] is Unstable.LEFT_OVER:
+            return f"target holds {match[0]}, {_OF_NO_TARGET}"
     return None
 
 

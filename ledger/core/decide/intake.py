@@ -29,7 +29,7 @@ from ledger.core.rejections import Detail, Refused, Rejection
 from ledger.core.request import ABSENT, differences, recorded, request_hash
 from ledger.core.sagas import is_compensation
 from ledger.core.state import Action, Status
-from ledger.core.unstable_keys import Unstable, instabilities, left_over
+from ledger.core.unstable_keys import Unstable, instabilities, left_over, left_over_in_target
 
 _intent_recorded = writer_of(IntentRecorded)
 
@@ -115,6 +115,9 @@ def refusal_of_new(
     missing = None if given.run is None else left_over(given.run)
     if missing is not None:
         return _refuse(Rejection.UNSTABLE_KEY, detail=("/run", Unstable.LEFT_OVER, missing))
+    refused = _refusal_of_missing(draft, given)
+    if refused is not None:
+        return refused
     if operation is None:
         return _refuse(Rejection.UNKNOWN_OPERATION)
     for action in draft.stream.actions:
@@ -145,6 +148,20 @@ def refusal_of_new(
     is_ordinary = given.revises is None and given.compensates is None
     room = STREAM_ACTIONS_ORDINARY_MAX if is_ordinary else STREAM_ACTIONS_MAX
     return _refuse(Rejection.STREAM_FULL) if len(draft.stream.actions) >= room else None
+
+
+def _refusal_of_missing(draft: Draft, given: Propose) -> Decided | None:
+    """Why nobody can have meant this target, or None. What changes or undoes an action that was
+    recorded has the target of that one.
+    """
+    target, named = given.request.target, given.revises or given.compensates
+    missing = None if target is None else left_over_in_target(target)
+    recorded_so = any(
+        one.key == named and one.request.target == target for one in draft.stream.actions
+    )
+    if missing is None or recorded_so:
+        return None
+    return _refuse(Rejection.INVALID_REQUEST, detail=("/target", Unstable.LEFT_OVER, f"/{missing}"))
 
 
 def record(

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 import pytest
 
 from ledger.core.ids import ActionId
-from ledger.core.inputs import Propose
+from ledger.core.inputs import Propose, Success
 from ledger.core.rejections import Rejection
+from ledger.core.request import Request
 from ledger.core.unstable_keys import (
     CLOCK_READING_MS,
     Instability,
     Unstable,
     instabilities,
     left_over,
+    left_over_in_target,
 )
 from tests.examples import CHARGE, EMAIL, PAYOUT, automatic, propose, recorded, request
 from tests.unit.core.beside import Event
@@ -241,6 +243,70 @@ def test_a_run_without_a_name_is_refused(run: str) -> None:
     (detail,) = then.decided.refused.details
     assert (detail.path, detail.code) == ("/run", "left_over")
     assert run.rpartition("-")[2] in detail.message
+
+
+def aimed(key: str, target: str) -> Request:
+    """The request that a key stands for, at another target."""
+    return request(key).model_copy(update={"target": target})
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "order:None",
+        "customer:null",
+        "invoice:undefined",
+        "order:nan",
+        "None",
+        "order:",
+        "shop/None/order:7",
+        "order:None/line:2",
+        "order-None",
+        "order_null",
+        "customer:00000000-0000-0000-0000-000000000000",
+    ],
+)
+def test_a_target_without_its_value_is_refused(target: str) -> None:
+    """C019: guards and ceilings would take all such orders for one. An action that is known is
+    answered as ever.
+    """
+    then = given().when(propose(request=aimed(CHARGE, target)))
+    then.then_rejected(Rejection.INVALID_REQUEST)
+    assert then.decided.refused is not None
+    (detail,) = then.decided.refused.details
+    assert (detail.path, detail.code) == ("/target", "left_over")
+    assert "value was missing" in detail.message
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "order:A-1842",
+        "mail:null@example.com",
+        "order:none",
+        "https://example.com/",
+        "order:attempt-2",
+        "company:Nonesuch",
+        "page:null-and-void",
+        "order:2026-08-28T10-15-00Z",
+    ],
+)
+def test_a_target_may_be_whatever_names_it(target: str) -> None:
+    """It is no identity of an act: only what stands for nothing is refused."""
+    assert left_over_in_target(target) is None
+
+
+def test_what_was_recorded_with_such_a_target_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an earlier version, which did not refuse it: what undoes the action has to bear it."""
+    event = Event()
+    with monkeypatch.context() as patch:
+        patch.setattr("ledger.core.decide.intake.left_over_in_target", lambda _: None)
+        event.take(propose(request=aimed(CHARGE, "order:None")), acts=True)
+        event.reports(CHARGE, Success(reference="ch_1"))
+    undone = propose(PAYOUT, compensates=CHARGE, request=aimed(PAYOUT, "order:None"))
+    assert event.take(undone) == ["intent.recorded", "policy.decided"]
+    assert event.take(propose(EMAIL, request=aimed(EMAIL, "order:None"))) == []
+    assert event.refusal() is Rejection.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(
