@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from actionledger import (
+    ApprovalExpired,
     Call,
     CallerMistake,
     Effect,
@@ -14,6 +15,7 @@ from actionledger import (
     Ledger,
     LedgerUnavailable,
     Money,
+    NeedsReview,
     Pending,
     Result,
     Retries,
@@ -334,8 +336,9 @@ class Told(httpx.AsyncBaseTransport):
     the last of them for ever. Time passes while it lets wait.
     """
 
-    def __init__(self, *said: tuple[str, int]) -> None:
+    def __init__(self, *said: tuple[str, int], approval: dict[str, object] | None = None) -> None:
         self._said = list(said)
+        self._more = {} if approval is None else {"approval": approval}
         self.now_s = 0.0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -346,6 +349,7 @@ class Told(httpx.AsyncBaseTransport):
             status, version = self._said[0]
             self.now_s += int(request.url.params.get("wait_ms", 0)) / 1_000
         told = {"key": KEY, "status": status, "version": version, "performer": "caller"}
+        told |= self._more
         return httpx.Response(200, text=json.dumps(told))
 
     def client(self) -> Ledger:
@@ -382,3 +386,26 @@ async def test_who_looks_on_hears_the_outcome_once_somebody_begins() -> None:
     async with transport.client() as client:
         result = await client.wait(KEY, timeout_ms=60_000)
     assert (result.version, transport.now_s) == (4, 60)
+
+
+@pytest.mark.parametrize("approval", [None, {"state": "expired", "expires_at": 1}])
+async def test_that_it_needs_a_person_is_told_once_and_then_waited_for(
+    approval: dict[str, object] | None,
+) -> None:
+    """An agent that looped on `wait` asked without end while a case waited for somebody. What is
+    new is told at once, also that it still needs one; and to whoever has not heard of it yet.
+    """
+    status = "needs_review" if approval is None else "awaiting_approval"
+    kind = NeedsReview if approval is None else ApprovalExpired
+    transport = Told((status, 5), approval=approval)
+    async with transport.client() as client:
+        assert isinstance(await client.wait(KEY, timeout_ms=60_000), kind)
+        assert transport.now_s == 0
+        for waited in range(1, 4):
+            assert isinstance(await client.wait(KEY, timeout_ms=60_000), kind)
+            assert transport.now_s == waited * 60
+    transport = Told(*[(status, version) for version in (5, 5, 6, 6)], approval=approval)
+    async with transport.client() as client:
+        assert isinstance(await client.get(KEY), kind)
+        assert (await client.wait(KEY, timeout_ms=60_000)).version == 6
+        assert transport.now_s == 0

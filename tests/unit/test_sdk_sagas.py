@@ -3,11 +3,13 @@
 import json
 from typing import Any
 
+import httpx
 import pytest
 
 from actionledger import (
     CallerMistake,
     Conflict,
+    Ledger,
     Money,
     Plan,
     PlannedAction,
@@ -118,6 +120,23 @@ async def test_waiting_for_a_saga_ends_where_it_needs_a_person() -> None:
         assert "A person has to settle" in result.text_for_model
         assert "by itself" not in result.text_for_model
         assert world.now_ms - began < 36_000_000
+
+
+async def test_that_a_saga_needs_a_person_is_told_once_and_then_waited_for() -> None:
+    """Whoever looped on a saga that is stuck asked without end."""
+    read = {"saga": "order", "business_event": EVENT, "status": "stuck", "version": 3}
+    now_s = 0.0
+
+    def stuck(request: httpx.Request) -> httpx.Response:
+        nonlocal now_s
+        now_s += int(request.url.params.get("wait_ms", 0)) / 1_000
+        return httpx.Response(200, json=read)
+
+    transport = httpx.MockTransport(stuck)
+    async with Ledger("http://l", "k", transport=transport, clock=lambda: now_s) as client:
+        for waited in range(3):
+            assert told(await client.saga(EVENT, "order", timeout_ms=60_000)).needs_person
+            assert now_s == waited * 60
 
 
 async def test_a_saga_is_called_off_and_says_what_may_be_done() -> None:

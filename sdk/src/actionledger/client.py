@@ -46,6 +46,37 @@ def _clock() -> float:
     return time.monotonic() if number is None else time.clock_gettime(number)
 
 
+_FOR_PEOPLE: Final = (NeedsReview, ApprovalExpired)
+"""What a person has to move, and whoever waits is told at once."""
+
+TOLD_MAX: Final = 4_096
+"""Actions and sagas of which is known that their caller has heard that they need a person."""
+
+
+class _Told:
+    """With which version a caller was told last that something needs a person."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, int] = {}
+
+    def has(self, name: str, version: int) -> bool:
+        """Whether it was told of this version."""
+        return self._versions.get(name) == version
+
+    def add(self, name: str, version: int) -> None:
+        """It is told now; what was told first is forgotten beyond TOLD_MAX."""
+        self._versions.pop(name, None)
+        self._versions[name] = version
+        while len(self._versions) > TOLD_MAX:
+            self._versions.pop(next(iter(self._versions), name), None)
+
+    def of(self, result: Result) -> Result:
+        """A result on its way to the caller."""
+        if isinstance(result, _FOR_PEOPLE):
+            self.add(result.key, result.version)
+        return result
+
+
 class Ledger:
     """One ledger and one API key. Use it as `async with Ledger(url, key) as ledger`.
 
@@ -70,6 +101,7 @@ class Ledger:
             # Refused here and not by the network: asking again would not help.
             raise ValueError("api_key is empty, or has a blank or a line end; strip what was read")
         self._clock = clock
+        self._told = _Told()
         self._exchange = Exchange(
             base_url,
             api_key,
@@ -90,7 +122,7 @@ class Ledger:
         reply = await self._exchange.ask(
             "POST", "/v1/actions", query={"wait_ms": wait_ms}, body=body, wait_ms=wait_ms
         )
-        return read_reply(reply, intent)
+        return self._told.of(read_reply(reply, intent))
 
     async def perform(self, intent: Intent, act: Act, *, wait_ms: int = 10_000) -> Result:
         """Have one effect by calling `act` yourself, under the ledger: at most once, however often
@@ -102,7 +134,8 @@ class Ledger:
         comes back and `act` does not run. Raises ActionRaised for any other exception of `act`,
         OutcomeNotRecorded where the ledger could not be told, and what `propose` raises.
         """
-        return await Performance(self._exchange, intent, act, self._clock).run(wait_ms)
+        performance = Performance(self._exchange, intent, act, self._clock)
+        return self._told.of(await performance.run(wait_ms))
 
     def action(
         self, intent_of: Callable[_P, Intent], *, wait_ms: int = 10_000
@@ -142,21 +175,25 @@ class Ledger:
 
     async def get(self, key: str) -> Result:
         """How the action stands now. Raises UnknownAction."""
-        return read_reply(await self._exchange.ask("GET", _path(key)), key)
+        return self._told.of(read_reply(await self._exchange.ask("GET", _path(key)), key))
 
     async def wait(self, key: str, *, timeout_ms: int = 60_000) -> Result:
         """Wait until the action is final, needs a person, or becomes yours to perform
         (Pending.is_callers_turn), at most `timeout_ms`; how it stands then. Raises UnknownAction.
 
+        That it needs a person (NeedsReview, ApprovalExpired) is said once: where this client has
+        told you so before, it waits until somebody has moved it. So you may call again in a loop.
         An action that was yours to perform when you called is waited for five seconds at most, so
-        that you may call again in a loop. An `Unknown` is waited for as well: the ledger is
+        that you may call again. An `Unknown` is waited for as well: the ledger is
         finding out, which may take longer than `timeout_ms`, and then it is still unknown.
         """
         give_up_at = self._clock() + timeout_ms / 1_000
-        result = seen = await self.get(key)
+        result = seen = read_reply(await self._exchange.ask("GET", _path(key)), key)
         rest_until = self._clock() + TURN_REST_MS / 1_000
-        while not isinstance(result, (*FINAL, NeedsReview, ApprovalExpired, Conflict)):
+        while not isinstance(result, (*FINAL, Conflict)):
             until = give_up_at
+            if isinstance(result, _FOR_PEOPLE) and not self._told.has(key, result.version):
+                break
             if isinstance(result, Pending) and result.is_callers_turn:
                 if result.version != seen.version:
                     break
@@ -169,7 +206,7 @@ class Ledger:
                 _path(key), after_version=result.version, wait_ms=wait_ms, clock=self._clock
             )
             result = read_reply(reply, key)
-        return result
+        return self._told.of(result)
 
     async def cancel(self, key: str, *, reason: str | None = None) -> Result:
         """Take back an action that has not begun; cancelling again changes nothing.
@@ -184,7 +221,8 @@ class Ledger:
         """Have people asked once more about an action after nobody decided in time
         (ApprovalExpired); while they are asked it changes nothing. Raises UnknownAction.
         """
-        return read_reply(await self._exchange.ask("POST", f"{_path(key)}/ask"), key)
+        reply = await self._exchange.ask("POST", f"{_path(key)}/ask")
+        return self._told.of(read_reply(reply, key))
 
     async def report_step(
         self,
@@ -231,11 +269,14 @@ class Ledger:
         self, business_event: str, saga: str, *, timeout_ms: int = 0
     ) -> SagaResult | Conflict:
         """How a saga stands now; or, with `timeout_ms`, when it has come to its end or needs a
-        person, or after that time. Raises CallerMistake with code `unknown_saga`.
+        person, or after that time. That it needs one is said once, as `wait` does. Raises
+        CallerMistake with code `unknown_saga`.
         """
         path, give_up_at = _saga_path(business_event, saga), self._clock() + timeout_ms / 1_000
         result = read_saga(await self._exchange.ask("GET", path), business_event, saga)
-        while not (isinstance(result, Conflict) or result.is_final or result.needs_person):
+        while not (isinstance(result, Conflict) or result.is_final):
+            if result.needs_person and not self._told.has(path, result.version):
+                break
             left_ms = int((give_up_at - self._clock()) * 1_000)
             if left_ms <= 0:
                 break
@@ -244,6 +285,8 @@ class Ledger:
                 path, after_version=result.version, wait_ms=wait_ms, clock=self._clock
             )
             result = read_saga(reply, business_event, saga)
+        if not isinstance(result, Conflict) and result.needs_person:
+            self._told.add(path, result.version)
         return result
 
     async def cancel_saga(
