@@ -234,6 +234,29 @@ def test_a_secret_becomes_the_key_as_declared(key_as: str, secret: str) -> None:
     assert not scheme.is_usable_secret("short")
 
 
+def test_standard_webhooks_under_other_header_names_are_declared() -> None:
+    """What docs/WEBHOOKS.md says of Svix, with the secret as it is shown and as it is bare."""
+    svix = DeclaredHmac(
+        header="svix-signature",
+        signed=signed_pieces("{id}.{timestamp}.{body}"),
+        algorithm="sha256",
+        encoding="base64",
+        prefix="v1,",
+        separator=" ",
+        key_as="base64",
+        timestamp_header="svix-timestamp",
+        id_header="svix-id",
+    )
+    named = STANDARD.sign(RAW, event_id="msg_1", secret=STANDARD_SECRET, now_ms=NOW)
+    headers = {name.replace("webhook", "svix"): value for name, value in named.items()}
+    headers["svix-signature"] += " v1a,hnO3f9T8Ytu9HwrXslvumg=="
+    for secret in (STANDARD_SECRET, STANDARD_SECRET.removeprefix("whsec_")):
+        assert svix.verify(RAW, headers, [secret], NOW) == Verified("msg_1", NOW)
+        assert problem(svix, headers, RAW + b" ", secrets=(secret,)) is (
+            WebhookProblem.SIGNATURE_MISMATCH
+        )
+
+
 @pytest.mark.parametrize("scheme", ALL.values(), ids=ALL)
 def test_every_scheme_refuses_by_name(scheme: Scheme) -> None:
     """What every scheme has in common: too large, missing, twice, another body, no secret."""
