@@ -208,11 +208,12 @@ REVIEWS: Final[Mapping[str, str]] = {
     "operation_withdrawn": "its operation is not in the catalogue any more.",
     "preview_failed": "the provider did not say what would happen, as often as it was asked.",
     "ceiling_reached": "it would pass a ceiling of the policy.",
-    "suspected_duplicate": "the same was asked for a short while ago under another key.",
+    "suspected_duplicate": "the same was asked for before, under another key.",
     "gate_full": "as many actions as there may be hold the same budget or target, or wait for it.",
     "reversed_elsewhere": "the provider has given back of it what nobody here asked to give back.",
     "returned_too_much": "more of it was given back than was taken.",
     "returned_already": "with it more would be given back than was taken.",
+    "original_differs": "what it undoes had its effect with another amount than was asked for.",
     "compensation_failed": "what was to be undone is not undone: its compensation came to nothing.",
 }
 

@@ -359,7 +359,7 @@ _OTHERS: Final[defaultdict[str | None, str]] = defaultdict(
     lambda: "It is about {}.",
     {
         "blocked": "It waits until {} is settled, whose effect may still come.",
-        "suspected_duplicate": "{} asked for the same a short while ago.",
+        "suspected_duplicate": "{} asked for the same before.",
         "compensation_failed": "{} is to be undone by it, and is not.",
     },
 )

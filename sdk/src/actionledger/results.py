@@ -255,7 +255,7 @@ class NeedsReview(_Result):
 _HELD_BACK: Final[Mapping[str, str]] = {
     "ceiling_reached": "would pass the ceiling {} and is held back",
     "suspected_duplicate": (
-        "looks like {}, which was asked for a short while ago under another key, and is held back: "
+        "looks like {}, which was asked for before under another key, and is held back: "
         "if the same is meant, the outcome of that one is the answer"
     ),
     "gate_full": "is held back, because too many wait for the same budget or target",
