@@ -1,12 +1,12 @@
 """The streams that the owner of a partition holds in memory, bounded, and what it knows of those
 that it does not hold.
 
-A stream may be let go once the projection has passed the last decision about it, and comes back out
-of the projection. `cold_floor` is the highest ledger offset of anything that is not held: what was
-read from the database counts only if the database had passed it, so that "no row" means "new" and
-never "not projected yet". A filter of all keys that the projection has spares the question for most
-new ones, once it is filled: what is let go later is added, and nobody else writes. Without I/O;
-called by the owner of a partition.
+A stream may be let go once the projection has passed the last decision about it; when it is needed
+again it is read back from the projection. What the database says counts only if it has passed every
+decision about what is not held (`cold_floor`), so that "no row" means "new" and never "not
+projected yet". A filter of all keys that the projection has spares that question for most new keys,
+once it is filled: the keys of streams that are let go later are added to it, and nobody else
+writes. Without I/O; called by the owner of a partition.
 """
 
 from collections import OrderedDict
@@ -33,11 +33,17 @@ class StreamMemory:
         self._held: OrderedDict[str, Held] = OrderedDict()
         self._sizes = Sizes()
         self._new: set[str] = set()
+        """Keys that are known to have no stream yet, for the length of one round."""
         self.cold_floor = -1
+        """The highest ledger offset of a decision about anything not held; -1: all is held."""
         self.projected_offset = 0
+        """How far the projection is known to have come."""
         self._filter: KeyFilter | None = None
         self._is_filled = False
         self._filter_floor = -1
+        """`cold_floor` when the filter was begun: keys from before the projection had passed it may
+        be missing.
+        """
 
     def begin_at(self, offset: int) -> None:
         """Nothing below this ledger offset is held."""
@@ -92,9 +98,9 @@ class StreamMemory:
         self._new.discard(stream.key)
 
     def take_in(self, keys: Sequence[str], cold: ColdStreams) -> Mapping[str, Stream] | None:
-        """Take in what the database says of `keys`: the streams that were not held before, in the
-        order of `keys`. None where it has not yet come past what is not held; then it says nothing,
-        and is asked again. Of a stream with damaged rows it says nothing either.
+        """Hold the streams of `keys` that the database has; those that came, in their order. None
+        where the database has not passed `cold_floor`: then it proves nothing, and is asked again.
+        A stream with damaged rows is not taken in, and does not count as new.
         """
         self.projected(cold.projected_offset)
         if cold.projected_offset <= self.cold_floor:
@@ -113,8 +119,8 @@ class StreamMemory:
         return came
 
     def forget_new(self) -> None:
-        """New streams that came to nothing are asked for again; so what is known of them is
-        bounded.
+        """Forget which keys were new, so that their number is bounded: one of which nothing came is
+        asked for again.
         """
         self._new.clear()
 

@@ -1,10 +1,10 @@
 """When the streams of a partition are next due, and which of them wait for capacity.
 
-It knows every stream that is held, and of the others those that are due soon, and some that wait
-for capacity that there is: the rest is read back from the projection in the order of its timers, or
-in which they came to wait, a page at a time, so that what is in memory does not grow with what is
-unfinished. Nothing here decides; a tick that comes too early finds nothing to do.
-Without I/O; called by the owner of a partition.
+It knows every stream that is held. Of the others it knows those that are due soon, and some of
+those that wait for capacity where there is some. The rest is read back from the projection a page
+at a time, in the order of their timers or in which they began to wait, so that memory does not grow
+with the number of unfinished actions. Nothing here decides; a tick that comes too early finds
+nothing to do. Without I/O; called by the owner of a partition.
 """
 
 import heapq

@@ -135,10 +135,10 @@ async def open_saga(http: HttpRequest) -> Response:
     The same plan again is the same saga: nothing happens twice. After 503, a timeout or a lost
     connection open the same again.
     """
-    return _response(await _opened(http, doors_of(http)))
+    return _response(await _answer_open(http, doors_of(http)))
 
 
-async def _opened(http: HttpRequest, doors: Doors) -> _Yes | No:
+async def _answer_open(http: HttpRequest, doors: Doors) -> _Yes | No:
     caller = proposer_of(http, doors)
     if isinstance(caller, No):
         return caller
@@ -158,7 +158,7 @@ async def _opened(http: HttpRequest, doors: Doors) -> _Yes | No:
     differs = check_idempotency_key(http.headers, name, body.saga)
     if differs is not None:
         return differs
-    quota, first = doors.waiting_quota, _first_of(given)
+    quota, first = doors.waiting_quota, _first_step(given)
     over = None if quota is None else await quota.refusal(doors, first)
     if over is not None:
         return over
@@ -167,7 +167,7 @@ async def _opened(http: HttpRequest, doors: Doors) -> _Yes | No:
         return asked
     if isinstance(asked, following.Undecided):
         return _Yes(undecided(caller.tenant, body.business_event, body.saga), 202)
-    view = _told(asked) or await _found(doors, given.stream, given.saga, asked)
+    view = _refusal(asked) or await _view_after(doors, given.stream, given.saga, asked)
     if quota is not None and not _waits_for_people(view):
         quota.settled(first)
     if isinstance(view, No):
@@ -177,8 +177,8 @@ async def _opened(http: HttpRequest, doors: Doors) -> _Yes | No:
     return _Yes(view, 201 if asked.decision.facts else 200)
 
 
-def _first_of(given: OpenSaga) -> Propose:
-    """The step about which people may be asked at once; of the others they are in their turn."""
+def _first_step(given: OpenSaga) -> Propose:
+    """The step about which people may be asked at once; about the others they are asked later."""
     return Propose(key=given.steps[0].key, request=given.steps[0].request)
 
 
@@ -186,9 +186,9 @@ def _waits_for_people(view: SagaView | No) -> bool:
     return isinstance(view, SagaView) and view.steps[0].action.status == Status.AWAITING_APPROVAL
 
 
-async def _found(doors: Doors, stream: str, saga: str, asked: Answer) -> SagaView | No:
-    """A saga as it stands after a decision about it."""
-    found = await _after(doors, stream, saga, asked)
+async def _view_after(doors: Doors, stream: str, saga: str, asked: Answer) -> SagaView | No:
+    """The view of a saga once a decision about it stands."""
+    found = await _saga_after(doors, stream, saga, asked)
     return found if isinstance(found, No) else _view(found, asked)
 
 
@@ -202,10 +202,10 @@ async def _found(doors: Doors, stream: str, saga: str, asked: Answer) -> SagaVie
 )
 async def cancel_saga(http: HttpRequest, event: str, saga: str) -> Response:
     """What has not begun never begins; what is open is settled, and what was done is undone."""
-    return _response(await _called_off(http, doors_of(http), event, saga))
+    return _response(await _answer_cancel(http, doors_of(http), event, saga))
 
 
-async def _called_off(http: HttpRequest, doors: Doors, event: str, saga: str) -> _Yes | No:
+async def _answer_cancel(http: HttpRequest, doors: Doors, event: str, saga: str) -> _Yes | No:
     caller = proposer_of(http, doors)
     if isinstance(caller, No):
         return caller
@@ -216,7 +216,7 @@ async def _called_off(http: HttpRequest, doors: Doors, event: str, saga: str) ->
     given = cancellation(event, saga, body.reason, caller)
     if isinstance(given, No):
         return given
-    known = await _own(doors, caller, event, saga)
+    known = await _allowed_saga(doors, caller, event, saga)
     if isinstance(known, No):
         return known
     asked = await following.ask(doors.ledger.cancel_saga(given, timeout_ms=DECISION_MS_MAX))
@@ -224,12 +224,12 @@ async def _called_off(http: HttpRequest, doors: Doors, event: str, saga: str) ->
         return asked
     if isinstance(asked, following.Undecided):
         return _Yes(undecided(caller.tenant, event, saga), 202)
-    view = _told(asked) or await _found(doors, given.stream, saga, asked)
+    view = _refusal(asked) or await _view_after(doors, given.stream, saga, asked)
     return view if isinstance(view, No) else _Yes(view, 200)
 
 
-def _told(asked: Answer) -> No | None:
-    """Why the ledger did not do it, or None."""
+def _refusal(asked: Answer) -> No | None:
+    """Why the ledger refused or quarantined the input, or None."""
     decision = asked.decision
     place = LedgerPlace(partition=asked.partition, offset=decision.at)
     if decision.quarantined is not None:
@@ -243,9 +243,9 @@ def _told(asked: Answer) -> No | None:
     return refused(decision.refused, place=place, original=original)
 
 
-async def _after(doors: Doors, stream: str, saga: str, asked: Answer) -> Saga | No:
-    """The saga once a decision about it stands: as this process followed it, else as the decision
-    began it, else as the read model has it.
+async def _saga_after(doors: Doors, stream: str, saga: str, asked: Answer) -> Saga | No:
+    """The saga once a decision about it stands. It is taken from what this process followed, else
+    from the decision itself where that began the saga, else from the read model.
     """
     known = doors.ledger.saga(stream, saga)
     if known is not None:
@@ -290,7 +290,7 @@ async def get_saga(http: HttpRequest, event: str, saga: str) -> Response:
     poll = read_query(Poll, http)
     if isinstance(poll, No):
         return poll.response()
-    found = await _own(doors, caller, event, saga)
+    found = await _allowed_saga(doors, caller, event, saga)
     if isinstance(found, No):
         return found.response()
     view = saga_view(found)
@@ -301,8 +301,10 @@ async def get_saga(http: HttpRequest, event: str, saga: str) -> Response:
     return _shown(view)
 
 
-async def _own(doors: Doors, caller: Caller, event: str, saga: str) -> Saga | No:
-    """A saga of the caller's tenant, and for an agent one of operations that it may ask for."""
+async def _allowed_saga(doors: Doors, caller: Caller, event: str, saga: str) -> Saga | No:
+    """The saga of a path, if it is of the caller's tenant and, for an agent, of operations that it
+    may ask for. Any other is answered like one that does not exist.
+    """
     for field, name in (("event", event), ("saga", saga)):
         wrong = wrong_name(field, name, Code.INVALID_PATH)
         if wrong is not None:

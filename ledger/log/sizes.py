@@ -1,9 +1,9 @@
-"""About how many bytes things take that are held by key, so that what holds them is bounded by what
-is in them too: a thousand streams of long texts take what twenty thousand others do.
+"""An estimate of the bytes that entries take which are held by key, such as streams: a thousand
+with long texts take as much as twenty thousand others, so a bound on their number is not enough.
 
-An estimate, by the records that a thing was made from; where much has come to one since it was
-measured it is measured again, for most records leave nothing in a state. Without I/O; called by
-whoever holds streams, or records of streams.
+Counts the bytes of the records that an entry was made from. Most records leave little in a state,
+so an entry to which many bytes were added is measured again. Without I/O; called by whoever holds
+streams, or records of streams.
 """
 
 from collections import OrderedDict
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Final
 
 MEASURED_AGAIN_MIN: Final = 8 * 1_024
-"""What comes to a thing before it is measured again, and at least as much as it was."""
+"""Bytes added to an entry before it is measured again; at least as many as it had."""
 
 
 class Sizes:
-    """Sizes by key; who was added to last stands last."""
+    """Sizes by key; the entry that was added to last stands last."""
 
     def __init__(self) -> None:
         self.total_bytes = 0
@@ -25,7 +25,7 @@ class Sizes:
         return len(self._known)
 
     def add(self, key: str, size_bytes: int, measure: Callable[[], int] | None = None) -> None:
-        """So much came to a thing; `measure` says how large it is by now."""
+        """Add bytes to an entry; `measure` says how large it is by now."""
         measured, since = self._known.get(key, (0, 0))
         since += size_bytes
         self.total_bytes += size_bytes
@@ -37,9 +37,9 @@ class Sizes:
         self._known.move_to_end(key)
 
     def drop(self, key: str) -> None:
-        """A thing is held no more."""
+        """Forget an entry that is no longer held."""
         self.total_bytes -= sum(self._known.pop(key, (0, 0)))
 
     def oldest(self) -> str:
-        """Whom nothing came to for longest."""
+        """The key that was not added to for longest."""
         return next(iter(self._known))
