@@ -1,9 +1,10 @@
 """What a row of the decision table asks of an action, and how each question is answered.
 
 Guarantees three answers: it holds, it does not, or a fact is missing, which is named. A fact is
-missing when the action could have it and it is not there, or cannot be compared; what the catalogue
-rules out (a target for an operation that acts on none) is not missing: it does not hold. Must never
-guess. Called by the policy only.
+missing when the action could have it and it is not there, or cannot be compared, as a text of an
+agent's that differs by large and small letters alone; what the catalogue rules out (a target for an
+operation that acts on none) is not missing: it does not hold. Must never guess. Called by the
+policy only.
 """
 
 import unicodedata
@@ -17,7 +18,7 @@ from ledger.core.excerpt import excerpt
 from ledger.core.limits import INTEGER_MAX
 from ledger.core.money import Money, format_money
 from ledger.core.operation import Level, Operation
-from ledger.core.patterns import matcher
+from ledger.core.patterns import compared, matcher
 from ledger.core.request import RecordedRequest
 from ledger.core.when import (
     LEVELS,
@@ -141,11 +142,16 @@ def _of_request(when: When) -> Iterator[Condition]:
             lambda _, asked, *__: asked.principal,
         )
     if when.environment is not None:
-        of_environment = matcher(when.environment)
+        of_environment = compared(when.environment)
+
+        def is_there(asked: RecordedRequest, _: str, __: CarriedOut) -> Answer:
+            holds = of_environment(asked.environment)
+            return "environment" if holds is None else holds
+
         yield Condition(
             "environment",
             _either(when.environment),
-            lambda _: lambda asked, *_: of_environment(asked.environment),
+            lambda _: is_there,
             lambda _, asked, *__: asked.environment,
         )
     if when.target is not None:
@@ -162,10 +168,11 @@ def _of_request(when: When) -> Iterator[Condition]:
 
 
 def _target(patterns: tuple[str, ...]) -> Condition:
-    holds = matcher(patterns)
+    of_target = compared(patterns)
 
     def check(asked: RecordedRequest, _: str, __: CarriedOut) -> Answer:
-        return "target" if asked.target is None else holds(asked.target)
+        holds = None if asked.target is None else of_target(asked.target)
+        return "target" if holds is None else holds
 
     def bind(declared: Operation | None) -> Answer | Check:
         return False if declared is not None and declared.target is None else check
@@ -264,11 +271,18 @@ def _tests(bounds: ParameterBounds) -> Iterator[_Test]:
     if bounds.one_of is not None:
         # True equals 1 in Python and means something else in JSON.
         choices = frozenset((type(choice), _normal(choice)) for choice in bounds.one_of)
-        yield _of_each({str, int, bool}, lambda item: (type(item), item) in choices)
+        plain = frozenset(value.casefold() for _, value in choices if isinstance(value, str))
+
+        def is_chosen(item: str | int | bool) -> bool | None:  # noqa: FBT001 - a JSON value
+            if (type(item), item) in choices:
+                return True
+            return None if isinstance(item, str) and item.casefold() in plain else False
+
+        yield _of_each({str, int, bool}, is_chosen)
     if bounds.matches is not None:
-        yield _of_each({str}, matcher(bounds.matches))
+        yield _of_each({str}, compared(bounds.matches))
     if bounds.some_match is not None:
-        yield _of_some(matcher(bounds.some_match))
+        yield _of_some(compared(bounds.some_match))
     above, most = bounds.above, bounds.at_most
     if above is not None or most is not None:
         yield _within(above, most, lambda value: value if type(value) is int else None)
@@ -280,7 +294,7 @@ def _tests(bounds: ParameterBounds) -> Iterator[_Test]:
         yield _within(above, most, _items)
 
 
-def _of_each(kinds: set[type], holds: Callable[[Any], bool]) -> _Test:
+def _of_each(kinds: set[type], holds: Callable[[Any], bool | None]) -> _Test:
     def test(value: JsonValue) -> bool | None:
         items = value if isinstance(value, list) else [value]
         answers = [holds(item) if type(item) in kinds else None for item in items]
@@ -292,7 +306,7 @@ def _of_each(kinds: set[type], holds: Callable[[Any], bool]) -> _Test:
     return test
 
 
-def _of_some(holds: Callable[[str], bool]) -> _Test:
+def _of_some(holds: Callable[[str], bool | None]) -> _Test:
     def test(value: JsonValue) -> bool | None:
         items = value if isinstance(value, list) else [value]
         answers = [holds(item) if isinstance(item, str) else None for item in items]

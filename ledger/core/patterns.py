@@ -1,7 +1,8 @@
 """Names with stars: `agent:*` stands for every name that begins with `agent:`.
 
 A star stands for any characters, none included; no other character is special, and case counts.
-Called by whatever an operator writes that is about names.
+Of texts that agents write, one that differs by case alone is not told apart: see `compared`. Called
+by whatever an operator writes that is about names.
 """
 
 import re
@@ -39,6 +40,27 @@ def matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
     if not exact:
         return lambda name: matches(name) is not None
     return lambda name: name in exact or matches(name) is not None
+
+
+def compared(patterns: tuple[str, ...]) -> Callable[[str], bool | None]:
+    """Whether a text is one of those that the patterns spell; None where it would be but for large
+    and small letters: for an address they are the same, for a name they may not be, and whoever
+    wrote it could choose them.
+    """
+    holds = matcher(patterns)
+    folded = tuple(pattern.casefold() for pattern in patterns)
+    holds_folded = matcher(folded)
+    has_large = folded != patterns
+
+    def answer(text: str) -> bool | None:
+        if holds(text):
+            return True
+        plain = text.casefold()
+        if plain == text and not has_large:
+            return False
+        return None if holds_folded(plain) else False
+
+    return answer
 
 
 def covers(wider: tuple[str, ...], narrower: tuple[str, ...]) -> bool:

@@ -1,6 +1,7 @@
 """The decision table: the first row that matches, the strictest where a fact is missing."""
 
 import hashlib
+from typing import Any
 
 import pytest
 
@@ -221,6 +222,41 @@ def test_a_value_that_cannot_be_compared_is_missing(when: str, params: dict[str,
     ruling = table.rule(operation(), request(params=params), TENANT)
     name = when.split(".")[1]
     assert (ruling.outcome, ruling.missing) == (Outcome.PEOPLE, (f"parameters.{name}",))
+
+
+@pytest.mark.parametrize(
+    ("when", "fact", "asked"),
+    [
+        ('target = ["vault:*"]', "target", {"target": "Vault:main"}),
+        ('target = ["Vault:main"]', "target", {"target": "vault:main"}),
+        ('environment = ["production"]', "environment", {"environment": "Production"}),
+        (
+            'parameters.to.some_match = ["press@*"]',
+            "parameters.to",
+            {"params": {"to": "PRESS@a.eu"}},
+        ),
+        (
+            'parameters.to.some_match = ["*@press.eu"]',
+            "parameters.to",
+            {"params": {"to": ["a@a.eu", "a@Press.EU"]}},
+        ),
+        ('parameters.region.one_of = ["eu", 1]', "parameters.region", {"params": {"region": "EU"}}),
+    ],
+)
+def test_large_letters_slip_past_no_row(when: str, fact: str, asked: dict[str, Any]) -> None:
+    """Family canon, beside C185: what an agent writes cannot choose the row by its letters' size.
+    Whether both are the same nobody can tell here, so the stricter of both rulings counts.
+    """
+    denying = policy(row("never", f"when.{when}", "deny") + row("rest"))
+    ruling = denying.rule(operation(), request(**asked), TENANT)
+    assert (ruling.row, ruling.outcome, ruling.missing) == ("never", Outcome.DENY, (fact,))
+    lax = policy(row("free", f"when.{when}"))
+    assert lax.rule(operation(), request(**asked), TENANT).outcome is Outcome.PEOPLE
+    small = policy(row("never", f"when.{when.casefold()}", "deny") + row("rest"))
+    other: dict[str, Any] = {
+        name: {"to": "z", "region": "z"} if name == "params" else "z" for name in asked
+    }
+    assert small.rule(operation(), request(**other), TENANT).row == "rest"
 
 
 def test_the_tenant_counts() -> None:

@@ -98,6 +98,7 @@ SENDS = operation(
         ({}, "customer", "confirmation"),
         ({"to": ["a@customer.example"] * 5}, "customer", "confirmation"),
         ({"to": ["a@customer.example"] * 6}, "newsletter", "people"),
+        ({"to": ["Press@example.com"]}, "press", "deny"),
         # Whoever hides the recipients gets no further for it.
         ({"to": {"$token": "hmac-sha256:" + "0" * 64}}, "press", "deny"),
     ],
