@@ -223,13 +223,13 @@ def _remembers_no_source(action: Action, fact: EvidenceRecorded) -> dict[str, ob
 # --- time --------------------------------------------------------------------------------------
 
 
-_original_one, _original_due_at = ticking._one, schedule.due_at
+_originally_due, _original_due_at = ticking._do_what_is_due, schedule.due_at
 
 
 def _never_lapses(draft: Draft, key: str) -> None:
     """A holder that says nothing is waited for."""
     if draft.action(key).running is None:
-        _original_one(draft, key)
+        _originally_due(draft, key)
 
 
 def _lapses_without_allowance(draft: Draft, key: str) -> None:
@@ -237,7 +237,7 @@ def _lapses_without_allowance(draft: Draft, key: str) -> None:
     config = draft.config
     timing = config.catalogue.timing.model_copy(update={"skew_ms": 0})
     draft.config = replace(config, catalogue=replace(config.catalogue, timing=timing))
-    _original_one(draft, key)
+    _originally_due(draft, key)
     draft.config = config
 
 
@@ -374,13 +374,13 @@ DECIDING: Final[dict[str, Saboteur]] = {
     "lease_never_lapses": Saboteur(
         "a holder that says nothing is waited for",
         19,
-        ((ticking, "_one", _never_lapses),),
+        ((ticking, "_do_what_is_due", _never_lapses),),
     ),
     "lapse_without_allowance": Saboteur(
         "a lease is over at its very end, as if clocks agreed",
         34,
         (
-            (ticking, "_one", _lapses_without_allowance),
+            (ticking, "_do_what_is_due", _lapses_without_allowance),
             (timetable, "due_at", _due_without_allowance),
         ),
     ),

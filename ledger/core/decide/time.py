@@ -28,38 +28,32 @@ from ledger.core.decide.schedule import (
 )
 from ledger.core.facts import AttemptUnresolved
 from ledger.core.limits import LOOKUPS_UNANSWERED_MAX, PREVIEWS_MAX
-from ledger.core.state import Action, Status
+from ledger.core.state import Action, Attempt, Status
 
 
 def tick(draft: Draft) -> Decided:
-    """Let every action of the stream do what is due: lapse, ask, try again, expire; and say again
-    what nobody has answered, to gates as from them.
+    """Let every action of the stream do what is due: lapse, ask, try again, expire; and send again
+    the messages to and from gates that nobody has answered.
     """
     for action in draft.stream.actions:
         if not action.is_final:
-            _one(draft, action.key)
+            _do_what_is_due(draft, action.key)
         if action.claims:
             send_due(draft, action.key)
     send_grants_due(draft)
     return draft.decided()
 
 
-def _one(draft: Draft, key: str) -> None:
+def _do_what_is_due(draft: Draft, key: str) -> None:
+    """One step of one action; what comes first in this order is done and the rest waits.
+
+    An attempt that runs, and a question to the provider, only end. Then a table or catalogue that
+    has changed rules anew, and only then comes what the status of the action waits for.
+    """
     action = draft.action(key)
-    timing = draft.config.timing
-    running = action.running
-    if running is not None:
-        if running.lease_until + timing.skew_ms <= draft.now:
-            draft.add(
-                AttemptUnresolved(
-                    action=key,
-                    version=draft.version(key),
-                    attempt=running.number,
-                    code="lease_lapsed",
-                )
-            )
-            close_denied(draft, key)
-            find_out(draft, key)
+    if action.running is not None:
+        if action.running.lease_until + draft.config.timing.skew_ms <= draft.now:
+            _lapse(draft, key, action.running)
         return
     if action.lookup is not None:
         if action.lookup.answer_by <= draft.now:
@@ -78,7 +72,7 @@ def _one(draft: Draft, key: str) -> None:
     elif action.blocked is None and is_shown_otherwise(draft.stream, action):
         show_what_is(draft, key)
     elif action.status is Status.AWAITING_APPROVAL:
-        _people(draft, key, operation)
+        _await_people(draft, key, operation)
     elif action.status is Status.BLOCKED:
         if action.wait_until is not None and action.wait_until <= draft.now:
             stop(draft, key, operation, Bar.STEP_DEADLINE)
@@ -98,9 +92,23 @@ def _one(draft: Draft, key: str) -> None:
             start(draft, key, operation)
 
 
+def _lapse(draft: Draft, key: str, running: Attempt) -> None:
+    """The lease of an attempt is over without a report: whether it had its effect is unknown."""
+    draft.add(
+        AttemptUnresolved(
+            action=key,
+            version=draft.version(key),
+            attempt=running.number,
+            code="lease_lapsed",
+        )
+    )
+    close_denied(draft, key)
+    find_out(draft, key)
+
+
 def _nobody_answered(draft: Draft, key: str) -> None:
-    """A question is put again while there are any left; then a person is asked. An answer that
-    comes all the same still counts.
+    """Ask the provider again, as often as it may be asked, and then hand the action to a person. A
+    late answer still counts.
     """
     action = draft.action(key)
     operation = draft.operation(action)
@@ -114,8 +122,8 @@ def _nobody_answered(draft: Draft, key: str) -> None:
 
 
 def _is_over(action: Action, now: int) -> bool:
-    """Whether what the action does now has come to its end: nothing is ruled anew behind that, and
-    nothing bounds how long what undoes another action waits for its turn.
+    """Whether the time for what the action does now is over: nothing is ruled anew then.
+    A compensation that waits for its turn has no such time.
     """
     if action.blocked is not None:
         return action.wait_until is not None and now >= action.wait_until
@@ -124,8 +132,8 @@ def _is_over(action: Action, now: int) -> bool:
     return now >= action.step_deadline_at
 
 
-def _people(draft: Draft, key: str, operation: Operation) -> None:
-    """What is due of an action that waits for people. Their silence is never a decision."""
+def _await_people(draft: Draft, key: str, operation: Operation) -> None:
+    """What is due of an action that waits for people. Their silence never decides anything."""
     action, now = draft.action(key), draft.now
     dry, timer, approval = action.dry, action.timer, action.approval
     if now >= action.step_deadline_at:
