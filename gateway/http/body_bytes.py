@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 
 from gateway.http.codes import Code
-from gateway.http.limits import BODY_HELD_BYTES, BODY_MS_MAX
+from gateway.http.limits import BODY_HELD_BYTES, BODY_MS_MAX, BODY_PACE_AFTER_MS
 from gateway.http.problems import No
 
 BODY_IS_WHOLE: Final = "actionledger.body_is_whole"
@@ -22,6 +22,36 @@ BODY: Final = "body"
 """In that extension: the bytes as the server keeps them, a bytearray."""
 
 _MS_PER_S: Final = 1_000
+
+
+class Arriving:
+    """A body on its way that holds a place, and how much of it has come."""
+
+    def __init__(self, declared: str, now_s: float) -> None:
+        """`declared` is its length as the head has it; without one it is taken for the least that
+        needs a place. `now_s` is the time of the loop.
+        """
+        is_length = declared.isascii() and declared.isdigit()
+        self._bytes = int(declared[:20]) if is_length else BODY_HELD_BYTES
+        self._since_s = now_s
+        self._deadline: asyncio.Timeout | None = None
+        self.received = 0
+
+    def is_late(self, now_s: float) -> bool:
+        """Whether it is so far behind that it would not be whole in time, if it went on so."""
+        passed_ms = (now_s - self._since_s) * _MS_PER_S
+        if passed_ms < BODY_PACE_AFTER_MS:
+            return False
+        return 2 * self.received * BODY_MS_MAX < self._bytes * passed_ms
+
+    def bound_by(self, deadline: asyncio.Timeout) -> None:
+        """It is read until this deadline."""
+        self._deadline = deadline
+
+    def send_away(self) -> None:
+        """End its reading now: its sender is told that it was too slow."""
+        if self._deadline is not None and not self._deadline.expired():
+            self._deadline.reschedule(0)
 
 
 def is_held(http: HttpRequest) -> bool:
@@ -34,9 +64,11 @@ def is_held(http: HttpRequest) -> bool:
     return declared.isascii() and declared.isdigit() and int(declared[:20]) <= BODY_HELD_BYTES
 
 
-async def read_body(http: HttpRequest, *, bytes_max: int) -> bytes | No:
-    """The raw bytes, once; a size above the maximum, declared or real, is refused unkept. Raises
-    ClientDisconnect.
+async def read_body(
+    http: HttpRequest, *, bytes_max: int, arriving: Arriving | None = None
+) -> bytes | No:
+    """The raw bytes, once; a size above the maximum, declared or real, is refused unkept.
+    `arriving` is told how far it is, and may end it. Raises ClientDisconnect.
     """
     too_large = f"At most {bytes_max} bytes are allowed."
     whole = http.scope.get("extensions", {}).get(BODY_IS_WHOLE)
@@ -48,8 +80,10 @@ async def read_body(http: HttpRequest, *, bytes_max: int) -> bytes | No:
     if declared.isascii() and declared.isdigit() and int(declared[:20]) > bytes_max:
         return No(Code.TOO_LARGE, detail=too_large)
     try:
-        async with asyncio.timeout(BODY_MS_MAX / _MS_PER_S):
-            raw = await _parts(http, bytes_max)
+        async with asyncio.timeout(BODY_MS_MAX / _MS_PER_S) as deadline:
+            if arriving is not None:
+                arriving.bound_by(deadline)
+            raw = await _parts(http, bytes_max, arriving)
     except TimeoutError:
         return No(Code.TOO_SLOW)
     return No(Code.TOO_LARGE, detail=too_large) if raw is None else raw
@@ -62,7 +96,7 @@ def _taken(held: bytearray) -> bytes:
     return raw
 
 
-async def _parts(http: HttpRequest, bytes_max: int) -> bytes | None:
+async def _parts(http: HttpRequest, bytes_max: int, arriving: Arriving | None) -> bytes | None:
     """A body as it comes, or None for one that is too large."""
     chunks: list[bytes] = []
     size, is_whole = 0, False
@@ -73,6 +107,8 @@ async def _parts(http: HttpRequest, bytes_max: int) -> bytes | None:
             raise ClientDisconnect
         chunk = part.get("body", b"")
         size += len(chunk)
+        if arriving is not None:
+            arriving.received = size
         if size > bytes_max:
             return None
         chunks.append(chunk)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 
+from gateway.http.body_bytes import Arriving
 from gateway.http.codes import Code
 from gateway.http.limits import (
     JUDGEMENTS_A_MINUTE_MAX,
@@ -271,7 +272,7 @@ class Doors:
     wall_clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     refusals_logged: LogThrottle = field(default_factory=LogThrottle)
     webhook_bytes_in_flight: int = 0
-    webhooks_arriving: int = 0
+    webhooks_arriving: set[Arriving] = field(default_factory=set)
     judgements_in_flight: int = 0
     repeats: RateLimit = field(
         default_factory=lambda: RateLimit(REPEATS_A_MINUTE_MAX, names_max=JUDGEMENTS_COUNTED_MAX)

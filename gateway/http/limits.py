@@ -13,6 +13,11 @@ BODY_MS_MAX: Final = 10_000
 BODY_HELD_BYTES: Final = 64 * 1_024
 """What the server takes of the body of any request before somebody reads it."""
 
+BODY_PACE_AFTER_MS: Final = 2_000
+"""After so long a body that holds a place others wait for has to be on its way to being whole in
+BODY_MS_MAX: one of which less than half is there of what would be by then gives its place up.
+"""
+
 CANCEL_BYTES_MAX: Final = 4 * 1_024
 """The body of a cancellation holds a reason and nothing else."""
 
@@ -76,7 +81,9 @@ of these.
 """
 
 WEBHOOKS_ARRIVING_MAX: Final = 64
-"""Webhooks on their way whose bodies are larger than what the server holds of any: 64 MiB more."""
+"""Webhooks on their way whose bodies are larger than what the server holds of any: 64 MiB more. One
+that is far behind gives its place to the next, see BODY_PACE_AFTER_MS.
+"""
 
 WEBHOOK_APPEND_MS_MAX: Final = 8_000
 """From a verified webhook to its acknowledgement; providers give up after about ten seconds."""

@@ -5,6 +5,7 @@ Guarantees that a 2xx answer means that the webhook is durable, byte for byte as
 never parse a body, keep one that is not believed, or say what it made of it. Called by providers.
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from functools import lru_cache
@@ -19,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gateway.http.bodies import read_query
-from gateway.http.body_bytes import is_held, read_body
+from gateway.http.body_bytes import Arriving, is_held, read_body
 from gateway.http.codes import Code
 from gateway.http.doors import Doors, doors_of
 from gateway.http.limits import (
@@ -168,16 +169,22 @@ def _configured(doors: Doors, provider: str, asked: str | None) -> str | None:
 
 
 async def _body(http: HttpRequest, doors: Doors) -> bytes | No:
-    """The raw bytes. Of those that are large few are read at a time."""
+    """The raw bytes. Of those that are large few are read at a time; one far behind gives way."""
     if is_held(http):
         return await read_body(http, bytes_max=WEBHOOK_BYTES_MAX)
-    if doors.webhooks_arriving >= WEBHOOKS_ARRIVING_MAX:
-        return No(Code.TOO_BUSY)
-    doors.webhooks_arriving += 1
+    now_s = asyncio.get_running_loop().time()
+    if len(doors.webhooks_arriving) >= WEBHOOKS_ARRIVING_MAX:
+        late = next((one for one in doors.webhooks_arriving if one.is_late(now_s)), None)
+        if late is None:
+            return No(Code.TOO_BUSY)
+        late.send_away()
+        doors.webhooks_arriving.discard(late)
+    arriving = Arriving(http.headers.get("content-length", ""), now_s)
+    doors.webhooks_arriving.add(arriving)
     try:
-        return await read_body(http, bytes_max=WEBHOOK_BYTES_MAX)
+        return await read_body(http, bytes_max=WEBHOOK_BYTES_MAX, arriving=arriving)
     finally:
-        doors.webhooks_arriving -= 1
+        doors.webhooks_arriving.discard(arriving)
 
 
 async def _received(

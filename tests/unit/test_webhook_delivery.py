@@ -11,7 +11,9 @@ import httpx
 import pytest
 from standardwebhooks import Webhook
 
+from gateway.http import body_bytes
 from gateway.http.app import create_app
+from gateway.http.body_bytes import Arriving
 from gateway.http.doors import Instance
 from gateway.http.limits import (
     BODY_HELD_BYTES,
@@ -26,6 +28,7 @@ from ledger.core.limits import TEXT_CHARS_MAX, WEBHOOK_BYTES_MAX
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.published import Published
 from ledger.log.webhook_record import WebhookReceived, read_webhook
+from tests.patience import PATIENCE_MS
 
 
 class Kept:
@@ -158,10 +161,78 @@ async def test_it_is_kept_with_what_was_signed_and_answered_with_its_own_name(
     assert len(kept.records) == 2
 
 
-async def test_strangers_who_send_slowly_take_nobodys_place(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("passed_ms", "received", "is_late"),
+    [
+        (0, 0, False),
+        (1_999, 0, False),
+        (2_000, 0, True),
+        (2_000, 99_999, True),
+        (2_000, 100_000, False),
+        (5_000, 249_999, True),
+        (5_000, 250_000, False),
+        (9_999, 999_999, False),
+    ],
+)
+def test_a_body_is_late_at_less_than_half_of_the_pace_that_it_needs(
+    passed_ms: int, received: int, *, is_late: bool
+) -> None:
+    """Of a million bytes in ten seconds. In its first two nobody judges it."""
+    one = Arriving("1000000", 5.0)
+    one.received = received
+    assert one.is_late(5.0 + passed_ms / 1_000) is is_late
+
+
+async def test_a_large_body_that_does_not_come_gives_its_place_to_one_that_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All places are taken by senders of a byte each: the next webhook is taken all the same, and
+    one of them is told that it was too slow.
+    """
+    monkeypatch.setattr(body_bytes, "BODY_PACE_AFTER_MS", 0)
+    file, kept, nobody = tmp_path / "secrets.toml", Kept(), cast("Any", None)
+    secret = rotate_secret(file, "simulated", "main", keep_ms=0)
+    settings = Settings.from_environment({"ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(file)})
+    app = create_app(nobody, nobody, kept, nobody, settings, Instance("g", Published))
+    hook, now, large = "/v1/webhooks/simulated", datetime.now(UTC), "x" * (BODY_HELD_BYTES + 1)
+    stamp, signed = str(int(now.timestamp())), Webhook(secret).sign("evt", now, large)
+    headers = {"webhook-id": "evt", "webhook-timestamp": stamp, "webhook-signature": signed}
+    never, slow = asyncio.Event(), WEBHOOKS_ARRIVING_MAX
+
+    async def trickle() -> AsyncIterator[bytes]:
+        yield b"{"
+        await never.wait()
+
+    told = {"content-length": str(WEBHOOK_BYTES_MAX)}
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
+        asking = [
+            asyncio.create_task(http.post(hook, content=trickle(), headers=told))
+            for _ in range(slow)
+        ]
+        arriving = app.state.doors.webhooks_arriving
+        while sum(one.received for one in arriving) < slow:
+            assert not any(one.done() for one in asking)
+            await asyncio.sleep(0)
+        answer = await http.post(hook, content=large, headers=headers)
+        assert answer.status_code == 202
+        done, left = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+        assert [one.result().json()["code"] for one in done] == ["too_slow"]
+        assert len(left) == len(arriving) == slow - 1
+        for one in left:
+            one.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+    assert not arriving
+    assert len(kept.records) == 1
+
+
+async def test_strangers_who_send_slowly_take_nobodys_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody is asked who they are before a body is whole: neither webhooks nor what people signed
     may wait for bodies that never end. Only what is large waits for what is large.
     """
+    monkeypatch.setattr(body_bytes, "BODY_PACE_AFTER_MS", PATIENCE_MS)
     file, kept, nobody = tmp_path / "secrets.toml", Kept(), cast("Any", None)
     secret = rotate_secret(file, "simulated", "main", keep_ms=0)
     settings = Settings.from_environment({"ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(file)})
