@@ -28,7 +28,11 @@ from gateway.wiring.places import SECRETS_FILE
 TENANT: Final = "lost"
 TENANT_AT_HALF: Final = "lost-at-half"
 LOSING: Final = 128
-CALLERS: Final = 32
+CALLERS: Final = 128
+"""As `inflight_128` has: with few the figure is how long one append takes, not how many the door
+takes.
+"""
+
 NO_LIMIT_SECONDS: Final = 600.0
 OF_WEBHOOKS: Final = (Process.GATEWAY, Process.RECONCILER)
 """The processes that no other case needs."""
