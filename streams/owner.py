@@ -188,6 +188,12 @@ class Owner:
         appended_at, at_mono_ms = self._clock
         return appended_at + max(0, mono_ms - at_mono_ms)
 
+    def ahead_ms(self, mono_ms: int) -> int:
+        """How far the time of the last decision is before that of the brokers now, or 0: they were
+        set back since, and until they are there again no offer is good for what is decided.
+        """
+        return max(0, self.fold.decided_at - self.running_at(mono_ms))
+
     # Deciding
 
     def take(self, inputs: Sequence[Record], mono_ms: int) -> Batch:

@@ -72,6 +72,7 @@ class Processor:
         self._seen_generation = -1
         self._held = HeldTicks()
         self._losses: dict[int, int] = defaultdict(int)
+        self._ahead: set[int] = set()
         self._offers_came = asyncio.Event()
         self._beat: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
@@ -471,6 +472,8 @@ class Processor:
     async def _show_positions(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
             await asyncio.sleep(COMMIT_SECONDS)
+            for owner in self._owners.values():
+                self._tell_if_ahead(owner)
             positions = {
                 (topic.value, partition): owner.position(topic)
                 for partition, owner in self._owners.items()
@@ -480,3 +483,16 @@ class Processor:
             if positions:
                 await self._inboxes.commit(positions)
                 crash_point("positions_shown")
+
+    def _tell_if_ahead(self, owner: Owner) -> None:
+        """Say once that all clocks were set back behind what was decided: nothing starts meanwhile,
+        as no offer reaches to that time.
+        """
+        ahead_ms = owner.ahead_ms(mono_ms())
+        if ahead_ms <= self._skew_ms:
+            self._ahead.discard(owner.partition)
+        elif owner.partition not in self._ahead:
+            self._ahead.add(owner.partition)
+            logger.error(
+                "log_time_ahead", extra={"partition": owner.partition, "ahead_ms": ahead_ms}
+            )

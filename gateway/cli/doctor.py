@@ -336,7 +336,23 @@ async def _clock(settings: "Settings") -> str:
             f"This machine's clock and Postgres's are {apart_ms} ms apart, not {allowed_ms}.",
             hint="Set both clocks right (NTP).",
         )
+    ahead_ms = await _log_ahead_ms(settings, wall_ms)
+    if ahead_ms > allowed_ms:
+        raise FoundError(
+            f"The ledger was decided on by clocks that were {ahead_ms} ms ahead of now, and have "
+            "been set back: nothing is started before they are there again.",
+            hint="Keep the clocks right (NTP), and wait: no time that stands in the log is undone.",
+        )
     return f"{apart_ms} ms apart from Postgres, {allowed_ms} ms allowed"
+
+
+async def _log_ahead_ms(settings: "Settings", wall_ms: Callable[[], int]) -> int:
+    from gateway.wiring.installation import open_pool
+    from projections.queries import Queries
+
+    async with await open_pool(settings) as pool:
+        offsets = await Queries(pool).offsets()
+    return max((one.decided_at - wall_ms() for one in offsets.values()), default=0)
 
 
 async def _apart_ms(settings: "Settings", wall_ms: Callable[[], int]) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from gateway.cli.doctor import FoundError, _clock
 from gateway.settings import Flush, Settings
 from gateway.wiring import run_setup
 from gateway.wiring.installation import (
@@ -162,6 +163,18 @@ async def test_a_database_of_another_log_is_refused(settings: Settings) -> None:
         await _say(pool, "update actionledger.projection_offsets set next_offset = 9")
         with pytest.raises(ForeignDatabaseError):
             await begin_at(log, pool, genesis)
+
+
+async def test_the_doctor_tells_of_clocks_that_were_set_back(settings: Settings) -> None:
+    """Decided on a day ahead, the ledger starts nothing for a day: somebody must hear of it."""
+    await set_up(settings)
+    log = open_log(settings, "test")
+    async with await open_pool(settings) as pool:
+        await Projector(log, pool, range(2)).run_until({0: 1, 1: 1})
+        assert "apart from Postgres" in await _clock(settings)
+        await _say(pool, "update actionledger.projection_offsets set decided_at = now() + '1 day'")
+        with pytest.raises(FoundError, match="set back"):
+            await _clock(settings)
 
 
 async def test_a_database_whose_indexes_may_miss_rows_is_refused(settings: Settings) -> None:

@@ -97,6 +97,28 @@ def test_log_time_stays_between_what_the_broker_said_and_what_has_passed_since()
     assert run.owner.running_at(run.mono_ms) == T0 + 106 * SECONDS
 
 
+def test_clocks_that_were_set_back_start_nothing_until_they_are_there_again_and_are_told() -> None:
+    """All clocks were a day ahead, and are set right: what is decided keeps the time of before,
+    nothing is started by an offer of now, and the owner says how far it is ahead.
+    """
+    day = 86_400 * SECONDS
+    run = Run()
+    assert run.owner.ahead_ms(run.mono_ms) == 0
+    run.decide(run.record(charge(1), stream="acme/e1", at=T0 + day))
+    assert run.owner.ahead_ms(run.mono_ms) == 0
+    run.mono_ms += SECONDS
+    run.offered(3, at=T0)
+    (decided,) = run.decide(run.record(charge(2), stream="acme/e2", at=T0), at=T0)
+    assert decided.decided_at == T0 + day
+    assert run.owner.memory.stream("acme/e2").actions[0].status is Status.READY
+    assert run.owner.ahead_ms(run.mono_ms) == day
+    run.mono_ms += day
+    run.offered(3, sequence=2, at=T0 + day)
+    (decided,) = run.decide(run.record(charge(3), stream="acme/e3", at=T0 + day))
+    assert run.owner.memory.stream("acme/e3").actions[0].status is Status.ATTEMPTING
+    assert run.owner.ahead_ms(run.mono_ms) == 0
+
+
 def test_an_overtaken_owner_folds_what_was_decided_in_an_earlier_time() -> None:
     """A broker's clock steps back between two epochs: what the next owner decides in its time is
     no broken rule for the one before, which knows its barrier's time and nobody else does.
