@@ -45,7 +45,6 @@ def run(arguments: tuple[str, ...], stdout: int, folder: Path) -> tuple[int, str
     return ended.returncode, ended.stderr
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is full")
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
 def test_a_full_disk_is_named(arguments: tuple[str, ...], tmp_path: Path) -> None:
     """Not by a stack, and not by the code of what the command did."""
