@@ -23,28 +23,78 @@ from actionledger.projection_offsets
 where partition = any ($1::integer[])
 
 -- name: cold
--- Streams of several partitions in one question: it is asked before every batch of new intents.
+-- Streams of several partitions in one question: it is asked before every batch of new intents. A
+-- stream without a row that has actions, or is a gate that stands, comes without a state: its row was
+-- deleted, and it is not new. Served by actions_stream and gates_key.
 select
     offsets.partition,
     offsets.next_offset as projected_offset,
-    streams.stream_key,
-    streams.next_offset,
-    streams.fold_version,
-    streams.action_keys,
-    streams.state
+    found.stream_key,
+    found.next_offset,
+    found.fold_version,
+    found.action_keys,
+    found.state
 from actionledger.projection_offsets as offsets
-left join actionledger.streams
-    on streams.stream_key = any ($2::text[]) and streams.partition = offsets.partition
+left join (
+    select partition, stream_key, next_offset, fold_version, action_keys, state
+    from actionledger.streams
+    where stream_key = any ($2::text[])
+    union all
+    select coalesce(a.ledger_partition, g.partition), wanted.stream_key, null, null, null, null
+    from unnest($2::text[]) as wanted (stream_key)
+    left join lateral (
+        select one.ledger_partition
+        from actionledger.actions as one
+        where one.stream_key = wanted.stream_key
+        limit 1
+    ) as a on true
+    left join lateral (
+        select one.partition
+        from actionledger.gates as one
+        where one.gate_key = wanted.stream_key
+        limit 1
+    ) as g on true
+    where coalesce(a.ledger_partition, g.partition) is not null
+      and not exists (
+          select from actionledger.streams as one
+          where one.stream_key = wanted.stream_key
+          offset 0
+      )
+) as found on found.partition = offsets.partition
 where offsets.partition = any ($1::integer[])
 
 -- name: keys
 -- Of a page of all streams, in the order of the primary key, those of several partitions, with how far
 -- the projection of each has come, how long the page is and where it ends: a partition without
--- streams in it is a row too. What is read is the same however few partitions are asked for.
+-- streams in it is a row too. What is read is the same however few partitions are asked for. Streams
+-- of which only actions or a gate are left are among them: whoever takes them for new must ask.
 with page as materialized (
     select partition, stream_key
-    from actionledger.streams
-    where stream_key > $2
+    from (
+        (
+            select partition, stream_key
+            from actionledger.streams
+            where stream_key > $2
+            order by stream_key
+            limit $3
+        )
+        union
+        (
+            select distinct on (stream_key, ledger_partition) ledger_partition, stream_key
+            from actionledger.actions
+            where stream_key > $2
+            order by stream_key, ledger_partition
+            limit $3
+        )
+        union
+        (
+            select partition, gate_key
+            from actionledger.gates
+            where gate_key > $2
+            order by gate_key
+            limit $3
+        )
+    ) as keys
     order by stream_key
     limit $3
 )

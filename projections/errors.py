@@ -4,6 +4,7 @@ LedgerError
 ├── MigrationError            the schema cannot be brought to what this program needs
 ├── ForeignLogError           the tables were filled from another log than this one
 ├── PartitionStoppedError     an accepted record cannot be projected; other partitions go on
+│   └── PartitionWaitsError   so it is until the damaged rows of a stream were made anew
 ├── DamagedRowsError          a stream is neither in its row nor in its stored facts
 ├── DatabaseUnavailableError  Postgres failed too often in a row
 ├── RebuildRunningError       somebody else is rebuilding
@@ -68,6 +69,17 @@ class PartitionStoppedError(LedgerError):
         self.partition = partition
         self.offset = offset
         self.why = why
+
+
+class PartitionWaitsError(PartitionStoppedError):
+    """The next record is about a stream whose rows were edited or deleted. It is projected as soon
+    as they were made anew.
+    """
+
+    def __init__(self, partition: int, offset: int, damaged: "DamagedRowsError") -> None:
+        super().__init__(partition, offset, damaged.message.rstrip("."))
+        self.hint = damaged.hint
+        self.stream = damaged.stream
 
 
 class DamagedRowsError(LedgerError):

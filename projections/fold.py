@@ -8,6 +8,7 @@ stops its partition at exactly that offset; what stands before it and other part
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ledger.core.evolve import Place, evolve, evolve_all
@@ -20,7 +21,7 @@ from ledger.core.state import FINAL, Action, Attempt, Stream
 from ledger.log.envelope import fact_texts, holds_nul
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
-from projections.errors import PartitionStoppedError
+from projections.errors import DamagedRowsError, PartitionStoppedError, PartitionWaitsError
 from projections.gate_rows import gate_event_rows, gate_row, reservation_row
 from projections.rows import (
     ACTIONS,
@@ -167,10 +168,14 @@ class Folding:
     """A batch in the making: reads are added as they come, rows of states are made once, at last.
 
     `streams` is what is known of streams, looked at as reads are added; it is never changed here.
+    Nor are those `damaged` whose rows lie, each with the reason: who changes one of them waits.
     """
 
-    def __init__(self, streams: Mapping[str, Held]) -> None:
+    def __init__(
+        self, streams: Mapping[str, Held], damaged: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self._streams = streams
+        self._damaged = damaged
         self._batch = Batch()
         self._touched: dict[str, _Touched] = {}
         self._references: dict[Row, Row] = {}
@@ -215,12 +220,12 @@ class Folding:
         for decision, value in read.decisions:
             try:
                 if _says(decision):
+                    self._refuse_damaged(decision.stream)
                     self._fold(partition, decision, value, changed)
                 else:
                     self._decisions.append(decision_row(decision, partition))
             except Exception as fault:  # noqa: BLE001 - the record counts: stop here
-                why = f"{type(fault).__name__}: {fault}"
-                stopped = PartitionStoppedError(partition, decision.at, why)
+                stopped = _stopped(partition, decision.at, fault)
                 before = [record for record in read.records if record.offset < decision.at]
                 read = _read(read.start, before)
                 break
@@ -260,6 +265,10 @@ class Folding:
 
     def _rows(self, table: str) -> list[Row]:
         return self._batch.rows.setdefault(table, [])
+
+    def _refuse_damaged(self, key: str) -> None:
+        if key in self._damaged:
+            raise DamagedRowsError(key, self._damaged[key])
 
     def _fold(
         self, partition: int, decision: Decision, value: bytes, changed: dict[str, Held]
@@ -334,6 +343,12 @@ class Folding:
         said = approval_decision_row(decision, fact, after, partition)
         if said is not None:
             self._signed.append(said)
+
+
+def _stopped(partition: int, offset: int, fault: Exception) -> PartitionStoppedError:
+    if isinstance(fault, DamagedRowsError):
+        return PartitionWaitsError(partition, offset, fault)
+    return PartitionStoppedError(partition, offset, f"{type(fault).__name__}: {fault}")
 
 
 def fold_batch(reads: Iterable[PartitionRead], streams: Mapping[str, Held]) -> Batch:

@@ -62,6 +62,9 @@ ACTION_FACTS_MAX = 10_000
 STREAMS_ASKED_MAX = 50_000
 """Keys in one query for cold states: those of one batch of any size that is used."""
 
+DAMAGED_LOOK_MS = 10_000
+"""How long a partition waits before it is seen whether damaged rows of a stream were made anew."""
+
 FOLDED_AGAIN_MAX = 1_000
 """Actions whose facts are read in one query, where another version of the fold wrote their rows."""
 

@@ -2,32 +2,36 @@
 
 Guarantees that what a transaction holds is a prefix of each partition, folded once; after a crash,
 a cut connection or a second projector it goes on from what is committed. A record that counts and
-cannot be projected stops its partition, loudly; the others go on. While one batch is written the
-next is read and folded. The step itself is `fold`, without I/O; this is its shell, run by a process
-of its own and by rebuilds.
+cannot be projected stops its partition, loudly; the others go on. One about a stream with damaged
+rows makes its partition wait until they were made anew. While one batch is written the next is read
+and folded. The step itself is `fold`, without I/O; this is its shell, run by a process of its own
+and by rebuilds.
 """
 
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass
 
 import asyncpg
 
 from ledger.core.invariants import invariant
 from ledger.core.snapshot import dump
 from ledger.log.crashpoints import crash_point
-from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
-from ledger.log.reading import LogReader, ReadableLog
-from ledger.log.sizes import Sizes
-from projections.errors import AWAY, DatabaseUnavailableError, MigrationError, PartitionStoppedError
+from ledger.log.reading import ReadableLog
+from projections.errors import (
+    AWAY,
+    DatabaseUnavailableError,
+    MigrationError,
+    PartitionStoppedError,
+    PartitionWaitsError,
+)
 from projections.fold import (
     Batch,
     Folding,
-    Held,
     PartitionRead,
     read_batch,
     streams_touched,
@@ -36,19 +40,19 @@ from projections.limits import (
     BATCH_BYTES_MAX,
     BATCH_RECORDS_MAX,
     COMMIT_EVERY_MS,
+    DAMAGED_LOOK_MS,
     DATABASE_TRIES_MAX,
     DATABASE_WAIT_MS_MAX,
     DATABASE_WAIT_MS_MIN,
     READ_WAIT_MS,
     SLICE_BYTES_MAX,
     SLICE_RECORDS_MAX,
-    STREAMS_HELD_BYTES_MAX,
     STREAMS_HELD_MAX,
 )
-from projections.rows import STREAMS
+from projections.session import Session
 from projections.source import LEDGER, open_ledger
-from projections.statements import LIVE_SCHEMA, Connection
-from projections.states import load_streams
+from projections.statements import LIVE_SCHEMA, OWN_LIMITS
+from projections.states import load_undamaged
 from projections.writer import BatchWriter, WriterAheadError
 
 logger = logging.getLogger("actionledger")
@@ -62,8 +66,6 @@ _REFUSED = (
     TypeError,
 )
 """What the database says to a row that it can never take."""
-
-_KEY, _NEXT_OFFSET, _STATE = map(STREAMS.columns.index, ("stream_key", "next_offset", "state"))
 
 Progress = Callable[[int], None]
 """Hears after each commit how many records this projector has written."""
@@ -83,70 +85,6 @@ class Counts:
 
 class _RowRefusedError(Exception):
     """Postgres cannot take a row of a batch: on with smaller ones, or without its partition."""
-
-
-@dataclass(slots=True)
-class _Session:
-    """One writer, one reader, and what is folded in memory on top of what is committed.
-
-    `settled` are streams that nothing is expected of, with where they stood when they were written;
-    `unwritten` those of batches that are not written, with where they stand in them. `unread` are
-    records for which the batch in the making had no room.
-    """
-
-    writer: BatchWriter
-    loader: Connection
-    reader: LogReader
-    folds: dict[int, PartitionFold]
-    held: dict[str, Held] = field(default_factory=dict)
-    paused: set[int] = field(default_factory=set)
-    settled: list[tuple[str, int]] = field(default_factory=list)
-    unwritten: dict[str, int] = field(default_factory=dict)
-    sizes: Sizes = field(default_factory=Sizes)
-    unread: list[Record] = field(default_factory=list)
-
-    def hold(self, key: str, held: Held) -> None:
-        """Keep a stream as the one used last."""
-        # Out and in again: the order of the dictionary is the order of last use.
-        self.held.pop(key, None)
-        self.held[key] = held
-
-    def written(self, batch: Batch) -> None:
-        """A batch was committed. What streams take counts from here on: before it was bounded with
-        the batch, and those that are settled are let go next.
-        """
-        self.settled += batch.settled
-        leaving = {key for key, _ in batch.settled}
-        for row in batch.rows.get(STREAMS.name, ()):
-            key, next_offset = row[_KEY], row[_NEXT_OFFSET]
-            if self.unwritten.get(key) == next_offset:
-                del self.unwritten[key]
-            if key in self.held and key not in leaving:
-                self.sizes.drop(key)
-                self.sizes.add(key, len(row[_STATE]))
-
-    def _drop(self, key: str) -> None:
-        del self.held[key]
-        self.sizes.drop(key)
-
-    def let_go(self) -> None:
-        """Forget settled streams, and of others the oldest beyond what memory is meant to hold.
-
-        Never while a batch is being folded, nor one that stands in a batch not written yet: such a
-        stream is elsewhere than it was written, or among the newest.
-        """
-        for key, next_offset in self.settled:
-            held = self.held.get(key)
-            if held is not None and held.next_offset == next_offset:
-                self._drop(key)
-        self.settled.clear()
-        for key in list(islice(self.held, max(0, len(self.held) - STREAMS_HELD_MAX))):
-            self._drop(key)
-        if self.sizes.total_bytes > STREAMS_HELD_BYTES_MAX:
-            for key in [key for key in self.held if key not in self.unwritten]:
-                if self.sizes.total_bytes <= STREAMS_HELD_BYTES_MAX:
-                    break
-                self._drop(key)
 
 
 class Projector:
@@ -175,6 +113,10 @@ class Projector:
         self._batch_records = batch_records
         self._one_by_one = 0
         self.stopped: dict[int, PartitionStoppedError] = {}
+        self.waiting: dict[int, PartitionWaitsError] = {}
+        """Partitions whose next record is about a stream with damaged rows."""
+        self._told: dict[int, int] = {}
+        self._look_at_s = math.inf
         self.counts = Counts()
         self.ready = asyncio.Event()
         self._beat: Callable[[], None] = lambda: None
@@ -183,8 +125,8 @@ class Projector:
         """Follow the log until `stop` is set; then what was read is written and it returns.
 
         `beat` is called by every round, and before every new try while the database is away.
-        Raises ForeignLogError, MigrationError, DatabaseUnavailableError, DamagedRowsError, what the
-        log raises, and the PartitionStoppedError of the first partition once every one has stopped.
+        Raises ForeignLogError, MigrationError, DatabaseUnavailableError, what the log raises, and
+        the PartitionStoppedError of the first partition once every one has stopped for good.
         """
         self._beat = beat
         await self._work(stop, None)
@@ -197,7 +139,7 @@ class Projector:
         Raises what `run` does, and PartitionStoppedError if any partition stopped before its end.
         """
         await self._work(asyncio.Event(), ends, progress)
-        for error in self.stopped.values():
+        for error in (self.stopped | self.waiting).values():
             raise error
 
     async def _work(
@@ -215,8 +157,13 @@ class Projector:
             if self.counts.records != written:
                 failures, written = 0, self.counts.records
             try:
+                self.waiting.clear()
+                self._look_at_s = math.inf
                 await self._session(stop, ends, progress)
-                return
+                if not self.waiting or ends is not None:
+                    return
+                await self._wait_to_look(stop)
+                continue
             except WriterAheadError as ahead:
                 self.counts.overtaken += 1
                 logger.warning("projection_overtaken", extra={"why": str(ahead)})
@@ -238,6 +185,15 @@ class Projector:
                     ) from away
             await _pause(stop, failures)
 
+    async def _wait_to_look(self, stop: asyncio.Event) -> None:
+        """Until it is time to see whether damaged rows were made anew."""
+        while not stop.is_set() and not self._is_time_to_look():
+            self._beat()
+            await _pause(stop, 0)
+
+    def _is_time_to_look(self) -> bool:
+        return asyncio.get_running_loop().time() >= self._look_at_s
+
     def _at_work(self) -> list[int]:
         return [part for part in self._partitions if part not in self.stopped]
 
@@ -249,10 +205,11 @@ class Projector:
             try:
                 writer = BatchWriter(connection, self._schema, self._cluster)
                 await writer.prepare()
+                await loader.execute(OWN_LIMITS)
                 folds = await writer.load(self._at_work())
                 reader = await open_ledger(self._log, folds)
                 try:
-                    session = _Session(writer, loader, reader, folds)
+                    session = Session(writer, loader, reader, folds)
                     await self._follow(session, stop, ends, progress)
                 finally:
                     await reader.close()
@@ -266,7 +223,7 @@ class Projector:
 
     async def _follow(
         self,
-        session: _Session,
+        session: Session,
         stop: asyncio.Event,
         ends: Mapping[int, int] | None,
         progress: Progress | None,
@@ -278,7 +235,7 @@ class Projector:
         COMMIT_EVERY_MS.
         """
         clock = asyncio.get_running_loop().time
-        folding, due_s = Folding(session.held), clock()
+        folding, due_s = Folding(session.held, session.damaged), clock()
         writing: asyncio.Task[None] | None = None
         try:
             self.ready.set()
@@ -303,7 +260,8 @@ class Projector:
                     await writing
                     writing = None
                 if folding.has_work:
-                    batch, folding = folding.seal(), Folding(session.held)
+                    batch = folding.seal()
+                    folding = Folding(session.held, session.damaged)
                     writing = asyncio.create_task(self._write(session, batch, progress))
                     due_s = clock() + COMMIT_EVERY_MS / 1_000
             if writing is not None:
@@ -320,20 +278,22 @@ class Projector:
     def _limit(self) -> int:
         return 1 if self._one_by_one else self._batch_records
 
-    def _goes_on(self, session: _Session, ends: Mapping[int, int] | None) -> bool:
+    def _goes_on(self, session: Session, ends: Mapping[int, int] | None) -> bool:
         """Whether some partition is not where it ends; those that are, are read no further."""
         if ends is not None:
             for partition, fold in session.folds.items():
                 if fold.next_offset >= ends.get(partition, 0):
                     self._leave(session, partition)
+        elif self._is_time_to_look():
+            return False
         return len(session.paused) < len(session.folds)
 
-    def _leave(self, session: _Session, partition: int) -> None:
+    def _leave(self, session: Session, partition: int) -> None:
         if partition not in session.paused:
             session.paused.add(partition)
             session.reader.pause(LEDGER, partition)
 
-    async def _fold(self, session: _Session, folding: Folding, records: list[Record]) -> None:
+    async def _fold(self, session: Session, folding: Folding, records: list[Record]) -> None:
         """Add records to the batch in the making, on what is held and what must be loaded.
 
         A slice at a time: in between, the batch that is being written may take its next step.
@@ -358,16 +318,17 @@ class Projector:
                 self._add(session, folding, read)
             await asyncio.sleep(0)
 
-    async def _load(self, session: _Session, keys: set[str]) -> None:
+    async def _load(self, session: Session, keys: set[str]) -> None:
         """Bring the streams among these that have a row and are not held."""
         # Not by subtraction: that walks through everything that is held.
         if cold := {key for key in keys if key not in session.held}:
-            loaded = await load_streams(session.loader, cold, schema=self._schema)
-            for key, held in loaded.items():
+            loaded = await load_undamaged(session.loader, cold, schema=self._schema)
+            session.damaged |= loaded.damaged
+            for key, held in loaded.streams.items():
                 session.hold(key, held)
                 session.sizes.add(key, len(dump(held.stream)))
 
-    def _add(self, session: _Session, folding: Folding, read: PartitionRead) -> None:
+    def _add(self, session: Session, folding: Folding, read: PartitionRead) -> None:
         partition = read.start.partition
         if partition in session.paused:
             return
@@ -378,7 +339,7 @@ class Projector:
         if partition in folding.stopped_partitions:
             self._leave(session, partition)
 
-    async def _write(self, session: _Session, batch: Batch, progress: Progress | None) -> None:
+    async def _write(self, session: Session, batch: Batch, progress: Progress | None) -> None:
         try:
             await session.writer.write(batch)
         except _REFUSED as refused:
@@ -406,6 +367,9 @@ class Projector:
 
     def _stop(self, stopped: PartitionStoppedError) -> None:
         """The alarm: this partition's tables stand still until somebody has looked."""
+        if isinstance(stopped, PartitionWaitsError):
+            self._wait(stopped)
+            return
         self.stopped[stopped.partition] = stopped
         self.counts.stopped_partitions += 1
         logger.error(
@@ -415,6 +379,24 @@ class Projector:
                 "offset": stopped.offset,
                 "why": stopped.why,
                 "hint": stopped.hint,
+            },
+        )
+
+    def _wait(self, waits: PartitionWaitsError) -> None:
+        """The same, until somebody has made the rows anew; it is told once of a record."""
+        now_s = asyncio.get_running_loop().time()
+        self._look_at_s = min(self._look_at_s, now_s + DAMAGED_LOOK_MS / 1_000)
+        self.waiting[waits.partition] = waits
+        if self._told.get(waits.partition) == waits.offset:
+            return
+        self._told[waits.partition] = waits.offset
+        logger.error(
+            "projection_waits",
+            extra={
+                "partition": waits.partition,
+                "offset": waits.offset,
+                "stream": waits.stream,
+                "hint": waits.hint,
             },
         )
 

@@ -3,22 +3,68 @@
 -- means every tenant, which only operators may ask for.
 
 -- name: streams
+-- One without a row that has actions, or is a gate that stands, comes without a state: its row was
+-- deleted. In one statement, or a commit in between would look like that.
 select stream_key, next_offset, fold_version, action_keys, state
 from actionledger.streams
 where stream_key = any ($1::text[])
+union all
+select wanted.stream_key, null, null, null, null
+from unnest($1::text[]) as wanted (stream_key)
+where not exists (
+      select from actionledger.streams as one
+      where one.stream_key = wanted.stream_key
+      offset 0
+  )
+  and (
+      exists (
+          select from actionledger.actions as one
+          where one.stream_key = wanted.stream_key
+          offset 0
+      )
+      or exists (
+          select from actionledger.gates as one
+          where one.gate_key = wanted.stream_key
+          offset 0
+      )
+  )
 
 -- name: cold_streams
 -- The partition's offset and the rows in one statement, hence one snapshot: "no row" means "new"
 -- only for who knows up to where these rows speak.
 select
     offsets.next_offset as projected_offset,
-    streams.stream_key,
-    streams.next_offset,
-    streams.fold_version,
-    streams.action_keys,
-    streams.state
+    found.stream_key,
+    found.next_offset,
+    found.fold_version,
+    found.action_keys,
+    found.state
 from actionledger.projection_offsets as offsets
-left join actionledger.streams on streams.stream_key = any ($2::text[])
+left join (
+    select stream_key, next_offset, fold_version, action_keys, state
+    from actionledger.streams
+    where stream_key = any ($2::text[])
+    union all
+    select wanted.stream_key, null, null, null, null
+    from unnest($2::text[]) as wanted (stream_key)
+    where not exists (
+          select from actionledger.streams as one
+          where one.stream_key = wanted.stream_key
+          offset 0
+      )
+      and (
+          exists (
+              select from actionledger.actions as one
+              where one.stream_key = wanted.stream_key
+              offset 0
+          )
+          or exists (
+              select from actionledger.gates as one
+              where one.gate_key = wanted.stream_key
+              offset 0
+          )
+      )
+) as found on true
 where offsets.partition = $1
 
 -- name: facts
@@ -628,19 +674,6 @@ from actionledger.actions
 where status = 'awaiting_approval'
   and principal = $2
   and ($1::text is null or tenant_id = $1)
-limit $3
-
--- name: action_facts
--- All facts of one action, in order: what it is folded from.
-select
-    actions.stream_key,
-    action_events.ledger_offset,
-    (extract(epoch from action_events.decided_at) * 1000)::bigint as decided_at,
-    action_events.data
-from actionledger.action_events
-join actionledger.actions using (action_key)
-where action_key = $2 and ($1::text is null or actions.tenant_id = $1)
-order by action_events.version
 limit $3
 
 -- name: saga_facts

@@ -42,6 +42,9 @@ _LIES: Final = (BrokenInvariantError, ValueError)
 """What comes of stored facts that somebody edited or deleted."""
 
 
+_ROW_GONE: Final = "its row is gone, and what it says elsewhere is there"
+
+
 @dataclass(frozen=True, slots=True)
 class ColdStreams:
     """Streams of a partition as of `projected_offset`: a key that is missing here was new then.
@@ -96,17 +99,25 @@ async def load_streams(
     connection: Connection, keys: Collection[str], *, schema: str = LIVE_SCHEMA
 ) -> dict[str, Held]:
     """The streams among `keys` that have a row. Raises DamagedRowsError."""
+    loaded = await load_undamaged(connection, keys, schema=schema)
+    for key, why in loaded.damaged.items():
+        raise DamagedRowsError(key, why)
+    return loaded.streams
+
+
+async def load_undamaged(
+    connection: Connection, keys: Collection[str], *, schema: str = LIVE_SCHEMA
+) -> Loaded:
+    """The streams among `keys` that have a row, and why others can be had from nowhere."""
     invariant(len(keys) <= STREAMS_ASKED_MAX, "more streams asked for than one query may")
     held, foreign = own_of(await _rows(connection, keys, schema))
     if not foreign:
-        return held
+        return Loaded(held)
     async with one_snapshot(connection):
         again = await held_of(connection, await _rows(connection, foreign, schema), schema)
-    for key, why in again.damaged.items():
-        raise DamagedRowsError(key, why)
-    for key in foreign.keys() - again.streams.keys():
-        raise DamagedRowsError(key, "its row was there and is not any more")
-    return held | again.streams
+    for key in foreign.keys() - again.streams.keys() - again.damaged.keys():
+        again.lies(key, "its row was there and is not any more")
+    return Loaded(held | again.streams, again.damaged)
 
 
 async def _rows(connection: Connection, keys: Collection[str], schema: str) -> list[asyncpg.Record]:
@@ -174,12 +185,14 @@ def one_snapshot(connection: Connection) -> asyncpg.transaction.Transaction:
 
 def own_of(rows: Iterable[asyncpg.Record]) -> tuple[dict[str, Held], dict[str, str]]:
     """The streams of rows that this version of the fold wrote; and of all others, which have to be
-    folded again, why: another version wrote them, or they are damaged.
+    folded again, why: another version wrote them, or they are damaged or gone.
     """
     held: dict[str, Held] = {}
     foreign: dict[str, str] = {}
     for row in rows:
         try:
+            if row["state"] is None:
+                raise ForeignSnapshotError(_ROW_GONE)
             if row["fold_version"] != FOLD_VERSION:
                 raise ForeignSnapshotError(f"fold version {row['fold_version']}")
             held[row["stream_key"]] = Held(load(row["state"]), row["next_offset"])
@@ -195,6 +208,10 @@ async def held_of(connection: Connection, rows: Sequence[asyncpg.Record], schema
     """
     held, foreign = own_of(rows)
     loaded = Loaded(held)
+    if not foreign:
+        return loaded
+    for key in [key for key, why in foreign.items() if why == _ROW_GONE]:
+        loaded.lies(key, foreign.pop(key))
     if not foreign:
         return loaded
     first, why = next(iter(foreign.items()))

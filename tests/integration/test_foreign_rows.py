@@ -8,6 +8,7 @@ import pytest
 
 from ledger.client.client import LedgerClient, UndecidedError
 from ledger.core.state import Stream
+from projections import projector as module
 from projections.cold import ColdStore
 from projections.errors import DamagedRowsError
 from projections.limits import COLD_CALL_MS_MAX, FOLDED_AGAIN_MAX
@@ -16,9 +17,9 @@ from projections.states import load_streams
 from tests.examples import propose, report, success
 from tests.integration.installation import PARTITIONS, charge, installed
 from tests.integration.test_cold_streams import all_projected, proposed, settle
-from tests.ledgers import LedgerBuilder, history
+from tests.ledgers import LedgerBuilder, MemoryLog, history
 from tests.patience import PATIENCE_SECONDS
-from tests.projecting import project, projected, running
+from tests.projecting import project, projected, projected_to, running, until
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -119,11 +120,93 @@ async def test_a_stream_whose_rows_lie_is_not_taken_for_new(database_url: str, d
                 await load_streams(connection, ["acme/good", "acme/bad"])
 
 
-async def test_only_what_needs_damaged_rows_waits_for_them(
-    servers: Addresses, database_url: str
+async def test_a_stream_whose_row_was_deleted_is_not_taken_for_new(database_url: str) -> None:
+    """Of actions and of gates: it was an empty stream to its owner, who made every effect of it a
+    second time. A filter of keys has it too, so that it is asked for.
+    """
+    builder = history(105, partitions=2)
+    keys = keys_of(builder)
+    async with projected(database_url) as pool:
+        await project(pool, builder)
+        assert await pool.fetchval("select count(*) from actionledger.gates") > 0
+        await pool.execute("delete from actionledger.streams")
+        store = ColdStore(pool)
+        cold = await store.load({part: [*known, "acme/new"] for part, known in keys.items()})
+        for partition, known in keys.items():
+            assert set(cold[partition].damaged) == set(known)
+            assert cold[partition].streams == {}
+        found, behind = set[str](), ""
+        while True:
+            page = await store.keys(keys, behind, 7)
+            found.update(key for _, key in page.keys)
+            if page.behind is None:
+                break
+            behind = page.behind
+        assert found == {key for known in keys.values() for key in known}
+        async with pool.acquire() as connection:
+            with pytest.raises(DamagedRowsError, match="its row is gone"):
+                await load_streams(connection, [*keys[0], "acme/new"])
+            assert await load_streams(connection, ["acme/new"]) == {}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        ["delete from actionledger.streams where stream_key = 'acme/bad'"],
+        [OTHER_VERSION, "delete from actionledger.action_events where action_key ~ 'bad$'"],
+    ],
+)
+async def test_a_projector_waits_for_damaged_rows_in_one_partition(
+    database_url: str,
+    damage: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Events that somebody deleted, and a fold of another version: a proposal about that stream is
-    decided by nobody until the rows were made anew from the log, and all others are.
+    """Others go on; rows that are made anew beside it are all that it waits for. It ended again and
+    again, and nothing was projected any more.
+    """
+    monkeypatch.setattr(module, "DAMAGED_LOOK_MS", 50)
+    builder = LedgerBuilder(2)
+    bad = builder.partition("acme/bad")
+    other = next(
+        f"e{number}" for number in range(99) if builder.partition(f"acme/e{number}") != bad
+    )
+    for event in ("bad", other):
+        builder.take(propose(f"charge:v1:acme:{event}"))
+    log = MemoryLog(builder.everything())
+    async with projected(database_url) as pool:
+        await project(pool, builder)
+        for statement in damage:
+            await pool.execute(statement)
+        stands = builder.ends()
+        for event in ("bad", other):
+            builder.take(report(success(f"ch_{event}"), key=f"charge:v1:acme:{event}"))
+        for partition, end in stands.items():
+            log.extend(builder.records(partition)[end:])
+        ends = builder.ends()
+        async with running(log, pool, ends) as projector:
+            await until(lambda: bad in projector.waiting, "it waits")
+            await projected_to(pool, ends | {bad: stands[bad]})
+            assert (projector.waiting[bad].stream, projector.stopped) == ("acme/bad", {})
+            await rebuild(log, pool, afterwards=Afterwards.SWAP)
+            await projected_to(pool, ends)
+        told = [one for one in caplog.records if one.message == "projection_waits"]
+        assert [one.__dict__["stream"] for one in told] == ["acme/bad"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        [OTHER_VERSION, "delete from actionledger.action_events where action_key = $1"],
+        ["delete from actionledger.streams where $1 = any (action_keys)"],
+    ],
+)
+async def test_only_what_needs_damaged_rows_waits_for_them(
+    servers: Addresses, database_url: str, damage: list[str]
+) -> None:
+    """Events that somebody deleted, and a fold of another version; or a row that is gone: a
+    proposal about that stream is decided by nobody until the rows were made anew from the log, and
+    all others are.
     """
     async with installed(servers.kafka_bootstrap) as one, projected(database_url) as pool:
         await one.processor(ColdStore(pool))
@@ -134,10 +217,8 @@ async def test_only_what_needs_damaged_rows_waits_for_them(
                 await all_projected(one, pool)
             await one.crash(0)
             bad = proposals[0]
-            await pool.execute(OTHER_VERSION)
-            await pool.execute(
-                "delete from actionledger.action_events where action_key = $1", bad.key
-            )
+            for statement in damage:
+                await pool.execute(statement, *([bad.key] if "$1" in statement else []))
             await one.processor(ColdStore(pool))
             for given in proposals[1:]:
                 assert (await proposed(client, given)).decision.unchanged is not None

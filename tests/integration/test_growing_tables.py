@@ -12,7 +12,14 @@ from typing import Final
 import asyncpg
 import pytest
 
-from reconciler.limits import CLOCKS_APART_MS, COMPOSITE_BACK_MS, SWEEP_ROWS_MAX
+from projections.statements import LIVE_SCHEMA
+from projections.statements import statements as projected
+from reconciler.limits import (
+    CHANGED_HASH_CHARS,
+    CLOCKS_APART_MS,
+    COMPOSITE_BACK_MS,
+    SWEEP_ROWS_MAX,
+)
 from reconciler.matching import AWAITS_ACTION, AWAITS_REFERENCE, OUTCOME_OPEN, WITHOUT_MARK
 from reconciler.statements import statements
 from tests.integration.reconciling import migrated
@@ -52,6 +59,11 @@ select
     'order:' || n, 4990, 'EUR', 'p', 'test', 'simulated', 'main', 'keyed', 'unknown', 1, 1, now(),
     0, 1, 0, n, now(), now()
 from generate_series(1, $1) as n
+"""
+FILL_OFFSETS: Final = """
+insert into actionledger.projection_offsets
+    (partition, next_offset, epoch, decided_at, positions, void_count)
+values (0, 1, 1, now(), '{}', 0)
 """
 FILL_ATTEMPTS: Final = """
 insert into actionledger.attempts (
@@ -143,9 +155,41 @@ async def test_a_webhook_is_looked_up_by_its_own_name(database_url: str) -> None
             name: await blocks_read(pool, sql[name], *arguments)
             for name, arguments in asked.items()
         }
+        read["settled_lines"] = await blocks_read(
+            pool,
+            statements("reconciler", "settled_lines.sql")["settled_lines"],
+            [ELSEWHERE] * ASKED,
+            list(range(ASKED)),
+            *ACCOUNTS,
+            EVENTS,
+            [f"charge:v1:acme:{number}" for number in range(ASKED)],
+            [f"ch_{number}" for number in range(ASKED)],
+            CHANGED_HASH_CHARS,
+        )
     assert {
         name: blocks for name, blocks in read.items() if blocks > ASKED * BLOCKS_A_ROW_MAX
     } == {}
+
+
+async def test_a_stream_without_a_row_is_looked_up_by_its_own_key(database_url: str) -> None:
+    """Whether it has actions, or is a gate, is found without reading those of others: it is asked
+    of every new key.
+    """
+    async with migrated(database_url) as pool:
+        for table in ("actions", "gates", "streams"):
+            await pool.execute(f"alter table actionledger.{table} set (autovacuum_enabled = false)")
+        await pool.execute(FILL_ACTIONS, ROWS)
+        await pool.execute(FILL_OFFSETS)
+        half = ASKED // 2
+        gone, new = ([f"{name}/{1 + 7 * n}" for n in range(half)] for name in ("acme", "globex"))
+        for file, name in (("cold.sql", "cold"), ("queries.sql", "streams")):
+            sql = projected(file, LIVE_SCHEMA)[name]
+            given = ([0], gone + new) if name == "cold" else (gone + new,)
+            rows = await pool.fetch(sql, *given)
+            assert {(row["stream_key"], row["state"]) for row in rows} == {
+                (key, None) for key in gone
+            }
+            assert await blocks_read(pool, sql, *given) <= ASKED * BLOCKS_A_ROW_MAX
 
 
 async def test_what_can_be_matched_is_found_without_reading_what_cannot(database_url: str) -> None:

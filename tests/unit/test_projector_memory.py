@@ -8,9 +8,11 @@ from ledger.core.snapshot import dump
 from ledger.core.state import Stream
 from ledger.log.port import Record
 from projections import projector
+from projections import session as module
 from projections.fold import Batch, Held
-from projections.projector import _Session, _slices
+from projections.projector import _slices
 from projections.rows import STREAMS, stream_row
+from projections.session import Session
 
 NOBODY: Any = None
 
@@ -22,10 +24,10 @@ def batch(*streams: tuple[str, int]) -> Batch:
 
 
 @pytest.fixture
-def session(monkeypatch: pytest.MonkeyPatch) -> _Session:
+def session(monkeypatch: pytest.MonkeyPatch) -> Session:
     """One that holds three streams, of which a batch in the making has changed the oldest."""
-    monkeypatch.setattr(projector, "STREAMS_HELD_BYTES_MAX", 1_000)
-    made = _Session(NOBODY, NOBODY, NOBODY, {})
+    monkeypatch.setattr(module, "STREAMS_HELD_BYTES_MAX", 1_000)
+    made = Session(NOBODY, NOBODY, NOBODY, {})
     for number in range(3):
         made.hold(f"acme/e{number}", Held(Stream(f"acme/e{number}"), number + 1))
         made.sizes.add(f"acme/e{number}", 400)
@@ -33,7 +35,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> _Session:
     return made
 
 
-def test_long_streams_are_let_go_by_what_they_take(session: _Session) -> None:
+def test_long_streams_are_let_go_by_what_they_take(session: Session) -> None:
     """The oldest of those that are written; a stream of an unwritten batch would come back from the
     tables as it was before.
     """
@@ -43,7 +45,7 @@ def test_long_streams_are_let_go_by_what_they_take(session: _Session) -> None:
     assert list(session.held) == ["acme/e0", "acme/e2"]
 
 
-def test_a_written_batch_frees_what_stands_where_it_was_written(session: _Session) -> None:
+def test_a_written_batch_frees_what_stands_where_it_was_written(session: Session) -> None:
     """What a later batch has changed again is not written by this one."""
     session.written(batch(("acme/e0", 1)))
     session.hold("acme/e1", Held(Stream("acme/e1"), 9))
@@ -55,7 +57,7 @@ def test_a_written_batch_frees_what_stands_where_it_was_written(session: _Sessio
     assert list(session.held) == ["acme/e2", "acme/e1"]
 
 
-def test_settled_streams_count_no_more(session: _Session) -> None:
+def test_settled_streams_count_no_more(session: Session) -> None:
     """They leave with the commit."""
     session.settled.append(("acme/e1", 2))
     session.let_go()
@@ -63,7 +65,7 @@ def test_settled_streams_count_no_more(session: _Session) -> None:
     assert session.sizes.total_bytes == 800
 
 
-def test_a_stream_takes_what_its_newest_row_says(session: _Session) -> None:
+def test_a_stream_takes_what_its_newest_row_says(session: Session) -> None:
     """Not what its records took together, and nothing once it is let go; nor does one count that
     nothing is expected of.
     """
