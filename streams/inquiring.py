@@ -101,14 +101,19 @@ BEGINNING = Position(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class _Untold:
+    """A notice, with the place and the epoch of the decision that it follows from."""
+
     notice: Notice
     offset: int
     epoch: int
 
 
 class Inquiring:
-    """Follows one partition. Calls come in this order: feed …, caught_up once, then feed and take;
-    answered when the evidence of a question is durable, told when notices are.
+    """The questions and notices of one partition.
+
+    First `feed` everything that lay there, then `caught_up` once. From then on `feed` and
+    `take_question` come in any order, each question ends with `answered` once its evidence is
+    durable or with `put_back`, and `told` says how many notices are durable.
     """
 
     def __init__(self, partition: int, begin: Position = BEGINNING) -> None:
@@ -116,11 +121,17 @@ class Inquiring:
         self.is_current = False
         self._fold = PartitionFold(partition, epoch=begin.epoch, next_offset=begin.next_offset)
         self._waiting = Lines()
+        """Questions to put, in the order in which tenants are served."""
         self._running: dict[tuple[str, str, int], Asked] = {}
+        """Questions that a provider is being asked now, by identity."""
         self._moot: set[tuple[str, str, int]] = set()
+        """Those of them whose answer the ledger has already, or does not need any more."""
         self._untold: deque[_Untold] = deque()
+        """Notices that are not durable yet, oldest first."""
         self._unknown: OrderedDict[str, str] = OrderedDict()
+        """Actions whose outcome is unknown, with their streams, the longest known first."""
         self._watched: dict[bytes, int] = {}
+        """How many of these each stream holds: records of such streams are not skipped."""
 
     def watch(self, unknown: Iterable[tuple[str, str]]) -> None:
         """Actions that were uncertain before the partition is read, each with its stream."""
@@ -144,7 +155,7 @@ class Inquiring:
 
     @property
     def position(self) -> Position:
-        """From where another misses nothing that is not answered and told."""
+        """From where another inquirer has to read to miss nothing that is unanswered or untold."""
         behind = [
             *self._waiting,
             *self._running.values(),
@@ -175,7 +186,7 @@ class Inquiring:
         self.is_current = True
 
     def providers(self) -> list[str]:
-        """Where questions wait that may be put now."""
+        """The providers that may be asked now, because a question to them waits."""
         return self._waiting.providers() if self.is_current else []
 
     def take_question(self, provider: str, may_ask: MayAsk = anywhere) -> Asked | None:
@@ -203,8 +214,8 @@ class Inquiring:
         self._moot.discard(asked.identity)
 
     def put_back(self, asked: Asked) -> None:
-        """A question was not answered and is to be put again, before others of its line; unless it
-        is nobody's any more: the ledger has asked anew, or knows.
+        """A question was not answered and is to be put again, first in its line; unless the ledger
+        has its answer by now, or has asked a newer one.
         """
         is_moot = asked.identity in self._moot
         self.answered(asked)
