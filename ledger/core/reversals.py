@@ -64,6 +64,18 @@ def goes_beyond(stream: Stream, action: Action) -> str | None:
     return told if elsewhere + undone > whole.minor and told not in action.allowed else None
 
 
+def differs_from_asked(stream: Stream, action: Action) -> str | None:
+    """The original of a compensation, where its effect was told with another amount than was asked
+    for, so that nobody can say here how much there is to give back; None where it was not, or a
+    person lets this one pass.
+    """
+    original = original_of(stream, action)
+    if original is None or original.request.money is None:
+        return None
+    is_open_to_doubt = original.review == "amount_differs" and original.key not in action.allowed
+    return original.key if is_open_to_doubt else None
+
+
 def of_whole(minor: int, whole: Money) -> str:
     """How much of how much: `12.00 EUR of 50.00 EUR`."""
     part = Money(minor=min(minor, INTEGER_MAX), currency=whole.currency)

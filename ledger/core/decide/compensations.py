@@ -13,10 +13,11 @@ from ledger.core.catalogue import Operation
 from ledger.core.decide.draft import Decided, Draft, refused_by
 from ledger.core.decide.ending import NOT_BEGUN, NOTHING_TO_UNDO, call_off, review
 from ledger.core.decide.judging import raise_reversals
-from ledger.core.facts import ActionExpired, ActionFailed
+from ledger.core.facts import ActionDenied, ActionExpired, ActionFailed, IntentRecorded
 from ledger.core.inputs import Propose
 from ledger.core.money import Money, format_money
 from ledger.core.order import (
+    GIVEN_UP,
     has_something_to_undo,
     is_reversed,
     is_without_effect,
@@ -25,7 +26,12 @@ from ledger.core.order import (
     undoing,
 )
 from ledger.core.rejections import Detail, Refused, Rejection
-from ledger.core.reversals import goes_beyond, minor_of, reversed_elsewhere
+from ledger.core.reversals import (
+    differs_from_asked,
+    goes_beyond,
+    minor_of,
+    reversed_elsewhere,
+)
 from ledger.core.state import Action, Status, Stream
 
 _MONEY: Final = "/money"
@@ -46,9 +52,36 @@ def refusal_of_compensation(draft: Draft, given: Propose, operation: Operation) 
         return _refused(Rejection.NOT_A_COMPENSATION, original.key)
     if original.request.environment != given.request.environment:
         return _refused(Rejection.NOT_A_COMPENSATION, original.key)
+    if _acts_elsewhere(draft, original, operation):
+        return _elsewhere(original, operation)
     if is_without_effect(original):
         return _refused(Rejection.NOTHING_TO_UNDO, original.key)
     return None
+
+
+def _acts_elsewhere(draft: Draft, original: Action, operation: Operation) -> bool:
+    """Whether an operation would undo an effect at another provider or account than it was done at,
+    though the catalogue has one of both at the other's place: an account that was moved, or another
+    version. What has no such pair is undone elsewhere by design, as a letter is by an e-mail.
+    """
+    was, now = (original.provider, original.account), (operation.provider, operation.account)
+    places = {(one.name, (one.provider, one.account)) for one in draft.config.catalogue.operations}
+    is_paired = (operation.name, was) in places or (original.request.operation, now) in places
+    return was != now and is_paired
+
+
+def _elsewhere(original: Action, operation: Operation) -> Decided:
+    was, now = (
+        f"{original.provider}, {original.account}",
+        f"{operation.provider}, {operation.account}",
+    )
+    message = (
+        f"it was done at {was}, and {operation.name} v{operation.version} acts at {now}: a version "
+        "of it that acts where it was done undoes it"
+    )
+    detail = Detail(path="", code="other_account", message=message)
+    refused = Refused(code=Rejection.NOT_A_COMPENSATION, action=original.key, details=(detail,))
+    return Decided(refused=refused)
 
 
 def refusal_of_target(draft: Draft, given: Propose, operation: Operation) -> Decided | None:
@@ -134,10 +167,12 @@ def follow_compensations(draft: Draft) -> None:
         raise_reversals(draft, original.key)
         if is_without_effect(original) and action.status in NOT_BEGUN and not action.is_open:
             call_off(draft, action.key, NOTHING_TO_UNDO)
-        elif has_something_to_undo(original) and _has_just_failed(draft, action):
-            review(draft, action.key, "compensation_failed", original.key)
+        elif has_something_to_undo(original) and _is_given_up(draft, original, action):
+            review(draft, action.key, GIVEN_UP, original.key)
         elif action.status in NOT_BEGUN and (told := goes_beyond(draft.stream, action)):
             review(draft, action.key, "returned_already", told)
+        elif _has_its_turn(action) and (told := differs_from_asked(draft.stream, action)):
+            review(draft, action.key, "original_differs", told)
         elif action.status in NOT_BEGUN and not action.has_begun:
             late = _undone_late(draft.stream, original, action)
             if late is not None:
@@ -160,9 +195,44 @@ def _undone_late(stream: Stream, original: Action, action: Action) -> str | None
     return name if taken > whole.minor else None
 
 
-def _has_just_failed(draft: Draft, action: Action) -> bool:
-    """Whether this very decision ends it, so that it comes to a person once."""
+def _has_its_turn(action: Action) -> bool:
+    """Whether nothing but people keeps an action that has not begun from its effect."""
+    is_idle = action.status in NOT_BEGUN and not action.has_begun
+    return is_idle and action.status is not Status.BLOCKED
+
+
+def _is_given_up(draft: Draft, original: Action, action: Action) -> bool:
+    """Whether a compensation has come to nothing, and a person has yet to be told: by this very
+    decision, or while nobody knew whether there was anything to undo. In between something else may
+    have been asked for that undoes as much.
+    """
+    if _has_just_ended(draft, action):
+        return True
+    is_over = action.status in {Status.FAILED, Status.EXPIRED} and is_without_effect(action)
+    is_told = action.review == GIVEN_UP or action.revised_by is not None
+    return is_over and not is_told and _is_still_to_undo(draft.stream, original, action)
+
+
+def _has_just_ended(draft: Draft, action: Action) -> bool:
+    """Whether this very decision ends it: it failed, ran out, or the table denies it at its turn.
+    Whom the table denies it at once hears so, and a person who denies it knows.
+    """
+    of_it = [fact for fact in draft.facts if getattr(fact, "action", None) == action.key]
+    is_new = any(isinstance(fact, IntentRecorded) for fact in of_it)
     return any(
-        isinstance(fact, ActionFailed | ActionExpired) and fact.action == action.key
-        for fact in draft.facts
+        isinstance(fact, ActionFailed | ActionExpired)
+        or (isinstance(fact, ActionDenied) and fact.by == "policy" and not is_new)
+        for fact in of_it
     )
+
+
+def _is_still_to_undo(stream: Stream, original: Action, action: Action) -> bool:
+    """Whether what a compensation was to undo is undone by nothing else, whole or in part."""
+    whole = original.request.money
+    others = [one for one in undoing(stream, action) if not is_without_effect(one)]
+    if whole is None:
+        return not others
+    elsewhere = minor_of(reversed_elsewhere(stream, original), whole)
+    taken = elsewhere + sum((one.request.money or whole).minor for one in others)
+    own = (action.request.money or whole).minor
+    return taken < own or taken + own <= whole.minor

@@ -117,6 +117,10 @@ _ALLOWABLE: Final = {
         "It goes ahead although so much was given back elsewhere ({}): more comes back than was "
         "taken."
     ),
+    "original_differs": (
+        "It goes ahead although {} had its effect with another amount than was asked for: more may "
+        "come back than was taken."
+    ),
 }
 _ALLOWED_RISK: Final = (
     "The action goes ahead although {} is not settled: if both have their effect, there are two."

@@ -33,7 +33,7 @@ from ledger.core.making import writer_of
 from ledger.core.offers import Offer, is_caller
 from ledger.core.order import reference_to_undo, waits_for
 from ledger.core.retries import backoff_ms
-from ledger.core.reversals import goes_beyond
+from ledger.core.reversals import differs_from_asked, goes_beyond
 from ledger.core.sagas import may_begin
 from ledger.core.state import LEADING, Action, AttemptStatus, Status
 
@@ -143,6 +143,8 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
     if _had_its_turn(action, offer):
         return
     if not may_begin(draft.stream, action) or goes_beyond(draft.stream, action) is not None:
+        return
+    if differs_from_asked(draft.stream, action) is not None:
         return
     if not has_room_to_undo(draft.stream, action, draft.config, draft.now):
         return

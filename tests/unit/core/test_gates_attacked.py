@@ -191,8 +191,8 @@ def test_what_waits_for_its_original_keeps_no_target() -> None:
     world.proposes(refund, compensates=A, starts=False)
     assert world.held(world.target()) == [refund]
     world.proposes(B)
-    world.hears(x.found_out(Meaning.EFFECT, key=A, lookup=None, money=x.EUR_499, reference="ch_1"))
-    assert world.refusal(A)[0] == "amount_differs"
+    world.hears(x.found_out(Meaning.EFFECT, key=A, lookup=None, reference="ch_2"))
+    assert world.refusal(A)[0] == "second_effect"
     assert world.status(refund) is Status.BLOCKED
     assert refund not in world.held(world.target())
     world.settles(A, Move.ACKNOWLEDGE)

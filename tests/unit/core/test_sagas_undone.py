@@ -383,3 +383,26 @@ def test_the_amounts_of_a_plan_that_is_refused_are_written_as_people_write_them(
     assert refused is not None
     (detail,) = refused.details
     assert "moves 49.90 EUR, and this 9.00 EUR" in detail.message
+
+
+@pytest.mark.case("C139")
+def test_c139_what_was_taken_in_another_amount_is_not_undone_in_that_of_the_plan() -> None:
+    """C139: the flight took 4.99 of 49.90, and the hotel came to nothing. The undo that was planned
+    would give back more than was taken: the saga is stuck until a person has settled that.
+    """
+    told = Travelling()
+    told.does(do(FLIGHT), LOST)
+    other = x.found_out(i.Meaning.EFFECT, key=do(FLIGHT), lookup=None, money=x.EUR_499)
+    told.says(other)
+    told.settles(do(FLIGHT), Move.EFFECT_EXISTS)
+    told.does(do(HOTEL), NO)
+    assert told.has_come_to(SagaStatus.STUCK)
+    case = told.action(undo(FLIGHT)).case
+    assert case is not None
+    assert (case.reason, case.names) == ("original_differs", do(FLIGHT))
+    told.says(x.tick(), key=undo(FLIGHT))
+    told.settles(undo(FLIGHT), Move.NO_EFFECT)
+    assert told.has_come_to(SagaStatus.STUCK)
+    told.settles(undo(FLIGHT), Move.ACKNOWLEDGE)
+    assert told.has_come_to(SagaStatus.COMPENSATED)
+    assert told.started() == [do(FLIGHT), do(HOTEL)]

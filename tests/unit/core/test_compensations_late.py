@@ -1,0 +1,198 @@
+"""Compensations whose original is settled late, otherwise than was asked, or elsewhere: what could
+not be undone is told once there is something to undo, and nothing gives back what nobody has taken.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from ledger.core.catalogue import Catalogue
+from ledger.core.config import Config
+from ledger.core.inputs import Meaning, Retry
+from ledger.core.rejections import Rejection
+from ledger.core.state import Status
+from ledger.core.statement import Move
+from tests import examples as x
+from tests.asking import asked, policy
+from tests.examples import CHARGE, PAYOUT
+from tests.unit.core.beside import Event, eur, world
+from tests.unit.core.crossing import passes
+
+UNDO = PAYOUT
+MORE = f"{PAYOUT}#more"
+
+
+def undo(
+    event: Event, key: str = UNDO, minor: int | None = None, *, step_ms: int | None = None
+) -> list[str]:
+    """The agent asks to give some of the charge back, all of it where it does not say, with
+    capacity at hand that could carry it out.
+    """
+    money = None if minor is None else eur(minor)
+    return event.propose(key, acts=True, compensates=CHARGE, money=money, step_ms=step_ms)
+
+
+def lost() -> Event:
+    """Nobody knows what became of the charge."""
+    event = Event()
+    event.start(CHARGE)
+    event.reports(CHARGE, x.no_answer())
+    return event
+
+
+def case(event: Event, key: str = UNDO) -> tuple[str, str | None] | None:
+    """Why an action needs a person now, and what that is about."""
+    found = event.action(key).case
+    return None if found is None else (found.reason, found.names)
+
+
+def ran_out(event: Event) -> None:
+    """A refund was asked for, and its caller's time is over before the charge is known."""
+    undo(event, step_ms=60_000)
+    event.goes_on(later=61_000)
+    assert event.action(UNDO).status is Status.EXPIRED
+    assert case(event) is None
+
+
+# --- nothing that was to be undone is forgotten --------------------------------------------------
+
+
+def test_one_that_expired_while_its_original_was_unknown_is_told_once_that_had_its_effect() -> None:
+    """Nobody knew whether there was anything to undo; there is."""
+    event = lost()
+    ran_out(event)
+    event.take(x.found_out(Meaning.EFFECT, lookup=None))
+    assert case(event) == ("compensation_failed", CHARGE)
+    event.settles(UNDO, Move.ACKNOWLEDGE)
+    event.goes_on()
+    undo(event, MORE)
+    event.goes_on()
+    assert case(event) is None
+    assert event.action(MORE).status is Status.ATTEMPTING
+
+
+def test_one_that_expired_is_not_told_where_there_turns_out_to_be_nothing_to_undo() -> None:
+    """The charge had no effect: there is nothing that anybody would have to know."""
+    event = lost()
+    ran_out(event)
+    event.take(x.found_out(Meaning.NO_EFFECT, lookup=None, reference="ch_0"))
+    assert event.action().status is Status.FAILED
+    assert case(event) is None
+
+
+@pytest.mark.parametrize(("minor", "told"), [(None, False), (1_000, True)])
+def test_one_that_expired_is_not_told_where_something_else_undoes_it(
+    minor: int | None, *, told: bool
+) -> None:
+    """The agent has asked again meanwhile, for all of it, or for a part only."""
+    event = lost()
+    ran_out(event)
+    undo(event, MORE, minor)
+    event.take(x.found_out(Meaning.EFFECT, lookup=None))
+    assert event.action(MORE).status is Status.READY
+    assert (case(event) is not None) is told
+
+
+def test_one_that_failed_while_its_original_was_contradicted_is_told_once_that_is_settled() -> None:
+    """A second effect of the charge came to light before the refund was refused."""
+    event = Event()
+    event.completes(CHARGE)
+    undo(event)
+    event.goes_on()
+    event.take(x.found_out(Meaning.EFFECT, lookup=None, reference="ch_2"))
+    event.reports(UNDO, x.refusal("declined", Retry.NEVER))
+    assert (event.action(UNDO).status, case(event)) == (Status.FAILED, None)
+    event.settles(CHARGE, Move.ACKNOWLEDGE)
+    assert case(event) == ("compensation_failed", CHARGE)
+
+
+def test_one_that_the_table_denies_at_its_turn_is_a_persons_case() -> None:
+    """It was taken while the charge was unknown, and another table came: nobody was told."""
+    denied = asked("payout").replace('"people"', '"deny"').replace("quorum = 1\n", "")
+    stricter = world(policy(denied.replace("valid_ms = 600000\n", "") + passes()))
+    event = Event(world(policy(passes())))
+    event.start(CHARGE)
+    undo(event)
+    event.known = replace(event.known, config=stricter)
+    assert event.reports(CHARGE, x.success())[-1] == "review.opened"
+    assert event.action(UNDO).status is Status.DENIED
+    assert case(event) == ("compensation_failed", CHARGE)
+
+
+# --- another amount than was asked for -----------------------------------------------------------
+
+
+def taken_otherwise() -> Event:
+    """The provider has taken 1.00 EUR of 49.90, and a person says that this is the effect."""
+    event = lost()
+    event.take(x.found_out(Meaning.EFFECT, lookup=None, money=eur(100)))
+    event.settles(CHARGE, Move.EFFECT_EXISTS)
+    assert event.action().status is Status.COMPLETED
+    return event
+
+
+def test_c081_what_was_taken_in_another_amount_is_given_back_by_a_person_only() -> None:
+    """C081: nobody here can say how much there is to give back, so no refund goes by itself."""
+    event = taken_otherwise()
+    undo(event)
+    assert case(event) == ("original_differs", CHARGE)
+    assert event.goes_on() == []
+    event.settles(UNDO, Move.ALLOW)
+    assert case(event) is None
+    assert event.goes_on() == ["attempt.started"]
+
+
+def test_what_people_are_asked_about_waits_for_a_person_who_knows_of_the_amount() -> None:
+    """A yes to the refund was asked with the amount of the request in view."""
+    event = Event(world(policy(asked("payout") + passes())))
+    event.completes(CHARGE)
+    undo(event)
+    event.take(x.found_out(Meaning.EFFECT, lookup=None, money=eur(100)))
+    event.settles(CHARGE, Move.ACKNOWLEDGE)
+    assert case(event) == ("original_differs", CHARGE)
+    assert event.goes_on() == []
+    event.settles(UNDO, Move.ALLOW)
+    event.says(UNDO)
+    assert event.goes_on() == ["attempt.started"]
+
+
+def test_one_that_was_asked_for_before_the_amount_was_known_waits_too() -> None:
+    """It was blocked by the charge, and its turn comes as the person settles that."""
+    event = lost()
+    undo(event)
+    event.take(x.found_out(Meaning.EFFECT, lookup=None, money=eur(100)))
+    event.settles(CHARGE, Move.EFFECT_EXISTS)
+    assert case(event) == ("original_differs", CHARGE)
+    event.settles(UNDO, Move.NO_EFFECT)
+    assert event.action(UNDO).status is Status.CANCELLED
+
+
+# --- elsewhere -----------------------------------------------------------------------------------
+
+
+def moved(config: Config, *names: str) -> Config:
+    """The catalogue with some of its operations at another account."""
+    operations = tuple(
+        one.model_copy(update={"account": "second"}) if one.name in names else one
+        for one in config.catalogue.operations
+    )
+    known = config.catalogue
+    return replace(config, catalogue=Catalogue(operations, config.content_hash, known.timing))
+
+
+@pytest.mark.parametrize(
+    ("names", "refused"),
+    [(("charge", "payout"), True), (("charge",), False), (("payout",), False)],
+)
+def test_an_effect_is_undone_at_the_account_where_it_was_done(
+    names: tuple[str, ...], *, refused: bool
+) -> None:
+    """Both were moved since: the other account knows another effect by that name, or none. What
+    undoes it where it was is right, and so is what was declared to act elsewhere.
+    """
+    event = Event()
+    event.completes(CHARGE)
+    event.known = replace(event.known, config=moved(event.known.config, *names))
+    undo(event)
+    assert (event.refusal() is Rejection.NOT_A_COMPENSATION) is refused
+    assert [one.code for one in event.details] == (["other_account"] if refused else [])
