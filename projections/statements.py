@@ -14,7 +14,7 @@ from typing import Final
 
 import asyncpg
 
-from projections.limits import SCHEMA_NAME_CHARS_MAX
+from projections.limits import DATABASE_CALL_MS_MAX, SCHEMA_NAME_CHARS_MAX
 
 Connection = asyncpg.Connection | asyncpg.pool.PoolConnectionProxy
 """A connection, one's own or lent by a pool."""
@@ -28,13 +28,21 @@ BESIDE_SCHEMA: Final = "actionledger_beside"
 REPLACED_SUFFIX: Final = "_replaced"
 """Ends the name of the schema that holds replaced tables until they are dropped."""
 
-LONG_WORK: Final = """
-set statement_timeout = 0;
-set idle_session_timeout = 0;
+_TRANSACTIONS_AS_LONG: Final = """
 select set_config('transaction_timeout', '0', false)
 from pg_settings
 where name = 'transaction_timeout';
 """
+OWN_LIMITS: Final = (
+    f"set statement_timeout = {DATABASE_CALL_MS_MAX}; set lock_timeout = 0;{_TRANSACTIONS_AS_LONG}"
+)
+"""What the projector's sessions are told: with a limit for everybody else that is shorter than one
+batch takes, it would be tried again without end.
+"""
+
+LONG_WORK: Final = (
+    f"set statement_timeout = 0; set idle_session_timeout = 0;{_TRANSACTIONS_AS_LONG}"
+)
 """What a session is told whose work grows with the log: limits that a database or a role was given
 are meant for others, and what takes longer would never come to its end.
 """

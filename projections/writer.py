@@ -38,7 +38,7 @@ from projections.rows import (
     offsets_row,
     read_holds,
 )
-from projections.statements import LIVE_SCHEMA, Connection, statements
+from projections.statements import LIVE_SCHEMA, OWN_LIMITS, Connection, statements
 
 _WRITTEN: Final = (
     EVENTS,
@@ -85,7 +85,10 @@ class BatchWriter:
         self._wake = Wake.LISTENERS if schema == LIVE_SCHEMA else Wake.NOBODY
 
     async def prepare(self) -> None:
-        """Make the staging tables, let times be sent as milliseconds, and a frozen writer end."""
+        """Make the staging tables, let times be sent as milliseconds, and a frozen writer end.
+        Limits that the database has for others do not hold here.
+        """
+        await self._connection.execute(OWN_LIMITS)
         await self._connection.set_type_codec(
             "timestamptz",
             schema="pg_catalog",

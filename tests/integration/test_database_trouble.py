@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from gateway import local
+from projections import writer
 from projections.migrate import NOT_PROJECTED, migrate
 from projections.projector import Projector
 from tests import databases
@@ -45,6 +46,15 @@ end $$;
 create trigger fail after insert on actionledger.action_events
     for each statement execute function actionledger.fail();
 """
+SLOW = """
+create function actionledger.wait() returns trigger language plpgsql as $$
+begin
+    perform pg_sleep(0.2);
+    return null;
+end $$;
+create trigger wait after insert on actionledger.action_events
+    for each statement execute function actionledger.wait();
+"""
 
 
 @pytest.fixture
@@ -77,21 +87,33 @@ async def test_trouble_that_passes_is_waited_for(pool: asyncpg.Pool, code: str) 
 
 
 async def test_a_statement_that_takes_too_long_is_tried_again(
-    pool: asyncpg.Pool, database_url: str
+    pool: asyncpg.Pool, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A lock that outlasts the database's own time limit costs tries, not rows."""
+    """A lock that outlasts the projector's own time limit costs tries, not rows."""
     builder = history(12, steps=100)
     log = MemoryLog(builder.records())
-    name = await pool.fetchval("select current_database()")
-    await pool.execute(f"alter database {name} set statement_timeout = '500ms'")
-    # Of connections that are made from now on.
-    await pool.expire_connections()
+    monkeypatch.setattr(writer, "DATABASE_CALL_MS_MAX", 500)
     projector = Projector(log, pool, [0])
     async with held_up(database_url, "actions"):
         task = asyncio.create_task(projector.run_until(builder.ends()))
         await until(lambda: projector.counts.database_failures >= TRIES, "it has tried again")
         assert not task.done()
     await task
+    assert await digest(pool) == await alone(pool, log, builder.ends())
+
+
+async def test_a_limit_that_the_database_has_for_others_ends_no_batch(pool: asyncpg.Pool) -> None:
+    """However short it is: shorter than a batch takes, it would be tried again for ever."""
+    builder = history(12, steps=100)
+    log = MemoryLog(builder.records())
+    await pool.execute(SLOW)
+    name = await pool.fetchval("select current_database()")
+    await pool.execute(f"alter database {name} set statement_timeout = '50ms'")
+    # Of connections that are made from now on.
+    await pool.expire_connections()
+    projector = Projector(log, pool, [0])
+    await projector.run_until(builder.ends())
+    assert projector.counts.database_failures == 0
     await pool.execute(f"alter database {name} reset statement_timeout")
     await pool.expire_connections()
     assert await digest(pool) == await alone(pool, log, builder.ends())
