@@ -87,9 +87,12 @@ def webhook_source_id(provider: str, account: str, named: str) -> str:
     return f"webhook:{_part(provider)}:{_part(account)}:{_part(named)}"
 
 
-def lookup_source_id(key: str, lookup: int) -> str:
-    """The id of an answered lookup as a source."""
-    return f"lookup:{key}:{lookup}"
+def lookup_source_id(key: str, lookup: int, reference: str | None = None) -> str:
+    """The id of an answered lookup as a source; of each effect that it found an id of its own, so
+    that whoever puts the same question again and finds it is heard behind who did not.
+    """
+    named = "" if reference is None else f":{_part(reference)}"
+    return f"lookup:{key}:{lookup}{named}"
 
 
 def meaning_of(mapped: MappedWebhook) -> Meaning:
@@ -176,34 +179,26 @@ def lookup_evidence(started: LookupStarted, answer: Lookup) -> tuple[Evidence, .
 
 def _pieces(started: LookupStarted, answer: Lookup) -> tuple[Evidence, ...]:
     """As `lookup_evidence`; raises what there is to raise where the log cannot hold the answer."""
-    source_id = lookup_source_id(started.action, started.lookup)
     match answer:
         case Found(reference=str(reference), money=money, further_references=further):
             others = (
-                _answer(
-                    started,
-                    f"{source_id}:{_part(other)}",
-                    Meaning.EFFECT,
-                    reference=other,
-                    code="further_effect",
-                )
+                _answer(started, Meaning.EFFECT, reference=other, code="further_effect")
                 for other in further[:FURTHER_REFERENCES_MAX]
             )
-            first = _answer(started, source_id, Meaning.EFFECT, reference=reference, money=money)
+            first = _answer(started, Meaning.EFFECT, reference=reference, money=money)
             return (first, *others)
         case Absent(searched_until_at=int() | None):
-            return (_answer(started, source_id, Meaning.ABSENT),)
+            return (_answer(started, Meaning.ABSENT),)
         case Inconclusive(code=str(code), retry_after_ms=int() | None as wait_ms):
             if not 0 <= (wait_ms or 0) <= DURATION_MS_MAX:
                 raise ValueError("no time to wait")
-            return (_answer(started, source_id, Meaning.INCONCLUSIVE, code=code),)
+            return (_answer(started, Meaning.INCONCLUSIVE, code=code),)
         case _:
             raise ValueError("no answer")
 
 
 def _answer(
     started: LookupStarted,
-    source_id: str,
     meaning: Meaning,
     *,
     reference: str | None = None,
@@ -214,7 +209,7 @@ def _answer(
         Evidence(
             key=started.action,
             kind=EvidenceKind.LOOKUP,
-            source_id=source_id,
+            source_id=lookup_source_id(started.action, started.lookup, reference),
             provider=started.provider,
             account=started.account,
             meaning=meaning,

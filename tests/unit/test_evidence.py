@@ -4,12 +4,14 @@ import dataclasses
 
 import pytest
 
+from ledger.core.decide.schedule import awaits_offer
 from ledger.core.facts import LookupStarted, PreviewStarted
 from ledger.core.ids import ActionKey
 from ledger.core.inputs import Evidence, EvidenceKind, Meaning
 from ledger.core.limits import ACTION_KEY_CHARS_MAX, TEXT_CHARS_MAX
 from ledger.core.money import Money
 from ledger.core.preview import Foreseen
+from ledger.core.proof import effects_told
 from ledger.log.envelope import read_input
 from ledger.log.port import Record
 from ledger.log.topics import partition_of
@@ -32,6 +34,8 @@ from reconciler.limits import FURTHER_REFERENCES_MAX
 from reconciler.matching import Matched, MatchedBy
 from reconciler.providers.port import Absent, Found, Inconclusive, Lookup, Unforeseen, Unrecognised
 from reconciler.repeats import fact_of
+from tests.examples import CHARGE, T0, no_answer, offer, propose, report, tick
+from tests.unit.core.language import Story
 from tests.unit.test_matching import KEY, SETTLED, says
 
 MONEY = Money(minor=4990, currency="EUR")
@@ -123,7 +127,35 @@ def test_a_lookup_that_found_the_effect_says_so_with_its_money() -> None:
         "ch_1",
         MONEY,
     )
-    assert (evidence.lookup, evidence.source_id) == (2, f"lookup:{KEY}:2")
+    assert (evidence.lookup, evidence.source_id) == (2, f"lookup:{KEY}:2:ch_1")
+
+
+@pytest.mark.parametrize("blind", [Absent(), Inconclusive("http_503")])
+@pytest.mark.parametrize("is_found_first", [True, False])
+def test_who_found_it_is_heard_beside_who_put_the_same_question_and_did_not(
+    blind: Lookup, *, is_found_first: bool
+) -> None:
+    """Family `search`, beside C095: two inquirers put one question while their partition changes
+    hands, and the replica that the one asks is behind. The effect is known whoever is read first,
+    and nothing is sent again.
+    """
+    story = Story()
+    story.hears(propose(CHARGE), offer=offer(key=CHARGE))
+    story.hears(report(no_answer(), key=CHARGE), at=5)
+    asked_at = 0
+    while story.action(CHARGE).lookup is None:
+        timer = story.action(CHARGE).timer
+        assert timer is not None
+        asked_at = timer.due_at - T0
+        story.hears(tick(), at=asked_at)
+    started = next(fact for fact in story.facts if isinstance(fact, LookupStarted))
+    found = Found("ch_1", story.action(CHARGE).request.money, {}, "k")
+    for answer in (found, blind) if is_found_first else (blind, found):
+        for piece in lookup_evidence(started, answer):
+            story.hears(piece, at=asked_at + 1)
+    action = story.action(CHARGE)
+    assert "ch_1" in effects_told(action)
+    assert not awaits_offer(action, T0 + 400 * 24 * 3_600_000)
 
 
 def test_a_second_effect_under_one_key_is_told_too() -> None:
@@ -309,5 +341,5 @@ def test_source_ids_are_short_and_cannot_be_mistaken() -> None:
     """Long or colon-bearing parts are hashed, so no two sources share an id."""
     assert webhook_source_id("a", "b:c", "d") != webhook_source_id("a:b", "c", "d")
     assert len(webhook_source_id("p" * 500, "a" * 500, "e" * 5_000)) <= TEXT_CHARS_MAX
-    longest = lookup_source_id("k" * ACTION_KEY_CHARS_MAX, 2**53 - 1)
-    assert len(f"{longest}:{'f' * 128}") <= TEXT_CHARS_MAX
+    longest = lookup_source_id("k" * ACTION_KEY_CHARS_MAX, 2**53 - 1, "f" * 5_000)
+    assert len(longest) <= TEXT_CHARS_MAX
