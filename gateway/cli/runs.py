@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from gateway.cli.proposing import UnknownActionError
     from gateway.http.budgets import BudgetView
     from gateway.http.run_views import CeilingList, RunList, RunView
     from gateway.settings import Settings
@@ -112,19 +113,20 @@ async def _runs(settings: "Settings", tenant: str | None, limit: int) -> "RunLis
 
 
 async def _run(settings: "Settings", run: str, tenant: str | None) -> "RunView":
-    from gateway.cli.proposing import UnknownActionError
     from gateway.http.limits import RUN_ACTIONS_MAX
     from gateway.http.run_views import cut, gate_of_run, run_view
     from gateway.wiring.documents import published_now
     from gateway.wiring.installation import open_pool
     from ledger.core.ids import MalformedId
+    from projections.limits import ROWS_READ_MAX
     from projections.queries import Queries
     from projections.views import ALL
 
     policy = (await published_now(settings)).policy
     async with await open_pool(settings) as pool:
         queries = Queries(pool)
-        gates = [one for one in await queries.runs(ALL) if one.name == run]
+        newest = await queries.runs(ALL)
+        gates = [one for one in newest if one.name == run]
         scope = ALL if tenant is None else tenant
         actions = await queries.actions_of_run(scope, run, limit=RUN_ACTIONS_MAX)
         named = {one.tenant_id for one in gates} | {one.tenant_id for one in actions}
@@ -142,11 +144,23 @@ async def _run(settings: "Settings", run: str, tenant: str | None) -> "RunView":
                 f"{run} is no name of a run: {malformed}.", hint=malformed.hint
             ) from None
     if own is None or (gate is None and not actions):
-        raise UnknownActionError(
-            f"The read model has no run {run}.",
-            hint="A run is known once an action or a step names it: `actionledger run list`.",
-        )
+        raise _no_run(run, is_cut=tenant is None and len(newest) >= ROWS_READ_MAX)
     return run_view(own, run, gate, actions, policy, _now_ms(), more=cut(actions))
+
+
+def _no_run(run: str, *, is_cut: bool) -> "UnknownActionError":
+    """Why a run is not shown; one that only steps named is found among the newest, or by tenant."""
+    from gateway.cli.proposing import UnknownActionError
+
+    if is_cut:
+        return UnknownActionError(
+            f"No action names a run {run}, and it is none of the newest.",
+            hint="An older one that only steps have named is found with --tenant.",
+        )
+    return UnknownActionError(
+        f"The read model has no run {run}.",
+        hint="A run is known once an action or a step names it: `actionledger run list`.",
+    )
 
 
 async def _ceilings(settings: "Settings", tenant: str) -> "CeilingList":

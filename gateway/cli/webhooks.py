@@ -186,8 +186,9 @@ def replay(
         found: list[Replayed] = asyncio.run(look_again(known, positions, report))
     changed = [one for one in found if one.is_changed]
     became = Counter(one.after.partition(":")[0] for one in changed)
-    result = {"looked_at": len(found), "changed": changed, "became": became}
-    out.answer(result, lambda console: show_replayed(console, found, changed))
+    more = parked and len(positions) >= REPLAYED_MAX
+    result = {"looked_at": len(found), "changed": changed, "became": became, "more": more}
+    out.answer(result, lambda console: show_replayed(console, found, changed, more=more))
 
 
 async def _list(

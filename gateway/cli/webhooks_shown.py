@@ -149,9 +149,9 @@ def show_tried(console: "Console", tried: "Tried") -> None:
 
 
 def show_replayed(
-    console: "Console", found: "Sequence[Replayed]", changed: "Sequence[Replayed]"
+    console: "Console", found: "Sequence[Replayed]", changed: "Sequence[Replayed]", *, more: bool
 ) -> None:
-    """How many were looked at, and what changed."""
+    """How many were looked at, and what changed; and whether there may be more that waits."""
     counts = Counter((one.before or "new", one.after) for one in changed)
     console.print(f"[green]✓[/] {len(found)} looked at, {len(changed)} changed.")
     for (before, after), count in counts.most_common():
@@ -159,6 +159,8 @@ def show_replayed(
     for one in changed[:CHANGES_SHOWN]:
         place = f"webhooks/{one.position.partition}/{one.position.offset}"
         console.print(f"  {place} {one.before or 'new'} → {one.after}", markup=False)
+    if more:
+        console.print("These were the oldest that wait; there may be more: name their places.")
 
 
 def _body(raw: bytes) -> str:

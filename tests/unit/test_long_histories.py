@@ -11,6 +11,8 @@ import pytest
 from rich.console import Console
 
 from gateway.cli import actions
+from gateway.cli.runs import _no_run
+from gateway.cli.webhooks_shown import show_replayed
 from gateway.http.cases import case_sheet_of
 from gateway.http.sheets import sheet_of
 from gateway.memory.installation import open_installation
@@ -129,3 +131,17 @@ def test_why_says_that_there_may_be_more_inputs(*, more: bool) -> None:
     shown = io.StringIO()
     actions._show_why(Console(file=shown, width=200), [], None, more=more)
     assert ("there may be more" in shown.getvalue()) is more
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_a_replay_says_that_more_may_wait(*, more: bool) -> None:
+    """It looked at the oldest hundred thousand each time, and called that all."""
+    shown = io.StringIO()
+    show_replayed(Console(file=shown, width=200), [], [], more=more)
+    assert ("there may be more" in shown.getvalue()) is more
+
+
+def test_a_run_beyond_the_newest_is_not_said_not_to_be() -> None:
+    """Where only steps name it, it is looked for among the newest of all tenants."""
+    assert "--tenant" in _no_run("r1", is_cut=True).hint
+    assert "has no run" in _no_run("r1", is_cut=False).message
