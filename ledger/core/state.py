@@ -241,23 +241,23 @@ class Reversal:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What evidence has told of the effect, whatever came of it, so that the order in which it
-    comes makes no difference.
-
-    `effects` are names of effects beside the action's own reference, its key for one without a
-    name; `nothing` names of objects that came to nothing, and `pending` of those that were told to
-    be moving, whatever became of them. `done` are attempts of which their holder
-    said so late, `denied` attempts that were told to have had none, and `for_good` is the code of a
-    "no" after which nothing is tried again.
+    """What evidence has told of the effect, whatever followed from it: so the order in which pieces
+    come makes no difference.
     """
 
     effects: tuple[str, ...] = ()
+    """Names of effects beside the action's own reference; its key for one without a name."""
     nothing: tuple[str, ...] = ()
+    """Names of the provider's objects that came to nothing."""
     done: tuple[int, ...] = ()
+    """Attempts whose holder reported an effect, late or in part."""
     denied: tuple[int, ...] = ()
+    """Attempts that were told to have had no effect."""
     for_good: str | None = None
+    """The code of a "no" after which nothing is tried again."""
     reversals: tuple[Reversal, ...] = ()
     pending: tuple[str, ...] = ()
+    """Names of objects that were told to be moving, whatever became of them since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,20 +307,11 @@ def awaits_any(claims: Collection[Claim]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One intended effect, from proposal to settled outcome. `version` counts its facts.
-    `performer` is set where its caller carries it out. `step_deadline_at` is the end of what it
-    does now; it waits for people no longer than `people_until`.
-
-    `question` is what the provider was asked last and has not answered, `lookup` the same while the
-    action waits for it; `told` is what evidence has said. `review` is why a person was needed last,
-    `case` what waits for one now, `resolved` what one said of the last. `gates` is what its row has
-    it pass, `claims` what it holds or asks of them, `allowed` the ceilings and actions that a
-    person lets it pass; while it is blocked it waits no longer than `wait_until`. Once `revised_by`
-    names another action it starts no more.
-    """
+    """One intended effect, from proposal to settled outcome. Times are milliseconds of log time."""
 
     key: str
     version: int
+    """How many facts it has."""
     status: Status
     request: RecordedRequest
     request_hash: str
@@ -331,7 +322,9 @@ class Action:
     recorded_at: int
     updated_at: int
     step_deadline_at: int
+    """The end of what it does now."""
     people_until: int | None = None
+    """How long it waits for people."""
     caller_deadline_at: int | None = None
     policy_row: str | None = None
     policy_hash: str | None = None
@@ -342,7 +335,9 @@ class Action:
     attempts: tuple[Attempt, ...] = ()
     timer: Timer | None = None
     lookup: Lookup | None = None
+    """What the provider was asked, while the action waits for the answer."""
     question: Lookup | None = None
+    """What the provider was asked last and has not answered, whether or not the action waits."""
     lookups_asked: int = 0
     lookups_answered: int = 0
     reference: str | None = None
@@ -350,15 +345,23 @@ class Action:
     proof: str | None = None
     code: str | None = None
     review: str | None = None
+    """Why a person was needed last."""
     sources: tuple[str, ...] = ()
     told: Told | None = None
     performer: Literal["caller"] | None = None
+    """None where an executor carries it out."""
     case: Case | None = None
+    """What waits for a person now."""
     resolved: Resolved | None = None
+    """What a person said of the last case."""
     gates: Gates | None = None
+    """What its row of the table has it pass."""
     claims: tuple[Claim, ...] = ()
+    """What it holds of gates, or asks of them."""
     allowed: tuple[str, ...] = ()
+    """The ceilings and actions that a person lets it pass."""
     wait_until: int | None = None
+    """How long it waits while it is blocked."""
     blocked: Blocked | None = None
     run: str | None = None
     occurrence: str | None = None
@@ -367,6 +370,7 @@ class Action:
     compensates: str | None = None
     saga: SagaRole | None = None
     revised_by: str | None = None
+    """The action that revises it: once there is one, it starts no more."""
 
     @property
     def is_final(self) -> bool:
