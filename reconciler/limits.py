@@ -81,3 +81,10 @@ COMPARE_BEHIND_MS: Final = 300_000
 
 LISTING_PAGE_MS: Final = 30_000
 """For one page of a provider's list."""
+
+WHOLE_LOOK_MS: Final = 10_000
+"""How often is looked whether the rows of webhooks are as far as what was handled: they are not
+where Postgres was restored."""
+
+MADE_AGAIN_AT_ONCE_MAX: Final = 200
+"""Webhooks whose rows are made again as one batch."""

@@ -3,7 +3,8 @@
 Guarantees that an event is acknowledged only when it was handled to its end: what cannot be read is
 set aside whole, what needs something that is away is tried again in place, and when that takes too
 long, or anything escapes, the consumer is poisoned before Faust can acknowledge what failed, and
-the process ends. Must never produce through Faust: evidence goes through our own appender.
+the process ends. A stop gives up soon what waits for something that is away. Must never produce
+through Faust: evidence goes through our own appender.
 
 `concurrency=1`: order within a partition, and acknowledgements in order. Added to an app by the
 wiring, before it starts.
@@ -24,15 +25,18 @@ from ledger.log.port import Headers, Record
 from ledger.log.quarantine import quarantined
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
-from reconciler.receiving import WebhookDesk, is_trouble
+from reconciler.receiving import is_trouble
+from reconciler.whole_topic import WholeTopic
 from streams.app import SafeApp
 from streams.attention import AttentionWindow
 from streams.clock import mono_ms
+from streams.faust_transport import StopDueError, until_stopped
 from streams.limits import (
     EVENT_BACKOFF_FIRST_MS,
     EVENT_BACKOFF_MAX_MS,
     EVENT_DEADLINE_MS,
     EVENTS_AT_ONCE_MAX,
+    EVENTS_AT_STOP_MS,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +63,11 @@ def add_agent(app: SafeApp, topic_name: str, handle: Handle, *, deadline_ms: int
                 with app.safe_consumer.nothing_skipped():
                     _take_more(app, whole.channel, events)
                     records = [_record(event, prefix_chars) for event in events]
-                    await settle(handle, records, deadline_ms=deadline_ms)
+                    work = settle(handle, records, deadline_ms=deadline_ms)
+                    await until_stopped(app, work, further_ms=EVENTS_AT_STOP_MS)
+            except StopDueError:
+                app.safe_consumer.is_let_wait = True
+                return
             finally:
                 # Where they were not handled, nothing is committed any more.
                 for event in events:
@@ -84,9 +92,21 @@ def _take_more(app: SafeApp, channel: Any, events: list[EventT[Any]]) -> None:  
         events.append(event)
 
 
-def add_webhook_agent(app: SafeApp, desk: WebhookDesk, *, prefix: str) -> None:
-    """Take every webhook to where it belongs."""
-    add_agent(app, prefix + Topic.WEBHOOKS, desk.handle, deadline_ms=EVENT_DEADLINE_MS)
+def add_webhook_agent(app: SafeApp, handle: Handle, *, prefix: str) -> None:
+    """Take every webhook to where it belongs, as a desk does or what stands before one."""
+    add_agent(app, prefix + Topic.WEBHOOKS, handle, deadline_ms=EVENT_DEADLINE_MS)
+
+
+async def keep_whole(whole: WholeTopic, app: SafeApp, stop: asyncio.Event) -> None:
+    """Make the rows again that the tables lose of what this member of the group has handled."""
+
+    def handled() -> dict[int, int]:
+        if not app.safe_consumer.is_member():
+            return {}
+        found = app.safe_consumer.handled().items()
+        return {tp.partition: end for tp, end in found if tp.topic.endswith(Topic.WEBHOOKS)}
+
+    await whole.keep(handled, stop)
 
 
 async def _nobody(_raised: Sequence[AttentionRaised]) -> None:

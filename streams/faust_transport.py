@@ -17,7 +17,7 @@ it buffered is sent. This one guarantees instead:
   than enough are read on as soon as it has not, and none waits for one where nothing happens;
 * `flush` waits for everything that was handed over, and raises if one of it failed;
 * a stop never blocks the loop of the app, so that whoever stops it can keep a deadline, and what it
-  does at the broker has one of its own;
+  does at the broker has one of its own: a broker that is away keeps nobody from ending in order;
 * the producer is idempotent and waits for all replicas.
 
 It overrides private methods of faust-streaming 0.15.3. A test holds every signature, so that an
@@ -27,10 +27,11 @@ upgrade fails loudly. Used by `streams.app`; must never be used for the ledger t
 import asyncio
 import logging
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
+import faust
 from aiokafka import AIOKafkaConsumer
 from faust.exceptions import ProducerSendError
 from faust.transport.drivers import aiokafka as driver
@@ -38,8 +39,10 @@ from faust.types import TP, ConsumerMessage, FutureMessage, Message
 from faust.types.transports import ConsumerT, ProducerT
 from mode.threads import WorkerThread
 
-from ledger.log.clients import end
+from ledger.core.errors import LedgerError
+from ledger.log.clients import CLOSE_DEADLINE_SECONDS, end
 from streams.limits import (
+    BROKER_AT_STOP_MS,
     COMMIT_BEFORE_REVOKE_MS,
     FETCH_WAIT_MS,
     FULL_LOOK_MS,
@@ -50,7 +53,38 @@ from streams.limits import (
 
 logger = logging.getLogger("actionledger")
 
+
+class StopDueError(LedgerError):
+    """The app is to stop, and what it waits for is away. Nothing was committed past it."""
+
+
 _LOOK_SECONDS = 0.5
+Given = TypeVar("Given")
+
+
+async def until_stopped(
+    app: faust.App, work: Coroutine[Any, Any, Given], *, further_ms: int
+) -> Given:
+    """What comes of the work, which goes on for so long at most once the app is told to stop.
+
+    Raises StopDueError when it has to be given up, and whatever it raises.
+    """
+    working = asyncio.ensure_future(work)
+    # Its public waiting leaves tasks behind where it is cut.
+    told = asyncio.ensure_future(app._stopped.wait())  # noqa: SLF001 - see above
+    try:
+        await asyncio.wait({working, told}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({working}, timeout=further_ms / 1000)
+        if not working.done():
+            raise StopDueError(
+                f"The app is told to stop, and something did not end within {further_ms} ms.",
+                hint="What is away, Kafka or Postgres? What was at work is read again.",
+            )
+        return working.result()
+    finally:
+        told.cancel()
+        working.cancel()
+        await asyncio.wait({working, told}, timeout=_LOOK_SECONDS)
 
 
 class SafeConsumer(driver.Consumer):
@@ -58,6 +92,8 @@ class SafeConsumer(driver.Consumer):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:  # noqa: ANN401 - Faust's own
         self.poisoned_by: str | None = None
+        self.is_let_wait = False
+        """Whether a stop waited for the broker in vain: then it asks it for nothing more."""
         self._delivered: defaultdict[TP, deque[int]] = defaultdict(deque)
         super().__init__(*arguments, **settings)
 
@@ -187,9 +223,17 @@ class SafeConsumer(driver.Consumer):
         offsets: Mapping[TP, int],
         start_new_transaction: bool = True,  # noqa: FBT001, FBT002 - Faust's own
     ) -> bool:
-        if self.poisoned_by is not None:
+        if self.poisoned_by is not None or self.is_let_wait:
             return False
-        return await super()._commit_offsets(offsets, start_new_transaction)
+        commit = super()._commit_offsets(offsets, start_new_transaction)
+        try:
+            return await until_stopped(
+                cast("faust.App", self.app), commit, further_ms=BROKER_AT_STOP_MS
+            )
+        except StopDueError:
+            self.is_let_wait = True
+            logger.warning("commit_at_stop_late", extra={"partitions": len(offsets)})
+            return False
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Commit what is done, then give the partitions up."""
@@ -273,9 +317,14 @@ class SafeConsumerThread(driver.AIOKafkaConsumerThread):
         """Leave the group, or be cut off: aiokafka waits for a change of the group that it takes
         part in, however long others hold that up.
         """
-        await super(driver.AIOKafkaConsumerThread, self).on_thread_stop()
+        calls = super(driver.AIOKafkaConsumerThread, self).on_thread_stop()
+        # It waits for calls that wait for the broker, and is over when there is no client.
+        await asyncio.wait({asyncio.ensure_future(calls)}, timeout=BROKER_AT_STOP_MS / 1000)
         if self._consumer is not None:
-            await end(self._consumer)
+            seconds = CLOSE_DEADLINE_SECONDS
+            if isinstance(self.consumer, SafeConsumer) and self.consumer.is_let_wait:
+                seconds = BROKER_AT_STOP_MS / 1000
+            await end(self._consumer, deadline_seconds=seconds)
 
     def _create_worker_consumer(self, transport: driver.Transport) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)

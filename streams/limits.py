@@ -42,6 +42,17 @@ STALLED_AFTER_MS: Final = 60_000
 STOP_DEADLINE_MS: Final = 20_000
 """From asking the app to stop to ending the process without its consent."""
 
+EVENTS_AT_STOP_MS: Final = 1_000
+"""How long events that are at work when the app is to stop may go on. What they wait for may be
+away, and they are read again.
+"""
+
+BROKER_AT_STOP_MS: Final = 1_000
+"""How long a stop waits for what it asks the broker for, such as the last commit, and then for a
+broker that has let it wait. With the above, and with a producer that gives up what it has not sent,
+less than what a process has to end in.
+"""
+
 THREAD_LOOK_MS: Final = 20
 """How often is looked whether the thread of a stopped consumer is over; for as long as a stop may
 take.

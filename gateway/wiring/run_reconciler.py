@@ -21,8 +21,9 @@ from reconciler.notifying.messages import Pages
 from reconciler.notifying.notifier import Notifier
 from reconciler.providers import registry
 from reconciler.receiving import WebhookDesk
+from reconciler.whole_topic import WholeTopic
 from reconciler.windows import WebhookWindow
-from streams.agents import add_attention_agent, add_webhook_agent
+from streams.agents import add_attention_agent, add_webhook_agent, keep_whole
 from streams.app import AppSettings, SafeApp, build_app, run_app
 from streams.attention import AttentionWindow
 from streams.clock import wall_ms
@@ -49,13 +50,15 @@ async def run(settings: Settings, life: Life) -> None:
     async with await open_pool(settings, session=PLANNED_ANEW, reset=_as_it_is) as pool:
         try:
             notifier = _notifier(settings, log, pool)
-            app, showing = await _app(settings, app_settings, log, pool, appender, notifier)
+            app, showing, whole = await _app(settings, app_settings, log, pool, appender, notifier)
             async with asyncio.TaskGroup() as tasks:
                 telling = tasks.create_task(_tell(notifier, life.stop))
                 seen = tasks.create_task(showing.run(life.stop))
+                kept = tasks.create_task(keep_whole(whole, app, life.stop))
                 await run_app(app, app_settings, stop=life.stop, beat=life.beat)
                 telling.cancel()
                 seen.cancel()
+                kept.cancel()
         finally:
             await appender.close()
 
@@ -73,8 +76,8 @@ async def _app(
     pool: asyncpg.Pool,
     appender: SteadyAppender,
     notifier: Notifier | None,
-) -> tuple[SafeApp, Showing]:
-    """The app with both of its agents, and what shows what they see."""
+) -> tuple[SafeApp, Showing, WholeTopic]:
+    """The app with both of its agents, what shows what they see, and what keeps its rows whole."""
     genesis = await genesis_of(log)
     await begin_at(log, pool, genesis)
     known = providers(settings, await published_catalogue(log))
@@ -89,14 +92,15 @@ async def _app(
         window=seen,
     )
     app = build_app(app_settings)
-    add_webhook_agent(app, desk, prefix=settings.topic_prefix)
+    whole = WholeTopic(desk, pool, log)
+    add_webhook_agent(app, whole.handle, prefix=settings.topic_prefix)
 
     async def notify(raised: Sequence[AttentionRaised]) -> None:
         if notifier is not None:
             await notifier.keep(raised)
 
     add_attention_agent(app, window, appender, prefix=settings.topic_prefix, notify=notify)
-    return app, Showing(pool, seen, window)
+    return app, Showing(pool, seen, window), whole
 
 
 def _notifier(settings: Settings, log: KafkaLog, pool: asyncpg.Pool) -> Notifier | None:

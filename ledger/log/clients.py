@@ -130,13 +130,17 @@ async def not_started(failure: BaseException, given: Mapping[str, Any]) -> Ledge
     )
 
 
-async def end(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
+async def end(
+    client: AIOKafkaProducer | AIOKafkaConsumer,
+    *,
+    deadline_seconds: float = CLOSE_DEADLINE_SECONDS,
+) -> None:
     """End a client within a deadline, by force where it does not end by itself; never raises its
     troubles. What a producer had not been acknowledged may or may not be in the log.
     """
     ending = asyncio.ensure_future(client.stop())
     try:
-        await asyncio.wait({ending}, timeout=CLOSE_DEADLINE_SECONDS)
+        await asyncio.wait({ending}, timeout=deadline_seconds)
     finally:
         ending.cancel()
     await asyncio.wait({ending}, timeout=_CUT_SECONDS)

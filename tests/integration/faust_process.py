@@ -1,7 +1,8 @@
 """A process with one agent that misbehaves as it is told.
 
 Run as `python -m tests.integration.faust_process HOW BOOTSTRAP TOPIC GROUP`, where HOW is `raise`
-(an error escapes the agent), `hang` (the agent never comes back) or `work`.
+(an error escapes the agent), `hang` (the agent never comes back, and neither does the stop) or
+`work`.
 """
 
 import asyncio
@@ -37,7 +38,12 @@ async def run(how: str, bootstrap: str, topic: str, group: str) -> None:
             object.__setattr__(settings, "stalled_after_ms", QUICK_MS)
             await asyncio.Event().wait()
 
+    async def hang(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
     app = build_app(settings)
+    if how == "hang":
+        app.on_before_shutdown.connect(hang)
     add_agent(app, topic, handle, deadline_ms=5_000)
     await run_app(app, settings, stop=stop)
 

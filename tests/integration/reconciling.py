@@ -29,7 +29,8 @@ from reconciler.providers.simulated.mapping import SimulatedMapping
 from reconciler.receiving import WebhookDesk
 from reconciler.repeats import fact_of
 from reconciler.webhooks import Verified, verify
-from streams.agents import add_attention_agent, add_webhook_agent
+from reconciler.whole_topic import WholeTopic
+from streams.agents import add_attention_agent, add_webhook_agent, keep_whole
 from streams.app import AppSettings, build_app
 from streams.attention import AttentionWindow
 from streams.clock import wall_ms
@@ -310,7 +311,8 @@ async def reconciling(
     window = AttentionWindow()
     async with migrated(database_url) as pool:
         app = build_app(settings)
-        add_webhook_agent(app, desk(one, pool, appender, mappings), prefix=prefix)
+        whole = WholeTopic(desk(one, pool, appender, mappings), pool, one.log)
+        add_webhook_agent(app, whole.handle, prefix=prefix)
         notifier = None if notifier_of is None else notifier_of(pool)
         if notifier is None:
             add_attention_agent(app, window, appender, prefix=prefix)
@@ -318,10 +320,12 @@ async def reconciling(
             add_attention_agent(app, window, appender, prefix=prefix, notify=notifier.keep)
             await one._start(notifier.run, _AT_ONCE)
         running = run_as_task(app, settings)
+        looks = asyncio.create_task(keep_whole(whole, app, running.stop))
         try:
             yield Reconciling(one, pool, appender, window, running)
         finally:
             while one.tasks:
                 await one.crash()
             await running.stopped()
+            await looks
             await appender.close()

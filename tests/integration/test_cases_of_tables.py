@@ -326,7 +326,7 @@ def reconciler_on(one: Installation, pool: asyncpg.Pool, appender: SteadyAppende
     """A node of the reconciler."""
     settings = AppSettings(one.log.bootstrap, f"{one.log.prefix}reconciler", commit_interval_ms=100)
     app = build_app(settings)
-    add_webhook_agent(app, desk(one, pool, appender), prefix=one.log.prefix)
+    add_webhook_agent(app, desk(one, pool, appender).handle, prefix=one.log.prefix)
     return run_as_task(app, settings)
 
 

@@ -3,16 +3,33 @@
 import asyncio
 import secrets
 from collections.abc import AsyncIterator
+from itertools import count
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
 
 from gateway.cli.restoring import NoDatabaseError, require_database
+from ledger.client.client import LedgerClient
+from ledger.log.port import Outgoing
+from ledger.log.topics import Topic
 from projections.grants import access_differences
 from projections.projector import Projector
 from projections.restore import restore
+from tests.integration.faust_kit import POLL_SECONDS
+from tests.integration.installation import PARTITIONS, charge, installed, settled
+from tests.integration.reconciling import (
+    evidence,
+    quarantine_becomes,
+    receive,
+    reconciling,
+    rows,
+    rows_become,
+    settlement,
+    source_of,
+)
 from tests.ledgers import MemoryLog, history
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.projecting import digest, project, projected
 from tests.servers import Addresses
 
@@ -95,3 +112,82 @@ async def test_a_dropped_database_is_made_again(servers: Addresses) -> None:
         await admin.execute(f"drop database if exists {name}")
         await admin.execute(f"drop role if exists {login}")
         await admin.close()
+
+
+async def matched(pool: asyncpg.Pool, wanted: dict[tuple[int, int], str]) -> None:
+    """Wait until every one of these places has a row that names its action."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            found = await rows(pool)
+            named = {place: row["action_key"] for place, row in found.items()}
+            if named == wanted and all(row["matched_at"] for row in found.values()):
+                return
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def test_webhooks_that_come_during_a_restore_have_rows_and_matches(
+    servers: Addresses, database_url: str
+) -> None:
+    """Those before it, during it and after it, while the reconciler runs on: nobody resets offsets.
+    What was told before the restore is told under the same name after it.
+    """
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        await one.processor()
+        await one.executor()
+        proposals = [charge(f"restored-{number}") for number in range(8)]
+        async with LedgerClient(one.log, PARTITIONS) as client:
+            for proposal in proposals:
+                await client.propose(proposal, timeout_ms=PATIENCE_MS)
+                await settled(client, proposal.key, "completed", "performed", "succeeded")
+        wanted: dict[tuple[int, int], str] = {}
+        sources: set[str] = set()
+        numbers = count()
+
+        async def send() -> None:
+            number = next(numbers)
+            key = proposals[number % len(proposals)].key
+            webhook = settlement(f"evt_{number}", reference=f"ch_{number}", action_key=key)
+            (place,) = await receive(one, webhook)
+            wanted[place] = key
+            sources.add(source_of(webhook))
+
+        stop = asyncio.Event()
+
+        async def send_on() -> None:
+            while not stop.is_set():
+                await send()
+
+        await restore(one.log, all_.pool, range(PARTITIONS))
+        for _ in range(20):
+            await send()
+        await rows_become(all_.pool, 20)
+        sending = asyncio.create_task(send_on())
+        await empty(all_.pool)
+        await restore(one.log, all_.pool, range(PARTITIONS))
+        during = len(wanted)
+        stop.set()
+        await sending
+        assert during > 20
+        for _ in range(5):
+            await send()
+        await all_.inquirer()
+        await matched(all_.pool, wanted)
+        assert {found.source_id for found in await evidence(one)} == sources
+
+
+async def test_rows_of_webhooks_that_an_older_copy_lacks_come_back(
+    servers: Addresses, database_url: str
+) -> None:
+    """Without a new webhook, and without a second note of what was set aside."""
+    async with installed(servers.kafka_bootstrap) as one, reconciling(one, database_url) as all_:
+        places = []
+        for number in range(12):
+            places += await receive(one, settlement(f"evt_{number}", reference=f"ch_{number}"))
+        for partition in range(PARTITIONS):
+            await one.put(Topic.WEBHOOKS, partition, Outgoing(b"key", b"no webhook"))
+        before = await rows_become(all_.pool, 12)
+        await quarantine_becomes(one, PARTITIONS)
+        await all_.pool.execute("delete from actionledger.webhooks where topic_offset > 0")
+        after = await rows_become(all_.pool, 12)
+        assert set(after) == set(before) == set(places)
+        assert len(await quarantine_becomes(one, PARTITIONS)) == PARTITIONS

@@ -1,15 +1,22 @@
-"""A member of a group that is stopped while it is on its way into it, on a real broker."""
+"""A member of a group that is stopped while it is on its way into it, and one whose broker is away,
+on a real broker.
+"""
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from gateway import local
+from gateway.wiring.life import STOP_MS_MAX
 from ledger.log.port import Record
+from ledger.log.trouble import LogUnreachableError
 from streams.agents import add_agent
 from streams.app import SafeApp
-from tests.integration.faust_kit import workshop
+from tests.integration.faust_kit import until, workshop
 from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
@@ -69,3 +76,61 @@ async def test_a_member_stops_at_whatever_moment_it_is_told_to(
             thread = running.app.safe_consumer._thread._thread
             assert thread is not None
             assert not thread.is_alive()
+
+
+async def kill(servers: local.Servers) -> Callable[[], None]:
+    """Connections are refused from now on."""
+    await servers.kafka.kill()
+    return lambda: None
+
+
+async def freeze(servers: local.Servers) -> Callable[[], None]:
+    """Connections stay open, and nothing answers. What is given back ends that."""
+    identity = servers.kafka.identity
+    assert identity is not None
+    os.kill(identity.pid, signal.SIGSTOP)
+    return lambda: os.kill(identity.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("leave", [kill, freeze])
+@pytest.mark.parametrize("at_work_on", ["nothing", "what it cannot commit", "what it cannot do"])
+async def test_a_member_stops_in_order_while_its_broker_is_away(
+    own_servers: local.Servers, at_work_on: str, leave: Callable[..., Any]
+) -> None:
+    """Before the process is ended at its deadline, and as one that was told to: its last commit,
+    the events it has at work and its group wait for no broker. What it could not do comes again.
+    """
+    came, is_away = asyncio.Event(), asyncio.Event()
+    again: list[int] = []
+
+    async def work(_: Sequence[Record]) -> None:
+        came.set()
+        await is_away.wait()
+        if at_work_on == "what it cannot do":
+            raise LogUnreachableError("No broker answers.", hint="Wait.")
+
+    async def read_again(records: Sequence[Record]) -> None:
+        again.extend(record.offset for record in records)
+
+    async with workshop(own_servers.kafka_bootstrap) as shop:
+        running = shop.start(
+            lambda app: add_agent(app, shop.topic, work, deadline_ms=60_000),
+            stop_deadline_ms=STOP_MS_MAX,
+        )
+        if at_work_on == "nothing":
+            await until(running.app.safe_consumer.is_member, "the group has taken it in")
+        else:
+            await shop.put(b"event")
+            await came.wait()
+        comes_back = await leave(own_servers)
+        is_away.set()
+        try:
+            await running.stopped()
+        finally:
+            comes_back()
+        if at_work_on != "what it cannot do":
+            return
+        if leave is kill:
+            await own_servers.kafka.restart()
+        shop.start(lambda app: add_agent(app, shop.topic, read_again, deadline_ms=5_000))
+        await until(lambda: again == [0], "the event comes again")
