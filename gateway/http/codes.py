@@ -353,7 +353,7 @@ _NEXT: Final[Mapping[Rejection, str]] = {
     Rejection.REVISION_UNFIT: "Revise the newest action of the same operation, event and item, "
     "under its key with the next revision: see problems.",
     Rejection.NOT_A_COMPENSATION: "Use the operation that the catalogue names as the compensation "
-    "of that action's, or propose it without `compensates`.",
+    "of that action's, in the version that acts at the account where it was done.",
     Rejection.NOTHING_TO_UNDO: "Look at that action: nothing of it is there to be undone.",
     Rejection.RUN_MISSING: "Propose it again with `run`, under the same key.",
     Rejection.STEP_DENIED: "Leave out what is denied, or ask an operator about the row that is "

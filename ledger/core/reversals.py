@@ -9,7 +9,12 @@ from typing import Final
 
 from ledger.core.limits import INTEGER_MAX
 from ledger.core.money import Money, format_money
-from ledger.core.order import has_something_to_undo, is_reversed, original_of
+from ledger.core.order import (
+    has_something_to_undo,
+    is_reversed,
+    is_without_effect,
+    original_of,
+)
 from ledger.core.proof import effects_told, given_back
 from ledger.core.state import Action, Reversal, Stream
 
@@ -42,38 +47,64 @@ def reversed_minor(action: Action) -> int:
     return 0 if whole is None else minor_of(given_back(action), whole)
 
 
+def undone_minor(undo: Action, whole: Money) -> int:
+    """How much a compensation gives back, in minor units: its amount, as often as it is known to
+    have had its effect; all of the original where it names none.
+    """
+    return (undo.request.money or whole).minor * max(1, len(_done_again(undo)))
+
+
+def _done_again(undo: Action) -> tuple[str, ...]:
+    """The names of the effects of a compensation that its provider carried out more than once, but
+    for those that came to nothing after all. Two names that people gave one effect are not two.
+    """
+    if undo.review != "second_effect":
+        return ()
+    nothing = () if undo.told is None else undo.told.nothing
+    return tuple(name for name in effects_told(undo) if name not in nothing)
+
+
 def goes_beyond(stream: Stream, action: Action) -> str | None:
-    """What was given back elsewhere of the original of a compensation, so that with this one more
-    would come back than was taken; None where there is room, or a person lets it pass.
+    """What was given back of the original of a compensation elsewhere, or once more than was asked
+    for, so that with this one more would come back than was taken; None where there is room, or a
+    person lets it pass.
     """
     original = original_of(stream, action)
-    foreign = () if original is None else reversed_elsewhere(stream, original)
-    if original is None or not foreign:
+    if original is None:
         return None
-    whole, told = original.request.money, names_of(foreign)
+    foreign, whole = reversed_elsewhere(stream, original), original.request.money
     if whole is None:
-        return None if told in action.allowed else told
-    elsewhere = minor_of(foreign, whole)
-    told = f"{of_whole(elsewhere, whole)}: {told}"
-    others = (
+        told = names_of(foreign)
+        return None if not foreign or told in action.allowed else told
+    others = [
         one
         for one in compensations_of(stream, original)
         if one.key != action.key and has_something_to_undo(one) and not is_reversed(one)
-    )
+    ]
+    twice = [one for one in others if len(_done_again(one)) > 1]
+    if not foreign and not twice:
+        return None
     undone = sum((one.request.money or whole).minor for one in (*others, action))
+    further = sum(undone_minor(one, whole) - (one.request.money or whole).minor for one in twice)
+    elsewhere = minor_of(foreign, whole) + further
+    names = names_of(foreign, tuple(name for one in twice for name in _done_again(one)))
+    told = f"{of_whole(elsewhere, whole)}: {names}"
     return told if elsewhere + undone > whole.minor and told not in action.allowed else None
 
 
 def differs_from_asked(stream: Stream, action: Action) -> str | None:
-    """The original of a compensation, where its effect was told with another amount than was asked
-    for, so that nobody can say here how much there is to give back; None where it was not, or a
-    person lets this one pass.
+    """The original of a compensation, or what else undoes it, where its effect was told with
+    another amount than was asked for, so that nobody can say here how much there is to give back;
+    None where all is as it was asked for, or a person lets this one pass it.
     """
     original = original_of(stream, action)
     if original is None or original.request.money is None:
         return None
-    is_open_to_doubt = original.review == "amount_differs" and original.key not in action.allowed
-    return original.key if is_open_to_doubt else None
+    for one in (original, *compensations_of(stream, original)):
+        is_doubtful = one.review == "amount_differs" and not is_without_effect(one)
+        if is_doubtful and one.key not in {action.key, *action.allowed}:
+            return one.key
+    return None
 
 
 def of_whole(minor: int, whole: Money) -> str:

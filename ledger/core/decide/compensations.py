@@ -31,6 +31,7 @@ from ledger.core.reversals import (
     goes_beyond,
     minor_of,
     reversed_elsewhere,
+    undone_minor,
 )
 from ledger.core.state import Action, Status, Stream
 
@@ -122,7 +123,7 @@ def refusal_of_amount(stream: Stream, given: Propose) -> Decided | None:
         return Decided(refused=Refused(code=Rejection.INVALID_REQUEST, details=(detail,)))
     if own is not None and own.currency != whole.currency:
         return _exceeds(original, "other_currency", f"the original is in {whole.currency}")
-    taken = sum((one.request.money or whole).minor for one in others)
+    taken = sum(undone_minor(one, whole) for one in others)
     taken += minor_of(reversed_elsewhere(stream, original), whole)
     if taken + (own or whole).minor <= whole.minor:
         return None
@@ -233,6 +234,6 @@ def _is_still_to_undo(stream: Stream, original: Action, action: Action) -> bool:
     if whole is None:
         return not others
     elsewhere = minor_of(reversed_elsewhere(stream, original), whole)
-    taken = elsewhere + sum((one.request.money or whole).minor for one in others)
+    taken = elsewhere + sum(undone_minor(one, whole) for one in others)
     own = (action.request.money or whole).minor
     return taken < own or taken + own <= whole.minor

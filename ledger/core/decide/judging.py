@@ -28,6 +28,7 @@ from ledger.core.reversals import (
     names_of,
     of_whole,
     reversed_elsewhere,
+    undone_minor,
 )
 from ledger.core.state import Action, Attempt, AttemptStatus, Status
 
@@ -148,7 +149,7 @@ def raise_reversals(draft: Draft, key: str) -> None:
         return
     review(draft, key, "reversed_elsewhere", f"{of_whole(minor_of(foreign, whole), whole)}: {told}")
     undone = [one for one in undoing if has_something_to_undo(one)]
-    total = minor_of(foreign, whole) + sum((one.request.money or whole).minor for one in undone)
+    total = minor_of(foreign, whole) + sum(undone_minor(one, whole) for one in undone)
     if total > whole.minor:
         told = names_of(foreign, tuple(one.reference or one.key for one in undone))
         review(draft, key, "returned_too_much", f"{of_whole(total, whole)}: {told}")

@@ -167,6 +167,61 @@ def test_one_that_was_asked_for_before_the_amount_was_known_waits_too() -> None:
     assert event.action(UNDO).status is Status.CANCELLED
 
 
+def refunded(minor: int, told: int) -> Event:
+    """Some of the charge was asked back, and the provider tells of another amount."""
+    event = Event()
+    event.completes(CHARGE)
+    undo(event, minor=minor)
+    event.reports(UNDO, x.no_answer())
+    event.take(
+        x.found_out(Meaning.EFFECT, key=UNDO, lookup=None, reference="re_1", money=eur(told))
+    )
+    return event
+
+
+def test_what_is_left_waits_for_a_person_where_a_refund_gave_back_another_amount() -> None:
+    """10.00 were asked back, and all of it came: what seems to be left is not there. A fee that was
+    kept back is no other case: the ledger cannot tell them apart.
+    """
+    event = refunded(1_000, told=4_990)
+    undo(event, MORE, 3_990)
+    assert case(event, MORE) == ("original_differs", UNDO)
+    event.settles(UNDO, Move.EFFECT_EXISTS)
+    assert event.goes_on() == []
+    event.settles(MORE, Move.NO_EFFECT)
+    assert event.count("attempt.started", MORE) == 0
+
+
+def test_a_refund_that_was_done_twice_counts_twice() -> None:
+    """The provider carried 20.00 of 49.90 out twice: 9.90 are left, not 29.90."""
+    event = Event()
+    event.completes(CHARGE)
+    undo(event, minor=2_000)
+    event.reports(UNDO, x.success("re_1"))
+    second = x.found_out(Meaning.EFFECT, key=UNDO, lookup=None, reference="re_2", money=eur(2_000))
+    event.take(second)
+    event.settles(UNDO, Move.ACKNOWLEDGE)
+    undo(event, MORE, 2_990)
+    assert event.refusal() is Rejection.COMPENSATION_EXCEEDS
+    assert [one.message for one in event.details] == ["9.90 EUR of 49.90 EUR is left"]
+    undo(event, MORE, 990)
+    assert event.action(MORE).status is Status.ATTEMPTING
+
+
+def test_what_was_asked_for_before_a_refund_was_done_twice_waits_for_a_person() -> None:
+    """It had room when it was asked for, and has none any more."""
+    event = Event()
+    event.completes(CHARGE)
+    undo(event, minor=2_000)
+    event.propose(MORE, compensates=CHARGE, money=eur(2_990))
+    event.reports(UNDO, x.success("re_1"))
+    second = x.found_out(Meaning.EFFECT, key=UNDO, lookup=None, reference="re_2", money=eur(2_000))
+    event.take(second)
+    event.settles(UNDO, Move.ACKNOWLEDGE)
+    assert case(event, MORE) == ("returned_already", "20.00 EUR of 49.90 EUR: re_1, re_2")
+    assert event.goes_on() == []
+
+
 # --- elsewhere -----------------------------------------------------------------------------------
 
 
