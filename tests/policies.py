@@ -1,7 +1,8 @@
 """Actions to hold against a decision table: an operation and a request with everything filled in
-that a test does not care about.
+that a test does not care about; and a time zone for tables that count by the day.
 """
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ledger.core.money import Money
@@ -112,3 +113,12 @@ def ruled(table: Policy, asked: Request, declared: Operation | None) -> tuple[st
 def row(name: str, when: str = "", outcome: str = "automatic", more: str = "") -> str:
     """One row as text."""
     return f'[[row]]\nname = "{name}"\noutcome = "{outcome}"\nreason = "r"\n{more}\n{when}\n'
+
+
+def zone_at_noon(now: datetime) -> str:
+    """A time zone in which it is about noon: a test of the window of a day that goes by a real
+    clock is over before that day is. With a zone of its own it failed around one midnight.
+    """
+    # Signs are the other way round in these names: Etc/GMT-2 is two hours east.
+    east = 12 - now.astimezone(UTC).hour
+    return f"Etc/GMT{-east:+d}" if east else "UTC"

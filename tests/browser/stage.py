@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,6 +51,7 @@ from tests.integration.door import database, settings_for
 from tests.integration.installation import PARTITIONS, Installation, installed
 from tests.passkeys import SoftwarePasskey
 from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
+from tests.policies import zone_at_noon
 from tests.projecting import running
 from tests.servers import Addresses
 
@@ -63,6 +65,7 @@ CATALOGUE = (
 """As it is shipped, but for tickets, of which the provider says what it foresees, and for charges,
 which their caller may perform.
 """
+ZONE = zone_at_noon(datetime.now(UTC))
 POLICY = """
 [[ceiling]]
 name = "run"
@@ -74,7 +77,7 @@ tokens = 100_000
 name = "day"
 per = "tenant"
 window = "day"
-zone = "Europe/Berlin"
+zone = "ZONE"
 spend = { EUR = 100_000_00 }
 
 [[row]]
@@ -118,7 +121,7 @@ reason = "It reaches somebody who cannot unread it: a person looks at text and r
 name = "automatic"
 outcome = "automatic"
 reason = "Everything else goes ahead."
-"""
+""".replace("ZONE", ZONE)
 PEOPLE = {
     "anna": (11, ["finance"], ["acme"]),
     "bert": (12, ["finance"], ["acme", "globex"]),

@@ -11,7 +11,7 @@ import pytest
 from tests.commands import Said, told_beside
 from tests.integration.asking_people import POLL_SECONDS, office
 from tests.integration.test_approving_by_command import Terminal, served, with_key_files
-from tests.integration.test_gates_by_http import CATALOGUE, POLICY, body, done, in_flight
+from tests.integration.test_gates_by_http import CATALOGUE, POLICY, ZONE, body, done, in_flight
 from tests.integration.test_reviews import case_of
 from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
@@ -78,7 +78,7 @@ async def test_a_run_is_shown_with_a_bar_for_every_ceiling(terminal: Terminal) -
     listed = await operating(terminal, "run", "list", "--tenant", "acme", "--json")
     assert [one["run"] for one in listed.result["runs"]] == ["r1"]
     ceilings = await operating(terminal, "ceiling", "list", "--tenant", "acme")
-    assert "per tenant, by the day in Europe/Berlin: 10000.00 EUR" in ceilings.out
+    assert f"per tenant, by the day in {ZONE}: 10000.00 EUR" in ceilings.out
     assert "10.00 EUR used of 10000.00 EUR" in ceilings.out
     nobody = await operating(terminal, "run", "show", "nobody-knows-it", "--json")
     assert nobody.code == 1

@@ -4,6 +4,7 @@ a person lets pass under their signature, and what goes on by itself.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,10 +18,12 @@ from tests.integration.door import code_of
 from tests.integration.installation import CATALOGUE as LISTED
 from tests.integration.test_reviews import case_of, hand_in, said
 from tests.patience import PATIENCE_SECONDS
+from tests.policies import zone_at_noon
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
 
+ZONE = zone_at_noon(datetime.now(UTC))
 POLICY = """
 [[ceiling]]
 name = "run"
@@ -32,7 +35,7 @@ tokens = 1_000
 name = "day"
 per = "tenant"
 window = "day"
-zone = "Europe/Berlin"
+zone = "ZONE"
 spend = { EUR = 10_000_00 }
 
 [[row]]
@@ -47,7 +50,7 @@ reason = "Refunds count by run and by day, and one at a time on an order."
 name = "everything-else"
 outcome = "automatic"
 reason = "It goes ahead."
-"""
+""".replace("ZONE", ZONE)
 
 
 CATALOGUE = LISTED.replace(

@@ -1,11 +1,14 @@
 """Ceilings in the text of a policy: every mistake on its line, in a sentence; what rows name."""
 
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
 import pytest
 
 from ledger.core.limits import CEILINGS_MAX
 from ledger.core.policy import Gates, Mistake, Policy, parse_policy
 from tests.asking import policy
-from tests.policies import row
+from tests.policies import row, zone_at_noon
 
 CEILINGS = """\
 [[ceiling]]
@@ -154,3 +157,30 @@ def test_a_row_behind_a_wrong_one_is_named_by_its_own_number() -> None:
     """Mistakes of several tables come together, each on its own line."""
     text = row("a", "when.kin = 1") + row("b", "", "automatic", 'ceilings = ["none"]')
     assert [one.path for one in mistakes(text)] == ["row[0].when.kin", "row[1].ceilings"]
+
+
+@pytest.mark.parametrize("hour", range(24))
+def test_the_day_of_a_test_does_not_end_while_it_runs(hour: int) -> None:
+    """Whenever it begins, midnight is hours away in the zone that it is given, and a table may name
+    that zone.
+    """
+    now = datetime(2026, 11, 30, hour, 59, 59, tzinfo=UTC)
+    zone = zone_at_noon(now)
+    assert now.astimezone(ZoneInfo(zone)).hour == 12
+    assert isinstance(parse_policy(TODAY.replace("ZONE", zone)), Policy)
+
+
+TODAY = """\
+[[ceiling]]
+name = "day"
+per = "tenant"
+window = "day"
+zone = "ZONE"
+side_effects = 10
+
+[[row]]
+name = "all"
+outcome = "automatic"
+ceilings = ["day"]
+reason = "Everything counts."
+"""
