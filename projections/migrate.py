@@ -23,7 +23,7 @@ from projections.statements import LIVE_SCHEMA, LONG_WORK, Connection, check_sch
 
 FOLDER: Final = Path(__file__).parent / "schema"
 NOT_PROJECTED: Final = frozenset(
-    {"0010", "0013", "0014", "0017", "0018", "0019", "0020", "0022", "0023", "0026"}
+    {"0010", "0013", "0014", "0017", "0018", "0019", "0020", "0022", "0023", "0026", "0031"}
 )
 """Migrations whose tables no rebuild makes anew: they are other parts' own."""
 

@@ -193,7 +193,12 @@ TABLES: Final[Mapping[str, Guarded]] = MappingProxyType(
             },
         ),
         "event_pulls": Guarded(
-            has_tenant=False, rights={Role.RECONCILER: _CHANGE, Role.OPERATOR: _READ}
+            has_tenant=False,
+            rights={
+                Role.RECONCILER: _CHANGE,
+                # Whoever compares ends what is told of lost events.
+                Role.OPERATOR: frozenset({Right.SELECT, Right.UPDATE}),
+            },
         ),
         # The pages' own. An operator's command makes and ends links; the gateway puts the key in.
         "passkey_links": Guarded(

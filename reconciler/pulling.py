@@ -2,7 +2,8 @@
 
 Guarantees that an event that came by itself is not brought a second time, that the position moves
 only past what is durable on the topic `webhooks`, so that a crash reads again and never leaves out,
-and that a list that ends early is begun again from where it was. One account that is slow or down
+that a list that ends early is begun again from where it was, and that a time of which the provider
+may keep events no more is told until it was compared. One account that is slow or down
 delays no other. Must never make an effect or decide anything: what an event means is found out
 where webhooks are. Run by the inquirer, in the receiver's role at the log.
 """
@@ -43,6 +44,16 @@ class Pulled:
 
     events: int
     missed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A time of which an account's events may be lost: from and until, in milliseconds."""
+
+    provider: str
+    account: str
+    since: int
+    until: int
 
 
 @dataclass(slots=True)
@@ -105,18 +116,21 @@ class EventPuller:
         """
         source = self._sources[provider]
         now_ms = self._now_ms()
+        first_at = _time(now_ms - PULL_FIRST_MS)
         async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
             seen_at = await connection.fetchval(
                 _sql("claim_pull"),
                 provider,
                 account,
-                _time(now_ms - PULL_FIRST_MS),
+                first_at,
                 _time(now_ms + source.interval_ms // 2),
                 _time(now_ms),
             )
         if seen_at is None:
             return None
         reading = _Reading(_milliseconds(seen_at))
+        if seen_at != first_at:
+            await self._look_for_hole(provider, account, source, reading.seen_at)
         try:
             await self._read(provider, account, source, reading)
         except EventsFailed as failed:
@@ -140,6 +154,25 @@ class EventPuller:
                 extra={"provider": provider, "account": account, "missed": reading.missed},
             )
         return Pulled(reading.events, reading.missed)
+
+    async def _look_for_hole(
+        self, provider: str, account: str, source: EventSource, seen_at: int
+    ) -> None:
+        """Write down, before the position moves on, what the provider may keep no more."""
+        if source.kept_ms is None:
+            return
+        kept_since = self._now_ms() - source.kept_ms
+        if seen_at < kept_since:
+            await self._execute("note_hole", provider, account, _time(seen_at), _time(kept_since))
+            logger.error(
+                "events_may_be_lost",
+                extra={
+                    "provider": provider,
+                    "account": account,
+                    "since": _time(seen_at).isoformat(),
+                    "until": _time(kept_since).isoformat(),
+                },
+            )
 
     async def _read(
         self, provider: str, account: str, source: EventSource, reading: _Reading
@@ -238,6 +271,23 @@ class EventPuller:
     async def _execute(self, name: str, *values: object) -> None:
         async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
             await connection.execute(_sql(name), *values)
+
+
+async def holes(pool: asyncpg.Pool) -> list[Hole]:
+    """Of which time events of each account may be lost, where anything is."""
+    async with pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
+        rows = await connection.fetch(_sql("holes"))
+    return [
+        Hole(provider, account, _milliseconds(begin), _milliseconds(end))
+        for provider, account, begin, end in rows
+    ]
+
+
+async def close_hole(pool: asyncpg.Pool, compared: Hole) -> None:
+    """Tell no more of a hole that lies in a time of which all effects were compared."""
+    values = (_time(compared.since), _time(compared.until))
+    async with pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
+        await connection.execute(_sql("close_hole"), compared.provider, compared.account, *values)
 
 
 def _name(one: WebhookReceived) -> tuple[str, str, str]:

@@ -42,3 +42,22 @@ where provider = $1 and account = $2;
 update actionledger.event_pulls
 set pulled_at = $3, missed = missed + $4, trouble = $5
 where provider = $1 and account = $2;
+
+-- name: note_hole
+-- What happened in this time may be on no list any more. A hole from before grows by it.
+update actionledger.event_pulls
+set hole_begin = least(hole_begin, $3), hole_end = greatest(hole_end, $4)
+where provider = $1 and account = $2;
+
+-- name: holes
+-- Of which time events may be lost, for people.
+select p.provider, p.account, p.hole_begin, p.hole_end
+from actionledger.event_pulls as p
+where p.hole_begin is not null
+order by p.provider, p.account;
+
+-- name: close_hole
+-- A whole list of the effects of this time was compared.
+update actionledger.event_pulls
+set hole_begin = null, hole_end = null
+where provider = $1 and account = $2 and hole_begin >= $3 and hole_end <= $4;

@@ -298,6 +298,29 @@ async def _webhooks(settings: "Settings") -> str:
     return said
 
 
+async def _events(settings: "Settings") -> str:
+    """Whether a provider may have told something that nobody read, and that it keeps no more."""
+    from datetime import UTC, datetime
+
+    from gateway.wiring.installation import open_pool
+    from reconciler.pulling import holes
+
+    async with await open_pool(settings) as pool:
+        found = await holes(pool)
+    for one in found:
+        since, until = (
+            datetime.fromtimestamp(at_ms // 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            for at_ms in (one.since, one.until + 999)
+        )
+        raise FoundError(
+            f"Events of {one.provider}.{one.account} from {since} to {until} may be lost: its list "
+            "was not read for longer than it keeps them.",
+            hint=f"Compare the effects of that time: `actionledger provider compare {one.provider} "
+            f"--account {one.account} --since {since} --until {until}`.",
+        )
+    return "every list of events was read in time"
+
+
 async def _quarantine(settings: "Settings") -> str:
     """How much was set aside in the last day and not put back. Nothing waits for it."""
     from gateway.wiring.installation import open_log
@@ -393,6 +416,7 @@ _INSTALLATION: tuple[tuple[str, Check], ...] = (
     ("projector", _lag),
     ("providers", _providers),
     ("webhooks", _webhooks),
+    ("events", _events),
     ("quarantine", _quarantine),
     ("notices", _notices),
     ("clocks", _clock),

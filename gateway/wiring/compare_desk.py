@@ -25,6 +25,7 @@ from reconciler.comparing import Compared, Comparison, NotListed, Period, compar
 from reconciler.providers import registry
 from reconciler.providers.adapter import ProviderSettings
 from reconciler.providers.port import IMPOSSIBLE, Duration, Finder
+from reconciler.pulling import Hole, close_hole
 from streams.clock import wall_ms
 
 logger = logging.getLogger("actionledger")
@@ -100,6 +101,9 @@ async def compare_provider(
                     shown_until=wall_ms() - _lag_ms(known[0]),
                     silent=_silent(catalogue, provider),
                 )
+                if comparison.ended_early is None:
+                    whole = Hole(provider, account, period.since, period.until)
+                    await close_hole(pool, whole)
             findings = await decided(
                 bringer,
                 [one.sought for one in (*comparison.brought, *comparison.unlisted)],

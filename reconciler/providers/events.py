@@ -54,6 +54,11 @@ class EventSource(Protocol):
         """How far before the last event seen a reading begins: a list may show events late."""
         ...
 
+    @property
+    def kept_ms(self) -> int | None:
+        """How long the provider keeps an event on its list; None where nobody has said."""
+        ...
+
     def list_events(
         self, *, account: str, since_at: int, timeout_ms: int
     ) -> AsyncIterator[tuple[ListedEvent, ...]]:

@@ -3,17 +3,20 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import asyncpg
 import pytest
 
+from gateway.cli.doctor import FoundError, _events
+from gateway.settings import Settings
 from ledger.core.inputs import EvidenceKind
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived, read_webhook
 from reconciler.providers.registry import ProviderSettings, event_sources, webhook_mappings
-from reconciler.pulling import EventPuller, Pulled
+from reconciler.providers.simulated.event_source import SimulatedEventSource
+from reconciler.pulling import EventPuller, Pulled, close_hole, holes
 from streams.clock import wall_ms
 from tests.contract.calls import Call, performing
 from tests.contract.stage import ProviderProcess, SimulatedStage
@@ -31,6 +34,7 @@ from tests.integration.reconciling import (
 from tests.servers import Addresses
 
 PROVIDER = "simulated"
+DAY_MS = 24 * 3_600_000
 
 
 @pytest.fixture(scope="module")
@@ -224,3 +228,37 @@ async def test_a_list_that_fails_is_named_and_the_position_stays(
         row = await away.position()
         assert row["trouble"] is None
         assert row["seen_at"] > failed["seen_at"]
+
+
+async def test_a_list_that_was_not_read_for_longer_than_it_is_kept_is_told(
+    servers: Addresses,
+    database_url: str,
+    process: ProviderProcess,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Of which time, in the log and by the doctor, until a comparison of all of it was whole."""
+    calls = await lost(process, 1)
+    monkeypatch.setattr(SimulatedEventSource, "kept_ms", 3 * DAY_MS)
+    settings = Settings.from_environment({"ACTIONLEDGER_DATABASE": database_url})
+    async with pulling(servers, database_url, process.url, calls[0].account) as all_:
+        assert await all_.pull() == Pulled(1, 1)
+        assert await _events(settings) == "every list of events was read in time"
+        position = wall_ms() - 5 * DAY_MS
+        await all_.make_due(position)
+        await all_.pull()
+        assert "events_may_be_lost" in caplog.messages
+        (hole,) = await holes(all_.pool)
+        assert (hole.provider, hole.account) == (PROVIDER, all_.account)
+        assert abs(hole.since - position) <= 1
+        assert DAY_MS < hole.until - hole.since <= 3 * DAY_MS
+        await all_.make_due()
+        await all_.pull()
+        with pytest.raises(FoundError, match="may be lost") as found:
+            await _events(settings)
+        assert found.value.hint is not None
+        assert f"provider compare {PROVIDER} --account {all_.account}" in found.value.hint
+        await close_hole(all_.pool, replace(hole, until=hole.until - 1))
+        assert await holes(all_.pool) == [hole]
+        await close_hole(all_.pool, replace(hole, since=hole.since - 1_000))
+        assert await holes(all_.pool) == []

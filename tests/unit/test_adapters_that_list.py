@@ -103,6 +103,7 @@ class Source:
     accounts = frozenset({"first", "second"})
     interval_ms = 1
     overlap_ms = 0
+    kept_ms = None
 
     def list_events(self, **_asked: Any) -> AsyncIterator[tuple[ListedEvent, ...]]:  # noqa: ANN401
         """Nobody reads it here."""

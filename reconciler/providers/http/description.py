@@ -78,9 +78,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Where in one object of the provider everything stands, and how it says that there is an
-    effect (always, without `exists`) or none.
-    """
+    """Where all stands in an object, and how it says if there is an effect; always by itself."""
 
     reference: AnswerPath
     account: Source | None
@@ -206,6 +204,7 @@ class Pull:
     limit: int | None
     interval_ms: int
     overlap_ms: int
+    kept_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,6 +412,7 @@ def _pull(form: PullForm, headers: _Headers) -> Pull:
         limit=form.limit,
         interval_ms=form.interval_seconds * 1_000,
         overlap_ms=form.overlap_seconds * 1_000,
+        kept_ms=None if form.kept_days is None else form.kept_days * 86_400_000,
     )
 
 

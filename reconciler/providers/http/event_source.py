@@ -42,6 +42,7 @@ class HttpEventSource:
         self._api_keys = dict(api_keys)
         self.interval_ms = pull.interval_ms
         self.overlap_ms = pull.overlap_ms
+        self.kept_ms = pull.kept_ms
 
     @property
     def accounts(self) -> frozenset[str]:

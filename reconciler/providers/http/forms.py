@@ -310,6 +310,7 @@ class PullForm(Form):
     limit: PageSize | None = None
     interval_seconds: Annotated[int, Field(ge=1, le=86_400)]
     overlap_seconds: Annotated[int, Field(ge=0, le=86_400)] = 300
+    kept_days: Annotated[int, Field(ge=1, le=3_650)] | None = None
 
 
 class CompositeForm(Form):

@@ -25,6 +25,7 @@ class SimulatedEventSource:
 
     interval_ms = INTERVAL_MS
     overlap_ms = OVERLAP_MS
+    kept_ms: int | None = None
 
     def __init__(self, base_url: str, api_keys: Mapping[str, str]) -> None:
         """`api_keys` by account name. Nothing is opened yet; raises ValueError for the URL."""

@@ -21,6 +21,7 @@ from reconciler.providers.stripe.names import EVENTS
 
 INTERVAL_MS: Final = 300_000
 OVERLAP_MS: Final = 900_000
+KEPT_MS: Final = 30 * 24 * 3_600_000
 
 
 class StripeEvents:
@@ -28,6 +29,7 @@ class StripeEvents:
 
     interval_ms = INTERVAL_MS
     overlap_ms = OVERLAP_MS
+    kept_ms = KEPT_MS
 
     def __init__(
         self, base_url: str, api_keys: Mapping[str, str], *, http: Exchanges | None = None
