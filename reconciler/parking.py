@@ -231,21 +231,23 @@ async def note_orphan(connection: Connection, event: EventName, note: OrphanNote
     return found is not None
 
 
-async def record_webhooks(connection: Connection, rows: Sequence[WebhookRow]) -> set[Position]:
-    """Record a batch; the places that are further deliveries of an event.
+async def record_webhooks(
+    connection: Connection, rows: Sequence[WebhookRow]
+) -> tuple[set[Position], set[Position]]:
+    """Record a batch; the places that are further deliveries of an event, and those that had rows.
 
     Safe to repeat, and so in two statements that stand for themselves: a place that has a row keeps
     it, and one that has none yet gets it at the next time.
     """
-    if not rows:
-        return set()
-    values = {(row.receipt.partition, row.receipt.offset): row_values(row) for row in rows}
-    for place in await connection.fetch(_sql("record_first"), list(values.values())):
-        del values[tuple(place)]
-    if not values:
-        return set()
-    repeats = await connection.fetch(_sql("record_duplicates"), list(values.values()))
-    return {Position(partition, offset) for partition, offset in repeats}
+    values = {row.position: row_values(row) for row in rows}
+    repeats: set[Position] = set()
+    if values:
+        for place in await connection.fetch(_sql("record_first"), list(values.values())):
+            del values[Position(*place)]
+    if values:
+        found = await connection.fetch(_sql("record_duplicates"), list(values.values()))
+        repeats = {Position(*place) for place in found}
+    return repeats, values.keys() - repeats
 
 
 async def lock_matchable(

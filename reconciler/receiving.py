@@ -52,6 +52,7 @@ from reconciler.parking import (
 )
 from reconciler.providers.port import MappedWebhook, Unrecognised, WebhookMapping
 from reconciler.receiving_log import kind_of, log_batch
+from reconciler.same_topic import TopicMadeAnewError, require_same_rows
 from reconciler.settled_lines import Moved, settled_lines
 from reconciler.statement_lines import STATEMENTS, changed_event_id, map_statement
 from reconciler.statement_matching import NamedAction, Said, match_named, match_statement
@@ -75,13 +76,16 @@ TOLD_AHEAD: Final = "told_ahead"
 
 
 def is_trouble(failure: BaseException) -> bool:
-    """Whether a failure is the surroundings' and may pass, rather than this record's.
+    """Whether a failure is the surroundings' and may pass, rather than this record's; another topic
+    under the same name does not.
 
     What Postgres cannot store is the record's: asyncpg says so with a ValueError beside its own
     error, Postgres with a data or constraint error, or that it is too long for an index. An error
     of the connection is not, though one of a certificate is a ValueError as well.
     """
     match failure:
+        case TopicMadeAnewError():
+            return False
         case OSError() | asyncpg.ClientConfigurationError():
             return True
         case ValueError() | asyncpg.DataError() | asyncpg.IntegrityConstraintViolationError():
@@ -130,12 +134,14 @@ class WebhookDesk:
         self._window = WebhookWindow() if window is None else window
 
     async def handle(self, records: Sequence[Record]) -> None:
-        """Take a batch to its end. Raises trouble of the surroundings only, see `is_trouble`."""
+        """Take a batch to its end. Raises trouble of the surroundings only, see `is_trouble`, and
+        TopicMadeAnewError.
+        """
         crash_point("webhooks_taken")
         try:
             await self._handle(records)
         except Exception as failure:
-            if is_trouble(failure):
+            if is_trouble(failure) or isinstance(failure, TopicMadeAnewError):
                 raise
             if len(records) == 1:
                 await self._set_aside(records[0], FAULT, repr(failure))
@@ -193,7 +199,9 @@ class WebhookDesk:
             rows, decided = await self._judged(connection, taken)
             await self._tell(rows, taken, decided)
             crash_point("webhook_evidence_acked")
-            repeated = await record_webhooks(connection, rows)
+            repeated, had = await record_webhooks(connection, rows)
+            if had:
+                await require_same_rows(connection, [row for row in rows if row.position in had])
         crash_point("webhook_rows_written")
         log_batch(rows, repeated)
         self._count(rows, repeated)

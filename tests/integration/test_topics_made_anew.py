@@ -5,6 +5,8 @@ Family `kafka`, beside C151 and C161: offsets that begin anew.
 """
 
 import asyncio
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -12,8 +14,10 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from ledger.client.client import ClientFailedError, LedgerClient, UndecidedError
 from ledger.core.errors import LedgerError
 from ledger.log.port import Outgoing
+from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic, partition_of
 from ledger.log.trouble import TruncatedLogError
+from reconciler.same_topic import TopicMadeAnewError, require_same_topic
 from tests.integration.counting import CountingProvider
 from tests.integration.installation import (
     PARTITIONS,
@@ -22,6 +26,7 @@ from tests.integration.installation import (
     installed,
     settled,
 )
+from tests.integration.reconciling import all_records, desk, migrated, receive, settlement
 from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
@@ -128,3 +133,42 @@ async def test_a_processor_ends_where_an_inbox_is_made_anew_and_none_begins(
         fault = await ended(one, 0)
         assert isinstance(fault, LedgerError), fault
         assert topic in str(await refused_start(one))
+
+
+async def test_webhooks_made_anew_are_not_taken_for_those_of_before(
+    servers: Addresses, database_url: str
+) -> None:
+    """Their first places come again, and rows are kept by place: what came got no row, or nobody
+    read it. Whoever begins refuses a topic that is shorter than the rows, or says something else;
+    who runs refuses what comes to a place that has a row. Rows that are put aside, as the runbook
+    says, keep what was known, and what is new is handled.
+    """
+    async with installed(servers.kafka_bootstrap) as one, migrated(database_url) as pool:
+        appender = SteadyAppender(one.log.appender)
+        taken = desk(one, pool, appender)
+        before = [settlement(f"evt_{number}", reference=f"ch_{number}") for number in range(EVENTS)]
+        await receive(one, *before)
+        await taken.handle(await all_records(one, Topic.WEBHOOKS))
+        await taken.handle(await all_records(one, Topic.WEBHOOKS))
+        await require_same_topic(one.log, pool, PARTITIONS)
+
+        await make_anew(one, Topic.WEBHOOKS)
+        with pytest.raises(TopicMadeAnewError, match="it ends at 0"):
+            await require_same_topic(one.log, pool, PARTITIONS)
+        after = [settlement(f"new_{number}", reference=f"ch_n{number}") for number in range(40)]
+        await receive(one, *after, before[0])
+        with pytest.raises(TopicMadeAnewError, match="another record stands"):
+            await require_same_topic(one.log, pool, PARTITIONS)
+        with pytest.raises(TopicMadeAnewError, match="another record stood"):
+            await taken.handle(await all_records(one, Topic.WEBHOOKS))
+
+        runbook = (Path(__file__).parents[2] / "docs/OPERATIONS.md").read_text()
+        aside = runbook.split("## A topic that is gone")[1].split("```sql")[1].split("```")[0]
+        await pool.execute(aside)
+        await require_same_topic(one.log, pool, PARTITIONS)
+        await taken.handle(await all_records(one, Topic.WEBHOOKS))
+        rows = await pool.fetch("select event_id, classification from actionledger.webhooks")
+        counted = Counter(row["event_id"] for row in rows if row["classification"] == "parked")
+        assert counted == {one.event_id: 1 for one in (*before, *after)}
+        assert (before[0].event_id, "duplicate") in {(row[0], row[1]) for row in rows}
+        await appender.close()
