@@ -318,12 +318,17 @@ class SafeConsumerThread(driver.AIOKafkaConsumerThread):
         part in, however long others hold that up.
         """
         calls = super(driver.AIOKafkaConsumerThread, self).on_thread_stop()
-        # It waits for calls that wait for the broker, and is over when there is no client.
-        await asyncio.wait({asyncio.ensure_future(calls)}, timeout=BROKER_AT_STOP_MS / 1000)
+        ending = asyncio.ensure_future(calls)
+        # It waits for calls, which may wait for the broker.
+        await asyncio.wait({ending}, timeout=BROKER_AT_STOP_MS / 1000)
         if self._consumer is not None:
             seconds = CLOSE_DEADLINE_SECONDS
             if isinstance(self.consumer, SafeConsumer) and self.consumer.is_let_wait:
                 seconds = BROKER_AT_STOP_MS / 1000
+            if not ending.done():
+                # What still asks would open a connection again after the end.
+                ending.cancel()
+                await asyncio.wait({ending}, timeout=BROKER_AT_STOP_MS / 1000)
             await end(self._consumer, deadline_seconds=seconds)
 
     def _create_worker_consumer(self, transport: driver.Transport) -> AIOKafkaConsumer:

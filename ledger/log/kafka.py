@@ -28,6 +28,11 @@ ONE_RECORD_DEADLINE_SECONDS = 30.0
 ONE_RECORD_FETCH_BYTES = 4_096
 """The broker gives at least one batch, however large; nothing behind it is wanted."""
 
+CUT_CLOSE_SECONDS = 1.0
+"""What a producer may take to send what it has when an append was given up: whoever stops while the
+broker is away has to end in time.
+"""
+
 FETCH_WAIT_MS = 500
 """How long the broker keeps a fetch that finds nothing: a client without work hardly costs any."""
 
@@ -58,6 +63,7 @@ class KafkaAppender:
     def __init__(self, producer: AIOKafkaProducer, prefix: str) -> None:
         self._producer = producer
         self._prefix = prefix
+        self._is_cut = False
 
     async def append(
         self, topic: str, partition: int, records: Sequence[Outgoing]
@@ -70,6 +76,9 @@ class KafkaAppender:
                 if len(records) == 1:
                     return [await self._append_one(self._prefix + topic, partition, records[0])]
                 return await self._append_batches(self._prefix + topic, partition, records)
+        except asyncio.CancelledError:
+            self._is_cut = True
+            raise
         except MessageSizeTooLargeError as failure:
             raise AppendUnknownError(
                 f"The broker takes nothing as large as an append to {topic} {partition}.",
@@ -147,8 +156,11 @@ class KafkaAppender:
         return future
 
     async def close(self) -> None:
-        """Let go within a deadline; what was not acknowledged may or may not be in the log."""
-        await clients.end(self._producer)
+        """Let go within a deadline, a short one where somebody has given up waiting for an append;
+        what was not acknowledged may or may not be in the log.
+        """
+        seconds = CUT_CLOSE_SECONDS if self._is_cut else clients.CLOSE_DEADLINE_SECONDS
+        await clients.end(self._producer, deadline_seconds=seconds)
 
 
 def place_of(landed: RecordMetadata, ordinal: int = 0) -> Appended:

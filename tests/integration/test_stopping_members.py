@@ -12,7 +12,9 @@ import pytest
 
 from gateway import local
 from gateway.wiring.life import STOP_MS_MAX
-from ledger.log.port import Record
+from ledger.log.kafka import KafkaLog
+from ledger.log.port import Outgoing, Record
+from ledger.log.steady import SteadyAppender
 from ledger.log.trouble import LogUnreachableError
 from streams.agents import add_agent
 from streams.app import SafeApp
@@ -93,26 +95,36 @@ async def freeze(servers: local.Servers) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("leave", [kill, freeze])
-@pytest.mark.parametrize("at_work_on", ["nothing", "what it cannot commit", "what it cannot do"])
+@pytest.mark.parametrize(
+    "at_work_on",
+    ["nothing", "what it cannot commit", "what it cannot do", "what it cannot append"],
+)
 async def test_a_member_stops_in_order_while_its_broker_is_away(
     own_servers: local.Servers, at_work_on: str, leave: Callable[..., Any]
 ) -> None:
     """Before the process is ended at its deadline, and as one that was told to: its last commit,
-    the events it has at work and its group wait for no broker. What it could not do comes again.
+    the events it has at work, what they append and its group wait for no broker. What it could not
+    do comes again.
     """
+    log = KafkaLog(own_servers.kafka_bootstrap, prefix="")
+    appender = SteadyAppender(log.appender)
     came, is_away = asyncio.Event(), asyncio.Event()
     again: list[int] = []
 
     async def work(_: Sequence[Record]) -> None:
+        await appender.append(other.topic, 0, [Outgoing(b"", b"")])
         came.set()
         await is_away.wait()
         if at_work_on == "what it cannot do":
             raise LogUnreachableError("No broker answers.", hint="Wait.")
+        if at_work_on == "what it cannot append":
+            await appender.append(other.topic, 0, [Outgoing(b"", b"")])
 
     async def read_again(records: Sequence[Record]) -> None:
         again.extend(record.offset for record in records)
 
-    async with workshop(own_servers.kafka_bootstrap) as shop:
+    address = own_servers.kafka_bootstrap
+    async with workshop(address) as other, workshop(address) as shop:
         running = shop.start(
             lambda app: add_agent(app, shop.topic, work, deadline_ms=60_000),
             stop_deadline_ms=STOP_MS_MAX,
@@ -125,7 +137,9 @@ async def test_a_member_stops_in_order_while_its_broker_is_away(
         comes_back = await leave(own_servers)
         is_away.set()
         try:
-            await running.stopped()
+            async with asyncio.timeout(STOP_MS_MAX / 1_000):
+                await running.stopped()
+                await appender.close()
         finally:
             comes_back()
         if at_work_on != "what it cannot do":
