@@ -9,7 +9,8 @@ import asyncpg
 import pytest
 
 from gateway import local
-from projections import states, writer
+from projections import projector as projector_module
+from projections import writer
 from projections.migrate import NOT_PROJECTED, migrate
 from projections.projector import Projector
 from tests import databases
@@ -92,8 +93,8 @@ async def test_a_statement_that_takes_too_long_is_tried_again(
     """A lock that outlasts the projector's own time limit costs tries, not rows."""
     builder = history(12, steps=100)
     log = MemoryLog(builder.records())
-    for asking in (states, writer):
-        monkeypatch.setattr(asking, "DATABASE_CALL_MS_MAX", 500)
+    for asking in (projector_module, writer):
+        monkeypatch.setattr(asking, "OWN_LIMITS", "set statement_timeout = 500")
     projector = Projector(log, pool, [0])
     async with held_up(database_url, "actions"):
         task = asyncio.create_task(projector.run_until(builder.ends()))
