@@ -105,12 +105,13 @@ _DATE: Final = r"(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
 _BARE_DATE: Final = r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
 _HOUR, _MINUTE, _SECOND = r"(?:[01]\d|2[0-3])", r"[0-5]\d", r"(?:[0-5]\d|60)"
 
+_EMPTY: Final = (
+    r"None|null|NULL|undefined|nan|NaN|NaT",
+    r"0{8}-(?:0{4}-){3}0{12}|(?i:f{8}-(?:f{4}-){3}f{12})",
+)
 _SHAPES: Final[dict[tuple[str, str], dict[Unstable, tuple[str, ...]]]] = {
     (_BEGIN, _END): {
-        Unstable.LEFT_OVER: (
-            r"None|null|NULL|undefined|nan|NaN|NaT",
-            r"0{8}-(?:0{4}-){3}0{12}|(?i:f{8}-(?:f{4}-){3}f{12})",
-        ),
+        Unstable.LEFT_OVER: _EMPTY,
         # The Turkish lira is TRY: only one digit, and only at the end.
         Unstable.ATTEMPT: (r"[Tt]ry[-_.]?\d\Z",),
         Unstable.CALL: (
@@ -184,17 +185,22 @@ def left_over(run: str) -> str | None:
     return None
 
 
+# A kind, parted by a colon or, where there is none, by a joint; and what stands straight behind it.
+_AIMED_AT_NOTHING: Final = re.compile(
+    rf"(?:[^:]*:|[A-Za-z]{{2,20}}[-_.])?({'|'.join(_EMPTY)})(?=[:/]|\Z)"
+)
+
+
 def left_over_in_target(target: str) -> str | None:
     """What in a target is left where a value was missing, in a sentence; or None: nothing behind
-    the last colon, or such a word at the end of one of its parts (`order:None`, `order-null/3`).
+    its only colon, or such a word and nothing else as what the kind is about (`order:None/line:2`,
+    `order_null`). A word anywhere else may name a thing, which cannot be called otherwise.
     """
-    if target.endswith(":"):
+    _, colon, named = target.partition(":")
+    if colon and not named.strip():
         return f"target ends with a colon, {_OF_NO_TARGET}"
-    for match in _ANY.finditer(target):
-        ends_part = match.end() == len(target) or target[match.end()] in ":/"
-        if ends_part and _KINDS[(match.lastindex or 0) - 1] is Unstable.LEFT_OVER:
-            return f"target holds {match[0]}, {_OF_NO_TARGET}"
-    return None
+    match = _AIMED_AT_NOTHING.match(target)
+    return None if match is None else f"target holds {match[1]}, {_OF_NO_TARGET}"
 
 
 _NUMBER: Final = re.compile(r"(?<!\d)\d{10,19}(?!\d)")

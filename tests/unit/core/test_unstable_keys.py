@@ -259,8 +259,9 @@ def aimed(key: str, target: str) -> Request:
         "order:nan",
         "None",
         "order:",
-        "shop/None/order:7",
+        "order: ",
         "order:None/line:2",
+        "order:None:2",
         "order-None",
         "order_null",
         "customer:00000000-0000-0000-0000-000000000000",
@@ -289,10 +290,20 @@ def test_a_target_without_its_value_is_refused(target: str) -> None:
         "company:Nonesuch",
         "page:null-and-void",
         "order:2026-08-28T10-15-00Z",
+        "file:/dev/null",
+        "repo:acme/null",
+        "shop/None/order:7",
+        "branch:fix-null",
+        "mail:a@b:null",
+        "net:2001:db8::",
+        "arn:aws:s3:::",
+        "arn:aws:iam::123:role/",
     ],
 )
 def test_a_target_may_be_whatever_names_it(target: str) -> None:
-    """It is no identity of an act: only what stands for nothing is refused."""
+    """It is no identity of an act: only what stands for nothing is refused. A thing that is called
+    so was refused with no way out.
+    """
     assert left_over_in_target(target) is None
 
 
