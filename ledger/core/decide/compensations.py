@@ -197,9 +197,8 @@ def _undone_late(stream: Stream, original: Action, action: Action) -> str | None
 
 
 def _has_its_turn(action: Action) -> bool:
-    """Whether nothing but people keeps an action that has not begun from its effect."""
-    is_idle = action.status in NOT_BEGUN and not action.has_begun
-    return is_idle and action.status is not Status.BLOCKED
+    """Whether nothing but people, or a wait of its own, keeps an action from its next start."""
+    return action.status in NOT_BEGUN and action.status is not Status.BLOCKED
 
 
 def _is_given_up(draft: Draft, original: Action, action: Action) -> bool:

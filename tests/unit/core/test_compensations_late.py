@@ -167,6 +167,67 @@ def test_one_that_was_asked_for_before_the_amount_was_known_waits_too() -> None:
     assert event.action(UNDO).status is Status.CANCELLED
 
 
+def taken_otherwise_later(event: Event) -> None:
+    """While a refund is under way the provider tells of another amount of the charge."""
+    event.take(x.found_out(Meaning.EFFECT, lookup=None, money=eur(100)))
+    event.settles(CHARGE, Move.ACKNOWLEDGE)
+
+
+def test_one_that_was_refused_for_now_is_a_persons_too_before_it_is_tried_again() -> None:
+    """Its next attempt may not start by itself any more: whoever may let it pass is told at once,
+    and not at its deadline, where nobody could.
+    """
+    event = Event()
+    event.completes(CHARGE)
+    undo(event)
+    event.reports(UNDO, x.refusal("busy", Retry.LATER))
+    taken_otherwise_later(event)
+    assert case(event) == ("original_differs", CHARGE)
+    assert event.goes_on(later=60_000) == []
+    event.settles(UNDO, Move.ALLOW)
+    assert event.goes_on(later=60_000) == ["attempt.started"]
+    assert event.reports(UNDO, x.success("re_1"))[-1] == "action.completed"
+
+
+def test_one_that_is_refused_for_now_after_that_is_a_persons_as_soon_as_it_is() -> None:
+    """It was at the provider while the other amount was told."""
+    event = Event()
+    event.completes(CHARGE)
+    undo(event)
+    taken_otherwise_later(event)
+    assert event.action(UNDO).status is Status.ATTEMPTING
+    assert event.reports(UNDO, x.refusal("busy", Retry.LATER))[-1] == "review.opened"
+    assert case(event) == ("original_differs", CHARGE)
+
+
+def asked_by_key() -> Config:
+    """Payouts have no lookup: what became of one is found out with the same key again."""
+    config = world()
+    operations = tuple(
+        one.model_copy(update={"reliability": "keyed", "key_window_ms": 86_400_000, "lookups": ()})
+        if one.name == "payout"
+        else one
+        for one in config.catalogue.operations
+    )
+    known = config.catalogue
+    return replace(config, catalogue=Catalogue(operations, config.content_hash, known.timing))
+
+
+def test_what_became_of_one_is_found_out_whatever_the_amount_of_its_original_is() -> None:
+    """It may have had its effect: the same key makes no second one, and nobody else can say."""
+    event = Event(asked_by_key())
+    event.completes(CHARGE)
+    undo(event)
+    event.reports(UNDO, x.no_answer())
+    taken_otherwise_later(event)
+    event.now += 60_000
+    offered = x.offer(at=event.now, until=event.now + 9, key=UNDO, incarnation="executor-again")
+    then = event.hears(x.tick(), at=event.now, offer=offered)
+    assert [fact.type for fact in then.decided.facts] == ["attempt.started"]
+    event.reports(UNDO, x.success("re_1"))
+    assert event.action(UNDO).status is Status.COMPLETED
+
+
 def refunded(minor: int, told: int) -> Event:
     """Some of the charge was asked back, and the provider tells of another amount."""
     event = Event()
