@@ -39,25 +39,31 @@ class Stdout(TextIOWrapper):
         os.close(nothing)
         if isinstance(failure, BrokenPipeError):
             raise SystemExit(int(Exit.CLOSED_PIPE))
-        with suppress(OSError):
-            sys.stderr.write(
-                f"The answer could not be written to stdout: {failure.strerror}.\n"
-                "What the command did is done: look before you run it again.\n"
-            )
+        # None where a command was started without a stderr.
+        if sys.stderr is not None:
+            with suppress(OSError):
+                sys.stderr.write(
+                    f"The answer could not be written to stdout: {failure.strerror}.\n"
+                    "What the command did is done: look before you run it again.\n"
+                )
         raise SystemExit(int(Exit.UNWRITTEN))
 
 
 def guard_stdout() -> None:
-    """Put it in place of the one that Python made, with its encoding. A command that was started
-    without any says nothing.
+    """Put it in place of the one that Python made, with its encoding, and with as much of a buffer.
+    A command that was started without any says nothing.
     """
     made = sys.stdout
     if made is None:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - kept
     elif isinstance(made, TextIOWrapper):
-        encoding, by_line = made.encoding, made.line_buffering
+        encoding, by_line, at_once = made.encoding, made.line_buffering, made.write_through
         # At a terminal that is none of UTF-8 a mark becomes its code: without that a command ended
         # in a stack, whatever it had done.
         sys.stdout = Stdout(
-            made.detach(), encoding=encoding, errors="backslashreplace", line_buffering=by_line
+            made.detach(),
+            encoding=encoding,
+            errors="backslashreplace",
+            line_buffering=by_line,
+            write_through=at_once,
         )

@@ -73,3 +73,32 @@ def test_without_a_stdout_a_command_does_its_work(tmp_path: Path) -> None:
         check=False,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_full_disk_is_named_by_the_code_where_nobody_reads_a_word(tmp_path: Path) -> None:
+    """With stderr closed too (`2>&-`) it ended as a fault of the program does."""
+    with FULL.open("wb") as full:
+        ended = subprocess.run(
+            ["/bin/sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-c", COMMAND, "version"],
+            stdout=full.fileno(),
+            env=os.environ | {"ACTIONLEDGER_STATE": str(tmp_path)},
+            check=False,
+        )
+    assert ended.returncode == Exit.UNWRITTEN
+
+
+@pytest.mark.parametrize(("unbuffered", "came"), [("", ""), ("1", "a line\n")])
+def test_a_line_leaves_at_once_where_python_was_told_so(unbuffered: str, came: str) -> None:
+    """As in the image: logs of a container came with its end. This program ends without one."""
+    code = (
+        "import os; from gateway.cli.stdout import guard_stdout; guard_stdout(); "
+        "print('a line'); os._exit(0)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        text=True,
+        check=True,
+    )
+    assert ended.stdout == came
