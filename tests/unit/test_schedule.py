@@ -139,7 +139,8 @@ def test_a_date_that_clocks_take_back_is_not_left_out() -> None:
     [
         (time(23, 50), "2026-10-24 21:50", date(2026, 10, 24)),
         (time(23, 50), "2026-10-24 22:05", date(2026, 10, 24)),
-        (time(23, 50), "2026-10-25 06:00", date(2026, 10, 24)),
+        (time(23, 50), "2026-10-25 03:50", date(2026, 10, 24)),
+        (time(23, 50), "2026-10-25 03:50:01", OCTOBER),
         (time(23, 50), "2026-10-25 12:00", OCTOBER),
         (time(23, 50), "2026-10-25 22:50", OCTOBER),
         # Before its time, by a clock that is ahead; and a long time after it.
@@ -154,6 +155,15 @@ def test_a_firing_that_comes_late_is_that_of_the_day_before(
 ) -> None:
     """Under the name of the next date it would be done today, and left out tomorrow as done."""
     assert Daily("job", at=at, zone="Europe/Berlin").at(utc(fired)).date == day
+
+
+def test_a_job_that_always_fires_at_another_time_keeps_the_date_of_its_firing() -> None:
+    """Declared for 23:30 and fired at 06:00, each firing was named after the day before: the first
+    one after an upgrade had the name of the last one before it, and was not done.
+    """
+    job = Daily("job", at=time(23, 30), zone="Europe/Berlin")
+    fired = [utc(f"2026-10-{day} 04:00") for day in (20, 21, 22)]
+    assert [job.at(moment).date.day for moment in fired] == [20, 21, 22]
 
 
 @given(

@@ -20,6 +20,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,117}")
 """What is left of the 128 characters of a business event beside a date."""
 _SECOND: Final = timedelta(seconds=1)
 _DAY: Final = timedelta(days=1)
+_LATE_MAX: Final = timedelta(hours=6)
+"""A firing that is later is none that came late: the job is fired at another time than it says."""
 
 
 class LocalTime(StrEnum):
@@ -82,15 +84,16 @@ class Daily:
 
     def at(self, instant: datetime) -> Occurrence:
         """The occurrence that a moment belongs to: that of its local date; before that one is due
-        the one of the day before where it is nearer, because a firing that comes late may come
-        after midnight. Two firings in one night get the same one. Raises ValueError for a time
-        without a zone.
+        the one of the day before where that is nearer and was due within six hours, because a
+        firing that comes late may come after midnight. Two firings in one night get the same one.
+        Raises ValueError for a time without a zone.
         """
         day = _aware(instant).astimezone(self._zone).date()
         found = self.on(day)
         if instant < found.due_at and day > date.min:
             before = self.on(day - _DAY)
-            if instant - before.due_at < found.due_at - instant:
+            late = instant - before.due_at
+            if late <= _LATE_MAX and late < found.due_at - instant:
                 return before
         return found
 
