@@ -53,22 +53,25 @@ def refusal_of_compensation(draft: Draft, given: Propose, operation: Operation) 
         return _refused(Rejection.NOT_A_COMPENSATION, original.key)
     if original.request.environment != given.request.environment:
         return _refused(Rejection.NOT_A_COMPENSATION, original.key)
-    if _acts_elsewhere(draft, original, operation):
+    if _acts_elsewhere(draft, original, declared, operation):
         return _elsewhere(original, operation)
     if is_without_effect(original):
         return _refused(Rejection.NOTHING_TO_UNDO, original.key)
     return None
 
 
-def _acts_elsewhere(draft: Draft, original: Action, operation: Operation) -> bool:
+def _acts_elsewhere(
+    draft: Draft, original: Action, declared: Operation, operation: Operation
+) -> bool:
     """Whether an operation would undo an effect at another provider or account than it was done at,
-    though the catalogue has one of both at the other's place: an account that was moved, or another
-    version. What has no such pair is undone elsewhere by design, as a letter is by an e-mail.
+    though the catalogue has one that acts there; or though what did it acts with the other now: its
+    account was moved. What has no such pair is undone elsewhere by design, as a letter is by an
+    e-mail, whatever further versions of what did it act where.
     """
     was, now = (original.provider, original.account), (operation.provider, operation.account)
     places = {(one.name, (one.provider, one.account)) for one in draft.config.catalogue.operations}
-    is_paired = (operation.name, was) in places or (original.request.operation, now) in places
-    return was != now and is_paired
+    is_moved = (declared.provider, declared.account) == now
+    return was != now and ((operation.name, was) in places or is_moved)
 
 
 def _elsewhere(original: Action, operation: Operation) -> Decided:

@@ -312,3 +312,35 @@ def test_an_effect_is_undone_at_the_account_where_it_was_done(
     undo(event)
     assert (event.refusal() is Rejection.NOT_A_COMPENSATION) is refused
     assert [one.code for one in event.details] == (["other_account"] if refused else [])
+
+
+def test_a_further_version_of_what_was_done_takes_no_undo_away() -> None:
+    """Charges are undone at another account by design; newer ones are taken there too."""
+    event = Event()
+    event.completes(CHARGE)
+    config = moved(event.known.config, "payout")
+    known = config.catalogue
+    charge = known.operation("charge", 1)
+    assert charge is not None
+    newer = charge.model_copy(update={"version": 2, "account": "second"})
+    both = Catalogue((*known.operations, newer), config.content_hash, known.timing)
+    event.known = replace(event.known, config=replace(config, catalogue=both))
+    undo(event)
+    assert event.refusal() is None
+    assert event.action(UNDO).status is Status.ATTEMPTING
+
+
+def test_where_another_version_acts_where_it_was_done_only_that_one_undoes_it() -> None:
+    """The one that was asked for acts at another account: it knows another effect by that name."""
+    event = Event()
+    event.completes(CHARGE)
+    config = moved(event.known.config, "payout")
+    known = config.catalogue
+    payout = x.CONFIG.catalogue.operation("payout", 1)
+    assert payout is not None
+    at_home = payout.model_copy(update={"version": 2})
+    both = Catalogue((*known.operations, at_home), config.content_hash, known.timing)
+    event.known = replace(event.known, config=replace(config, catalogue=both))
+    undo(event)
+    assert event.refusal() is Rejection.NOT_A_COMPENSATION
+    assert [one.code for one in event.details] == ["other_account"]
