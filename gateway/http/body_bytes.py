@@ -27,12 +27,12 @@ _MS_PER_S: Final = 1_000
 class Arriving:
     """A body on its way that holds a place, and how much of it has come."""
 
-    def __init__(self, declared: str, now_s: float) -> None:
-        """`declared` is its length as the head has it; without one it is taken for the least that
-        needs a place. `now_s` is the time of the loop.
+    def __init__(self, length: int, now_s: float) -> None:
+        """`length` in bytes is what it is to be; where its head does not say so, the most that it
+        may be: else whoever says nothing could keep a place by sending little. `now_s` is the time
+        of the loop.
         """
-        is_length = declared.isascii() and declared.isdigit()
-        self._bytes = int(declared[:20]) if is_length else BODY_HELD_BYTES
+        self._bytes = length
         self._since_s = now_s
         self._deadline: asyncio.Timeout | None = None
         self.received = 0
@@ -54,14 +54,23 @@ class Arriving:
             self._deadline.reschedule(0)
 
 
+def declared_length(http: HttpRequest) -> int | None:
+    """The bytes that a body is to have, as its head says; None where it says nothing."""
+    declared = http.headers.get("content-length", "")
+    if not (declared.isascii() and declared.isdigit()):
+        return None
+    # Twenty digits are above every maximum, and reading thousands of them takes long.
+    return int(declared.lstrip("0")[:20] or "0")
+
+
 def is_held(http: HttpRequest) -> bool:
     """Whether the server holds all of a body, or will, before anybody reads it: then reading takes
     no memory that whoever connects could not take anyway.
     """
     if BODY_IS_WHOLE in http.scope.get("extensions", ()):
         return True
-    declared = http.headers.get("content-length", "")
-    return declared.isascii() and declared.isdigit() and int(declared[:20]) <= BODY_HELD_BYTES
+    length = declared_length(http)
+    return length is not None and length <= BODY_HELD_BYTES
 
 
 async def read_body(
@@ -76,8 +85,8 @@ async def read_body(
         # Asking the server for what it has takes longer than reading it.
         held: bytearray = whole[BODY]
         return No(Code.TOO_LARGE, detail=too_large) if len(held) > bytes_max else _taken(held)
-    declared = http.headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit() and int(declared[:20]) > bytes_max:
+    length = declared_length(http)
+    if length is not None and length > bytes_max:
         return No(Code.TOO_LARGE, detail=too_large)
     try:
         async with asyncio.timeout(BODY_MS_MAX / _MS_PER_S) as deadline:

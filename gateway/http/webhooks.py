@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gateway.http.bodies import read_query
-from gateway.http.body_bytes import Arriving, is_held, read_body
+from gateway.http.body_bytes import Arriving, declared_length, is_held, read_body
 from gateway.http.codes import Code
 from gateway.http.doors import Doors, doors_of
 from gateway.http.limits import (
@@ -179,7 +179,8 @@ async def _body(http: HttpRequest, doors: Doors) -> bytes | No:
             return No(Code.TOO_BUSY)
         late.send_away()
         doors.webhooks_arriving.discard(late)
-    arriving = Arriving(http.headers.get("content-length", ""), now_s)
+    length = declared_length(http)
+    arriving = Arriving(WEBHOOK_BYTES_MAX if length is None else length, now_s)
     doors.webhooks_arriving.add(arriving)
     try:
         return await read_body(http, bytes_max=WEBHOOK_BYTES_MAX, arriving=arriving)

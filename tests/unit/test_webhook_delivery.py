@@ -17,6 +17,7 @@ from gateway.http.body_bytes import Arriving
 from gateway.http.doors import Instance
 from gateway.http.limits import (
     BODY_HELD_BYTES,
+    BODY_PACE_AFTER_MS,
     JUDGEMENTS_IN_FLIGHT_MAX,
     WEBHOOK_BYTES_IN_FLIGHT_MAX,
     WEBHOOKS_ARRIVING_MAX,
@@ -53,17 +54,18 @@ class Kept:
 
 @asynccontextmanager
 async def trickling(
-    http: httpx.AsyncClient, path: str, *, count: int, length: int
+    http: httpx.AsyncClient, path: str, *, count: int, length: int | str | None, sent: int = 1
 ) -> AsyncIterator[None]:
-    """As many strangers who send a byte each, and no more."""
+    """As many strangers who send so many bytes each, and no more. `length` is what they declare."""
     begun, never = asyncio.Semaphore(0), asyncio.Event()
 
     async def body() -> AsyncIterator[bytes]:
-        yield b"{"
+        yield b"{" * sent
         begun.release()
         await never.wait()
 
-    headers = {"content-length": str(length), "content-type": "application/json"}
+    headers = {"content-type": "application/json"}
+    headers |= {} if length is None else {"content-length": str(length)}
     asking = [
         asyncio.create_task(http.post(path, content=body(), headers=headers)) for _ in range(count)
     ]
@@ -178,7 +180,7 @@ def test_a_body_is_late_at_less_than_half_of_the_pace_that_it_needs(
     passed_ms: int, received: int, *, is_late: bool
 ) -> None:
     """Of a million bytes in ten seconds. In its first two nobody judges it."""
-    one = Arriving("1000000", 5.0)
+    one = Arriving(1_000_000, 5.0)
     one.received = received
     assert one.is_late(5.0 + passed_ms / 1_000) is is_late
 
@@ -224,6 +226,28 @@ async def test_a_large_body_that_does_not_come_gives_its_place_to_one_that_does(
         await asyncio.gather(*left, return_exceptions=True)
     assert not arriving
     assert len(kept.records) == 1
+
+
+@pytest.mark.parametrize("length", [None, WEBHOOK_BYTES_MAX, f"{WEBHOOK_BYTES_MAX:030}"])
+async def test_a_body_is_late_whatever_its_head_says_of_its_length(
+    tmp_path: Path, length: int | str | None
+) -> None:
+    """Without one it was never late after its first 33 KiB, and one with zeros before it took no
+    place: 64 senders, or any number, held what is there for ten seconds.
+    """
+    file, nobody = tmp_path / "secrets.toml", cast("Any", None)
+    rotate_secret(file, "simulated", "main", keep_ms=0)
+    settings = Settings.from_environment({"ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(file)})
+    app = create_app(nobody, nobody, Kept(), nobody, settings, Instance("g", Published))
+    transport, hook = httpx.ASGITransport(app), "/v1/webhooks/simulated"
+    async with (
+        httpx.AsyncClient(transport=transport, base_url="http://door") as http,
+        trickling(http, hook, count=1, length=length, sent=33 * 1_024),
+    ):
+        (one,) = app.state.doors.webhooks_arriving
+        now_s = asyncio.get_running_loop().time()
+        assert one.received == 33 * 1_024
+        assert one.is_late(now_s + BODY_PACE_AFTER_MS / 1_000)
 
 
 async def test_strangers_who_send_slowly_take_nobodys_place(
