@@ -53,6 +53,9 @@ class WebhookSecret:
         return self.accepted_until is None or now_ms < self.accepted_until
 
 
+KeyOf = Callable[[str, str], bytes | None]
+"""The key that a provider's secret stands for, as its scheme says; None for what is none."""
+
 SecretsByAccount = Mapping[Account, tuple[WebhookSecret, ...]]
 
 
@@ -206,22 +209,30 @@ def new_secret() -> str:
 
 
 def rotate_secret(
-    path: Path, provider: str, account: str, *, keep_ms: int, secret: str | None = None
+    path: Path,
+    provider: str,
+    account: str,
+    *,
+    keep_ms: int,
+    secret: str | None = None,
+    key_of: KeyOf = lambda _provider, secret: secret.encode(),
 ) -> str:
     """Put a new secret before those of an account and return it; the others are accepted on.
 
-    The provider's own new one, or one drawn here. Those before it end `keep_ms` from now at the
-    latest; what has ended is dropped. Raises WebhookSecretsError, SharedSecretError, and
-    TooManySecretsError, each with the file as it was: to drop one that is still accepted would
-    break what was promised of it.
+    The provider's own new one, or one drawn here. `key_of` is the key that a provider's secret
+    stands for, by which another spelling of what another account has is known. Those before it end
+    `keep_ms` from now at the latest; what has ended is dropped. Raises WebhookSecretsError,
+    SharedSecretError, and TooManySecretsError, each with the file as it was: to drop one that is
+    still accepted would break what was promised of it.
     """
     made = secret or new_secret()
+    key = key_of(provider, made)
     now_ms = _now_ms()
     with _changed(path) as found:
         for other, theirs in found.items():
-            if other != (provider, account) and any(
-                _plain(one.secret) == _plain(made) and one.is_live(now_ms) for one in theirs
-            ):
+            live = [one.secret for one in theirs if one.is_live(now_ms)]
+            keys = [key_of(other[0], one) for one in live]
+            if other != (provider, account) and (made in live or (key is not None and key in keys)):
                 raise SharedSecretError(*other)
         ends_at = now_ms + keep_ms
         shortened = (
@@ -267,11 +278,6 @@ def _changed(path: Path) -> Iterator[dict[Account, tuple[WebhookSecret, ...]]]:
         raise WebhookSecretsError(
             path, "cannot be written", hint=f"{error.strerror}: let this user write the folder."
         ) from error
-
-
-def _plain(secret: str) -> str:
-    """What two spellings of one key have in common: with or without `whsec_`, padded or not."""
-    return secret.removeprefix("whsec_").rstrip("=")
 
 
 def _table(account: Account, several: tuple[WebhookSecret, ...]) -> str:

@@ -112,7 +112,7 @@ class DeclaredHmac:
         signatures = self._signatures(found[self.header])
         if not signatures:
             return WebhookRejected(WebhookProblem.MALFORMED_SIGNATURE)
-        keys = [key for secret in secrets if (key := self._key(secret)) is not None]
+        keys = [key for secret in secrets if (key := self.key(secret)) is not None]
         if not keys:
             return WebhookRejected(WebhookProblem.NO_USABLE_SECRET)
         signed = self._signed(raw, stamp, event_id)
@@ -126,11 +126,21 @@ class DeclaredHmac:
 
     def is_usable_secret(self, secret: str) -> bool:
         """Whether it is a key in the form that the description says."""
-        return self._key(secret) is not None
+        return self.key(secret) is not None
+
+    def key(self, secret: str) -> bytes | None:
+        """The key in the form that the description says; see `Scheme`."""
+        if not is_key_text(secret):
+            return None
+        try:
+            key = _KEYS[self.key_as](secret)
+        except (ValueError, binascii.Error):
+            return None
+        return key if len(key) >= SECRET_BYTES_MIN else None
 
     def sign(self, raw: bytes, *, event_id: str, secret: str, now_ms: int) -> dict[str, str]:
         """The headers that are declared; see `Scheme`."""
-        key = self._key(secret)
+        key = self.key(secret)
         if key is None:
             raise ValueError("the secret is none")
         stamp = str(now_ms // (1_000 if self.timestamp_unit == "seconds" else 1))
@@ -183,15 +193,6 @@ class DeclaredHmac:
         except (ValueError, binascii.Error):
             return None
         return made if len(made) == hashlib.new(self.algorithm).digest_size else None
-
-    def _key(self, secret: str) -> bytes | None:
-        if not is_key_text(secret):
-            return None
-        try:
-            key = _KEYS[self.key_as](secret)
-        except (ValueError, binascii.Error):
-            return None
-        return key if len(key) >= SECRET_BYTES_MIN else None
 
 
 class BadSigned(ValueError):

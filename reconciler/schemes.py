@@ -61,6 +61,12 @@ class Scheme(Protocol):
         """Whether a configured secret can verify anything."""
         ...
 
+    def key(self, secret: str) -> bytes | None:
+        """The key that a configured secret stands for; None for what can verify nothing. Several
+        spellings may stand for one key.
+        """
+        ...
+
     def sign(self, raw: bytes, *, event_id: str, secret: str, now_ms: int) -> dict[str, str]:
         """The headers of a body that is sent now. Raises ValueError for an unusable secret."""
         ...
@@ -81,6 +87,10 @@ class StandardWebhooks:
     def is_usable_secret(self, secret: str) -> bool:
         """Whether it is base64 of a key that is long enough, behind `whsec_` or alone."""
         return is_usable_secret(secret)
+
+    def key(self, secret: str) -> bytes | None:
+        """What is decoded of it; see `Scheme`."""
+        return signing_key(secret)
 
     def sign(self, raw: bytes, *, event_id: str, secret: str, now_ms: int) -> dict[str, str]:
         """The three headers; see `Scheme`."""
@@ -116,7 +126,7 @@ class StripeSignature:
         if isinstance(parsed, WebhookProblem):
             return WebhookRejected(parsed)
         stamp, signatures = parsed
-        keys = [secret.encode() for secret in secrets if self.is_usable_secret(secret)]
+        keys = [key for secret in secrets if (key := self.key(secret)) is not None]
         if not keys:
             return WebhookRejected(WebhookProblem.NO_USABLE_SECRET)
         signed = stamp.encode() + b"." + raw
@@ -128,14 +138,19 @@ class StripeSignature:
         """Whether it can be a key: the text that Stripe shows, used whole."""
         return is_key_text(secret)
 
+    def key(self, secret: str) -> bytes | None:
+        """The text itself; see `Scheme`."""
+        return secret.encode() if is_key_text(secret) else None
+
     def sign(self, raw: bytes, *, event_id: str, secret: str, now_ms: int) -> dict[str, str]:
         """The one header; the id stands in the body. See `Scheme`."""
         _ = event_id
-        if not self.is_usable_secret(secret):
+        key = self.key(secret)
+        if key is None:
             raise ValueError("the secret is none")
         stamp = str(now_ms // 1_000)
         signed = stamp.encode() + b"." + raw
-        made = hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
+        made = hmac.new(key, signed, hashlib.sha256).hexdigest()
         return {"stripe-signature": f"t={stamp},v1={made}"}
 
 

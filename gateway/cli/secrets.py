@@ -88,7 +88,8 @@ def rotate(
 
     out = Output("secrets rotate", as_json=as_json)
     given = None if secret_file is None else text_of(secret_file).strip()
-    scheme = scheme_of(webhook_schemes(providers(settings(), None)), provider)
+    schemes = webhook_schemes(providers(settings(), None))
+    scheme = scheme_of(schemes, provider)
     if given is not None and not scheme.is_usable_secret(given):
         raise UsageError(
             f"{secret_file} holds no webhook secret of {provider}.",
@@ -100,7 +101,14 @@ def rotate(
             f"No secret is drawn for {provider}: its description says another form.",
             hint="Name a --secret-file that holds the one that the provider shows.",
         )
-    rotate_secret(_file(), provider, account, keep_ms=keep_hours * HOUR_MS, secret=made)
+    rotate_secret(
+        _file(),
+        provider,
+        account,
+        keep_ms=keep_hours * HOUR_MS,
+        secret=made,
+        key_of=lambda name, text: scheme_of(schemes, name).key(text),
+    )
     result = {"provider": provider, "account": account, "secret": made if given is None else None}
     said = "Taken." if given is not None else made
     out.answer(result, lambda console: console.print(said, soft_wrap=True))

@@ -21,10 +21,13 @@ from gateway.webhook_secrets import (
     revoke_secret,
     rotate_secret,
 )
-from reconciler.webhooks import is_usable_secret
+from reconciler.declared_signature import DeclaredHmac, Slot
+from reconciler.schemes import STANDARD, STRIPE, Scheme
+from reconciler.webhooks import Verified, is_usable_secret
 from tests.tree import ROOT
 
 HOUR_MS = 3_600_000
+NOW = 1_767_225_600_000
 OLD = "whsec_b2xkLCBhbmQgbG9uZyBlbm91Z2g="
 
 
@@ -99,7 +102,13 @@ def test_a_secret_of_another_account_is_not_taken(file: Path, other: tuple[str, 
     before = file.read_text(encoding="utf-8")
     for spelled in (OLD, OLD.removeprefix("whsec_"), OLD.rstrip("=")):
         with pytest.raises(SharedSecretError, match=r"simulated\.main has this secret"):
-            rotate_secret(file, *other, keep_ms=HOUR_MS, secret=spelled)
+            rotate_secret(
+                file,
+                *other,
+                keep_ms=HOUR_MS,
+                secret=spelled,
+                key_of=lambda _, secret: STANDARD.key(secret),
+            )
     assert file.read_text(encoding="utf-8") == before
     rotate_secret(file, "simulated", "main", keep_ms=HOUR_MS)
     with pytest.raises(SharedSecretError):
@@ -163,6 +172,69 @@ def commanded(file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }.items():
         monkeypatch.setenv(name, value)
     return file
+
+
+HEX = DeclaredHmac("x-signature", (Slot("body"),), "sha256", "hex", key_as="hex")
+RAW = DeclaredHmac("x-signature", (Slot("body"),), "sha256", "hex")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "theirs", "ours", "is_shared"),
+    [
+        (RAW, "dollar-abc", "dollar-abc=", False),
+        (RAW, "dollar-abc", "whsec_dollar-abc", False),
+        (STRIPE, "whsec_dollar-abc", "whsec_dollar-abc=", False),
+        (STANDARD, OLD, OLD.rstrip("="), True),
+        (HEX, "00ff" * 8, "00FF" * 8, True),
+    ],
+)
+def test_secrets_are_shared_where_their_scheme_makes_one_key_of_both(
+    tmp_path: Path, scheme: Scheme, theirs: str, ours: str, *, is_shared: bool
+) -> None:
+    """Family hook-sec: of a text that is used as it stands, what looks like padding is a part. It
+    was taken off, and an account's own secret refused as another account's.
+    """
+    path = tmp_path / "webhooks.toml"
+    body = b"{}"
+    signed = scheme.sign(body, event_id="e_1", secret=theirs, now_ms=NOW)
+    believed = isinstance(scheme.verify(body, signed, [ours], NOW), Verified)
+    assert believed is is_shared
+
+    def put(account: str, secret: str) -> str:
+        return rotate_secret(
+            path, "bank", account, keep_ms=0, secret=secret, key_of=lambda _, text: scheme.key(text)
+        )
+
+    put("main", theirs)
+    if is_shared:
+        with pytest.raises(SharedSecretError, match=r"bank\.main has this secret"):
+            put("second", ours)
+    else:
+        assert put("second", ours) == ours
+
+
+def test_a_secret_that_differs_in_its_signs_is_put_in(
+    commanded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command asks the scheme of each provider: of a description's text an equals sign is a
+    part, and of Standard Webhooks it is padding.
+    """
+    described = commanded.parent / "bank.toml"
+    text = (ROOT / "examples" / "providers" / "bank.toml").read_text(encoding="utf-8")
+    signature = '[webhook.signature]\nscheme = "hmac"\nheader = "x"\nsigned = "{body}"\n'
+    signature += 'algorithm = "sha256"\nencoding = "hex"\nsecret = "text"\n'
+    described.write_text(f"{text}\n{signature}", encoding="utf-8")
+    monkeypatch.setenv("ACTIONLEDGER_PROVIDER_FILES", str(described))
+    given = commanded.parent / "given"
+    for account, secret in (("main", "dollar-abc"), ("second", "dollar-abc=")):
+        (commanded.parent / f"bank_{account}.key").write_text("sk_1\n", encoding="ascii")
+        given.write_text(secret, encoding="utf-8")
+        rotate = ["secrets", "rotate", "bank", account, "--secret-file", str(given)]
+        assert run(rotate) == Exit.OK, capsys.readouterr().err
+    given.write_text(OLD.rstrip("="), encoding="utf-8")
+    rotate = ["secrets", "rotate", "simulated", "second", "--secret-file", str(given)]
+    assert run(rotate) == Exit.TROUBLE
+    assert "simulated.main has this secret" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["abc", "whsec_b2xk", "not base64 at all", "whsec_\u00fc"])
