@@ -89,11 +89,13 @@ def rule_ahead(draft: Draft, key: str, operation: Operation) -> Ruling:
 
 def _rule_ahead_anew(draft: Draft, key: str, operation: Operation, blocked: Blocked) -> None:
     """Rule ahead under another table, so that it reserves what that asks for, and go on waiting for
-    the same: what a gate was asked about a ceiling that is gone would never be answered. What is
-    refused now is refused at its turn too: then nobody begins what it was to undo.
+    the same: what a gate was asked about a ceiling that is gone would never be answered. Of a plan
+    what is refused now is refused for good: then nobody begins what it was to undo. What waits to
+    know whether there is anything to undo is refused at its turn, where a person hears of it.
     """
     wait_until = draft.action(key).wait_until
-    if rule_ahead(draft, key, operation).outcome is Outcome.DENY:
+    is_denied = rule_ahead(draft, key, operation).outcome is Outcome.DENY
+    if is_denied and blocked.reason == "planned":
         draft.add(ActionDenied(action=key, version=draft.version(key), by="policy"))
         return
     draft.add(

@@ -106,17 +106,58 @@ def test_one_that_failed_while_its_original_was_contradicted_is_told_once_that_i
     assert case(event) == ("compensation_failed", CHARGE)
 
 
+def stricter() -> Config:
+    """A table that denies what undoes a charge."""
+    denied = asked("payout").replace('"people"', '"deny"').replace("quorum = 1\n", "")
+    return world(policy(denied.replace("valid_ms = 600000\n", "") + passes()))
+
+
+def denied_while_unknown() -> Event:
+    """A refund was taken while the charge is unknown; then the stricter table came, and time."""
+    event = Event(world(policy(passes())))
+    event.start(CHARGE)
+    event.reports(CHARGE, x.no_answer())
+    undo(event)
+    event.known = replace(event.known, config=stricter())
+    event.goes_on()
+    return event
+
+
 def test_one_that_the_table_denies_at_its_turn_is_a_persons_case() -> None:
     """It was taken while the charge was unknown, and another table came: nobody was told."""
-    denied = asked("payout").replace('"people"', '"deny"').replace("quorum = 1\n", "")
-    stricter = world(policy(denied.replace("valid_ms = 600000\n", "") + passes()))
     event = Event(world(policy(passes())))
     event.start(CHARGE)
     undo(event)
-    event.known = replace(event.known, config=stricter)
+    event.known = replace(event.known, config=stricter())
     assert event.reports(CHARGE, x.success())[-1] == "review.opened"
     assert event.action(UNDO).status is Status.DENIED
     assert case(event) == ("compensation_failed", CHARGE)
+
+
+def test_one_that_the_table_denies_while_its_original_is_unknown_is_told_at_its_turn() -> None:
+    """Time comes before the charge is known: it waits as before, and is refused when that is."""
+    event = denied_while_unknown()
+    assert event.action(UNDO).status is Status.BLOCKED
+    assert event.goes_on() == []
+    event.take(x.found_out(Meaning.EFFECT, lookup=None))
+    assert event.action(UNDO).status is Status.DENIED
+    assert case(event) == ("compensation_failed", CHARGE)
+
+
+def test_one_that_a_table_would_have_denied_meanwhile_goes_on_where_another_lets_it() -> None:
+    """The stricter table was a mistake, and is taken back before the charge is known."""
+    event = denied_while_unknown()
+    event.known = replace(event.known, config=world(policy(passes())))
+    event.goes_on()
+    event.take(x.found_out(Meaning.EFFECT, lookup=None))
+    assert event.goes_on() == ["attempt.started"]
+
+
+def test_one_that_the_table_denies_is_called_off_where_there_is_nothing_to_undo() -> None:
+    """The charge had no effect: nobody has to hear that the refund would have been refused."""
+    event = denied_while_unknown()
+    event.take(x.found_out(Meaning.NO_EFFECT, lookup=None, reference="ch_0"))
+    assert (event.action(UNDO).status, case(event)) == (Status.CANCELLED, None)
 
 
 # --- another amount than was asked for -----------------------------------------------------------
