@@ -76,8 +76,9 @@ KINDS_TOLD_MAX: Final = 1_024
 WEBHOOK_BYTES_IN_FLIGHT_MAX: Final = 128 * 1_024 * 1_024
 """Bodies of webhooks between their last byte and their acknowledgement, each counted as
 BODY_HELD_BYTES at least: 2,048 webhooks as they mostly are, which a door appends in a second or two
-and so within WEBHOOK_APPEND_MS_MAX, or 128 of the largest. Strangers that send slowly take no room
-of these.
+and so within WEBHOOK_APPEND_MS_MAX, or 128 of the largest. What is held of one meanwhile is its
+record, a third larger, and the producer's copy of that: up to 350 MiB of memory. Strangers that
+send slowly take no room of these.
 """
 
 WEBHOOKS_ARRIVING_MAX: Final = 64

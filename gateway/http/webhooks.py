@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
@@ -33,6 +33,7 @@ from gateway.http.problems import No, Trouble
 from ledger.core.errors import LedgerError
 from ledger.core.limits import TEXT_CHARS_MAX, WEBHOOK_BYTES_MAX
 from ledger.log.crashpoints import crash_point, crash_while
+from ledger.log.port import Outgoing
 from ledger.log.topics import Topic, partition_of
 from ledger.log.webhook_record import WebhookReceived, webhook_key, webhook_outgoing
 from reconciler.schemes import Scheme, Verdict, scheme_of
@@ -86,6 +87,17 @@ class Accepted(BaseModel):
     event_id: str
 
 
+class _Believed(NamedTuple):
+    """A verified webhook as it is to be appended; `room` is what it takes of
+    WEBHOOK_BYTES_IN_FLIGHT_MAX, in bytes.
+    """
+
+    event_id: str
+    partition: int
+    record: Outgoing
+    room: int
+
+
 class _Receipt(Response):
     """`Accepted` on its way: one is written for every webhook, so it is written at once."""
 
@@ -120,14 +132,13 @@ async def receive(http: HttpRequest, provider: str) -> Response:
     if isinstance(account, No):
         doors.metrics.webhook(None, account.code.value)
         return account.response()
-    raw = await _body(http, doors)
-    received = raw if isinstance(raw, No) else await _received(http, doors, provider, account, raw)
-    if isinstance(received, No):
-        reason = received.detail if received.code is Code.WEBHOOK_REJECTED else None
-        doors.metrics.webhook(provider, reason or received.code.value)
-        return received.response()
+    event_id = await _received(http, doors, provider, account)
+    if isinstance(event_id, No):
+        reason = event_id.detail if event_id.code is Code.WEBHOOK_REJECTED else None
+        doors.metrics.webhook(provider, reason or event_id.code.value)
+        return event_id.response()
     doors.metrics.webhook(provider, "accepted")
-    return _Receipt(received.event_id)
+    return _Receipt(event_id)
 
 
 _ROUTE: Final = router.routes[-1]
@@ -188,9 +199,31 @@ async def _body(http: HttpRequest, doors: Doors) -> bytes | No:
         doors.webhooks_arriving.discard(arriving)
 
 
-async def _received(
-    http: HttpRequest, doors: Doors, provider: str, account: str, raw: bytes
-) -> WebhookReceived | No:
+async def _received(http: HttpRequest, doors: Doors, provider: str, account: str) -> str | No:
+    """The sender's id of a webhook that is durable."""
+    believed = await _believed(http, doors, provider, account)
+    if isinstance(believed, No):
+        return believed
+    doors.webhook_bytes_in_flight += believed.room
+    try:
+        appending = doors.webhooks.append(Topic.WEBHOOKS, believed.partition, [believed.record])
+        await crash_while("webhook_sent", appending)
+    except LedgerError as trouble:
+        logger.warning("webhook_not_kept", extra={"provider": provider, "reason": repr(trouble)})
+        return No(Code.WEBHOOK_NOT_DURABLE)
+    finally:
+        doors.webhook_bytes_in_flight -= believed.room
+    crash_point("webhook_acked")
+    return believed.event_id
+
+
+async def _believed(http: HttpRequest, doors: Doors, provider: str, account: str) -> _Believed | No:
+    """Read and verify it. Apart from its appending, so that of thousands that wait for it the
+    record is held and neither the body nor what stands between the two.
+    """
+    raw = await _body(http, doors)
+    if isinstance(raw, No):
+        return raw
     room = max(len(raw), BODY_HELD_BYTES)
     if doors.webhook_bytes_in_flight + room > WEBHOOK_BYTES_IN_FLIGHT_MAX:
         return No(Code.TOO_BUSY)
@@ -218,17 +251,7 @@ async def _received(
     )
     partition = partition_of(webhook_key(webhook), doors.partitions)
     crash_point("webhook_verified")
-    doors.webhook_bytes_in_flight += room
-    try:
-        appending = doors.webhooks.append(Topic.WEBHOOKS, partition, [webhook_outgoing(webhook)])
-        await crash_while("webhook_sent", appending)
-    except LedgerError as trouble:
-        logger.warning("webhook_not_kept", extra={"provider": provider, "reason": repr(trouble)})
-        return No(Code.WEBHOOK_NOT_DURABLE)
-    finally:
-        doors.webhook_bytes_in_flight -= room
-    crash_point("webhook_acked")
-    return webhook
+    return _Believed(webhook.event_id, partition, webhook_outgoing(webhook), room)
 
 
 def _is_by_secret(problem: WebhookProblem) -> bool:

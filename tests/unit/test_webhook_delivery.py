@@ -1,6 +1,7 @@
 """A webhook goes straight to its route, and is answered as the framework would have it."""
 
 import asyncio
+import tracemalloc
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -325,3 +326,39 @@ async def test_a_burst_is_taken_and_only_the_bytes_that_wait_are_bounded(tmp_pat
         assert doors.webhook_bytes_in_flight == others
         assert await sent(http, "one_more", "{}") == (202, "")
     assert len(kept.records) == many + 2
+
+
+async def test_of_a_body_that_waits_for_the_log_its_record_alone_is_held(tmp_path: Path) -> None:
+    """Beside it stood the body and its text in base64: three and a half times what is counted."""
+    file, kept, nobody = tmp_path / "secrets.toml", Kept(), cast("Any", None)
+    secret = rotate_secret(file, "simulated", "main", keep_ms=0)
+    settings = Settings.from_environment({"ACTIONLEDGER_WEBHOOK_SECRETS_FILE": str(file)})
+    app = create_app(nobody, nobody, kept, nobody, settings, Instance("g", Published))
+    now, body, many = datetime.now(UTC), "x" * WEBHOOK_BYTES_MAX, 4
+    stamp, signed = str(int(now.timestamp())), Webhook(secret).sign("evt", now, body)
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield body.encode()
+
+    headers = {"webhook-id": "evt", "webhook-timestamp": stamp, "webhook-signature": signed}
+    kept.answers.clear()
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
+        tracemalloc.start()
+        try:
+            asking = [
+                asyncio.create_task(
+                    http.post("/v1/webhooks/simulated", content=parts(), headers=headers)
+                )
+                for _ in range(many)
+            ]
+            while len(kept.records) < many:
+                assert not any(one.done() for one in asking)
+                await asyncio.sleep(0)
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        kept.answers.set()
+        assert [(await one).status_code for one in asking] == [202] * many
+    records = sum(len(one.value or b"") for one in kept.records)
+    assert records < held < records + many * WEBHOOK_BYTES_MAX // 2
