@@ -259,6 +259,38 @@ def test_large_letters_slip_past_no_row(when: str, fact: str, asked: dict[str, A
     assert small.rule(operation(), request(**other), TENANT).row == "rest"
 
 
+@pytest.mark.parametrize(
+    ("field", "denied", "other", "third"),
+    [
+        ("target", "customer:cus_AbC", "customer:cus_aBc", "customer:CUS_ABC"),
+        ("environment", "Live", "live", "LIVE"),
+        ("parameters.to.matches", "AbC", "aBc", "ABC"),
+    ],
+)
+def test_a_row_above_that_spells_the_other_one_lets_it_go(
+    field: str, denied: str, other: str, third: str
+) -> None:
+    """Names that their letters' size tells apart: the row that has one exactly is the first that
+    matches, and what the row below denies stays denied, as does every third spelling. Two that may
+    both go ahead stand in one row: the upper of two might match, and a person is asked.
+    """
+
+    def named(*texts: str) -> str:
+        return f"when.{field} = {list(texts)}"
+
+    def of(rows: str, text: str) -> tuple[str, str]:
+        changed = {"params": {"to": text}} if "." in field else {field: text}
+        return ruled(policy(rows), request(**changed), operation())
+
+    never = row("never", named(denied), "deny") + row("rest")
+    assert of(never, other) == ("never", "deny")
+    mended = row("other", named(other)) + never
+    assert of(mended, other) == ("other", "automatic")
+    assert of(mended, denied) == of(mended, third) == ("never", "deny")
+    assert of(row("both", named(other, denied)), denied) == ("both", "automatic")
+    assert of(row("one", named(other)) + row("two", named(denied)), denied)[1] == "people"
+
+
 def test_the_tenant_counts() -> None:
     """A row may be about one tenant only."""
     table = policy(row("ours", 'when.tenant = ["acme"]'))
