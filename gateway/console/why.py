@@ -213,7 +213,7 @@ REVIEWS: Final[Mapping[str, str]] = {
     "reversed_elsewhere": "the provider has given back of it what nobody here asked to give back.",
     "returned_too_much": "more of it was given back than was taken.",
     "returned_already": "with it more would be given back than was taken.",
-    "original_differs": "what it undoes, or what undoes it too, had another amount than asked for.",
+    "original_amount_differs": "what it undoes, or what undoes it too, was done in another amount.",
     "compensation_failed": "what was to be undone is not undone: its compensation came to nothing.",
 }
 

@@ -361,7 +361,7 @@ _OTHERS: Final[defaultdict[str | None, str]] = defaultdict(
         "blocked": "It waits until {} is settled, whose effect may still come.",
         "suspected_duplicate": "{} asked for the same before.",
         "compensation_failed": "{} is to be undone by it, and is not.",
-        "original_differs": "{} had its effect with another amount than was asked for.",
+        "original_amount_differs": "{} had its effect with another amount than was asked for.",
     },
 )
 

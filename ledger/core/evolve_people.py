@@ -8,6 +8,7 @@ from typing import Final, assert_never
 from ledger.core import facts as f
 from ledger.core.evolve_evidence import raised
 from ledger.core.invariants import invariant
+from ledger.core.reversals import AMOUNT_DIFFERS, AMOUNT_OF
 from ledger.core.state import (
     LEADING,
     NOBODY_ANSWERS,
@@ -184,8 +185,7 @@ def resolved(action: Action, fact: f.ReviewResolved) -> dict[str, object]:
         case Move.NO_EFFECT:
             pass
         case Move.ALLOW:
-            accepts = () if fact.accepts is None else (fact.accepts,)
-            changes["allowed"] = (*action.allowed, *accepts)
+            changes["allowed"] = (*action.allowed, *_let_pass(case, fact))
             if action.status is Status.BLOCKED:
                 return changes | {"resolved": settled}
             settled = replace(settled, resumes=settled.resumes + 1)
@@ -222,3 +222,11 @@ def resolved(action: Action, fact: f.ReviewResolved) -> dict[str, object]:
     if changes["status"] is Status.AWAITING_APPROVAL and fact.people_until is not None:
         changes["step_deadline_at"] = fact.people_until
     return changes
+
+
+def _let_pass(case: Case | None, fact: f.ReviewResolved) -> tuple[str, ...]:
+    """What a person lets the action pass. Of another one its amount is not all there is to it."""
+    if fact.accepts is None:
+        return ()
+    is_amount = case is not None and case.reason == AMOUNT_DIFFERS
+    return (f"{AMOUNT_OF}{fact.accepts}" if is_amount else fact.accepts,)

@@ -33,7 +33,7 @@ ReviewReason = Literal[
     "reversed_elsewhere",
     "returned_too_much",
     "returned_already",
-    "original_differs",
+    "original_amount_differs",
 ]
 
 ApprovalEnd = Literal["expired", "volatile_changed", "policy_changed", "signer_revoked"]

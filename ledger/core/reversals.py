@@ -18,6 +18,12 @@ from ledger.core.order import (
 from ledger.core.proof import effects_told, given_back
 from ledger.core.state import Action, Reversal, Stream
 
+AMOUNT_DIFFERS: Final = "original_amount_differs"
+"""The reason of the case that says: nobody knows here how much of an effect there is to undo."""
+
+AMOUNT_OF: Final = "amount_of:"
+"""Before the key of an action where a person lets its amount pass, and nothing else of it."""
+
 _NAMES_CHARS_MAX: Final = 512
 
 
@@ -102,7 +108,8 @@ def differs_from_asked(stream: Stream, action: Action) -> str | None:
         return None
     for one in (original, *compensations_of(stream, original)):
         is_doubtful = one.review == "amount_differs" and not is_without_effect(one)
-        if is_doubtful and one.key not in {action.key, *action.allowed}:
+        is_known = one.key == action.key or f"{AMOUNT_OF}{one.key}" in action.allowed
+        if is_doubtful and not is_known:
             return one.key
     return None
 

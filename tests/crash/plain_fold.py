@@ -414,13 +414,14 @@ def _review(state: Json, fact: Json, now: int) -> None:
 
 def _resolved(state: Json, fact: Json, _now: int) -> None:
     """A person settled the case; what follows are facts of their own."""
-    move = fact["move"]
-    state.pop("case", None)
+    move, case = fact["move"], state.pop("case", {})
     was = state.get("resolved", {"resumes": 0, "attempts_before": 0, "lookups_before": 0})
     now: Json = {**was, "case": fact["case"], "move": move, "person": fact["person"]}
     state["resolved"] = now
     if move == "allow":
-        state["allowed"] = [*state["allowed"], fact["accepts"]]
+        is_amount = case.get("reason") == "original_amount_differs"
+        accepts = f"amount_of:{fact['accepts']}" if is_amount else fact["accepts"]
+        state["allowed"] = [*state["allowed"], accepts]
         if state["status"] != "blocked" and "step_deadline_at" in fact:
             state["step_deadline_at"] = fact["step_deadline_at"]
     if move in {"acknowledge", "effect_exists"} or state["status"] == "blocked":

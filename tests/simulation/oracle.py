@@ -241,11 +241,14 @@ class Judge:
             action.gates.blocked_by if action.status == "blocked" else None,
             desk.names,
         ).judge()
+        was_open = desk.opened is not None
         desk.settled, desk.settled_at, desk.opened = fact, record["at"], None
         action.was_ever_noted |= action.was_noted
         self.answers[f"resolved: {move}"] += 1
         if move == "allow":
-            action.gates.allowed.append(fact["accepts"])
+            is_amount = was_open and desk.reason == "original_amount_differs"
+            allowed = f"amount_of:{fact['accepts']}" if is_amount else fact["accepts"]
+            action.gates.allowed.append(allowed)
             asked.deadline = fact.get("step_deadline_at", asked.deadline)
         if move in {"acknowledge", "effect_exists"} or action.status == "blocked":
             return

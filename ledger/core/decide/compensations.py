@@ -27,6 +27,7 @@ from ledger.core.order import (
 )
 from ledger.core.rejections import Detail, Refused, Rejection
 from ledger.core.reversals import (
+    AMOUNT_DIFFERS,
     differs_from_asked,
     goes_beyond,
     minor_of,
@@ -176,7 +177,7 @@ def follow_compensations(draft: Draft) -> None:
         elif action.status in NOT_BEGUN and (told := goes_beyond(draft.stream, action)):
             review(draft, action.key, "returned_already", told)
         elif _has_its_turn(action) and (told := differs_from_asked(draft.stream, action)):
-            review(draft, action.key, "original_differs", told)
+            review(draft, action.key, AMOUNT_DIFFERS, told)
         elif action.status in NOT_BEGUN and not action.has_begun:
             late = _undone_late(draft.stream, original, action)
             if late is not None:

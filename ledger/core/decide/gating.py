@@ -25,6 +25,7 @@ from ledger.core.gates import Claim, ClaimStatus
 from ledger.core.inputs import GateAnswer, GateAsk, GateClose, GateKeep, GateTaken
 from ledger.core.order import has_something_to_undo
 from ledger.core.rejections import Rejection
+from ledger.core.reversals import AMOUNT_OF
 from ledger.core.state import FINAL, Action, Status
 
 GIVES_BACK: Final = frozenset({Status.AWAITING_APPROVAL, Status.NEEDS_REVIEW}) | FINAL
@@ -268,7 +269,8 @@ def _ask(draft: Draft, key: str, wanted: Wanted, *, forced: bool = False) -> Non
 
 def _let_pass(action: Action) -> tuple[str, ...]:
     """Ceilings and actions that the action may pass: what a person signed, and what it revises."""
-    return action.allowed if action.revises is None else (*action.allowed, action.revises)
+    allowed = tuple(name for name in action.allowed if not name.startswith(AMOUNT_OF))
+    return allowed if action.revises is None else (*allowed, action.revises)
 
 
 def ask_again(draft: Draft, key: str, claim: Claim) -> None:

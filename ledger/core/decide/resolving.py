@@ -33,6 +33,7 @@ from ledger.core.facts import (
 from ledger.core.inputs import Judged
 from ledger.core.limits import RESOLUTION_VALID_MS_MAX, RESUMES_MAX
 from ledger.core.rejections import Rejection
+from ledger.core.reversals import AMOUNT_DIFFERS
 from ledger.core.state import OPEN, Action, AttemptStatus, Case, Resolved, Status
 from ledger.core.statement import Move, Resolution
 
@@ -117,7 +118,7 @@ _ALLOWABLE: Final = {
         "It goes ahead although so much was given back elsewhere ({}): more comes back than was "
         "taken."
     ),
-    "original_differs": (
+    AMOUNT_DIFFERS: (
         "It goes ahead although {} had its effect with another amount than was asked for: more may "
         "come back than was taken."
     ),

@@ -399,7 +399,7 @@ def test_c139_what_was_taken_in_another_amount_is_not_undone_in_that_of_the_plan
     assert told.has_come_to(SagaStatus.STUCK)
     case = told.action(undo(FLIGHT)).case
     assert case is not None
-    assert (case.reason, case.names) == ("original_differs", do(FLIGHT))
+    assert (case.reason, case.names) == ("original_amount_differs", do(FLIGHT))
     told.says(x.tick(), key=undo(FLIGHT))
     told.settles(undo(FLIGHT), Move.NO_EFFECT)
     assert told.has_come_to(SagaStatus.STUCK)
