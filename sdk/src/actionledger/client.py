@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from importlib.metadata import version
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Self
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Self
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -49,32 +49,44 @@ def _clock() -> float:
 _FOR_PEOPLE: Final = (NeedsReview, ApprovalExpired)
 """What a person has to move, and whoever waits is told at once."""
 
-TOLD_MAX: Final = 4_096
-"""Actions and sagas of which is known that their caller has heard that they need a person."""
+TOLD_REST_MS: Final = WAIT_MS_MAX
+"""How long `wait` and `saga` stay, at most, with what they told of before: that it needs a person.
+So a loop around them asks little more often than one long wait, and whoever else waits with the
+same Ledger hears of it too: who of them has heard cannot be told.
+"""
+
+
+class _Telling(NamedTuple):
+    """Up to which version was told that something needs a person, and until when that is not said
+    again, in seconds of the clock.
+    """
+
+    version: int
+    rest_until_s: float
 
 
 class _Told:
-    """With which version a caller was told last that something needs a person."""
+    """What was told lately, by the key of an action or the path of a saga. May be used by threads
+    at once. Holds what was told within twice TOLD_REST_MS.
+    """
 
     def __init__(self) -> None:
-        self._versions: dict[str, int] = {}
+        self._newer: dict[str, _Telling] = {}
+        self._older: dict[str, _Telling] = {}
+        self._since_s = 0.0
 
-    def has(self, name: str, version: int) -> bool:
-        """Whether it was told of this version."""
-        return self._versions.get(name) == version
+    def of(self, name: str) -> _Telling:
+        """The last one."""
+        found = self._newer.get(name) or self._older.get(name)
+        return _Telling(-1, 0.0) if found is None else found
 
-    def add(self, name: str, version: int) -> None:
-        """It is told now; what was told first is forgotten beyond TOLD_MAX."""
-        self._versions.pop(name, None)
-        self._versions[name] = version
-        while len(self._versions) > TOLD_MAX:
-            self._versions.pop(next(iter(self._versions), name), None)
-
-    def of(self, result: Result) -> Result:
-        """A result on its way to the caller."""
-        if isinstance(result, _FOR_PEOPLE):
-            self.add(result.key, result.version)
-        return result
+    def add(self, name: str, version: int, now_s: float) -> None:
+        """It is told now."""
+        # An answer may be older than the one before: doors know of what happens one after another.
+        version = max(version, self.of(name).version)
+        if now_s - self._since_s > TOLD_REST_MS / 1_000:
+            self._older, self._newer, self._since_s = self._newer, {}, now_s
+        self._newer[name] = _Telling(version, now_s + TOLD_REST_MS / 1_000)
 
 
 class Ledger:
@@ -122,7 +134,7 @@ class Ledger:
         reply = await self._exchange.ask(
             "POST", "/v1/actions", query={"wait_ms": wait_ms}, body=body, wait_ms=wait_ms
         )
-        return self._told.of(read_reply(reply, intent))
+        return read_reply(reply, intent)
 
     async def perform(self, intent: Intent, act: Act, *, wait_ms: int = 10_000) -> Result:
         """Have one effect by calling `act` yourself, under the ledger: at most once, however often
@@ -134,8 +146,7 @@ class Ledger:
         comes back and `act` does not run. Raises ActionRaised for any other exception of `act`,
         OutcomeNotRecorded where the ledger could not be told, and what `propose` raises.
         """
-        performance = Performance(self._exchange, intent, act, self._clock)
-        return self._told.of(await performance.run(wait_ms))
+        return await Performance(self._exchange, intent, act, self._clock).run(wait_ms)
 
     def action(
         self, intent_of: Callable[_P, Intent], *, wait_ms: int = 10_000
@@ -175,25 +186,27 @@ class Ledger:
 
     async def get(self, key: str) -> Result:
         """How the action stands now. Raises UnknownAction."""
-        return self._told.of(read_reply(await self._exchange.ask("GET", _path(key)), key))
+        return read_reply(await self._exchange.ask("GET", _path(key)), key)
 
     async def wait(self, key: str, *, timeout_ms: int = 60_000) -> Result:
         """Wait until the action is final, needs a person, or becomes yours to perform
         (Pending.is_callers_turn), at most `timeout_ms`; how it stands then. Raises UnknownAction.
 
-        That it needs a person (NeedsReview, ApprovalExpired) is said once: where this client has
-        told you so before, it waits until somebody has moved it. So you may call again in a loop.
-        An action that was yours to perform when you called is waited for five seconds at most, so
-        that you may call again. An `Unknown` is waited for as well: the ledger is
+        You may call again in a loop. That it needs a person (NeedsReview, ApprovalExpired) is said
+        at once, and again at the soonest thirty seconds after this method said it last: until then
+        it waits for somebody to move it. An action that was yours to perform when you called is
+        waited for five seconds at most. An `Unknown` is waited for as well: the ledger is
         finding out, which may take longer than `timeout_ms`, and then it is still unknown.
         """
-        give_up_at = self._clock() + timeout_ms / 1_000
+        give_up_at, told = self._clock() + timeout_ms / 1_000, self._told.of(key)
         result = seen = read_reply(await self._exchange.ask("GET", _path(key)), key)
         rest_until = self._clock() + TURN_REST_MS / 1_000
         while not isinstance(result, (*FINAL, Conflict)):
             until = give_up_at
-            if isinstance(result, _FOR_PEOPLE) and not self._told.has(key, result.version):
-                break
+            if isinstance(result, _FOR_PEOPLE):
+                if result.version > told.version:
+                    break
+                until = min(until, told.rest_until_s)
             if isinstance(result, Pending) and result.is_callers_turn:
                 if result.version != seen.version:
                     break
@@ -206,7 +219,9 @@ class Ledger:
                 _path(key), after_version=result.version, wait_ms=wait_ms, clock=self._clock
             )
             result = read_reply(reply, key)
-        return self._told.of(result)
+        if isinstance(result, _FOR_PEOPLE) and timeout_ms > 0:
+            self._told.add(key, result.version, self._clock())
+        return result
 
     async def cancel(self, key: str, *, reason: str | None = None) -> Result:
         """Take back an action that has not begun; cancelling again changes nothing.
@@ -221,8 +236,7 @@ class Ledger:
         """Have people asked once more about an action after nobody decided in time
         (ApprovalExpired); while they are asked it changes nothing. Raises UnknownAction.
         """
-        reply = await self._exchange.ask("POST", f"{_path(key)}/ask")
-        return self._told.of(read_reply(reply, key))
+        return read_reply(await self._exchange.ask("POST", f"{_path(key)}/ask"), key)
 
     async def report_step(
         self,
@@ -269,15 +283,19 @@ class Ledger:
         self, business_event: str, saga: str, *, timeout_ms: int = 0
     ) -> SagaResult | Conflict:
         """How a saga stands now; or, with `timeout_ms`, when it has come to its end or needs a
-        person, or after that time. That it needs one is said once, as `wait` does. Raises
+        person, or after that time. That it needs one is said again as `wait` does. Raises
         CallerMistake with code `unknown_saga`.
         """
         path, give_up_at = _saga_path(business_event, saga), self._clock() + timeout_ms / 1_000
+        told = self._told.of(path)
         result = read_saga(await self._exchange.ask("GET", path), business_event, saga)
         while not (isinstance(result, Conflict) or result.is_final):
-            if result.needs_person and not self._told.has(path, result.version):
-                break
-            left_ms = int((give_up_at - self._clock()) * 1_000)
+            until = give_up_at
+            if result.needs_person:
+                if result.version > told.version:
+                    break
+                until = min(until, told.rest_until_s)
+            left_ms = int((until - self._clock()) * 1_000)
             if left_ms <= 0:
                 break
             wait_ms = _bounded(left_ms)
@@ -285,8 +303,8 @@ class Ledger:
                 path, after_version=result.version, wait_ms=wait_ms, clock=self._clock
             )
             result = read_saga(reply, business_event, saga)
-        if not isinstance(result, Conflict) and result.needs_person:
-            self._told.add(path, result.version)
+        if not isinstance(result, Conflict) and result.needs_person and timeout_ms > 0:
+            self._told.add(path, result.version, self._clock())
         return result
 
     async def cancel_saga(
