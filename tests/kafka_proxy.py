@@ -13,6 +13,7 @@ from tests.passing import LENGTH, beyond, both_ways, next_frame
 
 _REQUEST = struct.Struct(">hhi")
 _PRODUCE = 0
+_FETCH = 1
 _HOST = b"\x00\x09127.0.0.1"
 _AFTER_KEY = b"\x32actionledger-request-hash"
 """What follows the action key in a record: the length and the name of the next header."""
@@ -23,13 +24,14 @@ class KafkaProxy:
     """Passes everything on, but for the record of an action of `faults`.
 
     `lost`: it never arrives. `answer_lost`: it arrives, its answer does not. `slow`: its answer
-    comes `slow_seconds` later.
+    comes `slow_seconds` later. While `holds_fetches` nobody who asks for records is answered.
     """
 
     behind: int
     port: int = 0
     faults: dict[str, str] = field(default_factory=dict)
     slow_seconds: float = 3.0
+    holds_fetches: bool = False
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection of a client."""
@@ -51,6 +53,8 @@ class KafkaProxy:
         while True:
             frame = await next_frame(reader)
             kind, _, number = _REQUEST.unpack_from(frame, LENGTH.size)
+            if kind == _FETCH and self.holds_fetches:
+                continue
             fault = self._fault(frame) if kind == _PRODUCE else ""
             if fault == "lost":
                 return

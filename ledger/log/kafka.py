@@ -357,8 +357,11 @@ class KafkaLog:
         return reader
 
     async def read_one(self, topic: str, partition: int, offset: int) -> Record:
-        """The record at an offset. Raises TruncatedLogError when there is none."""
-        reader = await self.reader({(topic, partition): offset}, fetch_bytes=ONE_RECORD_FETCH_BYTES)
+        """The record at an offset. Raises TruncatedLogError when there is none, LogUnreachableError
+        when there is one and it does not come in time, and what a reader raises.
+        """
+        place = (topic, partition)
+        reader = await self.reader({place: offset}, fetch_bytes=ONE_RECORD_FETCH_BYTES)
         try:
             async with asyncio.timeout(ONE_RECORD_DEADLINE_SECONDS):
                 records: list[Record] = []
@@ -368,12 +371,26 @@ class KafkaLog:
             records = []
         finally:
             await reader.close()
+        if not records and await self._end(place) > offset:
+            raise LogUnreachableError(
+                f"{topic} {partition} offset {offset} did not come, though the partition goes on.",
+                hint="See whether the broker is slow; this process can be started again.",
+            )
         if not records or records[0].offset != offset:
             raise TruncatedLogError(
                 f"Nothing at {topic} {partition} offset {offset}.",
                 hint="Check that the topic is the one this installation wrote.",
             )
         return records[0]
+
+    async def _end(self, place: tuple[str, int]) -> int:
+        """Where a partition ends, asked by a reader of its own: one that fetches waits for that."""
+        reader = await self.reader({})
+        try:
+            ends = await reader.end_offsets([place])
+        finally:
+            await reader.close()
+        return ends[place]
 
 
 __all__ = [

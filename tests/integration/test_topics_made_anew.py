@@ -13,10 +13,12 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from ledger.client.client import ClientFailedError, LedgerClient, UndecidedError
 from ledger.core.errors import LedgerError
+from ledger.log import kafka
+from ledger.log.kafka import KafkaLog
 from ledger.log.port import Outgoing
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic, partition_of
-from ledger.log.trouble import TruncatedLogError
+from ledger.log.trouble import LogUnreachableError, TruncatedLogError
 from reconciler.same_topic import TopicMadeAnewError, require_same_topic
 from tests.integration.counting import CountingProvider
 from tests.integration.installation import (
@@ -27,6 +29,7 @@ from tests.integration.installation import (
     settled,
 )
 from tests.integration.reconciling import all_records, desk, migrated, receive, settlement
+from tests.kafka_proxy import KafkaProxy
 from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
@@ -172,3 +175,30 @@ async def test_webhooks_made_anew_are_not_taken_for_those_of_before(
         assert counted == {one.event_id: 1 for one in (*before, *after)}
         assert (before[0].event_id, "duplicate") in {(row[0], row[1]) for row in rows}
         await appender.close()
+
+
+async def test_a_broker_that_is_slow_is_no_topic_made_anew(
+    servers: Addresses, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record of the last row is there and does not come in time: nobody is told to put rows
+    aside, and once it comes all is well. What is not there is said to be lost as before.
+    """
+    monkeypatch.setattr(kafka, "ONE_RECORD_DEADLINE_SECONDS", 0.5)
+    proxy = KafkaProxy(int(servers.kafka_bootstrap.rpartition(":")[2]))
+    listening = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    proxy.port = listening.sockets[0].getsockname()[1]
+    async with installed(servers.kafka_bootstrap) as one, migrated(database_url) as pool:
+        appender = SteadyAppender(one.log.appender)
+        ((partition, offset),) = await receive(one, settlement("evt_1", reference="ch_1"))
+        await desk(one, pool, appender).handle(await all_records(one, Topic.WEBHOOKS))
+        behind = KafkaLog(f"127.0.0.1:{proxy.port}", prefix=one.log.prefix)
+        proxy.holds_fetches = True
+        with pytest.raises(LogUnreachableError, match="did not come"):
+            await require_same_topic(behind, pool, PARTITIONS)
+        with pytest.raises(TruncatedLogError, match="Nothing at"):
+            await behind.read_one(Topic.WEBHOOKS, partition, offset + 1)
+        proxy.holds_fetches = False
+        monkeypatch.undo()
+        await require_same_topic(behind, pool, PARTITIONS)
+        await appender.close()
+    listening.close()
