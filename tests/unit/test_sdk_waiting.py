@@ -1,4 +1,4 @@
-"""`Ledger.wait` in a loop: what is new is told at once, and nobody asks without end for the rest."""
+"""`Ledger.wait` in a loop: what is new is told at once, and nobody asks without end."""
 
 import asyncio
 import json
