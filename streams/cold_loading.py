@@ -15,7 +15,6 @@ from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from projections.cold import ColdStore, ColdStoreError
-from projections.errors import DamagedRowsError
 from projections.states import ColdStreams
 from streams.clock import mono_ms
 from streams.limits import (
@@ -63,14 +62,21 @@ class ColdLoading:
         return found
 
     async def bring_all(self, owners: Owners, records: Iterable[Record]) -> None:
-        """Load what folding these ledger records needs. Raises ColdStoreError, DamagedRowsError."""
-        missing = _missing(owners, _by_partition(records))
+        """Load what folding these ledger records needs. Streams whose rows lie are left out, and
+        asked for later. Raises ColdStoreError.
+        """
+        missing = {
+            partition: [key for key in keys if not owners[partition].memory.is_left_out(key)]
+            for partition, keys in _missing(owners, _by_partition(records)).items()
+        }
+        missing = {partition: keys for partition, keys in missing.items() if keys}
         if not missing or self._store is None:
             return
         loaded = await self._store.load(missing)
-        for cold in loaded.values():
-            for key, why in cold.damaged.items():
-                raise DamagedRowsError(key, why)
+        for partition, cold in loaded.items():
+            owners[partition].memory.leave_out(cold.damaged)
+            self._owed.setdefault(owners[partition], set()).update(cold.damaged)
+            self._leave_alone(cold.damaged)
         if not _take_in(owners, missing, loaded):
             raise ColdStoreError(
                 "The database is behind where it was when it said where to begin.",
@@ -106,6 +112,9 @@ class ColdLoading:
             self._leave_alone(key for cold in loaded.result().values() for key in cold.damaged)
             if not taken_in:
                 return
+            for partition, keys in self._asked.items():
+                if partition in owners:
+                    self._leave_alone(_unknown(owners[partition], keys))
 
     def _not_held_up(
         self, owners: Owners, inputs: Mapping[int, Collection[Record]]
@@ -183,7 +192,7 @@ class ColdLoading:
         asked again. Those whose rows lie hold up nothing: they are owed, and asked for later.
         """
         owed, damaged = self._owed.setdefault(owner, set()), self._left_alone()
-        unknown = [key for key in dict.fromkeys(keys) if not owner.memory.knows(key)]
+        unknown = _unknown(owner, dict.fromkeys(keys))
         owed.difference_update(set(keys).difference(unknown))
         owed.update(key for key in unknown if key in damaged)
         wanted = [key for key in unknown if key not in damaged]
@@ -192,9 +201,10 @@ class ColdLoading:
             cold = (await store.load({owner.partition: part}))[owner.partition]
             if not owner.take_in(part, cold):
                 return False
-            self._leave_alone(cold.damaged)
+            lying = _unknown(owner, part)
+            self._leave_alone(lying)
             owed.difference_update(part)
-            owed.update(cold.damaged)
+            owed.update(lying)
         return True
 
     async def _look_at_projection(self, store: ColdStore, owners: Owners) -> None:
@@ -233,6 +243,13 @@ def _before(owner: Owner, records: Iterable[Record], damaged: Collection[str]) -
 def _missing(owners: Owners, inputs: Mapping[int, Collection[Record]]) -> dict[int, list[str]]:
     found = {partition: owners[partition].missing(records) for partition, records in inputs.items()}
     return {partition: keys for partition, keys in found.items() if keys}
+
+
+def _unknown(owner: Owner, keys: Iterable[str]) -> list[str]:
+    """Those that the owner neither holds nor knows to be new: their rows lie, or have not all of
+    what it passed over.
+    """
+    return [key for key in keys if not owner.memory.knows(key)]
 
 
 def _take_in(

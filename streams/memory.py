@@ -6,11 +6,12 @@ again it is read back from the projection. What the database says counts only if
 decision about what is not held (`cold_floor`), so that "no row" means "new" and never "not
 projected yet". A filter of all keys that the projection has spares that question for most new keys,
 once it is filled: the keys of streams that are let go later are added to it, and nobody else
-writes. Without I/O; called by the owner of a partition.
+writes. A stream whose rows lie is left out: decisions about it are passed over, and it is taken in
+once its row has all of them. Without I/O; called by the owner of a partition.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ledger.core.invariants import invariant
 from ledger.core.snapshot import dump
@@ -34,6 +35,8 @@ class StreamMemory:
         self._sizes = Sizes()
         self._new: set[str] = set()
         """Keys that are known to have no stream yet, for the length of one round."""
+        self._left_out: dict[str, int] = {}
+        """Streams with damaged rows, and how far a row must go that says how they stand."""
         self.cold_floor = -1
         """The highest ledger offset of a decision about anything not held; -1: all is held."""
         self.projected_offset = 0
@@ -68,12 +71,27 @@ class StreamMemory:
 
     def knows(self, key: str) -> bool:
         """Whether the stream is held, or is known to be new."""
+        if key in self._left_out:
+            return False
         return (
             self.cold_floor < 0
             or key in self._held
             or key in self._new
             or self._is_filtered_out(key)
         )
+
+    def leave_out(self, keys: Iterable[str]) -> None:
+        """Nothing says how these streams stand: fold what comes without them."""
+        for key in keys:
+            self._left_out.setdefault(key, 0)
+
+    def is_left_out(self, key: str) -> bool:
+        """Whether decisions about the stream are passed over."""
+        return key in self._left_out
+
+    def pass_over(self, key: str, next_offset: int) -> None:
+        """A decision about a stream that is left out: its row must have it before it counts."""
+        self._left_out[key] = next_offset
 
     def _is_filtered_out(self, key: str) -> bool:
         """Whether the filter says that the key is new; then it stays known for this round."""
@@ -100,7 +118,8 @@ class StreamMemory:
     def take_in(self, keys: Sequence[str], cold: ColdStreams) -> Mapping[str, Stream] | None:
         """Hold the streams of `keys` that the database has; those that came, in their order. None
         where the database has not passed `cold_floor`: then it proves nothing, and is asked again.
-        A stream with damaged rows is not taken in, and does not count as new.
+        A stream with damaged rows is not taken in, and does not count as new; nor does one that is
+        left out, until its row has every decision that was passed over.
         """
         self.projected(cold.projected_offset)
         if cold.projected_offset <= self.cold_floor:
@@ -110,6 +129,10 @@ class StreamMemory:
             if key in self._held or key in cold.damaged:
                 continue
             held = cold.streams.get(key)
+            if key in self._left_out:
+                if held is None or held.next_offset < self._left_out[key]:
+                    continue
+                del self._left_out[key]
             if held is None:
                 self._new.add(key)
             else:

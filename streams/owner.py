@@ -347,8 +347,10 @@ class Owner:
         if is_tick:
             self.ticking.decided(read.stream)
         if read.facts or read.gate:
+            if self.memory.is_left_out(read.stream):
+                self.memory.pass_over(read.stream, read.at + 1)
             # A row that was loaded may be ahead of what is being folded here.
-            if read.at >= self.memory.folded_to(read.stream):
+            elif read.at >= self.memory.folded_to(read.stream):
                 after = folded or fold_decision(self.memory.stream(read.stream), read)
                 self.memory.put(after, read.at + 1, size_bytes)
             self.offers.saw(read)

@@ -30,7 +30,7 @@ async def catch_up(
     beat: Callable[[], None],
 ) -> None:
     """Fold each ledger partition from where its owner stands to its end. Raises TruncatedLogError,
-    ColdStoreError, DamagedRowsError, and what reading raises.
+    ColdStoreError, and what reading raises.
     """
     begins = {(Topic.LEDGER.value, one.partition): one.fold.next_offset for one in owners}
     ends = await ends_reader.end_offsets(begins)

@@ -7,15 +7,18 @@ import asyncio
 import pytest
 
 from ledger.client.client import LedgerClient, UndecidedError
+from ledger.core.ids import stream_key_of
 from ledger.core.state import Stream
+from ledger.log.topics import partition_of
 from projections import projector as module
 from projections.cold import ColdStore
 from projections.errors import DamagedRowsError
 from projections.limits import COLD_CALL_MS_MAX, FOLDED_AGAIN_MAX
 from projections.rebuild import Afterwards, rebuild
 from projections.states import load_streams
+from streams import cold_loading
 from tests.examples import propose, report, success
-from tests.integration.installation import PARTITIONS, charge, installed
+from tests.integration.installation import PARTITIONS, charge, installed, settled
 from tests.integration.test_cold_streams import all_projected, proposed, settle
 from tests.ledgers import LedgerBuilder, MemoryLog, history
 from tests.patience import PATIENCE_SECONDS
@@ -229,3 +232,44 @@ async def test_only_what_needs_damaged_rows_waits_for_them(
             async with asyncio.timeout(PATIENCE_SECONDS):
                 answer = await proposed(client, bad)
             assert answer.decision.unchanged is not None
+
+
+async def test_a_processor_takes_partitions_over_with_damaged_rows_in_them(
+    servers: Addresses, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The projector waits, and with it the place where a take-over begins to fold: it ended every
+    processor that the partition was given to, with all that it owned.
+    """
+    monkeypatch.setattr(module, "DAMAGED_LOOK_MS", 100)
+    monkeypatch.setattr(cold_loading, "DAMAGED_ASKED_MS", 100)
+    bad = charge("bad")
+    async with installed(servers.kafka_bootstrap) as one, projected(database_url) as pool:
+        await one.processor(ColdStore(pool))
+        async with LedgerClient(one.log, PARTITIONS) as client:
+            async with running(one.log, pool, range(PARTITIONS)):
+                await proposed(client, bad)
+                await all_projected(one, pool)
+            await pool.execute(
+                "delete from actionledger.streams where $1 = any (action_keys)", bad.key
+            )
+            await one.executor()
+            await settled(client, bad.key, "completed")
+            async with running(one.log, pool, range(PARTITIONS)) as projector:
+                await until(lambda: bool(projector.waiting), "it waits")
+                await one.crash(0)
+                await one.processor(ColdStore(pool))
+                beside = charge(beside_of(bad.key))
+                await proposed(client, beside)
+                await settled(client, beside.key, "completed")
+                with pytest.raises(UndecidedError):
+                    await client.propose(bad, timeout_ms=1_000)
+                await rebuild(one.log, pool, afterwards=Afterwards.SWAP)
+                answer = await proposed(client, bad)
+            assert answer.decision.unchanged is not None
+
+
+def beside_of(key: str) -> str:
+    """An event whose stream lies in the partition of another action's."""
+    partition = partition_of(stream_key_of(key), PARTITIONS)
+    events = (f"e{number}" for number in range(99))
+    return next(one for one in events if partition_of(f"acme/{one}", PARTITIONS) == partition)

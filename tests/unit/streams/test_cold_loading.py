@@ -11,14 +11,13 @@ from ledger.core.state import Stream
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from projections.cold import ColdStore, ColdStoreError
-from projections.errors import DamagedRowsError
 from projections.fold import Held
 from projections.states import ColdStreams
 from streams import cold_loading as module
 from streams.cold_loading import ColdLoading
 from streams.limits import COLD_STREAMS_AT_ONCE_MAX, DAMAGED_ASKED_MS
 from streams.owner import Owner
-from tests.examples import STREAM, T0, propose
+from tests.examples import STREAM, T0, propose, report, success
 from tests.ledgers import GENERATION, LedgerBuilder
 
 COUNT = 3 * COLD_STREAMS_AT_ONCE_MAX
@@ -33,13 +32,14 @@ class Rows(ColdStore):
         self.asked: list[list[str]] = []
         self.streams: dict[str, Stream] = {}
         self.timers: list[tuple[int, str]] = []
+        self.next_offset = 1
 
     async def load(self, keys: Mapping[int, Collection[str]]) -> dict[int, ColdStreams]:
         """All but the damaged ones."""
         (wanted,) = keys.values()
         self.asked.append(list(wanted))
         streams = {
-            key: Held(self.streams.get(key, Stream(key)), 1)
+            key: Held(self.streams.get(key, Stream(key)), self.next_offset)
             for key in wanted
             if key not in self.damaged
         }
@@ -151,15 +151,45 @@ async def test_a_projection_that_is_behind_is_asked_once_a_round() -> None:
     assert len(rows.asked) == 2
 
 
-async def test_who_folds_the_ledger_needs_every_stream_of_it() -> None:
-    """Where one is not to be had, or the database has gone back, that is said by name."""
+async def test_who_folds_the_ledger_says_that_the_database_has_gone_back() -> None:
+    """Nothing that it says would be as of where the fold begins."""
     one, given = owner(), inputs(2)
     behind = ColdLoading(Rows(0))
     with pytest.raises(ColdStoreError, match="behind"):
         await behind.bring_all({0: one}, given)
-    damaged = ColdLoading(Rows(one.fold.next_offset, damaged={"acme/e1"}))
-    with pytest.raises(DamagedRowsError, match="acme/e1"):
-        await damaged.bring_all({0: one}, given)
+
+
+async def test_who_folds_the_ledger_leaves_out_a_stream_with_damaged_rows(clock: Clock) -> None:
+    """All others are folded, and it comes back with its timers once a row has all that was passed
+    over: a row that was brought back from an older copy would be a stream of the past.
+    """
+    builder = LedgerBuilder()
+    builder.take(propose())
+    before = builder.streams[STREAM]
+    one = owner(builder)
+    begin = one.fold.next_offset
+    builder.take(report(success("ch_1")))
+    other = builder.take(propose("charge:v1:acme:other")).stream
+    rows = Rows(begin, damaged={STREAM})
+    loading = ColdLoading(rows)
+    for record in builder.records()[begin:]:
+        await loading.bring_all({0: one}, [record])
+        one.feed(record)
+    assert one.fold.next_offset == builder.ends()[0]
+    assert one.memory.get(other) == builder.streams[other]
+    assert not one.memory.knows(STREAM)
+    assert sum(STREAM in asked for asked in rows.asked) == 1
+    given = Record("intents", 0, 0, 0, STREAM.encode(), b"", ())
+    rows.damaged, rows.streams = (), {STREAM: before}
+    clock.now += DAMAGED_ASKED_MS
+    await loading.bring({0: one}, {0: [given]})
+    await looked(loading, one)
+    assert one.is_missing(given)
+    assert sum(STREAM in asked for asked in rows.asked) == 2
+    rows.next_offset, rows.streams = one.fold.next_offset, dict(builder.streams)
+    clock.now += DAMAGED_ASKED_MS
+    await looked(loading, one)
+    assert one.memory.get(STREAM) == builder.streams[STREAM]
 
 
 @pytest.mark.parametrize("finds", ["timers", "an input"])
