@@ -116,21 +116,20 @@ class EventPuller:
         """
         source = self._sources[provider]
         now_ms = self._now_ms()
-        first_at = _time(now_ms - PULL_FIRST_MS)
         async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
-            seen_at = await connection.fetchval(
+            position = await connection.fetchrow(
                 _sql("claim_pull"),
                 provider,
                 account,
-                first_at,
+                _time(now_ms - PULL_FIRST_MS),
                 _time(now_ms + source.interval_ms // 2),
                 _time(now_ms),
             )
-        if seen_at is None:
+        if position is None:
             return None
-        reading = _Reading(_milliseconds(seen_at))
-        if seen_at != first_at:
-            await self._look_for_hole(provider, account, source, reading.seen_at)
+        reading = _Reading(_milliseconds(position["seen_at"]))
+        read_to = _milliseconds(position["read_to"])
+        await self._look_for_hole(provider, account, source, read_to, now_ms)
         try:
             await self._read(provider, account, source, reading)
         except EventsFailed as failed:
@@ -147,6 +146,7 @@ class EventPuller:
             _time(self._now_ms()),
             reading.events,
             reading.missed,
+            _time(now_ms),
         )
         if reading.missed:
             logger.warning(
@@ -156,20 +156,22 @@ class EventPuller:
         return Pulled(reading.events, reading.missed)
 
     async def _look_for_hole(
-        self, provider: str, account: str, source: EventSource, seen_at: int
+        self, provider: str, account: str, source: EventSource, read_to: int, now_ms: int
     ) -> None:
         """Write down, before the position moves on, what the provider may keep no more."""
         if source.kept_ms is None:
             return
-        kept_since = self._now_ms() - source.kept_ms
-        if seen_at < kept_since:
-            await self._execute("note_hole", provider, account, _time(seen_at), _time(kept_since))
+        kept_since = now_ms - source.kept_ms
+        if read_to < kept_since:
+            # What the last reading's list showed too late for it may be lost as well.
+            since = max(0, read_to - source.overlap_ms)
+            await self._execute("note_hole", provider, account, _time(since), _time(kept_since))
             logger.error(
                 "events_may_be_lost",
                 extra={
                     "provider": provider,
                     "account": account,
-                    "since": _time(seen_at).isoformat(),
+                    "since": _time(since).isoformat(),
                     "until": _time(kept_since).isoformat(),
                 },
             )

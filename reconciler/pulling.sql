@@ -4,12 +4,12 @@
 -- name: claim_pull
 -- Take the reading of an account that is due, and put the next one off: of several inquirers one
 -- reads. A reading that was broken off is begun again when the next one is due.
-insert into actionledger.event_pulls as p (provider, account, seen_at, next_at)
-values ($1, $2, $3, $4)
+insert into actionledger.event_pulls as p (provider, account, seen_at, next_at, read_to)
+values ($1, $2, $3, $4, $5)
 on conflict (provider, account) do update
 set next_at = excluded.next_at
 where p.next_at <= $5
-returning p.seen_at;
+returning p.seen_at, p.read_to;
 
 -- name: known_events
 -- Which events of a page are here already: sent by the provider, or read before. Rows that decide
@@ -31,10 +31,11 @@ join actionledger.webhooks as w
  and w.classification in ('unrecognised', 'duplicate');
 
 -- name: finish_pull
--- Everything up to this event is on the log. Never backwards.
+-- Everything up to this event is on the log, and there was nothing else when the reading began.
+-- Never backwards.
 update actionledger.event_pulls
 set seen_at = greatest(seen_at, $3), pulled_at = $4, events = events + $5, missed = missed + $6,
-    trouble = null
+    read_to = greatest(read_to, $7), trouble = null
 where provider = $1 and account = $2;
 
 -- name: fail_pull
@@ -44,10 +45,11 @@ set pulled_at = $3, missed = missed + $4, trouble = $5
 where provider = $1 and account = $2;
 
 -- name: note_hole
--- What happened in this time may be on no list any more. A hole from before grows by it.
+-- What happened in this time may be on no list any more. A hole from before grows by it. It is told
+-- once: what was compared since then is no part of the next one.
 update actionledger.event_pulls
-set hole_begin = least(hole_begin, $3), hole_end = greatest(hole_end, $4)
-where provider = $1 and account = $2;
+set hole_begin = least(hole_begin, $3), hole_end = greatest(hole_end, $4), read_to = $4
+where provider = $1 and account = $2 and read_to < $4;
 
 -- name: holes
 -- Of which time events may be lost, for people.

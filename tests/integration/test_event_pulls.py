@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -14,6 +16,7 @@ from ledger.core.inputs import EvidenceKind
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived, read_webhook
+from projections.migrate import FOLDER, migrate
 from reconciler.providers.registry import ProviderSettings, event_sources, webhook_mappings
 from reconciler.providers.simulated.event_source import SimulatedEventSource
 from reconciler.pulling import EventPuller, Pulled, close_hole, holes
@@ -71,6 +74,7 @@ class Pulling:
     appender: SteadyAppender
     url: str
     account: str
+    ahead_ms: int = 0
 
     async def pull(self) -> Pulled | None:
         """Read the account once, as a process does that was just started."""
@@ -82,7 +86,7 @@ class Pulling:
             sources,
             webhook_mappings(settings),
             partitions=PARTITIONS,
-            now_ms=wall_ms,
+            now_ms=lambda: wall_ms() + self.ahead_ms,
         )
         try:
             return await puller.pull(PROVIDER, self.account)
@@ -242,18 +246,21 @@ async def test_a_list_that_was_not_read_for_longer_than_it_is_kept_is_told(
     monkeypatch.setattr(SimulatedEventSource, "kept_ms", 3 * DAY_MS)
     settings = Settings.from_environment({"ACTIONLEDGER_DATABASE": database_url})
     async with pulling(servers, database_url, process.url, calls[0].account) as all_:
+        began = wall_ms()
         assert await all_.pull() == Pulled(1, 1)
         assert await _events(settings) == "every list of events was read in time"
-        position = wall_ms() - 5 * DAY_MS
-        await all_.make_due(position)
+        all_.ahead_ms = 5 * DAY_MS
         await all_.pull()
         assert "events_may_be_lost" in caplog.messages
         (hole,) = await holes(all_.pool)
         assert (hole.provider, hole.account) == (PROVIDER, all_.account)
-        assert abs(hole.since - position) <= 1
-        assert DAY_MS < hole.until - hole.since <= 3 * DAY_MS
+        late = SimulatedEventSource.overlap_ms
+        assert began - late <= hole.since <= wall_ms() - late
+        assert began + 2 * DAY_MS <= hole.until <= wall_ms() + 2 * DAY_MS
+        caplog.clear()
         await all_.make_due()
         await all_.pull()
+        assert "events_may_be_lost" not in caplog.messages
         with pytest.raises(FoundError, match="may be lost") as found:
             await _events(settings)
         assert found.value.hint is not None
@@ -262,3 +269,79 @@ async def test_a_list_that_was_not_read_for_longer_than_it_is_kept_is_told(
         assert await holes(all_.pool) == [hole]
         await close_hole(all_.pool, replace(hole, since=hole.since - 1_000))
         assert await holes(all_.pool) == []
+
+
+async def test_a_list_without_news_that_is_read_in_time_has_no_hole(
+    servers: Addresses,
+    database_url: str,
+    process: ProviderProcess,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What counts is when the list was last read whole, not when its newest event happened: an
+    account may have none for longer than the provider keeps them.
+    """
+    calls = await lost(process, 1)
+    monkeypatch.setattr(SimulatedEventSource, "kept_ms", 3 * DAY_MS)
+    async with pulling(servers, database_url, process.url, calls[0].account) as all_:
+        for day in range(0, 11, 2):
+            all_.ahead_ms = day * DAY_MS
+            assert await all_.pull() == Pulled(1, 1), "its webhook has no row here"
+            assert await holes(all_.pool) == []
+        assert "events_may_be_lost" not in caplog.messages
+
+
+async def test_a_list_that_cannot_be_read_is_told_of_what_it_lost_since(
+    servers: Addresses, database_url: str, process: ProviderProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reading that ends early counts as none; what was compared meanwhile is not told again, and
+    with the first whole reading it ends.
+    """
+    calls = await lost(process, 1)
+    monkeypatch.setattr(SimulatedEventSource, "kept_ms", 3 * DAY_MS)
+    async with pulling(servers, database_url, "http://127.0.0.1:9", calls[0].account) as all_:
+        assert await all_.pull() == Pulled(0, 0)
+        assert await holes(all_.pool) == []
+        for day in (2, 4):
+            all_.ahead_ms = day * DAY_MS
+            await all_.pull()
+        (first,) = await holes(all_.pool)
+        await close_hole(all_.pool, first)
+        all_.url = process.url
+        for day in (5, 6):
+            all_.ahead_ms = day * DAY_MS
+            assert await all_.pull() == Pulled(1, 1)
+            (second,) = await holes(all_.pool)
+            assert second.since == first.until - SimulatedEventSource.overlap_ms
+            assert first.until < second.until <= wall_ms() + 2 * DAY_MS
+
+
+async def test_a_list_that_an_older_program_read_counts_as_it_left_it(
+    empty_database_url: str, tmp_path: Path
+) -> None:
+    """Whole up to its last reading, where that was whole; else up to its newest event."""
+    for path in FOLDER.glob("*.sql"):
+        if path.name < "0031":
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    connection = await asyncpg.connect(empty_database_url)
+    try:
+        await migrate(connection, folder=tmp_path)
+        await connection.executemany(
+            "insert into actionledger.event_pulls"
+            " (provider, account, seen_at, next_at, pulled_at, trouble)"
+            " values ('stripe', $1, '2026-01-01Z', now(), $2, $3)",
+            [
+                ("quiet", datetime(2026, 3, 1, tzinfo=UTC), None),
+                ("broken", datetime(2026, 3, 1, tzinfo=UTC), "connect_refused"),
+                ("begun", None, None),
+            ],
+        )
+        await migrate(connection)
+        rows = await connection.fetch("select account, read_to from actionledger.event_pulls")
+    finally:
+        await connection.close()
+    assert {account: at.strftime("%m-%d") for account, at in rows} == {
+        "quiet": "03-01",
+        "broken": "01-01",
+        "begun": "01-01",
+    }
