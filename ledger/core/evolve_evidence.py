@@ -10,7 +10,7 @@ from ledger.core import facts as f
 from ledger.core.inputs import EvidenceKind, Meaning, Retry
 from ledger.core.limits import NAMES_TOLD_MAX, REVERSALS_KEPT_MAX, SOURCES_KEPT_MAX
 from ledger.core.proof import larger
-from ledger.core.state import Action, Reversal, Told
+from ledger.core.state import OF_REVERSALS, Action, Reversal, Told
 
 _FURTHER: Final = "further"
 """What more was given back than is kept by name."""
@@ -57,8 +57,20 @@ def told_of_name(action: Action, fact: f.ActionCompleted | f.AttemptSucceeded) -
     return replace(told, effects=_with(told.effects, action.reference)[:NAMES_TOLD_MAX])
 
 
-def raised(action: Action) -> Told | None:
-    """What is told once a person was told of everything that was given back."""
+def told_of_case(action: Action, reason: str) -> Told | None:
+    """What is told once a person was told of it too. What says of an effect how much of it there
+    is stays, whichever case comes later and whichever reason a case is shown under.
+    """
+    if reason in OF_REVERSALS:
+        return _raised(action)
+    if reason == "amount_differs":
+        return replace(action.told or Told(), other_amount=True)
+    if reason == "second_effect":
+        return replace(action.told or Told(), done_again=True)
+    return action.told
+
+
+def _raised(action: Action) -> Told | None:
     if action.told is None or not action.told.reversals:
         return action.told
     return replace(

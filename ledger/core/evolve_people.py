@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import Final, assert_never
 
 from ledger.core import facts as f
-from ledger.core.evolve_evidence import raised
+from ledger.core.evolve_evidence import told_of_case
 from ledger.core.invariants import invariant
 from ledger.core.reversals import AMOUNT_DIFFERS, AMOUNT_OF
 from ledger.core.state import (
     LEADING,
     NOBODY_ANSWERS,
-    OF_REVERSALS,
     Action,
     Approval,
     Case,
@@ -138,7 +137,7 @@ def opened(action: Action, fact: f.ReviewOpened, now: int) -> dict[str, object]:
         "timer": None,
         "review": case.reason,
         "case": case,
-        "told": raised(action) if fact.reason in OF_REVERSALS else action.told,
+        "told": told_of_case(action, fact.reason),
         # Whoever is asked instead waits for no answer; one that comes still counts.
         "lookup": None if fact.reason == NOBODY_ANSWERS else action.lookup,
     }

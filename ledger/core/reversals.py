@@ -64,10 +64,9 @@ def _done_again(undo: Action) -> tuple[str, ...]:
     """The names of the effects of a compensation that its provider carried out more than once, but
     for those that came to nothing after all. Two names that people gave one effect are not two.
     """
-    if undo.review != "second_effect":
+    if undo.told is None or not undo.told.done_again:
         return ()
-    nothing = () if undo.told is None else undo.told.nothing
-    return tuple(name for name in effects_told(undo) if name not in nothing)
+    return tuple(name for name in effects_told(undo) if name not in undo.told.nothing)
 
 
 def goes_beyond(stream: Stream, action: Action) -> str | None:
@@ -107,7 +106,8 @@ def differs_from_asked(stream: Stream, action: Action) -> str | None:
     if original is None or original.request.money is None:
         return None
     for one in (original, *compensations_of(stream, original)):
-        is_doubtful = one.review == "amount_differs" and not is_without_effect(one)
+        is_other = one.told is not None and bool(one.told.other_amount)
+        is_doubtful = is_other and not is_without_effect(one)
         is_known = one.key == action.key or f"{AMOUNT_OF}{one.key}" in action.allowed
         if is_doubtful and not is_known:
             return one.key

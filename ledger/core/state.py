@@ -258,6 +258,10 @@ class Told:
     reversals: tuple[Reversal, ...] = ()
     pending: tuple[str, ...] = ()
     """Names of objects that were told to be moving, whatever became of them since."""
+    other_amount: bool | None = None
+    """Whether a person was told of another amount than was asked for, or than was told before."""
+    done_again: bool | None = None
+    """Whether a person was told of a second effect."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ WEIGHTS = (
     "partly_succeeded",
 )
 """What evidence gives a case for, the weightiest first."""
+_KEPT = {"amount_differs": "other_amount", "second_effect": "done_again"}
+"""What stays told of an effect, whatever case comes later."""
 
 
 def tell(state: Json, fact: Json) -> None:
@@ -89,6 +91,8 @@ def open_case(state: Json, fact: Json, now: int) -> None:
     }
     if fact["reason"] == "lookups_exhausted":
         state.pop("lookup", None)
+    if fact["reason"] in _KEPT:
+        state["told"] = (state.get("told") or _nothing()) | {_KEPT[fact["reason"]]: True}
     if fact["reason"] in {"reversed_elsewhere", "returned_too_much"} and "told" in state:
         for one in state["told"]["reversals"]:
             one["raised"] = True

@@ -343,6 +343,63 @@ def test_what_was_asked_for_before_a_refund_was_done_twice_waits_for_a_person() 
     assert event.goes_on() == []
 
 
+def tells(
+    event: Event, reference: str, minor: int, meaning: Meaning = Meaning.EFFECT, key: str = UNDO
+) -> None:
+    """The provider tells of an object by its name and amount, in a piece of its own."""
+    source, money = f"webhook:{meaning}:{reference}", eur(minor)
+    piece = x.found_out(
+        meaning, key=key, lookup=None, source=source, reference=reference, money=money
+    )
+    if meaning is Meaning.REVERSED:
+        piece = piece.model_copy(update={"reverses": event.action(key).reference})
+    event.take(piece)
+
+
+def test_what_was_taken_in_another_amount_stays_so_whichever_case_comes_later() -> None:
+    """1.00 of 49.90 was taken, and a dispute about 0.10 of that is noted as a case of its own."""
+    event = taken_otherwise()
+    tells(event, "dp_1", 10, Meaning.REVERSED, CHARGE)
+    event.settles(CHARGE, Move.ACKNOWLEDGE)
+    assert event.action().review != "amount_differs"
+    undo(event, minor=4_000)
+    assert case(event) == ("original_amount_differs", CHARGE)
+    assert event.goes_on() == []
+
+
+def test_a_second_refund_of_another_amount_is_both() -> None:
+    """One case of two reasons: 10.00 were asked back, and all 49.90 are, in two effects. What is
+    left by what was asked for is not there.
+    """
+    event = Event()
+    event.completes(CHARGE)
+    undo(event, minor=1_000)
+    event.reports(UNDO, x.success("re_1"))
+    tells(event, "re_2", 3_990)
+    event.settles(UNDO, Move.ACKNOWLEDGE)
+    assert event.action(UNDO).review == "second_effect"
+    undo(event, MORE, 2_990)
+    assert case(event, MORE) == ("original_amount_differs", UNDO)
+    assert event.goes_on() == []
+
+
+def test_of_a_refund_that_was_done_three_times_one_that_came_to_nothing_leaves_two() -> None:
+    """20.00 of 49.90 thrice, and one of them failed after all: another case than before."""
+    event = Event()
+    event.completes(CHARGE)
+    undo(event, minor=2_000)
+    event.reports(UNDO, x.success("re_1"))
+    tells(event, "re_2", 2_000)
+    tells(event, "re_3", 2_000)
+    event.settles(UNDO, Move.ACKNOWLEDGE)
+    tells(event, "re_3", 2_000, Meaning.NO_EFFECT)
+    event.settles(UNDO, Move.ACKNOWLEDGE)
+    assert event.action(UNDO).review == "evidence_conflicts"
+    undo(event, MORE, 2_990)
+    assert event.refusal() is Rejection.COMPENSATION_EXCEEDS
+    assert [one.message for one in event.details] == ["9.90 EUR of 49.90 EUR is left"]
+
+
 # --- elsewhere -----------------------------------------------------------------------------------
 
 
