@@ -45,6 +45,8 @@ class WholeTopic:
         self._pool = pool
         self._log = log
         self._seen: dict[int, _Seen] = {}
+        self.made_again = 0
+        """How many webhooks were handled again so far: it grows as long as that goes on."""
         self._one_at_a_time = asyncio.Lock()
 
     async def handle(self, records: Sequence[Record]) -> None:
@@ -98,8 +100,10 @@ class WholeTopic:
             async for records in read_up_to(reader, {place: begin}, {place: end}):
                 missing = [one for one in records if one.offset < end and _is_readable(one)]
                 for first in range(0, len(missing), MADE_AGAIN_AT_ONCE_MAX):
-                    await self._desk.handle(missing[first : first + MADE_AGAIN_AT_ONCE_MAX])
-                count += len(missing)
+                    some = missing[first : first + MADE_AGAIN_AT_ONCE_MAX]
+                    await self._desk.handle(some)
+                    count += len(some)
+                    self.made_again += len(some)
         finally:
             await reader.close()
         if count:

@@ -52,7 +52,9 @@ class EventDeadlineError(LedgerError):
 
 
 def add_agent(app: SafeApp, topic_name: str, handle: Handle, *, deadline_ms: int) -> None:
-    """An agent over a topic that hands batches of its records to `handle`."""
+    """An agent over a topic that hands batches of its records to `handle`, for so long after the
+    app has last made something again.
+    """
     prefix_chars = len(topic_name) - len(topic_name.rpartition(".")[2])
 
     async def settle_events(stream: StreamT[Any]) -> None:
@@ -63,7 +65,9 @@ def add_agent(app: SafeApp, topic_name: str, handle: Handle, *, deadline_ms: int
                 with app.safe_consumer.nothing_skipped():
                     _take_more(app, whole.channel, events)
                     records = [_record(event, prefix_chars) for event in events]
-                    work = settle(handle, records, deadline_ms=deadline_ms)
+                    work = settle(
+                        handle, records, deadline_ms=deadline_ms, made_again=app.made_again
+                    )
                     await until_stopped(app, work, further_ms=EVENTS_AT_STOP_MS)
             except StopDueError:
                 app.safe_consumer.is_let_wait = True
@@ -92,9 +96,12 @@ def _take_more(app: SafeApp, channel: Any, events: list[EventT[Any]]) -> None:  
         events.append(event)
 
 
-def add_webhook_agent(app: SafeApp, handle: Handle, *, prefix: str) -> None:
-    """Take every webhook to where it belongs, as a desk does or what stands before one."""
-    add_agent(app, prefix + Topic.WEBHOOKS, handle, deadline_ms=EVENT_DEADLINE_MS)
+def add_webhook_agent(app: SafeApp, whole: WholeTopic, *, prefix: str) -> None:
+    """Take every webhook to where it belongs. What is made again before it may take much longer
+    than a batch: as long as it goes on the app moves, and no deadline is over.
+    """
+    app.made_again = lambda: whole.made_again
+    add_agent(app, prefix + Topic.WEBHOOKS, whole.handle, deadline_ms=EVENT_DEADLINE_MS)
 
 
 async def keep_whole(whole: WholeTopic, app: SafeApp, stop: asyncio.Event) -> None:
@@ -148,19 +155,30 @@ def add_attention_agent(
     add_agent(app, prefix + Topic.ATTENTION, tell, deadline_ms=EVENT_DEADLINE_MS)
 
 
-async def settle(handle: Handle, records: Sequence[Record], *, deadline_ms: int) -> None:
-    """Handle a batch, trying again in place for as long as the surroundings are in trouble.
+async def settle(
+    handle: Handle,
+    records: Sequence[Record],
+    *,
+    deadline_ms: int,
+    made_again: Callable[[], int] = int,
+) -> None:
+    """Handle a batch, trying again in place for as long as the surroundings are in trouble. The
+    deadline begins anew where `made_again` has grown.
 
     Raises EventDeadlineError when that takes too long, and whatever else `handle` raises.
     """
     until_ms = mono_ms() + deadline_ms
     wait_ms = EVENT_BACKOFF_FIRST_MS
+    made = made_again()
     while True:
         try:
             return await handle(records)
         except Exception as failure:
             if not is_trouble(failure):
                 raise
+            if made_again() != made:
+                made, until_ms = made_again(), mono_ms() + deadline_ms
+                wait_ms = EVENT_BACKOFF_FIRST_MS
             if mono_ms() + wait_ms > until_ms:
                 raise EventDeadlineError(
                     f"Events could not be handled for {deadline_ms} ms: {failure!r}.",

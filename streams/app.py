@@ -67,6 +67,11 @@ class AppSettings:
 class SafeApp(faust.App):
     """A Faust app that runs on the safe transport and poisons its consumer when an agent fails."""
 
+    def __init__(self, *arguments: Any, **settings: Any) -> None:  # noqa: ANN401 - Faust's own
+        self.made_again: Callable[[], int] = int
+        """How much was done so far that has to be done before events can be handled."""
+        super().__init__(*arguments, **settings)
+
     def _new_transport(self) -> TransportT:
         return SafeTransport(self.conf.broker_consumer, self)
 

@@ -46,19 +46,25 @@ class Standstill:
 
 @dataclass(slots=True)
 class Progress:
-    """What has been handled, and since when there is work without any of it being handled."""
+    """What has been handled, and since when there is work without any of it being handled.
+
+    `made_again` counts what is done before events can be handled; that it grows is progress too.
+    """
 
     handled: dict[TP, int]
+    made_again: int = 0
     idle_since_ms: int | None = None
 
-    def see(self, handled: dict[TP, int], ends: dict[TP, int], now_ms: int) -> int:
+    def see(
+        self, handled: dict[TP, int], ends: dict[TP, int], now_ms: int, *, made_again: int = 0
+    ) -> int:
         """For how long nothing was handled although something lies there, in milliseconds."""
         behind = any(handled.get(tp, 0) < end for tp, end in ends.items())
-        if not behind or handled != self.handled:
+        if not behind or handled != self.handled or made_again != self.made_again:
             self.idle_since_ms = None
         elif self.idle_since_ms is None:
             self.idle_since_ms = now_ms
-        self.handled = handled
+        self.handled, self.made_again = handled, made_again
         return 0 if self.idle_since_ms is None else now_ms - self.idle_since_ms
 
 
@@ -84,7 +90,8 @@ async def watch(app: "SafeApp", bounds: Bounds, beat: Callable[[], None]) -> Sta
             continue
         ends = await _ends(app)
         if ends is not None:
-            idle_ms = progress.see(app.safe_consumer.handled(), ends, mono_ms())
+            handled, made_again = app.safe_consumer.handled(), app.made_again()
+            idle_ms = progress.see(handled, ends, mono_ms(), made_again=made_again)
             if idle_ms > bounds.stalled_after_ms:
                 return Standstill(f"events wait and none was handled for {idle_ms} ms")
         beat()

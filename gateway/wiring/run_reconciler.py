@@ -103,7 +103,7 @@ async def _app(
     )
     app = build_app(app_settings)
     whole = WholeTopic(desk, pool, log)
-    add_webhook_agent(app, whole.handle, prefix=settings.topic_prefix)
+    add_webhook_agent(app, whole, prefix=settings.topic_prefix)
 
     async def notify(raised: Sequence[AttentionRaised]) -> None:
         if notifier is not None:

@@ -312,7 +312,7 @@ async def reconciling(
     async with migrated(database_url) as pool:
         app = build_app(settings)
         whole = WholeTopic(desk(one, pool, appender, mappings), pool, one.log)
-        add_webhook_agent(app, whole.handle, prefix=prefix)
+        add_webhook_agent(app, whole, prefix=prefix)
         notifier = None if notifier_of is None else notifier_of(pool)
         if notifier is None:
             add_attention_agent(app, window, appender, prefix=prefix)

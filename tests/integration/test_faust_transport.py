@@ -14,11 +14,13 @@ from ledger.log.port import Record
 from streams.agents import EventDeadlineError, add_agent
 from streams.app import AppEndedError, SafeApp, StandstillError
 from streams.limits import STREAM_BUFFER_EVENTS_MAX
-from tests.integration.faust_kit import Workshop, until, workshop
+from tests.integration.faust_kit import POLL_SECONDS, Workshop, until, workshop
 from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 POISON = b"poison"
+RESTORED = 80
+"""Rows that are made again, one each time something is looked at: for some seconds."""
 
 
 def batches(topic: str, seen: list[bytes], *, deadline_ms: int = 5_000) -> Callable[..., None]:
@@ -285,6 +287,31 @@ async def test_trouble_that_lasts_ends_the_process_and_skips_nothing(servers: Ad
         assert isinstance(ended, AppEndedError)
         assert isinstance(ended.__cause__, EventDeadlineError)
         assert await shop.committed() is None
+
+
+async def test_an_app_that_makes_something_again_before_its_events_moves(
+    servers: Addresses,
+) -> None:
+    """Its one batch takes far longer than an app may stand still, and is handled to its end."""
+    async with workshop(servers.kafka_bootstrap) as shop:
+        made, handled = 0, list[bytes]()
+
+        async def handle(records: Sequence[Record]) -> None:
+            nonlocal made
+            while made < RESTORED:
+                made += 1
+                await asyncio.sleep(POLL_SECONDS)
+            handled.extend(record.value for record in records)
+
+        def add(app: SafeApp) -> None:
+            app.made_again = lambda: made
+            add_agent(app, shop.topic, handle, deadline_ms=500)
+
+        running = shop.start(add, stalled_after_ms=500)
+        await shop.put(b"behind it")
+        await until(lambda: handled == [b"behind it"] or running.task.done(), "it is handled")
+        assert not running.task.done()
+        await shop.committed_becomes(1)
 
 
 async def test_a_group_that_does_not_take_us_in_ends_the_process(servers: Addresses) -> None:
