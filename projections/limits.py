@@ -65,6 +65,9 @@ STREAMS_ASKED_MAX = 50_000
 DAMAGED_LOOK_MS = 10_000
 """How long a partition waits before it is seen whether damaged rows of a stream were made anew."""
 
+DAMAGED_TOLD_MAX = 10_000
+"""Streams with damaged rows of which is kept that they were told."""
+
 FOLDED_AGAIN_MAX = 1_000
 """Actions whose facts are read in one query, where another version of the fold wrote their rows."""
 

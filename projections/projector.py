@@ -52,7 +52,7 @@ from projections.limits import (
 from projections.session import Session
 from projections.source import LEDGER, open_ledger
 from projections.statements import LIVE_SCHEMA, OWN_LIMITS
-from projections.states import load_undamaged
+from projections.states import DamageTold, load_undamaged
 from projections.writer import BatchWriter, WriterAheadError
 
 logger = logging.getLogger("actionledger")
@@ -116,6 +116,7 @@ class Projector:
         self.waiting: dict[int, PartitionWaitsError] = {}
         """Partitions whose next record is about a stream with damaged rows."""
         self._told: dict[int, int] = {}
+        self._damage_told = DamageTold()
         self._look_at_s = math.inf
         self.counts = Counts()
         self.ready = asyncio.Event()
@@ -323,6 +324,8 @@ class Projector:
         # Not by subtraction: that walks through everything that is held.
         if cold := {key for key in keys if key not in session.held}:
             loaded = await load_undamaged(session.loader, cold, schema=self._schema)
+            self._damage_told.tell(loaded.damaged)
+            self._damage_told.came(loaded.streams)
             session.damaged |= loaded.damaged
             for key, held in loaded.streams.items():
                 session.hold(key, held)

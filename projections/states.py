@@ -9,6 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 import asyncpg
@@ -25,6 +26,7 @@ from ledger.core.state import Stream
 from projections.errors import DamagedRowsError
 from projections.fold import Held
 from projections.limits import (
+    DAMAGED_TOLD_MAX,
     DATABASE_CALL_MS_MAX,
     FACTS_AT_ONCE_MAX,
     FOLDED_AGAIN_MAX,
@@ -77,7 +79,31 @@ class Loaded:
     def lies(self, key: str, why: str) -> None:
         """Stored facts of a stream lead nowhere."""
         self.damaged[key] = why[:200]
-        logger.error("stream_rows_damaged", extra={"stream": key, "why": why[:200]})
+
+
+class DamageTold:
+    """Says of each stream with damaged rows what is wrong: once, however often whoever needs it
+    asks again, and once more if that is mended and comes back.
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[str, str] = {}
+
+    def tell(self, damaged: Mapping[str, str]) -> None:
+        """These streams can be had from nowhere, for the reasons given."""
+        for key, why in damaged.items():
+            if self._told.get(key) == why:
+                continue
+            self._told[key] = why
+            logger.error("stream_rows_damaged", extra={"stream": key, "why": why})
+        for key in list(islice(self._told, max(0, len(self._told) - DAMAGED_TOLD_MAX))):
+            del self._told[key]
+
+    def came(self, keys: Iterable[str]) -> None:
+        """These streams were had."""
+        if self._told:
+            for key in keys:
+                self._told.pop(key, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,10 +240,6 @@ async def held_of(connection: Connection, rows: Sequence[asyncpg.Record], schema
         loaded.lies(key, foreign.pop(key))
     if not foreign:
         return loaded
-    first, why = next(iter(foreign.items()))
-    logger.warning(
-        "stream_state_folded_again", extra={"count": len(foreign), "stream": first, "why": why}
-    )
     of_actions: list[asyncpg.Record] = []
     for row in rows:
         if row["stream_key"] not in foreign:
@@ -228,6 +250,12 @@ async def held_of(connection: Connection, rows: Sequence[asyncpg.Record], schema
             of_actions.append(row)
     for piece in _pieces(of_actions):
         await _fold_actions(connection, piece, schema, loaded)
+    again = [key for key in foreign if key in loaded.streams]
+    if again:
+        logger.warning(
+            "stream_state_folded_again",
+            extra={"count": len(again), "stream": again[0], "why": foreign[again[0]]},
+        )
     return loaded
 
 

@@ -15,7 +15,7 @@ from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from projections.cold import ColdStore, ColdStoreError
-from projections.states import ColdStreams
+from projections.states import ColdStreams, DamageTold
 from streams.clock import mono_ms
 from streams.limits import (
     COLD_BACKOFF_MS_MAX,
@@ -43,6 +43,7 @@ class ColdLoading:
         self._quiet_until = 0
         self._damaged: dict[str, int] = {}
         """Streams whose rows lie, and until when they are not asked for again."""
+        self._told = DamageTold()
         self._owed: WeakKeyDictionary[Owner, set[str]] = WeakKeyDictionary()
         """Those of them that a page named: no later page does, so they are asked for by name."""
 
@@ -73,6 +74,7 @@ class ColdLoading:
         if not missing or self._store is None:
             return
         loaded = await self._store.load(missing)
+        self._tell(loaded)
         for partition, cold in loaded.items():
             owners[partition].memory.leave_out(cold.damaged)
             self._owed.setdefault(owners[partition], set()).update(cold.damaged)
@@ -109,6 +111,7 @@ class ColdLoading:
                 continue
             crash_point("cold_taken_in")
             self._backoff_ms = 0
+            self._tell(loaded.result())
             self._leave_alone(key for cold in loaded.result().values() for key in cold.damaged)
             if not taken_in:
                 return
@@ -146,6 +149,11 @@ class ColdLoading:
 
     def _leave_alone(self, damaged: Iterable[str]) -> None:
         self._damaged |= dict.fromkeys(damaged, mono_ms() + DAMAGED_ASKED_MS)
+
+    def _tell(self, loaded: Mapping[int, ColdStreams]) -> None:
+        for cold in loaded.values():
+            self._told.tell(cold.damaged)
+            self._told.came(cold.streams)
 
     def _be_quiet(self, away: ColdStoreError) -> None:
         """Ask again later, ever less often."""
@@ -198,7 +206,9 @@ class ColdLoading:
         wanted = [key for key in unknown if key not in damaged]
         for begin in range(0, len(wanted), COLD_STREAMS_AT_ONCE_MAX):
             part = wanted[begin : begin + COLD_STREAMS_AT_ONCE_MAX]
-            cold = (await store.load({owner.partition: part}))[owner.partition]
+            loaded = await store.load({owner.partition: part})
+            self._tell(loaded)
+            cold = loaded[owner.partition]
             if not owner.take_in(part, cold):
                 return False
             lying = _unknown(owner, part)

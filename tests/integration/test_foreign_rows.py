@@ -3,6 +3,7 @@ are, they come back whole, and one that does not keeps nobody else.
 """
 
 import asyncio
+from collections.abc import Collection
 
 import pytest
 
@@ -15,7 +16,8 @@ from projections.cold import ColdStore
 from projections.errors import DamagedRowsError
 from projections.limits import COLD_CALL_MS_MAX, FOLDED_AGAIN_MAX
 from projections.rebuild import Afterwards, rebuild
-from projections.states import load_streams
+from projections.statements import Connection
+from projections.states import Loaded, load_streams, load_undamaged
 from streams import cold_loading
 from tests.examples import propose, report, success
 from tests.integration.installation import PARTITIONS, charge, installed, settled
@@ -169,6 +171,14 @@ async def test_a_projector_waits_for_damaged_rows_in_one_partition(
     again, and nothing was projected any more.
     """
     monkeypatch.setattr(module, "DAMAGED_LOOK_MS", 50)
+    looks = 0
+
+    async def counted(connection: Connection, keys: Collection[str], *, schema: str) -> Loaded:
+        nonlocal looks
+        looks += "acme/bad" in keys
+        return await load_undamaged(connection, keys, schema=schema)
+
+    monkeypatch.setattr(module, "load_undamaged", counted)
     builder = LedgerBuilder(2)
     bad = builder.partition("acme/bad")
     other = next(
@@ -190,11 +200,13 @@ async def test_a_projector_waits_for_damaged_rows_in_one_partition(
         async with running(log, pool, ends) as projector:
             await until(lambda: bad in projector.waiting, "it waits")
             await projected_to(pool, ends | {bad: stands[bad]})
+            await until(lambda: looks > 3, "it looks again")
             assert (projector.waiting[bad].stream, projector.stopped) == ("acme/bad", {})
             await rebuild(log, pool, afterwards=Afterwards.SWAP)
             await projected_to(pool, ends)
-        told = [one for one in caplog.records if one.message == "projection_waits"]
-        assert [one.__dict__["stream"] for one in told] == ["acme/bad"]
+        for message in ("projection_waits", "stream_rows_damaged"):
+            told = [one for one in caplog.records if one.message == message]
+            assert [one.__dict__["stream"] for one in told] == ["acme/bad"]
 
 
 @pytest.mark.parametrize(

@@ -117,8 +117,10 @@ async def test_streams_are_asked_for_in_parts_and_in_the_order_of_inputs() -> No
     assert asked == [record.key.decode() for record in given if record.key]
 
 
-async def test_a_stream_with_damaged_rows_waits_and_is_not_asked_for_again_at_once() -> None:
-    """Neither held nor new; the others are."""
+async def test_a_stream_with_damaged_rows_waits_and_is_not_asked_for_again_at_once(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither held nor new; the others are. It is told once, however often it is asked for."""
     one, given = owner(), inputs(3)
     rows = Rows(one.fold.next_offset, damaged={"acme/e1"})
     loading = ColdLoading(rows)
@@ -126,6 +128,10 @@ async def test_a_stream_with_damaged_rows_waits_and_is_not_asked_for_again_at_on
         await loading.bring({0: one}, {0: given})
     assert [one.is_missing(record) for record in given] == [False, True, False]
     assert rows.asked == [["acme/e0", "acme/e1", "acme/e2"]]
+    clock.now += DAMAGED_ASKED_MS
+    await loading.bring({0: one}, {0: given})
+    assert rows.asked[1:] == [["acme/e1"]]
+    assert [one.message for one in caplog.records] == ["stream_rows_damaged"]
 
 
 async def test_what_waits_behind_a_damaged_stream_is_not_asked_for_round_after_round() -> None:
