@@ -27,6 +27,7 @@ from streams.config_inbox import ConfigInbox
 from streams.filling import fill_filters
 from streams.held_ticks import HELD_BACK_BY, HeldTicks
 from streams.limits import STREAMS_HELD_BYTES_MAX, STREAMS_HELD_MAX
+from streams.log_time import LogTimeWatch
 from streams.member import GroupMember
 from streams.owner import Batch, LostContinuityError, Owner
 from streams.taking_over import catch_up, check_positions, open_epoch
@@ -72,7 +73,7 @@ class Processor:
         self._seen_generation = -1
         self._held = HeldTicks()
         self._losses: dict[int, int] = defaultdict(int)
-        self._ahead: set[int] = set()
+        self._log_time = LogTimeWatch(skew_ms)
         self._offers_came = asyncio.Event()
         self._beat: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
@@ -473,7 +474,7 @@ class Processor:
         while not stop.is_set():
             await asyncio.sleep(COMMIT_SECONDS)
             for owner in self._owners.values():
-                self._tell_if_ahead(owner)
+                self._log_time.look(owner, mono_ms())
             positions = {
                 (topic.value, partition): owner.position(topic)
                 for partition, owner in self._owners.items()
@@ -483,16 +484,3 @@ class Processor:
             if positions:
                 await self._inboxes.commit(positions)
                 crash_point("positions_shown")
-
-    def _tell_if_ahead(self, owner: Owner) -> None:
-        """Say once that all clocks were set back behind what was decided: nothing starts meanwhile,
-        as no offer reaches to that time.
-        """
-        ahead_ms = owner.ahead_ms(mono_ms())
-        if ahead_ms <= self._skew_ms:
-            self._ahead.discard(owner.partition)
-        elif owner.partition not in self._ahead:
-            self._ahead.add(owner.partition)
-            logger.error(
-                "log_time_ahead", extra={"partition": owner.partition, "ahead_ms": ahead_ms}
-            )
