@@ -240,7 +240,7 @@ class Projector:
         writing: asyncio.Task[None] | None = None
         try:
             self.ready.set()
-            while not stop.is_set() and self._goes_on(session, ends):
+            while not stop.is_set() and await self._goes_on(session, ends):
                 self._beat()
                 wanted = self._limit - folding.record_count
                 is_rest = bool(session.unread)
@@ -279,15 +279,22 @@ class Projector:
     def _limit(self) -> int:
         return 1 if self._one_by_one else self._batch_records
 
-    def _goes_on(self, session: Session, ends: Mapping[int, int] | None) -> bool:
+    async def _goes_on(self, session: Session, ends: Mapping[int, int] | None) -> bool:
         """Whether some partition is not where it ends; those that are, are read no further."""
         if ends is not None:
             for partition, fold in session.folds.items():
                 if fold.next_offset >= ends.get(partition, 0):
                     self._leave(session, partition)
-        elif self._is_time_to_look():
+        elif self._is_time_to_look() and await self._is_mended(session):
             return False
         return len(session.paused) < len(session.folds)
+
+    async def _is_mended(self, session: Session) -> bool:
+        """Whether rows that a partition waits for were made anew. Others are read on until then."""
+        self._look_at_s = asyncio.get_running_loop().time() + DAMAGED_LOOK_MS / 1_000
+        waited_for = {waits.stream for waits in self.waiting.values()}
+        loaded = await load_undamaged(session.loader, waited_for, schema=self._schema)
+        return not waited_for <= loaded.damaged.keys()
 
     def _leave(self, session: Session, partition: int) -> None:
         if partition not in session.paused:

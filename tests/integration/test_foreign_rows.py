@@ -3,7 +3,7 @@ are, they come back whole, and one that does not keeps nobody else.
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import pytest
 
@@ -22,7 +22,7 @@ from streams import cold_loading
 from tests.examples import propose, report, success
 from tests.integration.installation import PARTITIONS, charge, installed, settled
 from tests.integration.test_cold_streams import all_projected, proposed, settle
-from tests.ledgers import LedgerBuilder, MemoryLog, history
+from tests.ledgers import LedgerBuilder, MemoryLog, MemoryReader, history
 from tests.patience import PATIENCE_SECONDS
 from tests.projecting import project, projected, projected_to, running, until
 from tests.servers import Addresses
@@ -30,6 +30,17 @@ from tests.servers import Addresses
 pytestmark = pytest.mark.servers
 
 OTHER_VERSION = "update actionledger.streams set fold_version = 0, state = 'of another version'"
+
+
+class CountedLog(MemoryLog):
+    """Counts its readers."""
+
+    readers = 0
+
+    async def reader(self, places: Mapping[tuple[str, int], int]) -> MemoryReader:
+        """See `MemoryLog.reader`."""
+        self.readers += 1
+        return await super().reader(places)
 
 
 def many() -> LedgerBuilder:
@@ -186,7 +197,7 @@ async def test_a_projector_waits_for_damaged_rows_in_one_partition(
     )
     for event in ("bad", other):
         builder.take(propose(f"charge:v1:acme:{event}"))
-    log = MemoryLog(builder.everything())
+    log = CountedLog(builder.everything())
     async with projected(database_url) as pool:
         await project(pool, builder)
         for statement in damage:
@@ -200,7 +211,9 @@ async def test_a_projector_waits_for_damaged_rows_in_one_partition(
         async with running(log, pool, ends) as projector:
             await until(lambda: bad in projector.waiting, "it waits")
             await projected_to(pool, ends | {bad: stands[bad]})
+            opened = log.readers
             await until(lambda: looks > 3, "it looks again")
+            assert log.readers == opened
             assert (projector.waiting[bad].stream, projector.stopped) == ("acme/bad", {})
             await rebuild(log, pool, afterwards=Afterwards.SWAP)
             await projected_to(pool, ends)
