@@ -71,9 +71,9 @@ class NotListed:
 @dataclass(slots=True)
 class Comparison:
     """What a list said. `ended_early` is why it was not read to its end, or not all of it could be
-    told; then nothing is said to be missing from it. `brought` are the first of the lines that were
-    brought, `unlisted` those that say of `missing` what the list lacks; `told_missing` of these had
-    not been told before.
+    told; then nothing is said to be missing from it. `whole` is the time of which all was compared,
+    None where not all was. `brought` are the first of the lines that were brought, `unlisted` those
+    that say of `missing` what the list lacks; `told_missing` of these had not been told before.
     """
 
     provider: str
@@ -83,6 +83,7 @@ class Comparison:
     in_order: int = 0
     told: int = 0
     ended_early: str | None = None
+    whole: Period | None = None
     not_listed: int = 0
     missing: list[NotListed] = field(default_factory=list)
     told_missing: int = 0
@@ -140,6 +141,7 @@ async def compare(
         return
     whole = Period(period.since, min(period.until, shown_until))
     await _miss(marks, bringer, pool, comparison, whole, silent)
+    comparison.whole = whole
 
 
 async def _pages(finder: Finder, comparison: Comparison) -> AsyncIterator[list[ListedEffect]]:

@@ -286,7 +286,9 @@ async def holes(pool: asyncpg.Pool) -> list[Hole]:
 
 
 async def close_hole(pool: asyncpg.Pool, compared: Hole) -> None:
-    """Tell no more of a hole that lies in a time of which all effects were compared."""
+    """Tell no more of what lies in a time of which all effects were compared. Of a hole that is
+    longer its beginning or its end is taken off, so that shorter times close it one after another.
+    """
     values = (_time(compared.since), _time(compared.until))
     async with pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
         await connection.execute(_sql("close_hole"), compared.provider, compared.account, *values)

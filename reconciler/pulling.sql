@@ -59,7 +59,17 @@ where p.hole_begin is not null
 order by p.provider, p.account;
 
 -- name: close_hole
--- A whole list of the effects of this time was compared.
+-- A whole list of the effects of this time was compared: what it leaves of the hole goes on being
+-- told. A time in the middle takes nothing off, as an account has one hole.
 update actionledger.event_pulls
-set hole_begin = null, hole_end = null
-where provider = $1 and account = $2 and hole_begin >= $3 and hole_end <= $4;
+set hole_begin = case
+        when hole_begin >= $3 and hole_end <= $4 then null
+        when hole_begin >= $3 then greatest(hole_begin, $4)
+        else hole_begin
+    end,
+    hole_end = case
+        when hole_begin >= $3 and hole_end <= $4 then null
+        when hole_end <= $4 then least(hole_end, $3)
+        else hole_end
+    end
+where provider = $1 and account = $2 and hole_begin is not null;

@@ -316,7 +316,8 @@ async def _events(settings: "Settings") -> str:
             f"Events of {one.provider}.{one.account} from {since} to {until} may be lost: its list "
             "was not read for longer than it keeps them.",
             hint=f"Compare the effects of that time: `actionledger provider compare {one.provider} "
-            f"--account {one.account} --since {since} --until {until}`.",
+            f"--account {one.account} --since {since} --until {until}`, or shorter times from "
+            "either end one after the other.",
         )
     return "every list of events was read in time"
 

@@ -101,9 +101,8 @@ async def compare_provider(
                     shown_until=wall_ms() - _lag_ms(known[0]),
                     silent=_silent(catalogue, provider),
                 )
-                if comparison.ended_early is None:
-                    whole = Hole(provider, account, period.since, period.until)
-                    await close_hole(pool, whole)
+                if (whole := comparison.whole) is not None:
+                    await close_hole(pool, Hole(provider, account, whole.since, whole.until))
             findings = await decided(
                 bringer,
                 [one.sought for one in (*comparison.brought, *comparison.unlisted)],

@@ -12,14 +12,16 @@ import pytest
 
 from gateway.cli.doctor import FoundError, _events
 from gateway.settings import Settings
+from gateway.wiring.compare_desk import compare_provider
 from ledger.core.inputs import EvidenceKind
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived, read_webhook
 from projections.migrate import FOLDER, migrate
+from reconciler.comparing import Period
 from reconciler.providers.registry import ProviderSettings, event_sources, webhook_mappings
 from reconciler.providers.simulated.event_source import SimulatedEventSource
-from reconciler.pulling import EventPuller, Pulled, close_hole, holes
+from reconciler.pulling import EventPuller, Hole, Pulled, close_hole, holes
 from streams.clock import wall_ms
 from tests.contract.calls import Call, performing
 from tests.contract.stage import ProviderProcess, SimulatedStage
@@ -34,10 +36,12 @@ from tests.integration.reconciling import (
     rows,
     rows_become,
 )
+from tests.integration.test_holds import settings_of
 from tests.servers import Addresses
 
 PROVIDER = "simulated"
-DAY_MS = 24 * 3_600_000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 
 @pytest.fixture(scope="module")
@@ -265,7 +269,7 @@ async def test_a_list_that_was_not_read_for_longer_than_it_is_kept_is_told(
             await _events(settings)
         assert found.value.hint is not None
         assert f"provider compare {PROVIDER} --account {all_.account}" in found.value.hint
-        await close_hole(all_.pool, replace(hole, until=hole.until - 1))
+        await close_hole(all_.pool, replace(hole, since=hole.since + 1, until=hole.until - 1))
         assert await holes(all_.pool) == [hole]
         await close_hole(all_.pool, replace(hole, since=hole.since - 1_000))
         assert await holes(all_.pool) == []
@@ -314,6 +318,78 @@ async def test_a_list_that_cannot_be_read_is_told_of_what_it_lost_since(
             (second,) = await holes(all_.pool)
             assert second.since == first.until - SimulatedEventSource.overlap_ms
             assert first.until < second.until <= wall_ms() + 2 * DAY_MS
+
+
+async def has_hole(pool: asyncpg.Pool, account: str, since: int, until: int) -> Hole:
+    """Let it be told that events of this time may be lost."""
+    await pool.execute(
+        "insert into actionledger.event_pulls"
+        " (provider, account, seen_at, next_at, hole_begin, hole_end)"
+        " values ($1, $2, now(), now(), to_timestamp($3::float8 / 1000),"
+        " to_timestamp($4::float8 / 1000))"
+        " on conflict (provider, account) do update"
+        " set hole_begin = excluded.hole_begin, hole_end = excluded.hole_end",
+        PROVIDER,
+        account,
+        since,
+        until,
+    )
+    hole = Hole(PROVIDER, account, since, until)
+    assert hole in await holes(pool)
+    return hole
+
+
+async def test_what_was_compared_is_taken_off_a_hole_from_either_end(database_url: str) -> None:
+    """A time with more effects than one comparison takes is compared in parts; one in the middle or
+    beside it takes nothing off.
+    """
+    left: dict[tuple[int, int], tuple[int, int] | None] = {
+        (1_000, 9_000): None,
+        (0, 10_000): None,
+        (0, 4_000): (4_000, 9_000),
+        (1_000, 8_999): (8_999, 9_000),
+        (4_000, 9_000): (1_000, 4_000),
+        (1_001, 20_000): (1_000, 1_001),
+        (1_001, 8_999): (1_000, 9_000),
+        (0, 1_000): (1_000, 9_000),
+        (0, 500): (1_000, 9_000),
+        (9_000, 10_000): (1_000, 9_000),
+        (9_500, 10_000): (1_000, 9_000),
+        (5_000, 2_000): (1_000, 9_000),
+        (500, 400): (1_000, 9_000),
+    }
+    async with migrated(database_url) as pool:
+        other = await has_hole(pool, "other", 1_000, 9_000)
+        for (since, until), rest in left.items():
+            hole = await has_hole(pool, "main", 1_000, 9_000)
+            await close_hole(pool, replace(hole, since=since, until=until))
+            wanted = [] if rest is None else [replace(hole, since=rest[0], until=rest[1])]
+            assert await holes(pool) == [*wanted, other], (since, until)
+        hole = await has_hole(pool, "main", 1_000, 9_000)
+        for since, until in ((0, 3_000), (7_000, 9_000), (3_000, 7_000)):
+            await close_hole(pool, replace(hole, since=since, until=until))
+        assert await holes(pool) == [other]
+
+
+async def test_comparisons_of_shorter_times_end_a_hole(
+    servers: Addresses, database_url: str, process: ProviderProcess
+) -> None:
+    """One after the other; what the provider's list cannot show yet was compared by none."""
+    process.control("reset", {})
+    now = wall_ms()
+    async with migrated(database_url) as pool, installed(servers.kafka_bootstrap) as one:
+        settings = replace(settings_of(one, database_url), provider_urls={PROVIDER: process.url})
+        hole = await has_hole(pool, "main", now - DAY_MS, now + DAY_MS)
+        half = Period(now - DAY_MS, now - DAY_MS // 2)
+        await compare_provider(settings, PROVIDER, "main", half, patience_ms=0)
+        assert await holes(pool) == [replace(hole, since=half.until)]
+        rest = Period(half.until, now + DAY_MS)
+        await compare_provider(settings, PROVIDER, "main", rest, patience_ms=0)
+        (later,) = await holes(pool)
+        assert half.until < later.since <= wall_ms()
+        await has_hole(pool, "main", half.until, now - HOUR_MS)
+        await compare_provider(settings, PROVIDER, "main", rest, patience_ms=0)
+        assert await holes(pool) == []
 
 
 async def test_a_list_that_an_older_program_read_counts_as_it_left_it(
