@@ -137,30 +137,42 @@ class WebhookDesk:
         """Take a batch to its end. Raises trouble of the surroundings only, see `is_trouble`, and
         TopicMadeAnewError.
         """
+        await self._each(records, is_again=False)
+
+    async def handle_again(self, records: Sequence[Record]) -> int:
+        """Take a batch to its end that was before; how many rows that has made. What cannot be
+        handled was set aside then, and is not again. Raises what `handle` does.
+        """
+        return await self._each(records, is_again=True)
+
+    async def _each(self, records: Sequence[Record], *, is_again: bool) -> int:
         crash_point("webhooks_taken")
         try:
-            await self._handle(records)
+            return await self._handle(records, is_again=is_again)
         except Exception as failure:
             if is_trouble(failure) or isinstance(failure, TopicMadeAnewError):
                 raise
             if len(records) == 1:
-                await self._set_aside(records[0], FAULT, repr(failure))
+                if not is_again:
+                    await self._set_aside(records[0], FAULT, repr(failure))
                 logger.exception("webhook_fault", extra=_place(records[0]))
-                return
-            # One record at a time tells the one at fault from those beside it.
-            for record in records:
-                await self.handle([record])
+                return 0
+        # One record at a time tells the one at fault from those beside it.
+        return sum([await self._each([record], is_again=is_again) for record in records])
 
-    async def _handle(self, records: Sequence[Record]) -> None:
-        read = [await self._understand(record) for record in records]
+    async def _handle(self, records: Sequence[Record], *, is_again: bool) -> int:
+        read = [self._understand(record) for record in records]
+        for record, one in zip(records, read, strict=True):
+            if isinstance(one, Unreadable) and not is_again:
+                await self._set_aside(record, one.reason, one.detail)
         taken = [one for one in read if isinstance(one, Understood)]
-        if taken:
-            await self._take(taken)
+        made = await self._take(taken) if taken else 0
         notes = [one for one in read if isinstance(one, Noted)]
         if notes:
             async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
                 for one in notes:
                     await note_orphan(connection, one.orphan, one.note, one.noted_at)
+        return made
 
     async def judge(self, record: Record) -> WebhookRow | None:
         """What a record is by the mappings and the references of this moment; None for one that
@@ -193,7 +205,8 @@ class WebhookDesk:
         settled = await settled_lines(connection, moved)
         return self._rows(taken, matches, actions, known.decided, settled), known.decided
 
-    async def _take(self, taken: Sequence[Understood]) -> None:
+    async def _take(self, taken: Sequence[Understood]) -> int:
+        """Tell and record them; how many rows that has made."""
         # One connection, so that nothing is asked of the pool or given back to it in between.
         async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
             rows, decided = await self._judged(connection, taken)
@@ -205,6 +218,7 @@ class WebhookDesk:
         crash_point("webhook_rows_written")
         log_batch(rows, repeated)
         self._count(rows, repeated)
+        return len(rows) - len(had)
 
     def _count(self, rows: Sequence[WebhookRow], repeated: Collection[Position]) -> None:
         now_ms = self._now_ms()
@@ -216,17 +230,15 @@ class WebhookDesk:
                 row.receipt.provider, became, now_ms=now_ms, matched_after_ms=waited_ms
             )
 
-    async def _understand(self, record: Record) -> Understood | Noted | None:
-        """Read a record and ask its provider's mapping; None when it was set aside."""
+    def _understand(self, record: Record) -> Understood | Noted | Unreadable:
+        """Read a record and ask its provider's mapping."""
         received = read_webhook(record)
         if isinstance(received, Unreadable):
-            await self._set_aside(record, received.reason, received.detail)
-            return None
+            return received
         if received.source == "note":
             note = read_note(received.raw())
             if isinstance(note, str):
-                await self._set_aside(record, "not_a_note", note)
-                return None
+                return Unreadable("not_a_note", note)
             orphan = EventName(received.provider, received.account, received.event_id)
             return Noted(orphan, note, received.sent_at)
         return self._understood(record, received)

@@ -2,8 +2,8 @@
 
 Guarantees that a webhook is handled after all that stand before it in its partition, also where the
 tables are older than the group's offset: restored from the log alone, from a copy, or taken over by
-a standby that was behind. What was told before counts once. A record that cannot be read was set
-aside before, and is not again. Must never change a row that is there. Run by the reconciler.
+a standby that was behind. What was told before counts once. What cannot be handled was set aside
+before, and is not again. Must never change a row that is there. Run by the reconciler.
 """
 
 import asyncio
@@ -14,11 +14,9 @@ from typing import Final
 
 import asyncpg
 
-from ledger.log.envelope import Unreadable
 from ledger.log.port import Record
 from ledger.log.reading import ReadableLog, read_up_to
 from ledger.log.topics import Topic
-from ledger.log.webhook_record import read_webhook
 from reconciler.limits import ACQUIRE_SECONDS, MADE_AGAIN_AT_ONCE_MAX, WHOLE_LOOK_MS
 from reconciler.receiving import WebhookDesk, is_trouble
 from reconciler.statements import statements
@@ -46,7 +44,7 @@ class WholeTopic:
         self._log = log
         self._seen: dict[int, _Seen] = {}
         self.made_again = 0
-        """How many webhooks were handled again so far: it grows as long as that goes on."""
+        """How many rows it has made so far: it grows as long as that goes on."""
         self._one_at_a_time = asyncio.Lock()
 
     async def handle(self, records: Sequence[Record]) -> None:
@@ -88,36 +86,36 @@ class WholeTopic:
             if seen is not None and seen.last_row <= last_row:
                 # What stands behind the last row and has none was read: notes, what was set aside.
                 begin = max(begin, seen.whole_to)
-            if begin < end:
-                await self._make_again(partition, begin, end)
+            if begin < end and await self._make_again(partition, begin, end):
+                # How far the rows go now, and whether they have stayed, the next look sees.
+                self._seen.pop(partition, None)
+                continue
             self._seen[partition] = _Seen(last_row, max(begin, end))
 
-    async def _make_again(self, partition: int, begin: int, end: int) -> None:
+    async def _make_again(self, partition: int, begin: int, end: int) -> int:
+        """Make what is missing between two offsets of a partition; how many rows there were."""
         place = (_TOPIC, partition)
         count = 0
         reader = await self._log.reader({place: begin})
         try:
             async for records in read_up_to(reader, {place: begin}, {place: end}):
-                missing = [one for one in records if one.offset < end and _is_readable(one)]
+                missing = [one for one in records if one.offset < end]
                 for first in range(0, len(missing), MADE_AGAIN_AT_ONCE_MAX):
                     some = missing[first : first + MADE_AGAIN_AT_ONCE_MAX]
-                    await self._desk.handle(some)
-                    count += len(some)
-                    self.made_again += len(some)
+                    made = await self._desk.handle_again(some)
+                    count += made
+                    self.made_again += made
         finally:
             await reader.close()
         if count:
             extra = {"partition": partition, "begin": begin, "end": end, "count": count}
             logger.warning("webhooks_made_again", extra=extra)
+        return count
 
     async def _last_rows(self, partitions: Collection[int]) -> dict[int, int]:
         async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
             found = await connection.fetch(_sql("last_rows"), sorted(partitions))
         return {row["partition"]: row["last_row"] for row in found}
-
-
-def _is_readable(record: Record) -> bool:
-    return not isinstance(read_webhook(record), Unreadable)
 
 
 def _sql(name: str) -> str:

@@ -1,0 +1,105 @@
+"""Rows of webhooks that the tables have lost, and records that never had one, on real servers."""
+
+import asyncio
+from collections.abc import Mapping
+
+import asyncpg
+import pytest
+
+from ledger.log.port import Outgoing, Record
+from ledger.log.steady import SteadyAppender
+from ledger.log.topics import Topic
+from ledger.log.webhook_record import WebhookReceived, webhook_outgoing
+from reconciler.orphan_notes import OrphanNote, note_received
+from reconciler.providers.port import MappedWebhook, Unrecognised
+from reconciler.providers.simulated.mapping import SimulatedMapping
+from reconciler.whole_topic import WholeTopic
+from streams.clock import wall_ms
+from tests.integration.installation import installed
+from tests.integration.reconciling import all_records, desk, migrated, quarantine, rows, settlement
+from tests.servers import Addresses
+
+pytestmark = pytest.mark.servers
+
+FAULTY = "evt_faulty"
+LOOKED_AT = OrphanNote(by="ada", note="not ours")
+
+
+class Faulty(SimulatedMapping):
+    """Our own code fails on one event."""
+
+    def map(self, raw: bytes) -> MappedWebhook | Unrecognised:
+        """Read all others."""
+        if FAULTY.encode() in raw:
+            raise ZeroDivisionError
+        return super().map(raw)
+
+
+def note(event_id: str, raw: bytes | None = None) -> WebhookReceived:
+    """An operator's word on the effect of this event, or something else in its place."""
+    at_ms = wall_ms()
+    named = {"provider": "simulated", "account": "main", "event_id": event_id}
+    if raw is None:
+        return note_received(LOOKED_AT, **named, at_ms=at_ms)
+    return WebhookReceived.of(raw, **named, sent_at=at_ms, headers={}, source="note")
+
+
+def ends_of(records: list[Record]) -> dict[int, int]:
+    """Where each partition ends that has records."""
+    return {one.partition: one.offset + 1 for one in records}
+
+
+async def look(whole: WholeTopic, handled: Mapping[int, int]) -> None:
+    """Look once whether the tables are as far as what was handled."""
+    stop = asyncio.Event()
+
+    def once() -> Mapping[int, int]:
+        stop.set()
+        return handled
+
+    await whole.keep(once, stop)
+
+
+async def lose_rows(pool: asyncpg.Pool) -> None:
+    """Postgres was restored, and has no webhook."""
+    await pool.execute("delete from actionledger.webhooks")
+
+
+async def test_what_has_no_row_is_handled_once_and_what_lost_one_each_time(
+    servers: Addresses, database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Behind the last row stand a note, something that is none, a record on which our code fails
+    and one that nobody can read: at every start all of them are seen, and none is set aside again
+    or called a row that was lost. Rows that are lost twice under one process come back twice.
+    """
+    async with installed(servers.kafka_bootstrap) as one, migrated(database_url) as pool:
+        appender = SteadyAppender(one.log.appender)
+        taken = desk(one, pool, appender, {"simulated": Faulty()})
+        first = settlement("evt_1", reference="ch_1")
+        behind = (note("evt_1"), note("evt_1", b"{}"), settlement(FAULTY, reference="ch_2"))
+        written = [webhook_outgoing(webhook) for webhook in (first, *behind)]
+        await one.put(Topic.WEBHOOKS, 0, *written, Outgoing(b"key", b"no webhook"))
+        records = await all_records(one, Topic.WEBHOOKS)
+        await WholeTopic(taken, pool, one.log).handle(records)
+        set_aside = {"not_a_note", "handling_failed"}
+        before = await quarantine(one)
+        assert set_aside < {one.reason for one in before}
+        assert len(before) == 3
+
+        for _ in range(3):
+            started = WholeTopic(taken, pool, one.log)
+            await look(started, ends_of(records))
+            assert started.made_again == 0
+        assert "webhooks_made_again" not in caplog.messages
+
+        whole = WholeTopic(taken, pool, one.log)
+        for times in (1, 2):
+            await lose_rows(pool)
+            await look(whole, ends_of(records))
+            assert whole.made_again == times
+            (row,) = (await rows(pool)).values()
+            assert (row["event_id"], row["seen_by"]) == ("evt_1", LOOKED_AT.by)
+        told = [line for line in caplog.records if line.message == "webhooks_made_again"]
+        assert [line.__dict__["count"] for line in told] == [1, 1]
+        assert await quarantine(one) == before
+        await appender.close()
