@@ -103,6 +103,12 @@ class SafeConsumer(driver.Consumer):
             self.poisoned_by = reason
             logger.error("consumer_poisoned", extra={"reason": reason})
 
+    def give_up(self, due: StopDueError) -> None:
+        """Commit nothing from now on, as an ordered stop does not wait for what is at work."""
+        if self.poisoned_by is None:
+            self.poisoned_by = repr(due)
+            logger.warning("events_left_at_stop", extra={"reason": repr(due)})
+
     @contextmanager
     def nothing_skipped(self) -> Iterator[None]:
         """The body handles an event; if it does not end, by an error or by being cancelled, the
@@ -110,6 +116,9 @@ class SafeConsumer(driver.Consumer):
         """
         try:
             yield
+        except StopDueError as due:
+            self.give_up(due)
+            raise
         except BaseException as failure:
             self.poison(repr(failure))
             raise

@@ -100,11 +100,14 @@ async def freeze(servers: local.Servers) -> Callable[[], None]:
     ["nothing", "what it cannot commit", "what it cannot do", "what it cannot append"],
 )
 async def test_a_member_stops_in_order_while_its_broker_is_away(
-    own_servers: local.Servers, at_work_on: str, leave: Callable[..., Any]
+    own_servers: local.Servers,
+    at_work_on: str,
+    leave: Callable[..., Any],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Before the process is ended at its deadline, and as one that was told to: its last commit,
     the events it has at work, what they append and its group wait for no broker. What it could not
-    do comes again.
+    do comes again. A stop that was ordered is told as no error of an agent's.
     """
     log = KafkaLog(own_servers.kafka_bootstrap, prefix="")
     appender = SteadyAppender(log.appender)
@@ -142,6 +145,9 @@ async def test_a_member_stops_in_order_while_its_broker_is_away(
                 await appender.close()
         finally:
             comes_back()
+        assert "consumer_poisoned" not in caplog.messages
+        is_left = at_work_on in {"what it cannot do", "what it cannot append"}
+        assert ("events_left_at_stop" in caplog.messages) == is_left
         if at_work_on != "what it cannot do":
             return
         if leave is kill:
