@@ -317,7 +317,8 @@ async def _events(settings: "Settings") -> str:
             "was not read for longer than it keeps them.",
             hint=f"Compare the effects of that time: `actionledger provider compare {one.provider} "
             f"--account {one.account} --since {since} --until {until}`, or shorter times from "
-            "either end one after the other.",
+            "either end one after the other. It finds effects alone: look at the provider for what "
+            "else it told then, such as disputes.",
         )
     return "every list of events was read in time"
 

@@ -90,24 +90,27 @@ async def compare_provider(
     _require_list(known, provider)
     finder = registry.finders(known)[provider]
     try:
-        async with bringing(settings, "listing", provider, account) as bringer:
-            async with await open_pool(settings) as pool:
-                comparison = Comparison(provider, account, period)
-                await compare(
-                    finder,
-                    bringer,
-                    pool,
-                    comparison,
-                    shown_until=wall_ms() - _lag_ms(known[0]),
-                    silent=_silent(catalogue, provider),
-                )
-                if (whole := comparison.whole) is not None:
-                    await close_hole(pool, Hole(provider, account, whole.since, whole.until))
+        async with (
+            bringing(settings, "listing", provider, account) as bringer,
+            await open_pool(settings) as pool,
+        ):
+            comparison = Comparison(provider, account, period)
+            await compare(
+                finder,
+                bringer,
+                pool,
+                comparison,
+                shown_until=wall_ms() - _lag_ms(known[0]),
+                silent=_silent(catalogue, provider),
+            )
             findings = await decided(
                 bringer,
                 [one.sought for one in (*comparison.brought, *comparison.unlisted)],
                 patience_ms=patience_ms,
             )
+            # Whoever was kept from hearing what the comparison found is told of the hole still.
+            if (whole := comparison.whole) is not None:
+                await close_hole(pool, Hole(provider, account, whole.since, whole.until))
     finally:
         await finder.close()
     return report_of(comparison, findings)

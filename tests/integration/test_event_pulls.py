@@ -6,12 +6,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 import asyncpg
 import pytest
 
 from gateway.cli.doctor import FoundError, _events
 from gateway.settings import Settings
+from gateway.wiring import compare_desk
 from gateway.wiring.compare_desk import compare_provider
 from ledger.core.inputs import EvidenceKind
 from ledger.log.steady import SteadyAppender
@@ -37,6 +39,7 @@ from tests.integration.reconciling import (
     rows_become,
 )
 from tests.integration.test_holds import settings_of
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 PROVIDER = "simulated"
@@ -269,6 +272,7 @@ async def test_a_list_that_was_not_read_for_longer_than_it_is_kept_is_told(
             await _events(settings)
         assert found.value.hint is not None
         assert f"provider compare {PROVIDER} --account {all_.account}" in found.value.hint
+        assert "such as disputes" in found.value.hint
         await close_hole(all_.pool, replace(hole, since=hole.since + 1, until=hole.until - 1))
         assert await holes(all_.pool) == [hole]
         await close_hole(all_.pool, replace(hole, since=hole.since - 1_000))
@@ -389,6 +393,41 @@ async def test_comparisons_of_shorter_times_end_a_hole(
         assert half.until < later.since <= wall_ms()
         await has_hole(pool, "main", half.until, now - HOUR_MS)
         await compare_provider(settings, PROVIDER, "main", rest, patience_ms=0)
+        assert await holes(pool) == []
+
+
+async def test_a_hole_ends_once_it_is_known_what_a_comparison_found(
+    servers: Addresses,
+    database_url: str,
+    process: ProviderProcess,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever ends the command while it follows what it brought has heard of nothing."""
+    process.control("reset", {})
+    now = wall_ms()
+    period = Period(now - 2 * DAY_MS, now - HOUR_MS)
+    async with migrated(database_url) as pool, installed(servers.kafka_bootstrap) as one:
+        settings = replace(settings_of(one, database_url), provider_urls={PROVIDER: process.url})
+        hole = await has_hole(pool, "main", now - DAY_MS, now - HOUR_MS)
+        following = asyncio.Event()
+
+        async def never(*_: object, **__: object) -> NoReturn:
+            following.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(compare_desk, "decided", never)
+            comparing = asyncio.create_task(
+                compare_provider(settings, PROVIDER, "main", period, patience_ms=0)
+            )
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await following.wait()
+        comparing.cancel()
+        await asyncio.wait([comparing])
+        assert comparing.cancelled()
+        assert await holes(pool) == [hole]
+        await compare_provider(settings, PROVIDER, "main", period, patience_ms=0)
         assert await holes(pool) == []
 
 
