@@ -141,7 +141,8 @@ class WebhookDesk:
 
     async def handle_again(self, records: Sequence[Record]) -> int:
         """Take a batch to its end that was before; how many rows that has made. What cannot be
-        handled was set aside then, and is not again. Raises what `handle` does.
+        handled was set aside then, and is not again; the window has counted all of it. Raises what
+        `handle` does.
         """
         return await self._each(records, is_again=True)
 
@@ -166,7 +167,7 @@ class WebhookDesk:
             if isinstance(one, Unreadable) and not is_again:
                 await self._set_aside(record, one.reason, one.detail)
         taken = [one for one in read if isinstance(one, Understood)]
-        made = await self._take(taken) if taken else 0
+        made = await self._take(taken, is_again=is_again) if taken else 0
         notes = [one for one in read if isinstance(one, Noted)]
         if notes:
             async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
@@ -205,7 +206,7 @@ class WebhookDesk:
         settled = await settled_lines(connection, moved)
         return self._rows(taken, matches, actions, known.decided, settled), known.decided
 
-    async def _take(self, taken: Sequence[Understood]) -> int:
+    async def _take(self, taken: Sequence[Understood], *, is_again: bool) -> int:
         """Tell and record them; how many rows that has made."""
         # One connection, so that nothing is asked of the pool or given back to it in between.
         async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
@@ -217,7 +218,8 @@ class WebhookDesk:
                 await require_same_rows(connection, [row for row in rows if row.position in had])
         crash_point("webhook_rows_written")
         log_batch(rows, repeated)
-        self._count(rows, repeated)
+        if not is_again:
+            self._count(rows, repeated)
         return len(rows) - len(had)
 
     def _count(self, rows: Sequence[WebhookRow], repeated: Collection[Position]) -> None:

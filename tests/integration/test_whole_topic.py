@@ -13,10 +13,23 @@ from ledger.log.webhook_record import WebhookReceived, webhook_outgoing
 from reconciler.orphan_notes import OrphanNote, note_received
 from reconciler.providers.port import MappedWebhook, Unrecognised
 from reconciler.providers.simulated.mapping import SimulatedMapping
+from reconciler.receiving import WebhookDesk
 from reconciler.whole_topic import WholeTopic
+from reconciler.windows import WebhookWindow
 from streams.clock import wall_ms
-from tests.integration.installation import installed
-from tests.integration.reconciling import all_records, desk, migrated, quarantine, rows, settlement
+from tests.integration.installation import PARTITIONS, installed
+from tests.integration.reconciling import (
+    KEY,
+    SIMULATED,
+    all_records,
+    desk,
+    know_action,
+    migrated,
+    quarantine,
+    receive,
+    rows,
+    settlement,
+)
 from tests.servers import Addresses
 
 pytestmark = pytest.mark.servers
@@ -102,4 +115,30 @@ async def test_what_has_no_row_is_handled_once_and_what_lost_one_each_time(
         told = [line for line in caplog.records if line.message == "webhooks_made_again"]
         assert [line.__dict__["count"] for line in told] == [1, 1]
         assert await quarantine(one) == before
+        await appender.close()
+
+
+async def test_what_is_made_again_is_nothing_that_came_now(
+    servers: Addresses, database_url: str
+) -> None:
+    """The live window counts a webhook when it comes: made again after days it would look as if
+    matching took days.
+    """
+    async with installed(servers.kafka_bootstrap) as one, migrated(database_url) as pool:
+        await know_action(pool, KEY)
+        appender, window = SteadyAppender(one.log.appender), WebhookWindow()
+        now_ms = wall_ms()
+        taken = WebhookDesk(
+            appender, pool, SIMULATED, partitions=PARTITIONS, now_ms=lambda: now_ms, window=window
+        )
+        await receive(one, settlement("evt_1", action_key=KEY))
+        records = await all_records(one, Topic.WEBHOOKS)
+        whole = WholeTopic(taken, pool, one.log)
+        await whole.handle(records)
+        counted = window.webhooks(now_ms), window.matched_within(now_ms)
+        assert sum(counted[1]) == 1
+        await lose_rows(pool)
+        await look(whole, ends_of(records))
+        assert whole.made_again == 1
+        assert (window.webhooks(now_ms), window.matched_within(now_ms)) == counted
         await appender.close()
