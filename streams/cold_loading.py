@@ -1,8 +1,9 @@
 """Bring owners the streams that they do not hold, and tell them what is due among those.
 
 A question to the database is waited for only briefly: while it does not answer, the inputs that
-need it wait, each with its inbox behind it, and all others go on. So do inputs about a stream whose
-rows somebody has damaged. Nothing is ever assumed of a stream that was not loaded. Called by the
+need it wait, each with its inbox behind it, and all others go on, but for what is due by time in
+their partition: its answer may lie behind them. So do inputs about a stream whose rows somebody has
+damaged. Nothing is ever assumed of a stream that was not loaded. Called by the
 processor.
 """
 

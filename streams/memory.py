@@ -81,9 +81,12 @@ class StreamMemory:
         )
 
     def leave_out(self, keys: Iterable[str]) -> None:
-        """Nothing says how these streams stand: fold what comes without them."""
+        """Nothing says how these streams stand: fold what comes without them. One that has been
+        taken in since the database was asked stands as it is held.
+        """
         for key in keys:
-            self._left_out.setdefault(key, 0)
+            if key not in self._held:
+                self._left_out.setdefault(key, 0)
 
     def is_left_out(self, key: str) -> bool:
         """Whether decisions about the stream are passed over."""

@@ -144,8 +144,8 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
         return
     if not may_begin(draft.stream, action) or goes_beyond(draft.stream, action) is not None:
         return
-    # What may have had its effect is found out, by the same key too.
-    if action.status is Status.READY and differs_from_asked(draft.stream, action) is not None:
+    # Also of one that is unknown: where its request never arrived, the same key makes the effect.
+    if differs_from_asked(draft.stream, action) is not None:
         return
     if not has_room_to_undo(draft.stream, action, draft.config, draft.now):
         return

@@ -254,8 +254,11 @@ def asked_by_key() -> Config:
     return replace(config, catalogue=Catalogue(operations, config.content_hash, known.timing))
 
 
-def test_what_became_of_one_is_found_out_whatever_the_amount_of_its_original_is() -> None:
-    """It may have had its effect: the same key makes no second one, and nobody else can say."""
+def test_one_that_is_unknown_is_not_tried_again_by_itself_but_by_a_person() -> None:
+    """Where its request never arrived, the same key makes the effect: all would be given back of
+    what was taken in part. It ends with a person, who says what became of it; what is asked for
+    instead is a person's too.
+    """
     event = Event(asked_by_key())
     event.completes(CHARGE)
     undo(event)
@@ -263,10 +266,12 @@ def test_what_became_of_one_is_found_out_whatever_the_amount_of_its_original_is(
     taken_otherwise_later(event)
     event.now += 60_000
     offered = x.offer(at=event.now, until=event.now + 9, key=UNDO, incarnation="executor-again")
-    then = event.hears(x.tick(), at=event.now, offer=offered)
-    assert [fact.type for fact in then.decided.facts] == ["attempt.started"]
-    event.reports(UNDO, x.success("re_1"))
-    assert event.action(UNDO).status is Status.COMPLETED
+    assert event.hears(x.tick(), at=event.now, offer=offered).decided.facts == ()
+    assert event.goes_on(later=86_400_000) == ["review.opened"]
+    assert case(event) == ("no_way_to_find_out", None)
+    event.settles(UNDO, Move.NO_EFFECT)
+    undo(event, MORE)
+    assert case(event, MORE) == ("original_amount_differs", CHARGE)
 
 
 def refunded(minor: int, told: int) -> Event:

@@ -162,3 +162,13 @@ def test_what_comes_back_from_the_projection_counts_by_its_state() -> None:
     assert memory.is_over
     assert [stream.key for stream in memory.let_go(())] == ["acme/e1"]
     assert memory.let_go(()) == []
+
+
+def test_a_stream_that_is_held_is_not_left_out() -> None:
+    """Its good row came between the question and the answer that called it damaged: it stands as it
+    is held, and a mended row, which nobody looks at, would not have to bring it back.
+    """
+    memory = with_streams(1)
+    memory.leave_out(["acme/e0", "acme/e1"])
+    assert [memory.is_left_out(f"acme/e{number}") for number in range(2)] == [False, True]
+    assert memory.knows("acme/e0")
