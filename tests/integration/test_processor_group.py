@@ -3,6 +3,7 @@ others nor made to read its ledger again for nothing.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -20,6 +21,7 @@ from ledger.log.topics import INBOXES
 from streams.clock import ClockSkewError, check_not_ahead, check_skew, wall_ms
 from streams.processor import GROUP, Processor
 from tests.examples import T0
+from tests.integration.counting import CountingProvider
 from tests.integration.installation import PARTITIONS, charge, installed, settled
 from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
@@ -157,10 +159,11 @@ def test_an_input_from_the_future_is_not_decided() -> None:
 async def test_two_members_under_one_name_lose_nothing_and_end_by_a_named_trouble(
     servers: Addresses,
 ) -> None:
-    """A mistake of whoever names them: all actions are carried out. Mostly the older one ends at
-    its next word to the broker; but heartbeats of the client do not say the name, and where one of
-    them comes first, the two take each other's place for as long as both run.
+    """A mistake of whoever names them: each action is carried out once. Mostly the older one ends
+    at its next word to the broker; but heartbeats of the client do not say the name, and where one
+    of them comes first, the two take each other's place for as long as both run.
     """
+    provider, proposals = CountingProvider(), [charge(f"twin-{number}") for number in range(6)]
     async with installed(servers.kafka_bootstrap) as one:
         named = KafkaLog(one.log.bootstrap, prefix=one.log.prefix, group_member="twin")
         older, newer = Processor(named, PARTITIONS), Processor(named, PARTITIONS)
@@ -172,13 +175,14 @@ async def test_two_members_under_one_name_lose_nothing_and_end_by_a_named_troubl
             second = asyncio.create_task(newer.run(stop))
             members.append(second)
             await until(newer.ready.is_set)
-            await one.executor()
+            await one.executor(provider)
             async with LedgerClient(one.log, PARTITIONS) as client:
-                for number in range(6):
-                    await client.propose(charge(f"twin-{number}"), timeout_ms=PATIENCE_MS)
-                    await settled(client, charge(f"twin-{number}").key, "completed")
+                for proposal in proposals:
+                    await client.propose(proposal, timeout_ms=PATIENCE_MS)
+                    await settled(client, proposal.key, "completed")
         finally:
             stop.set()
             ended = await asyncio.gather(*members, return_exceptions=True)
+    assert provider.calls == Counter(proposal.key for proposal in proposals)
     troubles = [first_of(one) for one in ended if isinstance(one, BaseException)]
     assert all(isinstance(trouble, LedgerError) for trouble in troubles)
