@@ -155,7 +155,8 @@ def test_everything_is_done_with_the_keyboard(stage: Stage, visiting: Visiting) 
 
 
 def tab_to(page: Page, tag: str, text: str) -> None:
-    """Press Tab until something has the focus, and see that it shows."""
+    """Press Tab until something has the focus, and see that it shows, by the styles of the page."""
+    page.wait_for_load_state("load")
     for _ in range(40):
         page.keyboard.press("Tab")
         found, outline = page.evaluate(

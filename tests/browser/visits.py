@@ -103,7 +103,8 @@ class Visit:
         return {one["name"]: one["value"] for one in self.context.cookies()}
 
     def is_wider_than_window(self) -> bool:
-        """Whether one has to scroll sideways."""
+        """Whether one has to scroll sideways. A click does not wait for the styles of a page."""
+        self.page.wait_for_load_state("load")
         return bool(self.page.evaluate("document.documentElement.scrollWidth > window.innerWidth"))
 
     def _heard(self, said: ConsoleMessage) -> None:
