@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rich.console import Console
+    from rich.table import Table
 
     from gateway.cli.reading import Place
     from gateway.settings import Settings
@@ -143,7 +144,7 @@ def asked_line(asked: "Mapping[str, Any]") -> str:
         return "they are asked as soon as the provider has said what would happen"
     agreed = f"{asked.get('granted') or 0} of {asked['quorum']} agreed"
     who = f", of {' or '.join(asked['groups'])}" if asked.get("groups") else ""
-    return f"{agreed}{who}; until {clock(asked['expires_at'])} UTC"
+    return f"{agreed}{who}; until {moment(asked['expires_at'])} UTC"
 
 
 def blocked_line(reason: str, by: str | None, gates: "Sequence[str]" = ()) -> str:
@@ -224,10 +225,6 @@ async def _found(settings: "Settings", key: str) -> dict[str, Any] | None:
 
 
 def _show_action(console: "Console", found: "Mapping[str, Any]") -> None:
-    from rich.table import Table
-
-    from gateway.cli.reading import fact_line
-
     action = found["action"]
     console.print(f"[bold]{action['action_key']}[/]  {coloured(action['status'])}", soft_wrap=True)
     amount = _amount(action["amount_minor"], action["currency"])
@@ -254,11 +251,28 @@ def _show_action(console: "Console", found: "Mapping[str, Any]") -> None:
     for one in found["attempts"]:
         code = f" ({one['code']})" if one["code"] else ""
         console.print(f"  attempt {one['number']}  {one['status']}{code}", markup=False)
+    console.print(timeline(found["timeline"]))
+    if found["more"]:
+        console.print("These are the first facts that were recorded; there are more.")
+
+
+def timeline(events: "Sequence[Mapping[str, Any]]") -> "Table":
+    """Facts of an action in their order, and the input that each is because of. An action may take
+    days: each stands in a line of its own, so that what happened keeps its room.
+    """
+    from rich.table import Table
+
+    from gateway.cli.reading import fact_line
+
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("v", "at", "fact", "ledger", "because of"):
+    for name in ("v", "at (UTC)", "fact", "ledger", "because of"):
         table.add_column(name, justify="right" if name == "v" else "left", overflow="fold")
-    for event in found["timeline"]:
-        cause = event["cause"]
+    day = ""
+    for event in events:
+        cause, before = event["cause"], day
+        day = day_of(event["decided_at"])
+        if day != before:
+            table.add_row("", day, style="dim")
         table.add_row(
             str(event["version"]),
             clock(event["decided_at"]),
@@ -266,9 +280,7 @@ def _show_action(console: "Console", found: "Mapping[str, Any]") -> None:
             f"{event['partition']}:{event['ledger_offset']}",
             f"{cause['topic']} {cause['partition']}:{cause['offset']}",
         )
-    console.print(table)
-    if found["more"]:
-        console.print("These are the first facts that were recorded; there are more.")
+    return table
 
 
 def _waits_for(action: "Mapping[str, Any]") -> str | None:
@@ -303,7 +315,7 @@ def held_line(held: "Mapping[str, Any] | None") -> str | None:
         return None
     named = ", ".join(f"{name} {value}" for name, value in held["scope"].items()) or "everything"
     reason = f": {held['reason']}" if held.get("reason") else ""
-    return f"by {held['by']} since {clock(held['since'])} ({named}){reason}"
+    return f"by {held['by']} since {moment(held['since'])} UTC ({named}){reason}"
 
 
 def _amount(minor: int | None, currency: str | None) -> str | None:
@@ -315,6 +327,16 @@ def _amount(minor: int | None, currency: str | None) -> str | None:
 def clock(at_ms: int) -> str:
     """The time of day of a log time, UTC."""
     return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%H:%M:%S.%f")[:-3]
+
+
+def day_of(at_ms: int) -> str:
+    """The day of a log time, UTC."""
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d")
+
+
+def moment(at_ms: int) -> str:
+    """A log time with its day, UTC, to the second: what is looked at may be of any day."""
+    return f"{day_of(at_ms)} {clock(at_ms)[:8]}"
 
 
 def _when(at_ms: int | None) -> str | None:

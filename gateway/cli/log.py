@@ -188,7 +188,7 @@ def _say(out: Output, record: "Record") -> None:
     if out.as_json:
         write_json(document)
         return
-    at = datetime.fromtimestamp(record.timestamp / 1_000, UTC).strftime("%H:%M:%S.%f")[:-3]
+    at = datetime.fromtimestamp(record.timestamp / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
     place = f"{record.topic} {record.partition}:{record.offset}"
     out.console.print(
         f"[dim]{at}[/] [cyan]{place:<16}[/] ", end="", soft_wrap=True, highlight=False

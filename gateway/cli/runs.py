@@ -177,21 +177,21 @@ async def _ceilings(settings: "Settings", tenant: str) -> "CeilingList":
 
 
 def _show_runs(console: "Console", found: "RunList") -> None:
-    from gateway.cli.actions import clock
+    from gateway.cli.actions import moment
 
     if not found.runs:
         console.print("No ceiling has counted a run.")
         return
     for one in found.runs:
-        began = "" if one.opened_at is None else f"  began {clock(one.opened_at)}"
+        began = "" if one.opened_at is None else f"  began {moment(one.opened_at)} UTC"
         console.print(f"[bold]{one.run}[/]  {one.tenant}{began}", soft_wrap=True)
         show_bars(console, one.budgets)
 
 
 def _show_run(console: "Console", found: "RunView") -> None:
-    from gateway.cli.actions import clock, coloured
+    from gateway.cli.actions import coloured, moment
 
-    began = "" if found.opened_at is None else f"  began {clock(found.opened_at)}"
+    began = "" if found.opened_at is None else f"  began {moment(found.opened_at)} UTC"
     console.print(f"[bold]{found.run}[/]  {found.tenant}{began}", soft_wrap=True)
     show_bars(console, found.budgets)
     counts = ", ".join(f"{count} {coloured(name)}" for name, count in found.by_status.items())

@@ -244,14 +244,14 @@ def _show_saga(console: "Console", found: "SagaView") -> None:
 
 
 def _show_list(console: "Console", found: "SagaList") -> None:
-    from gateway.cli.actions import clock
+    from gateway.cli.actions import moment
 
     if not found.sagas:
         console.print("There is no saga.")
     for one in found.sagas:
         console.print(f"[bold]{one.saga}[/] of {one.business_event}", end="  ", soft_wrap=True)
         console.print(f"{_coloured(one.status)}  {one.completed} of {one.steps} steps", end="  ")
-        console.print(f"opened {clock(one.opened_at)}")
+        console.print(f"opened {moment(one.opened_at)} UTC")
 
 
 def _show_batch(console: "Console", found: "BatchView") -> None:

@@ -6,6 +6,7 @@ from typing import Literal
 import pytest
 from rich.table import Table
 
+from gateway.cli.actions import timeline
 from gateway.cli.output import safe_console
 from gateway.cli.reading import content_of, document_of, say
 from gateway.demo.telling import lines_of
@@ -72,3 +73,30 @@ def test_what_others_wrote_is_text_at_a_terminal(
     assert said.count(spelled) == 3
     assert f"{spelled}\nnext\n" in said
     assert all(line.isprintable() for line in said.split("\n"))
+
+
+def test_a_timeline_says_on_which_day_each_thing_happened(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What was unknown for three days is looked at in the night after: the time of day alone is
+    that of any of them.
+    """
+    at_ms, day_ms = 1_800_000_000_000, 86_400_000
+    moments = (at_ms, at_ms + 1_000, at_ms + 3 * day_ms)
+    safe_console(to="stdout").print(
+        timeline(
+            [
+                {
+                    "version": version,
+                    "decided_at": moment,
+                    "data": {"type": "attempt.resolved"},
+                    "partition": 0,
+                    "ledger_offset": version,
+                    "cause": {"topic": "attempts", "partition": 0, "offset": version},
+                }
+                for version, moment in enumerate(moments, 1)
+            ]
+        )
+    )
+    began = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert began == ["2027-01-15", "1", "2", "2027-01-18", "3"]
