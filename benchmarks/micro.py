@@ -27,7 +27,7 @@ from ledger.core.records import Decision, Genesis
 from ledger.core.request import request_hash
 from ledger.core.snapshot import dump, load
 from ledger.core.state import Stream
-from ledger.core.strict import parse
+from ledger.core.strict_json import parse
 from ledger.log.envelope import encode_ledger, outgoing, read_input, read_ledger
 from ledger.log.fold import PartitionFold, fold_decision
 from ledger.log.port import Appended, Outgoing, Record

@@ -22,7 +22,7 @@ from ledger.core.canonical import canonicalize
 from ledger.core.errors import LedgerError
 from ledger.core.excerpt import excerpt
 from ledger.core.limits import INTEGER_MAX, TEXT_CHARS_MAX
-from ledger.core.strict import character_fault
+from ledger.core.strict_json import character_fault
 from reconciler.bringing import Bringing, Brought
 from reconciler.evidence import UNREPORTABLE
 from reconciler.limits import (

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ledger.core.canonical import canonicalize
-from ledger.core.strict import MalformedJson, parse
+from ledger.core.strict_json import MalformedJson, parse
 from ledger.core.wire import Wire
 from ledger.log.webhook_record import WebhookReceived
 from reconciler.limits import NOTE_CHARS_MAX

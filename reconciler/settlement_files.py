@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from ledger.core.limits import INTEGER_CHARS_MAX, INTEGER_MAX
 from ledger.core.money import Money, exponent
-from ledger.core.strict import JsonFault, MalformedJson, character_fault, parse
+from ledger.core.strict_json import JsonFault, MalformedJson, character_fault, parse
 from reconciler.limits import FILE_LINE_BYTES_MAX
 from reconciler.providers.http.answers import UnreadableAnswer, read_json
 from reconciler.providers.settlement import AmountForm, Columns, FileFormat, MomentForm

@@ -16,7 +16,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from ledger.core.canonical import NotCanonical, canonicalize
 from ledger.core.money import Money
-from ledger.core.strict import MalformedJson, parse
+from ledger.core.strict_json import MalformedJson, parse
 from ledger.core.wire import Milliseconds, Text, Wire
 from ledger.log.webhook_record import WebhookReceived, WebhookSource
 from reconciler.limits import CHANGED_HASH_CHARS, LINE_ID_CHARS_MAX

@@ -23,7 +23,7 @@ from ledger.core.facts import AttemptStarted, IntentRecorded, PreviewStarted
 from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.core.preview import moved
 from ledger.core.request import RecordedRequest, normal_params
-from ledger.core.strict import MalformedJson, parse
+from ledger.core.strict_json import MalformedJson, parse
 from ledger.log.crashpoints import crash_point
 from reconciler.providers import port
 from reconciler.providers.limits import ANSWER_BYTES_MAX

@@ -150,7 +150,7 @@ def note(
     from gateway.cli.holds import user
     from gateway.cli.place import settings
     from gateway.wiring.orphan_desk import note_orphan
-    from ledger.core.strict import character_fault
+    from ledger.core.strict_json import character_fault
     from reconciler.limits import NOTE_CHARS_MAX
     from reconciler.orphan_notes import OrphanNote
     from reconciler.orphans import place_of

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ledger.core.holds import HOLD, RELEASE, parse_order
 from ledger.core.money import Money, format_money
-from ledger.core.strict import MalformedJson, parse
+from ledger.core.strict_json import MalformedJson, parse
 from ledger.log.kafka import KafkaLog
 from ledger.log.port import Record
 from ledger.log.webhook_record import WEBHOOK_TYPE

@@ -24,7 +24,7 @@ from gateway.console.port import ConsolePort, NotAnsweringError
 from gateway.console.refusals import PageCode, PageNo, refusal
 from gateway.console.seals import Seals, Visitor
 from ledger.core.people import People
-from ledger.core.strict import character_fault
+from ledger.core.strict_json import character_fault
 
 logger = logging.getLogger("actionledger.console")
 

@@ -37,7 +37,7 @@ from ledger.core.limits import DURATION_MS_MAX, INTEGER_MAX, INTENT_BYTES_MAX
 from ledger.core.money import Money
 from ledger.core.rejections import Rejection
 from ledger.core.request import Request
-from ledger.core.strict import MalformedJson, parse
+from ledger.core.strict_json import MalformedJson, parse
 from ledger.core.wire import Text, Wire
 
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9._~:#/-]{1,512}")

@@ -16,7 +16,7 @@ from gateway.http.codes import KINDS, REJECTED, AskingAgain, Code, Kind
 from gateway.http.limits import RETRY_AFTER_S
 from ledger.core.limits import DIFFERENCES_MAX
 from ledger.core.rejections import Detail, Refused, Rejection
-from ledger.core.strict import pointer
+from ledger.core.strict_json import pointer
 
 TYPE_PREFIX: Final = "urn:actionledger:problem:"
 MEDIA_TYPE: Final = "application/problem+json"

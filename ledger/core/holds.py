@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from ledger.core.ids import COMPONENT, OPERATION
 from ledger.core.limits import HOLDS_MAX, IDENTIFIER_CHARS_MAX
-from ledger.core.strict import MalformedJson, parse
+from ledger.core.strict_json import MalformedJson, parse
 from ledger.core.wire import Count, Milliseconds, Text, Wire
 
 HOLD: Final = "hold"

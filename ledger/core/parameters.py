@@ -21,7 +21,7 @@ from ledger.core.limits import (
     INTENT_BYTES_MAX,
 )
 from ledger.core.request import TOKEN_KEY
-from ledger.core.strict import pointer
+from ledger.core.strict_json import pointer
 from ledger.core.wire import Text, Wire
 
 ParameterType = Literal["string", "integer", "boolean", "identifier", "list", "object"]

@@ -28,7 +28,7 @@ from ledger.core.limits import (
     REQUEST_DEPTH_MAX,
 )
 from ledger.core.money import Money
-from ledger.core.strict import character_fault, pointer
+from ledger.core.strict_json import character_fault, pointer
 from ledger.core.wire import Json, Wire
 
 TOKEN_KEY: Final = "$token"  # noqa: S105 - the name of a field, not a secret

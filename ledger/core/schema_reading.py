@@ -24,7 +24,7 @@ from ledger.core.limits import (
 )
 from ledger.core.parameters import Parameter, ParameterType
 from ledger.core.schema_writing import IDENTIFIER_FORMAT, LENGTHS
-from ledger.core.strict import pointer
+from ledger.core.strict_json import pointer
 
 _REFERENCES_MAX: Final = 16
 _ANNOTATIONS: Final = frozenset(

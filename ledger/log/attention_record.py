@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from ledger.core.money import Money
-from ledger.core.strict import MalformedJson, parse
+from ledger.core.strict_json import MalformedJson, parse
 from ledger.core.wire import Count, Milliseconds, Text, Wire
 from ledger.log.envelope import CONTENT_TYPE, Unreadable
 from ledger.log.port import Outgoing, Record

@@ -28,7 +28,7 @@ from ledger.core.facts import (
 )
 from ledger.core.limits import RECORD_BYTES_MAX
 from ledger.core.records import Decision, EpochOpened, Genesis, LedgerRecord
-from ledger.core.strict import MalformedJson, parse
+from ledger.core.strict_json import MalformedJson, parse
 from ledger.core.wire import Text, Wire
 from ledger.log.port import Headers, Outgoing, Record
 from ledger.log.topics import INPUT_BYTES_MAX, Topic

@@ -20,7 +20,7 @@ from ledger.core.limits import (
     WEBHOOK_BYTES_MAX,
     WEBHOOK_HEADERS_MAX,
 )
-from ledger.core.strict import MalformedJson, parse
+from ledger.core.strict_json import MalformedJson, parse
 from ledger.core.wire import Milliseconds, Text, Wire
 from ledger.log.envelope import CONTENT_TYPE, Unreadable
 from ledger.log.port import Outgoing, Record

@@ -28,7 +28,7 @@ from ledger.core.statement import (
     statement_bytes,
     statement_hash,
 )
-from ledger.core.strict import MalformedJson, parse
+from ledger.core.strict_json import MalformedJson, parse
 from ledger.signing import jws
 from ledger.signing.passkeys import Assertion, asserts
 

@@ -20,7 +20,7 @@ from ledger.core.catalogue import parse_catalogue
 from ledger.core.inputs import Propose
 from ledger.core.limits import INTENT_BYTES_MAX
 from ledger.core.money import Money
-from ledger.core.strict import MalformedJson, character_fault, parse
+from ledger.core.strict_json import MalformedJson, character_fault, parse
 from ledger.log.envelope import Unreadable
 from ledger.log.port import Record
 from ledger.log.webhook_record import WebhookReceived, read_webhook, webhook_outgoing

@@ -9,7 +9,7 @@ import pytest
 import rfc8785
 from pydantic import ValidationError
 
-from ledger.core import strict
+from ledger.core import strict_json
 from ledger.core.request import Request, canonical_request, hash_canonical, request_hash
 
 VECTORS = json.loads(Path(__file__).with_name("request_vectors.json").read_text(encoding="utf-8"))
@@ -26,8 +26,8 @@ def name(vector: dict[str, str]) -> str:
 def refusal(raw: bytes) -> str | None:
     """The code under which a text is refused, or None."""
     try:
-        Request.model_validate(strict.parse(raw))
-    except strict.MalformedJson as malformed:
+        Request.model_validate(strict_json.parse(raw))
+    except strict_json.MalformedJson as malformed:
         return malformed.code
     except ValidationError as refused:
         (error,) = refused.errors()
@@ -38,7 +38,7 @@ def refusal(raw: bytes) -> str | None:
 @pytest.mark.parametrize("vector", ACCEPTED, ids=name)
 def test_accepted_vectors_keep_their_bytes_and_hash(vector: dict[str, str]) -> None:
     """An input once accepted has the same canonical bytes and the same hash for ever."""
-    request = Request.model_validate(strict.parse(vector["input"].encode()))
+    request = Request.model_validate(strict_json.parse(vector["input"].encode()))
     assert canonical_request(request).decode() == vector["canonical"]
     assert request_hash(request) == vector["hash"]
 
@@ -56,7 +56,7 @@ def test_vectors_hold_without_our_code(vector: dict[str, str]) -> None:
 def test_canonical_form_is_its_own_canonical_form(vector: dict[str, str]) -> None:
     """Reading the kept bytes gives the same request, so the log alone proves a hash."""
     form = vector["canonical"].encode()
-    assert canonical_request(Request.model_validate(strict.parse(form))) == form
+    assert canonical_request(Request.model_validate(strict_json.parse(form))) == form
 
 
 @pytest.mark.parametrize("vector", REFUSED, ids=name)

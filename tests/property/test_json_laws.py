@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from ledger.core.canonical import NotCanonical, canonicalize
 from ledger.core.limits import INTEGER_MAX
-from ledger.core.strict import JsonFault, MalformedJson, parse
+from ledger.core.strict_json import JsonFault, MalformedJson, parse
 
 texts = st.text(max_size=20)
 scalars = (

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from ledger.core import strict
+from ledger.core import strict_json
 from ledger.core.limits import INTEGER_MAX
 from ledger.core.request import (
     Request,
@@ -119,7 +119,7 @@ def test_a_request_can_be_read_back_from_its_canonical_bytes(
     """The kept bytes are enough to rebuild the request and its hash, for ever."""
     made = request(given_fields)
     form = canonical_request(made)
-    read = Request.model_validate(strict.parse(form))
+    read = Request.model_validate(strict_json.parse(form))
     assert canonical_request(read) == form
     assert json.loads(form) == canonical_form(made)
     assert differences(made, read) == ()

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from ledger.core import inputs as i
-from ledger.core.strict import parse
+from ledger.core.strict_json import parse
 from reconciler.providers import port
 from reconciler.providers.http.description import Description
 from reconciler.providers.http.parsing import parse_description

@@ -15,7 +15,7 @@ from ledger.core.config import Config
 from ledger.core.limits import INTEGER_MAX
 from ledger.core.rejections import Rejection
 from ledger.core.request import Request, request_hash
-from ledger.core.strict import JsonFault, MalformedJson, parse
+from ledger.core.strict_json import JsonFault, MalformedJson, parse
 from ledger.log.envelope import Unreadable, outgoing, read_input
 from ledger.log.port import Record
 from tests.examples import CATALOGUE_TEXT, CHARGE, STREAM, offer, propose, request

@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 from pydantic import ValidationError
 
-from ledger.core import strict
+from ledger.core import strict_json
 from ledger.core.canonical import canonicalize
 from ledger.core.limits import (
     DIFFERENCES_MAX,
@@ -141,7 +141,7 @@ def test_c189_the_literal_text_of_an_escape_is_kept() -> None:
     """A NUL is refused; the six characters that spell it come back exactly as they were sent."""
     assert refusal(params={"text": "\0"})[0] == "nul_character"
     literal = request(params={"text": "\\u0000"})
-    read = Request.model_validate(strict.parse(canonical_request(literal)))
+    read = Request.model_validate(strict_json.parse(canonical_request(literal)))
     assert read.params == {"text": "\\u0000"}
     assert request_hash(read) != request_hash(request(params={"text": "u0000"}))
 

@@ -13,7 +13,7 @@ from typing import Final, Literal, NoReturn, TypeAlias
 
 from ledger.core.limits import INTEGER_CHARS_MAX, INTEGER_MAX
 from ledger.core.money import Money, exponent
-from ledger.core.strict import character_fault
+from ledger.core.strict_json import character_fault
 from reconciler.providers.limits import (
     CODE_CHARS_MAX,
     CURSOR_CHARS_MAX,

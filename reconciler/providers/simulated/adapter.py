@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import orjson
 from pydantic import JsonValue, ValidationError
 
-from ledger.core.strict import MalformedJson, parse
+from ledger.core.strict_json import MalformedJson, parse
 from ledger.core.wire import Wire
 from reconciler.providers.error_table import DEFAULT, judge, retry_after_ms
 from reconciler.providers.http_exchange import (

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from aiohttp import web
 from pydantic import ValidationError
 
-from ledger.core.strict import MalformedJson, parse
+from ledger.core.strict_json import MalformedJson, parse
 from ledger.core.wire import Wire
 from reconciler.providers.limits import REQUEST_BYTES_MAX
 from reconciler.providers.simulated.api import JSON_DEPTH_MAX, Problem, ProblemAnswer

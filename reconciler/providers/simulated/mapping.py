@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 from pydantic import ValidationError
 
 from ledger.core.limits import TEXT_CHARS_MAX, WEBHOOK_BYTES_MAX
-from ledger.core.strict import MalformedJson, parse
+from ledger.core.strict_json import MalformedJson, parse
 from reconciler.providers.port import MappedWebhook, Unrecognised
 from reconciler.providers.simulated.api import JSON_DEPTH_MAX, Event
 

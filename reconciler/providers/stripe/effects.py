@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.core.money import Money
-from ledger.core.strict import character_fault
+from ledger.core.strict_json import character_fault
 from reconciler.providers.http.answers import UnreadableAnswer, value_at
 from reconciler.providers.limits import REFERENCE_CHARS_MAX
 from reconciler.providers.stripe.amounts import money_of

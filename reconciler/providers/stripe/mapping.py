@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 from ledger.core.limits import TEXT_CHARS_MAX, WEBHOOK_BYTES_MAX
-from ledger.core.strict import character_fault
+from ledger.core.strict_json import character_fault
 from reconciler.providers.http.answers import UnreadableAnswer, read_json, value_at
 from reconciler.providers.port import MappedWebhook, Unrecognised
 from reconciler.providers.stripe.effects import (

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from ledger.core.limits import INTEGER_MAX, INTENT_BYTES_MAX, JSON_DEPTH_MAX, PATH_CHARS_MAX
-from ledger.core.strict import JsonFault, MalformedJson, parse
+from ledger.core.strict_json import JsonFault, MalformedJson, parse
 
 
 def refusal(raw: bytes) -> MalformedJson:
