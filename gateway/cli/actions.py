@@ -65,7 +65,12 @@ def add_to(app: typer.Typer) -> None:
 
 
 def propose(
-    file: Annotated[Path, typer.Option("--file", "-f", help="The intent in JSON; - reads stdin.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="The intent in JSON; - reads stdin.", show_default=False)
+    ] = None,
+    named: Annotated[
+        Path | None, typer.Option("--file", "-f", help="The same.", show_default=False)
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it no longer moves.")] = False,
     timeout: Annotated[int, typer.Option(min=1, help="How long to wait, in seconds.")] = 60,
     as_json: Json = False,
@@ -81,12 +86,17 @@ def propose(
     from gateway.cli.proposing import NoKeyError, Proposing
 
     out = Output("propose", as_json=as_json)
+    files = [one for one in (file, named) if one is not None]
+    if len(files) != 1:
+        raise UsageError(
+            "Name one file.", hint="As in `actionledger propose examples/intent.json`; - is stdin."
+        )
     known = settings()
     if known.api_key is None:
         raise NoKeyError(
             "No API key is known.", hint="Set ACTIONLEDGER_API_KEY, or run `actionledger up`."
         )
-    raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    raw = sys.stdin.buffer.read() if str(files[0]) == "-" else files[0].read_bytes()
     with Proposing(known.url, known.api_key) as asking:
         status, answer = asking.propose(raw, wait_ms=timeout * 1_000 if wait else 0)
     if status == UNAUTHORIZED:

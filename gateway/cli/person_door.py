@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import ValidationError
 
-from gateway.cli.proposing import MARGIN_MS, UnexpectedAnswerError, client_of
+from gateway.cli.proposing import MARGIN_MS, UnexpectedAnswerError, client_of, say_away
 from gateway.http.cases import CaseList, CaseSheet
 from gateway.http.sheets import DecisionSheet, WaitingList
 from ledger.core.errors import LedgerError
@@ -135,6 +135,7 @@ class PersonDoor:
     ) -> dict[str, Any]:
         """Ask, and again while the door is away or nothing is known; the answer."""
         give_up_s = time.monotonic() + AGAIN_S_MAX
+        is_told = False
         while True:
             is_late = time.monotonic() > give_up_s
             try:
@@ -146,12 +147,15 @@ class PersonDoor:
                 is_moot = response.status_code == _UNDECIDED or response.status_code in _AGAIN
                 if is_late or not is_moot:
                     return self._read(response)
+            if not is_told:
+                is_told = True
+                say_away(self._http.base_url, AGAIN_S_MAX)
             time.sleep(AGAIN_EVERY_S)
 
     def _read(self, response: httpx.Response) -> dict[str, Any]:
         try:
             answer = response.json()
-        except json.JSONDecodeError:
+        except ValueError:  # no JSON, or no text
             answer = None
         if not isinstance(answer, dict):
             raise self._unexpected(response.status_code)

@@ -1,16 +1,16 @@
 """Asking the HTTP door for an effect, over and over if need be, always with the same bytes.
 
-Guarantees that the file is sent as it is: the door's strict parser judges it, not ours. Called by
-`propose`.
+Guarantees that the file is sent as it is: the door's strict parser judges it, not ours; and that
+nobody waits longer than a breath without a word on stderr. Called by `propose` and `saga`.
 """
 
-import json
 import ssl
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -18,6 +18,9 @@ from ledger.core.errors import LedgerError
 
 WAIT_MS_MAX: Final = 30_000
 """The longest that the door lets one request wait."""
+
+FIRST_MS_MAX: Final = 1_000
+"""How long the first request waits: after it whoever waits on is told for what."""
 
 AGAIN_S_MAX: Final = 10.0
 """How long the door may be away, as while it is started again."""
@@ -58,6 +61,16 @@ def _rest_unless_later(answer: Mapping[str, Any], later: Mapping[str, Any]) -> N
         time.sleep(AGAIN_EVERY_S)
 
 
+def say_away(url: object, for_s: float) -> None:
+    """That a command has not stopped, where it asks again."""
+    _say(f"The ledger at {url} does not answer yet; asking again for {for_s:.0f} s.")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
 def client_of(
     url: str, timeout: httpx.Timeout, *, headers: Mapping[str, str] | None = None
 ) -> httpx.Client:
@@ -96,56 +109,57 @@ class Proposing:
         traceback: TracebackType | None,
     ) -> None:
         self._http.close()
+        if kind is KeyboardInterrupt:
+            _say("\nNot waiting any more. What was taken goes on by itself; asking again is safe.")
 
     def propose(self, raw: bytes, *, wait_ms: int) -> tuple[int, dict[str, Any]]:
         """Send the intent and wait while it moves by itself, which a held one does not; status and
         body of the answer.
         """
-        until_s = time.monotonic() + wait_ms / 1_000
-        status, answer = self._ask("/v1/actions", raw, min(wait_ms, WAIT_MS_MAX))
-        while _moves(answer) and (left_s := until_s - time.monotonic()) > 0:
-            params = {
-                "wait_ms": min(round(left_s * 1_000), WAIT_MS_MAX),
-                "after_version": answer.get("version", 0),
-            }
-            path = f"/v1/actions/{quote(answer['key'], safe=':~')}"
-            later_status, later = self._read(self._http.get(path, params=params))
-            if later_status != httpx.codes.OK:
-                return later_status, later
-            _rest_unless_later(answer, later)
-            answer = {**later, "replayed": answer.get("replayed")}
-        return status, answer
+        return self._followed("/v1/actions", raw, wait_ms, _moves)
 
     def ask_of_saga(self, path: str, raw: bytes, *, wait_ms: int) -> tuple[int, dict[str, Any]]:
         """Open a saga, or call one off, and wait until it has come to its end or needs a person;
         status and body of the answer.
         """
+        return self._followed(path, raw, wait_ms, _saga_goes_on)
+
+    def _followed(
+        self, path: str, raw: bytes, wait_ms: int, goes_on: Callable[[Mapping[str, Any]], bool]
+    ) -> tuple[int, dict[str, Any]]:
+        """Send a body, and look while it goes on; how it stands, and under which status it was
+        taken.
+        """
         until_s = time.monotonic() + wait_ms / 1_000
-        status, answer = self._ask(path, raw, min(wait_ms, WAIT_MS_MAX))
-        while _saga_goes_on(answer) and (left_s := until_s - time.monotonic()) > 0:
+        wait = {"wait_ms": min(wait_ms, FIRST_MS_MAX)} if wait_ms else None
+        status, answer = self._ask("POST", path, raw, wait)
+        told = None
+        while goes_on(answer) and (left_s := until_s - time.monotonic()) > 0:
+            if answer["status"] != told:
+                told = answer["status"]
+                _say(f"It is {told}; waiting.")
             params = {
                 "wait_ms": min(round(left_s * 1_000), WAIT_MS_MAX),
                 "after_version": answer.get("version", 0),
             }
-            later_status, later = self._read(self._http.get(answer["href"], params=params))
+            later_status, later = self._ask("GET", answer["href"], None, params)
             if later_status != httpx.codes.OK:
                 return later_status, later
             _rest_unless_later(answer, later)
             answer = {**later, "replayed": answer.get("replayed")}
         return status, answer
 
-    def _ask(self, path: str, raw: bytes, wait_ms: int) -> tuple[int, dict[str, Any]]:
-        """Send the intent, and again while the door is away: the same bytes are the same act."""
+    def _ask(
+        self, method: str, path: str, raw: bytes | None, params: Mapping[str, int] | None
+    ) -> tuple[int, dict[str, Any]]:
+        """Ask, and again while the door is away: the same bytes are the same act."""
         give_up_s = time.monotonic() + AGAIN_S_MAX
+        headers = None if raw is None else {"Content-Type": "application/json"}
+        is_told = False
         while True:
             try:
                 status, answer = self._read(
-                    self._http.post(
-                        path,
-                        content=raw,
-                        headers={"Content-Type": "application/json"},
-                        params={"wait_ms": wait_ms} if wait_ms else None,
-                    )
+                    self._http.request(method, path, content=raw, headers=headers, params=params)
                 )
             except httpx.TransportError:
                 if time.monotonic() > give_up_s:
@@ -153,12 +167,15 @@ class Proposing:
             else:
                 if status not in AGAIN or time.monotonic() > give_up_s:
                     return status, answer
+            if not is_told:
+                is_told = True
+                say_away(self._http.base_url, AGAIN_S_MAX)
             time.sleep(AGAIN_EVERY_S)
 
     def _read(self, response: httpx.Response) -> tuple[int, dict[str, Any]]:
         try:
             answer = response.json()
-        except json.JSONDecodeError:
+        except ValueError:  # no JSON, or no text
             answer = None
         if not isinstance(answer, dict):
             raise UnexpectedAnswerError(

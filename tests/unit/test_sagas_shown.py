@@ -3,10 +3,11 @@
 import io
 
 import httpx
+import pytest
 from rich.console import Console
 
-from gateway.cli import sagas
-from gateway.cli.proposing import Proposing
+from gateway.cli import proposing, sagas
+from gateway.cli.proposing import Proposing, UnexpectedAnswerError
 from gateway.http.limits import RUN_ACTIONS_MAX
 from gateway.http.run_views import cut
 from gateway.http.saga_views import SagaList, batch_view, saga_line, saga_view
@@ -131,3 +132,49 @@ def test_the_door_is_asked_until_the_saga_has_come_to_an_end() -> None:
         f"GET /v1/sagas/e/s {asked[1].split()[2].split('&')[0]}",
     ]
     assert "after_version=3" in asked[1]
+
+
+def test_who_waits_hears_for_what_also_while_the_door_is_started_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A door that is away in the middle of a wait is asked again, as one that was away before it:
+    the action is recorded. What is waited for, and why it takes so long, stands on stderr.
+    """
+    monkeypatch.setattr(proposing, "AGAIN_EVERY_S", 0.0)
+    key, asked = "charge:v1:acme:e", 0
+
+    def answered(request: httpx.Request) -> httpx.Response:
+        nonlocal asked
+        asked += 1
+        answer = {"key": key, "href": f"/v1/actions/{key}", "version": asked, "replayed": False}
+        if request.method == "POST":
+            return httpx.Response(201, json={**answer, "status": "attempting"})
+        if asked == 2:
+            raise httpx.ReadError("reset")
+        if asked == 3:
+            return httpx.Response(503, json={"code": "not_ready"})
+        return httpx.Response(200, json={**answer, "status": "completed"})
+
+    with Proposing("http://door.invalid", "key") as door:
+        door._http = httpx.Client(
+            base_url="http://door.invalid", transport=httpx.MockTransport(answered)
+        )
+        status, answer = door.propose(b"{}", wait_ms=60_000)
+    assert (status, answer["status"], asked) == (201, "completed", 4)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        "It is attempting; waiting.\n"
+        "The ledger at http://door.invalid does not answer yet; asking again for 10 s.\n"
+    )
+
+
+def test_what_answers_with_no_text_is_no_ledger() -> None:
+    """Bytes that are neither JSON nor text are named, and end in no stack."""
+    with Proposing("http://door.invalid", "key") as door:
+        door._http = httpx.Client(
+            base_url="http://door.invalid",
+            transport=httpx.MockTransport(lambda _: httpx.Response(200, content=b"\xff\xfe{\xfc")),
+        )
+        with pytest.raises(UnexpectedAnswerError, match="no ledger"):
+            door.propose(b"{}", wait_ms=0)
