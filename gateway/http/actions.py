@@ -6,7 +6,8 @@ without it.
 """
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Final
 
 from fastapi import APIRouter
@@ -32,10 +33,16 @@ from gateway.http.bodies import (
 )
 from gateway.http.codes import Code
 from gateway.http.doors import Doors, caller_of, doors_of, proposer_of
-from gateway.http.limits import CANCEL_BYTES_MAX, DECISION_MS_MAX, WAIT_MS_MAX
+from gateway.http.limits import (
+    CANCEL_BYTES_MAX,
+    DECISION_MS_MAX,
+    NAMES_COMPARED_MAX,
+    VERSIONS_NAMED_MAX,
+    WAIT_MS_MAX,
+)
 from gateway.http.openapi import answer, header, json_body, optional_json_body, problems, query
 from gateway.http.persons import is_from_person, looking_at
-from gateway.http.problems import No
+from gateway.http.problems import No, Trouble
 from gateway.http.routes import DoorRoute
 from gateway.http.timeline import TimelineView, timeline_of
 from gateway.http.views import ActionView
@@ -157,7 +164,10 @@ async def _answer_proposal(http: HttpRequest, doors: Doors) -> _Yes | No:
         is_told = await may_ask(doors, caller, given.request.operation)
         if isinstance(is_told, No):
             return is_told
-        return view if is_told else No(Rejection.NOT_ALLOWED, ledger=view.ledger)
+        if not is_told:
+            return No(Rejection.NOT_ALLOWED, ledger=view.ledger)
+        is_slip = view.code is Rejection.UNKNOWN_OPERATION
+        return replace(view, problems=(_meant(doors, caller, body),)) if is_slip else view
     status = 200 if view.replayed else 201
     started = given.caller and doors.ledger.caller_start(given.key, given.caller.nonce)
     if started:
@@ -397,6 +407,28 @@ def _may_ask(doors: Doors, caller: Caller, operation: str) -> bool:
         return True
     versions = [one for one in catalogue.operations if one.name == operation]
     return not versions or any(one.allows(caller.principal) for one in versions)
+
+
+def _meant(doors: Doors, caller: Caller, body: ProposeBody) -> Trouble:
+    """What was not declared, and what was meant by it: of what the caller may ask for alone."""
+    catalogue = doors.published().catalogue
+    known = [
+        one
+        for one in (() if catalogue is None else catalogue.operations)
+        if caller.role is not Role.AGENT or one.allows(caller.principal)
+    ]
+    versions = sorted(one.version for one in known if one.name == body.operation)
+    if versions:
+        there = " and ".join(map(str, versions[-VERSIONS_NAMED_MAX:]))
+        return Trouble(
+            path="/version",
+            code="unknown_version",
+            message=f"{body.operation} has version {there}",
+        )
+    close = get_close_matches(body.operation, {one.name for one in known[:NAMES_COMPARED_MAX]}, n=1)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    message = f"the catalogue has no operation {body.operation}{meant}"
+    return Trouble(path="/operation", code="unknown_operation", message=message)
 
 
 def _response(yes: _Yes) -> Response:

@@ -189,7 +189,11 @@ KINDS: Final[Mapping[Code, Kind]] = {
         "The key follows from operation, version and business event. Leave the header out, or send "
         "the action key. Never draw a key at random: each draw would be another effect.",
     ),
-    Code.NOT_FOUND: Kind(404, "There is nothing here.", "The paths are at /openapi.json."),
+    Code.NOT_FOUND: Kind(
+        404,
+        "There is nothing here.",
+        "Check the name and the path; the paths are at /openapi.json.",
+    ),
     Code.METHOD_NOT_ALLOWED: Kind(
         405, "This method is not allowed here.", "The methods are at /openapi.json."
     ),

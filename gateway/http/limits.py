@@ -98,6 +98,12 @@ LOOKED_S_MIN: Final = 5.0
 READ_MS_MAX: Final = 2_000
 """One question to the read model."""
 
+NAMES_COMPARED_MAX: Final = 200
+"""Names of operations that a misspelt one is compared with: some milliseconds at most."""
+
+VERSIONS_NAMED_MAX: Final = 5
+"""Versions of an operation, the newest, that an answer names."""
+
 RUN_ACTIONS_MAX: Final = 1_000
 """Actions of a run, and windows of ceilings, that one question reads."""
 

@@ -141,6 +141,13 @@ _OURS: Final[Mapping[str, str]] = {
 }
 
 
+_IN_WORDS: Final[Mapping[str, str]] = {
+    "model_type": "write an object of JSON: {…}",
+    "dict_type": "write an object of JSON: {…}",
+}
+"""What callers are told where the words of the library speak of its own types."""
+
+
 def invalid(code: Code, error: ValidationError) -> No:
     """What a model found wrong, without what was sent."""
     return No(code, problems=tuple(_troubles(error)))
@@ -150,7 +157,7 @@ def _troubles(error: ValidationError) -> Iterable[Trouble]:
     found = error.errors(include_url=False, include_context=False, include_input=False)
     for item in found[:DIFFERENCES_MAX]:
         path = pointer(item["loc"])
-        message = item["msg"]
+        message = _IN_WORDS.get(item["type"], item["msg"])
         if item["type"] == "extra_forbidden":
             message = _OURS.get(path, "there is no such field")
         yield Trouble(path=path, code=item["type"], message=message[:MESSAGE_CHARS_MAX])

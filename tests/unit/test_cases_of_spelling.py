@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from gateway.memory.installation import ADDRESS, Installation, open_installation
+from gateway.wiring.publishing import default_catalogue
 
 INTENT: dict[str, Any] = {
     "operation": "charge",
@@ -43,6 +44,16 @@ async def answered(installation: Installation, *bodies: str | bytes) -> list[tup
             told = answer.json()
             found.append((answer.status_code, told.get("code") or told["status"]))
     return found
+
+
+async def problem(installation: Installation, principal: str, body: str) -> dict[str, Any]:
+    """What a caller is refused with."""
+    key = installation.api_key("acme", principal)
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    transport = httpx.ASGITransport(installation.app)
+    async with httpx.AsyncClient(transport=transport, base_url=ADDRESS, headers=headers) as http:
+        told: dict[str, Any] = (await http.post("/v1/actions", content=body)).json()
+        return told
 
 
 def also(**changes: object) -> str:
@@ -116,3 +127,44 @@ async def test_what_has_no_one_meaning_is_refused(installation: Installation) ->
     assert wrong == {}
     assert installation.effects() == []
     assert await answered(installation, TEXT) == [(201, "completed")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "message"),
+    [
+        ({"operation": "chargee"}, "/operation", "no operation chargee; did you mean charge?"),
+        ({"operation": "launch"}, "/operation", "the catalogue has no operation launch"),
+        ({"version": 2}, "/version", "charge has version 1"),
+    ],
+    ids=["a letter too many", "nothing like it", "another version"],
+)
+async def test_a_misspelt_operation_is_told_with_what_was_meant(
+    installation: Installation, changes: dict[str, Any], path: str, message: str
+) -> None:
+    """Who wrote the agent sees where the slip is, and what the catalogue has instead."""
+    told = await problem(installation, "agent:test", also(**changes))
+    assert told["code"] == "unknown_operation"
+    (named,) = told["problems"]
+    assert named["path"] == path
+    assert named["message"].endswith(message)
+
+
+async def test_a_slip_names_no_operation_that_its_caller_may_not_ask_for() -> None:
+    """What others may ask for is nothing that a stranger learns by guessing."""
+    narrow = default_catalogue().replace('principals = ["*"]', 'principals = ["agent:test"]')
+    async with open_installation(narrow) as one:
+        (named,) = (await problem(one, "agent:stranger", also(operation="chargee")))["problems"]
+        assert named["message"] == "the catalogue has no operation chargee"
+        other = await problem(one, "agent:stranger", also(version=2))
+        assert other["code"] == "not_allowed"
+        assert "problems" not in other
+
+
+@pytest.mark.parametrize("body", ["[]", "null", '"charge"', "7", also(money=5), also(params=[])])
+async def test_what_is_no_object_is_told_without_the_types_of_a_library(
+    installation: Installation, body: str
+) -> None:
+    """Who calls from another language has no dictionaries, and no models of ours."""
+    told = await problem(installation, "agent:test", body)
+    assert told["code"] == "invalid_body"
+    assert [one["message"] for one in told["problems"]] == ["write an object of JSON: {…}"]
