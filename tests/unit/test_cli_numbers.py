@@ -24,9 +24,13 @@ def test_what_is_no_number_ends_in_no_stack(number: str) -> None:
         assert said.document["error"]["code"] == "usage"
 
 
-@pytest.mark.parametrize("text", ["²", "yesterday", TOO_LONG, "2026-13-01", "10000-01-01"])
+@pytest.mark.parametrize(
+    "text", ["²", "yesterday", TOO_LONG, "2026-13-01", "10000-01-01", "1796101200"]
+)
 def test_what_is_no_time_ends_in_no_stack(text: str) -> None:
-    """A time of the log is milliseconds, or one of RFC 3339."""
+    """A time of the log is milliseconds, or one of RFC 3339. A number of seconds is none: read as
+    milliseconds it lies before everything, and a replay of nothing found all well.
+    """
     assert moment_of(text) is None
     assert told(("replay", "--to-time", text, "--json"), {}).code == 2
 
