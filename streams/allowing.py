@@ -132,6 +132,8 @@ def unallowed(
         return Unallowed.OPERATION_WITHDRAWN
     if not grounds.may_ask(operation, request.principal):
         return Rejection.NOT_ALLOWED
+    if operation.check(request):
+        return Rejection.INVALID_REQUEST
     unlike = _unlike(start, intent, published)
     if unlike is not None:
         return unlike

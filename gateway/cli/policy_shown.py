@@ -6,10 +6,10 @@ Called by `policy`.
 from typing import TYPE_CHECKING, Any, Final
 
 from ledger.core.conditions import conditions
-from ledger.core.policy import AUTOMATIC, NOT_ALLOWED, NOT_ALLOWED_REASON, Asks, Outcome
+from ledger.core.policy import AUTOMATIC, BEFORE_THE_TABLE, Asks, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.console import Console
 
@@ -127,6 +127,8 @@ def explained_result(found: "Explained") -> dict[str, Any]:
         "missing": ruling.missing,
         "gates": ruling.gates,
         "reason": _reason_of_no_row(ruling) if decides is None else decides.reason,
+        "declared": found.is_declared,
+        "problems": found.problems,
         "recorded": {
             "policy_hash": action.policy_hash,
             "row": action.policy_row,
@@ -146,7 +148,18 @@ def explained_result(found: "Explained") -> dict[str, Any]:
 
 
 def _reason_of_no_row(ruling: "Ruling") -> str:
-    return NOT_ALLOWED_REASON if ruling.row == NOT_ALLOWED.row else _DEFAULT_REASON
+    return BEFORE_THE_TABLE.get(ruling.row, _DEFAULT_REASON)
+
+
+def _by_the_catalogue(found: "Explained") -> "Iterator[str]":
+    """What the catalogue in force has against the action, whatever the table says."""
+    request = found.action.request
+    if not found.is_declared:
+        yield (
+            f"{request.operation} v{request.version} is not in the catalogue in force: nothing of "
+            "it starts, and whatever the catalogue would say of it is missing"
+        )
+    yield from (f"does not fit its declaration in force: {one}" for one in found.problems)
 
 
 def show_explained(console: "Console", found: "Explained") -> None:
@@ -159,6 +172,8 @@ def show_explained(console: "Console", found: "Explained") -> None:
     console.print(f"[bold]{escape(action.key)}[/]", soft_wrap=True)
     console.print(f"  {_outcome(ruling.outcome, ruling.asks)}", soft_wrap=True)
     console.print(f"  by the row {ruling.row}: {reason}", markup=False, soft_wrap=True)
+    for told in _by_the_catalogue(found):
+        console.print(f"  {told}", style="yellow", markup=False, soft_wrap=True)
     if action.revises is not None:
         told = f"  it revises {action.revises}, so people have to agree whatever the row says"
         console.print(told, markup=False, soft_wrap=True)

@@ -27,7 +27,7 @@ from ledger.core.ids import ActionKey, MalformedId
 from ledger.core.money import Money
 from ledger.core.operation import Risk
 from ledger.core.people import EVERY_TENANT
-from ledger.core.policy import NOT_ALLOWED, NOT_ALLOWED_REASON
+from ledger.core.policy import BEFORE_THE_TABLE
 from ledger.core.state import Status
 from ledger.core.when import LEVELS, RISKS
 from projections.views import CauseView, EventView
@@ -209,7 +209,6 @@ def _action(seen: Seen, known: Known) -> Response:
         "evidence": [event for event in known.events if event.type == "evidence.recorded"],
         "events": list(lines(known.events)),
         "is_whole": known.is_whole,
-        "not_allowed": NOT_ALLOWED.row,
-        "not_allowed_reason": NOT_ALLOWED_REASON,
+        "before_the_table": BEFORE_THE_TABLE.get(action.policy_row or ""),
     }
     return seen.page("action", context)

@@ -11,7 +11,7 @@ from typing import Any, Final, assert_never
 from ledger.core.blocking import blocking
 from ledger.core.gates import ClaimStatus
 from ledger.core.holds import Hold
-from ledger.core.policy import NOT_ALLOWED, NOT_ALLOWED_REASON
+from ledger.core.policy import BEFORE_THE_TABLE
 from ledger.core.state import Action, Approval, Attempt, Status
 
 _MS_PER_S: Final = 1_000
@@ -169,9 +169,8 @@ def _why_completed(action: Action) -> str:
 def _why_denied(action: Action) -> str:
     if action.code == "person":
         return "A person signed that it must not happen."
-    if action.policy_row == NOT_ALLOWED.row:
-        return NOT_ALLOWED_REASON
-    return f"The row {action.policy_row} of the decision table denies it."
+    by_row = f"The row {action.policy_row} of the decision table denies it."
+    return BEFORE_THE_TABLE.get(action.policy_row or "", by_row)
 
 
 def _review(action: Action) -> str:

@@ -15,7 +15,7 @@ from gateway.http import views
 from ledger.core.ids import ActionKey
 from ledger.core.money import Money, exponent, format_money
 from ledger.core.operation import Operation, Risk
-from ledger.core.policy import NOT_ALLOWED, NOT_ALLOWED_REASON, Policy
+from ledger.core.policy import BEFORE_THE_TABLE, Policy
 from ledger.core.policy_contradictions import DEFAULT_ROW
 from ledger.core.preview import Preview
 from ledger.core.request import RecordedRequest
@@ -268,9 +268,7 @@ def _policy(
         return PolicySheet(policy_hash=policy_hash, row=row, reason=DEFAULT_REASON)
     table = policies.get(policy_hash)
     found = None if table is None else table.row(row)
-    reason = None if found is None else found.reason
-    if found is None and row == NOT_ALLOWED.row:
-        reason = NOT_ALLOWED_REASON
+    reason = BEFORE_THE_TABLE.get(row) if found is None else found.reason
     return PolicySheet(policy_hash=policy_hash, row=row, reason=reason)
 
 

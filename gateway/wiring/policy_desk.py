@@ -6,6 +6,7 @@ Guarantees to rule with the code that decides, and to change nothing. Called by 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from gateway.settings import Settings
 from gateway.wiring.installation import open_log, open_pool
@@ -13,7 +14,7 @@ from ledger.audit.whatif import WhatIf, what_if
 from ledger.core.catalogue import Catalogue
 from ledger.core.errors import LedgerError
 from ledger.core.ids import ActionKey
-from ledger.core.policy import NOT_ALLOWED, Policy, Ruling
+from ledger.core.policy import NOT_ALLOWED, NOT_FITTING, Policy, Ruling, barred
 from ledger.core.policy_tried import RowTried, try_rows
 from ledger.core.state import Action
 from ledger.log.follow import genesis_of
@@ -52,6 +53,9 @@ class LongHistoryError(LedgerError):
         )
 
 
+_DENIED: Final = {one.row: one for one in (NOT_ALLOWED, NOT_FITTING)}
+
+
 class Table(Enum):
     """Which table explains an action."""
 
@@ -62,7 +66,8 @@ class Table(Enum):
 @dataclass(frozen=True, slots=True)
 class Explained:
     """An action under a table: what it says, row by row. `action` has what was recorded, which may
-    be of an earlier table.
+    be of an earlier table. `is_declared`: whether the catalogue in force has its operation;
+    `problems`: in what its request does not fit that.
     """
 
     action: Action
@@ -70,6 +75,8 @@ class Explained:
     in_force: bool
     ruling: Ruling
     rows: tuple[RowTried, ...]
+    is_declared: bool = True
+    problems: tuple[str, ...] = ()
 
 
 async def explain(settings: Settings, key: str, table: Table) -> Explained | None:
@@ -96,17 +103,21 @@ async def explain(settings: Settings, key: str, table: Table) -> Explained | Non
         policy = decided
     request, tenant = action.request, ActionKey.parse(key).tenant
     operation = published.catalogue.operation(request.operation, request.version)
-    ruling = policy.rule(operation, request, tenant, action.revises, action.performer)
     if table is Table.AS_DECIDED:
-        is_allowed = action.policy_row != NOT_ALLOWED.row
+        ruling = _DENIED.get(action.policy_row or "")
     else:
-        is_allowed = operation is None or operation.allows(request.principal)
+        ruling = None if operation is None else barred(operation, request)
+    if ruling is None:
+        ruling = policy.rule(operation, request, tenant, action.revises, action.performer)
+    problems = () if operation is None else operation.check(request)
     return Explained(
         action=action,
         policy=policy,
         in_force=policy.content_hash == published.policy.content_hash,
-        ruling=ruling if is_allowed else NOT_ALLOWED,
+        ruling=ruling,
         rows=try_rows(policy, operation, request, tenant, action.performer),
+        is_declared=operation is not None,
+        problems=tuple(one.message for one in problems),
     )
 
 

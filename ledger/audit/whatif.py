@@ -15,7 +15,7 @@ from ledger.audit.reading import feed_ledger
 from ledger.core.catalogue import Catalogue
 from ledger.core.facts import IntentRecorded, PolicyDecided
 from ledger.core.ids import ActionKey
-from ledger.core.policy import NOT_ALLOWED, Asks, Policy
+from ledger.core.policy import Asks, Policy, barred
 from ledger.core.records import Decision
 from ledger.log.envelope import MARK_EPOCH, marks_of
 from ledger.log.fold import PartitionFold
@@ -113,9 +113,9 @@ class WhatIf:
         if self.tenant not in {None, tenant}:
             return
         operation = self.catalogue.operation(request.operation, request.version)
-        ruling = self.policy.rule(operation, request, tenant, intent.revises, intent.performer)
-        if operation is not None and not operation.allows(request.principal):
-            ruling = NOT_ALLOWED
+        ruling = None if operation is None else barred(operation, request)
+        if ruling is None:
+            ruling = self.policy.rule(operation, request, tenant, intent.revises, intent.performer)
         was = Said(ruled.row, ruled.outcome, ruled.asks)
         would_be = Said(ruling.row, ruling.outcome.value, ruling.asks)
         move = self._moves.setdefault((was, would_be), Move(was, would_be))

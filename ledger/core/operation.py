@@ -28,7 +28,7 @@ from ledger.core.limits import (
 )
 from ledger.core.money import Currency, Money
 from ledger.core.parameters import Parameter, Problem, ProblemCode, token_problems
-from ledger.core.request import Request
+from ledger.core.request import RecordedRequest
 from ledger.core.wire import Text, Wire
 
 Reliability = Literal["keyed", "reference", "lookup", "none"]
@@ -216,13 +216,13 @@ class Operation(Wire):
         """Whether it is about money, and not only about something that may have a price."""
         return self.money == "required" or (self.kind == "money" and self.money == "optional")
 
-    def check(self, request: Request) -> tuple[Problem, ...]:
+    def check(self, request: RecordedRequest) -> tuple[Problem, ...]:
         """Everything in which a request falls outside the declaration, at most DIFFERENCES_MAX;
         empty if nothing.
         """
         return tuple(islice(self._problems(request), DIFFERENCES_MAX))
 
-    def _problems(self, request: Request) -> Iterator[Problem]:
+    def _problems(self, request: RecordedRequest) -> Iterator[Problem]:
         yield from self._target_problems(request.target)
         yield from self._money_problems(request.money)
         for name, parameter in self.parameters.items():

@@ -17,7 +17,7 @@ by whoever explains a ruling.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
@@ -39,7 +39,9 @@ from ledger.core.limits import (
 from ledger.core.mistakes import Document, Found, Mistake, complaints, read_toml
 from ledger.core.operation import Component, Operation
 from ledger.core.policy_contradictions import (
+    DECLARATION_ROW,
     DEFAULT_ROW,
+    PRINCIPALS_ROW,
     contradictions,
     contradictions_of_ceiling,
 )
@@ -51,6 +53,7 @@ __all__ = [
     "AUTOMATIC",
     "AUTOMATIC_POLICY",
     "AUTOMATIC_POLICY_HASH",
+    "BEFORE_THE_TABLE",
     "Asks",
     "Ceiling",
     "Gates",
@@ -61,6 +64,7 @@ __all__ = [
     "Ruling",
     "When",
     "adopted_policy",
+    "barred",
     "parse_policy",
     "policy_hash",
 ]
@@ -187,9 +191,26 @@ class Ruling:
 
 
 DEFAULT: Final = Ruling(DEFAULT_ROW, Outcome.PEOPLE, Asks())
-NOT_ALLOWED: Final = Ruling("principals", Outcome.DENY, None)
-"""What holds before the table is asked: whoever asked may not ask for such an action any more."""
-NOT_ALLOWED_REASON: Final = "By the catalogue, whoever asked for it may not ask for it any more."
+NOT_ALLOWED: Final = Ruling(PRINCIPALS_ROW, Outcome.DENY, None)
+"""Whoever asked may not ask for such an action any more."""
+NOT_FITTING: Final = Ruling(DECLARATION_ROW, Outcome.DENY, None)
+"""What was asked for would be refused now: it does not fit what its operation declares."""
+BEFORE_THE_TABLE: Final[Mapping[str, str]] = {
+    NOT_ALLOWED.row: "By the catalogue, whoever asked for it may not ask for it any more.",
+    NOT_FITTING.row: "By the catalogue, its request does not fit its operation any more.",
+}
+"""Why an action is denied by the catalogue, before any table is asked: by what decisions have in
+the place of a row.
+"""
+
+
+def barred(operation: Operation, request: RecordedRequest) -> Ruling | None:
+    """What the catalogue says of an action before any table is asked: the ruling that denies it, or
+    None where it lets the principal ask for exactly this.
+    """
+    if not operation.allows(request.principal):
+        return NOT_ALLOWED
+    return NOT_FITTING if operation.check(request) else None
 
 
 _Bound = tuple[Ruling, tuple[str, ...], tuple[Check, ...]]

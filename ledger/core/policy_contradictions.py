@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from ledger.core.policy import Row
 
 DEFAULT_ROW = "default"
-"""What no row of a table may be called: the rule where none matches."""
+PRINCIPALS_ROW = "principals"
+DECLARATION_ROW = "declaration"
+_TAKEN = {
+    DEFAULT_ROW: "where no row matches",
+    PRINCIPALS_ROW: "where the catalogue lets somebody ask no more",
+    DECLARATION_ROW: "where a request does not fit its declaration any more",
+}
+"""What no row of a table may be called, as decisions have these names in the place of a row's, and
+where they do.
+"""
 
 _ALWAYS_THERE = ("operation", "tenant", "principal", "environment")
 _NAMES = ("operation", "provider", "account", "tenant", "principal", "environment", "target")
@@ -70,11 +79,9 @@ def _in_gates(row: "Row") -> Iterator[tuple[TomlPath, str]]:
 
 
 def _in_name(row: "Row") -> Iterator[tuple[TomlPath, str]]:
-    if row.name == DEFAULT_ROW:
-        yield (
-            ("name",),
-            f"cannot be {DEFAULT_ROW}: decisions say it where no row matches",
-        )
+    where = _TAKEN.get(row.name)
+    if where is not None:
+        yield ("name",), f"cannot be {row.name}: decisions say it {where}; call it otherwise"
 
 
 def _in_people(row: "Row") -> Iterator[tuple[TomlPath, str]]:

@@ -4,7 +4,7 @@ people would not.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,6 +53,12 @@ OFFICES = (
     people(ADA.model_copy(update={"revoked": True}), BEN, CLEO),
     people(ADA.model_copy(update={"groups": ("managers",)}), BEN, CLEO, DAN, EVE),
 )
+DECLARED: tuple[dict[str, object], ...] = (
+    {},
+    {"amount_multiple_of": {"EUR": 1_000}},
+    {"principals": ("agent:other",)},
+)
+"""In what a catalogue may declare every operation otherwise than the one before did."""
 REVISION = f"{CHARGE}~2"
 NAMES = ("ada", "ben", "cleo", "dan", "eve")
 
@@ -148,6 +154,7 @@ STEPS = st.one_of(
     ),
     st.tuples(st.just("table"), st.sampled_from(TABLES)),
     st.tuples(st.just("people"), st.sampled_from(OFFICES)),
+    st.tuples(st.just("declare"), st.sampled_from(DECLARED)),
     st.tuples(st.just("wait"), st.integers(0, 70_000)),
     st.just(("tick",)),
     st.just(("again",)),
@@ -176,6 +183,14 @@ def _step(world: World, step: tuple[object, ...]) -> None:
             world.config = Config(config.catalogue, config.content_hash, (), policy, config.people)
         case "people", People() as office:
             world.config = Config(config.catalogue, config.content_hash, (), config.policy, office)
+        case "declare", dict(declared):
+            operations = tuple(
+                one.model_copy(update={"amount_multiple_of": {}, "principals": ("agent:*",)})
+                for one in config.catalogue.operations
+            )
+            operations = tuple(one.model_copy(update=declared) for one in operations)
+            other = Catalogue(operations, repr(declared), config.timing)
+            world.config = replace(config, catalogue=other, content_hash=other.content_hash)
         case "wait", int(delay_ms):
             world.now += delay_ms
         case ("tick",):
@@ -251,7 +266,7 @@ def test_the_executor_acts_on_whatever_the_ledger_started_under_the_same(
     first: Policy, preview: str, steps: list[tuple[object, ...]]
 ) -> None:
     """With the same configuration both say yes: nothing that people agreed to is given back, but
-    for attempts of what has begun where the table has become stricter since.
+    for attempts of what has begun where table or catalogue have become stricter since.
     """
     world = lived(first, preview, steps)
     for start, intent, config in world.starts:
@@ -265,6 +280,8 @@ def test_the_executor_acts_on_whatever_the_ledger_started_under_the_same(
                 "approval_missing",
                 "more_people_asked",
                 "other_groups_asked",
+                "not_allowed",
+                "invalid_request",
             }
 
 

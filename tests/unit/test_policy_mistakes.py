@@ -67,6 +67,9 @@ def changed(old: str, new: str) -> str:
         ),
         # Contradictions.
         ('"small"', '"default"', 2, "row[0].name", "cannot be default"),
+        # Under these names a right that was taken back would go unnoticed.
+        ('"small"', '"principals"', 2, "row[0].name", "cannot be principals"),
+        ('"small"', '"declaration"', 2, "row[0].name", "cannot be declaration"),
         ('"middle"', '"small"', 9, "row[1].name", "earlier row"),
         (
             'outcome = "automatic"',

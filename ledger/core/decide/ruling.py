@@ -1,9 +1,9 @@
 """Policy: which row of the decision table applies to an action, and what follows from it.
 
 An action that has not begun is ruled anew under every table that is adopted, and under every
-catalogue that has another row apply or that takes the right to ask from who asked: what people were
-asked stays where the same is asked of them, and ends where it is not. What has begun goes on under
-the row that it began with.
+catalogue that has another row apply, that takes the right to ask from who asked, or whose
+declaration its request does not fit: what people were asked stays where the same is asked of them,
+and ends where it is not. What has begun goes on under the row that it began with.
 """
 
 from ledger.core.catalogue import Operation
@@ -15,7 +15,7 @@ from ledger.core.facts import ActionBlocked, ActionDenied, PolicyDecided
 from ledger.core.ids import ActionKey
 from ledger.core.making import writer_of
 from ledger.core.order import Waits, waits_for
-from ledger.core.policy import NOT_ALLOWED, Gates, Outcome, Ruling
+from ledger.core.policy import Gates, Outcome, Ruling, barred
 from ledger.core.request import RecordedRequest
 from ledger.core.state import Action, Blocked, Status
 
@@ -28,8 +28,9 @@ _policy_decided = writer_of(PolicyDecided)
 
 def ruling_on(action: Action, operation: Operation, config: Config) -> Ruling:
     """What applies to an action under the catalogue and the table in force."""
-    if not operation.allows(action.request.principal):
-        return NOT_ALLOWED
+    denied = barred(operation, action.request)
+    if denied is not None:
+        return denied
     tenant = ActionKey.parse(action.key).tenant
     return config.policy.rule(operation, action.request, tenant, action.revises, action.performer)
 

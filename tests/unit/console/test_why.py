@@ -11,7 +11,7 @@ from gateway.console.why import FACTS, REVIEWS, span, told, why
 from gateway.wiring.policy_desk import Explained
 from ledger.core.facts import FACT_TYPES, ApprovalEnd, ReviewReason
 from ledger.core.holds import Hold, Scope
-from ledger.core.policy import NOT_ALLOWED, NOT_ALLOWED_REASON
+from ledger.core.policy import BEFORE_THE_TABLE, NOT_ALLOWED, NOT_FITTING, Ruling
 from ledger.core.state import Status
 from projections.queries import folded
 from tests import examples as x
@@ -50,16 +50,18 @@ def test_who_waits_is_told_for_whom_and_until_when() -> None:
     assert folded(KEY, known(asked()).events) == action
 
 
-def test_who_may_not_ask_any_more_is_told_so_and_not_by_a_row() -> None:
+@pytest.mark.parametrize("ruling", [NOT_ALLOWED, NOT_FITTING])
+def test_what_the_catalogue_denies_is_told_so_and_not_by_a_row(ruling: Ruling) -> None:
     """No row of any table denied it: the catalogue did, and pages and `explain` say so."""
     builder = asked()
     action = replace(
-        known(builder).action, status=Status.DENIED, code="policy", policy_row=NOT_ALLOWED.row
+        known(builder).action, status=Status.DENIED, code="policy", policy_row=ruling.row
     )
-    assert why(action, now_ms=x.T0) == NOT_ALLOWED_REASON
+    reason = BEFORE_THE_TABLE[ruling.row]
+    assert why(action, now_ms=x.T0) == reason
     policy = builder.config.policy
-    explained = Explained(action, policy, in_force=True, ruling=NOT_ALLOWED, rows=())
-    assert explained_result(explained)["reason"] == NOT_ALLOWED_REASON
+    explained = Explained(action, policy, in_force=True, ruling=ruling, rows=())
+    assert explained_result(explained)["reason"] == reason
 
 
 def test_a_hold_is_told_before_anything_else() -> None:

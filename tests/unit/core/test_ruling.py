@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ledger.core.catalogue import Catalogue
+from ledger.core.config import Config
 from ledger.core.facts import AnyFact, IntentRecorded
 from ledger.core.inputs import CallerOffer
 from ledger.core.offers import offer_of_caller
@@ -244,6 +245,21 @@ def test_who_may_not_ask_any_more_starts_nothing_that_waits() -> None:
         assert after_it.action().policy_row == "principals"
 
 
+def test_what_does_not_fit_its_declaration_any_more_starts_nothing_that_waits() -> None:
+    """What would be refused if it were asked for now is no more for having waited, nor for a
+    person's yes.
+    """
+    for history in (waits_as_a_read(), ASKED, READY):
+        after_it = next_of(history.under(tightened(history.config)))
+        assert after_it.action().status is Status.DENIED
+        assert after_it.action().policy_row == "declaration"
+
+
+def test_what_has_begun_goes_on_where_its_request_would_be_refused_now() -> None:
+    """An attempt that runs is waited for, whatever another catalogue says of what it asks."""
+    BEGUN.under(tightened(BEGUN.config)).when(tick(), at=30).then_unchanged("nothing_due")
+
+
 def test_a_caller_starts_nothing_that_it_may_not_ask_for_any_more() -> None:
     """No executor stands between it and the effect."""
     own = CallerOffer(nonce="m" * 20, valid_ms=5_000)
@@ -259,6 +275,16 @@ def test_a_catalogue_that_makes_no_difference_asks_nobody_twice() -> None:
     """Nothing is due, and what people granted stays."""
     history = ASKED.under(under(ONE, description="Another text."))
     history.when(tick(), at=5).then_unchanged("nothing_due")
+
+
+def tightened(config: Config) -> Config:
+    """The same configuration, but that amounts have to be whole thousands."""
+    catalogue = config.catalogue
+    operations = tuple(
+        one.model_copy(update={"amount_multiple_of": {"EUR": 1_000}})
+        for one in catalogue.operations
+    )
+    return replace(config, catalogue=Catalogue(operations, "sha256:other", catalogue.timing))
 
 
 def for_others(history: Given) -> Given:

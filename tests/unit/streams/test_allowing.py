@@ -90,6 +90,13 @@ def _for_other_principals(world: World) -> None:
     world.published.take_catalogue(parsed, 1)
 
 
+def _where_money_is_forbidden(world: World) -> None:
+    text = CATALOGUE_TEXT.replace('money = "required"', 'money = "forbidden"')
+    parsed = parse_catalogue(text)
+    assert isinstance(parsed, Catalogue)
+    world.published.take_catalogue(parsed, 1)
+
+
 def _denied(world: World) -> None:
     text = policy_text().replace('outcome = "people"', 'outcome = "deny"')
     world.published.policy = policy(text)
@@ -119,6 +126,7 @@ CONFIGURATION: tuple[tuple[str, Callable[[World], None]], ...] = (
     ("operation_withdrawn", _without_catalogue),
     ("operation_withdrawn", _withdrawn),
     ("not_allowed", _for_other_principals),
+    ("invalid_request", _where_money_is_forbidden),
     ("policy_denies", _denied),
     ("policy_unknown", _forgotten_table),
     ("more_people_asked", _stricter("quorum = 3")),
@@ -410,6 +418,7 @@ def test_every_name_of_a_refusal_has_its_row_for_operators() -> None:
     """Whoever reads a code in the log finds what to do about it."""
     text = Path("docs/OPERATIONS.md").read_text(encoding="utf-8")
     table = text.partition("## Starts that are given back")[2].partition("\n## ")[0]
-    reached = {str(row[0]) for one in (FORGED_START, FORGED_APPROVAL, SAID) for row in one}
+    tables = (CONFIGURATION, FORGED_START, FORGED_APPROVAL, SAID)
+    reached = {str(row[0]) for one in tables for row in one}
     for code in {one.value for one in Unallowed} | reached:
         assert f"`{code}`" in table, code
