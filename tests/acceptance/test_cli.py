@@ -175,8 +175,8 @@ def test_log_and_database_say_the_same(
     beyond = here.json("replay", "--to-offset", "0:999999")
     assert (beyond.code, beyond.result["missing"][0]["expected"]) == (3, 999_999)
     assert "records are missing" in here.run("replay", "--to-offset", "0:999999").out
-    assert "was not there then" in here.run("replay", "--key", KEY, "--to-time", "1").out
-    before = here.json("replay", "--key", KEY, "--to-time", "1")
+    assert "was not there then" in here.run("replay", "--key", KEY, "--to-time", "1970-01-02").out
+    before = here.json("replay", "--key", KEY, "--to-time", "1970-01-02")
     assert before.code == 0
     assert before.result["action"] is None
     rebuilt = here.json("rebuild")
