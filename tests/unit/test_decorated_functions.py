@@ -49,6 +49,38 @@ async def test_a_function_that_blocks_is_refused_when_it_is_decorated(
         world.ledger.action(charge)(pay)  # type: ignore[arg-type]
 
 
+async def test_a_function_that_takes_its_call_elsewhere_is_refused_when_it_is_decorated(
+    world: testing.World,
+) -> None:
+    """A method as they are mostly written would be given the call for itself: it would be started,
+    raise, and be unknown until somebody settles it.
+    """
+
+    async def late(_event: str, call: Call) -> Effect:
+        return Effect(call.key)
+
+    with pytest.raises(TypeError, match="Call first"):
+        world.ledger.action(charge)(late)  # type: ignore[arg-type]
+
+    with pytest.raises(TypeError, match=r"\(call, self, …\)"):
+
+        class Wrong:
+            @world.ledger.action(lambda _self, event: charge(event))  # type: ignore[arg-type]
+            async def pay(self, call: Call, _event: str) -> Effect:
+                return Effect(call.key)
+
+    class Agent:
+        prefix = "ch_"
+
+        @world.ledger.action(lambda _self, event: charge(event))  # type: ignore[arg-type]
+        async def pay(call: Call, self: "Agent", event: str) -> Effect:  # noqa: N805
+            return Effect(f"{self.prefix}{event}/{call.attempt}")
+
+    result = await Agent().pay("e-1")
+    assert isinstance(result, Succeeded)
+    assert result.reference == "ch_e-1/1"
+
+
 async def test_arguments_that_the_function_does_not_take_start_nothing(
     world: testing.World,
 ) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from datetime import date
+from decimal import Decimal
 
 import httpx
 import pytest
@@ -14,6 +16,8 @@ from actionledger import (
     Ledger,
     LedgerUnavailable,
     Money,
+    Plan,
+    PlannedStep,
     Result,
     Retries,
     Succeeded,
@@ -124,13 +128,24 @@ async def test_the_request_bears_the_key_and_only_ascii() -> None:
     assert json.loads(third.content) == {"reason": "é"}
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-async def test_what_json_cannot_say_is_the_callers_mistake(value: float) -> None:
-    """It is found before anything is sent."""
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), Decimal("4.99"), date(2026, 12, 1), b"x", {1}]
+)
+async def test_what_json_cannot_say_is_the_callers_mistake(value: object) -> None:
+    """It is found before anything is sent, also where it was put in after the intent was made."""
     transport = FlakyTransport(answering(), [])
     async with ledger(transport) as client:
         with pytest.raises(CallerMistake):
             await client.propose(INTENT.model_copy(update={"params": {"x": value}}))
+        later = INTENT.model_copy(update={"params": {}})
+        later.params["x"] = value  # type: ignore[assignment]
+        with pytest.raises(CallerMistake, match="no JSON form"):
+            await client.propose(later)
+        step = PlannedStep(operation="charge", params={"of": {}})
+        step.params["of"] = value  # type: ignore[assignment]
+        plan = Plan(saga="s", business_event="e", environment="test", steps=(step,))
+        with pytest.raises(CallerMistake, match="no JSON form"):
+            await client.open_saga(plan)
     assert not transport.seen
 
 

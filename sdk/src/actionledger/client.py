@@ -170,6 +170,7 @@ class Ledger:
 
             # As it is called, not as it was before another decorator that gives it more.
             signature = inspect.signature(act, follow_wrapped=False)
+            _check_that_call_is_first(act, signature)
 
             async def performed(*args: _P.args, **kwargs: _P.kwargs) -> Result:
                 # What the function cannot be called with is said before anything is started.
@@ -368,6 +369,21 @@ def _part(name: str) -> str:
         # Such a part would be taken for this folder, or the one above.
         return name.replace(".", "%2E")
     return quote(name, "", "utf-8", "surrogatepass")
+
+
+def _check_that_call_is_first(act: Callable[..., Any], signature: inspect.Signature) -> None:
+    """Whether a function takes its `Call` where it is given one: otherwise it would be found out by
+    the function itself, after it was started. Raises TypeError.
+    """
+    known: dict[str, Any] = getattr(act, "__globals__", {})
+    for place, one in enumerate(signature.parameters.values()):
+        kind = one.annotation
+        is_call = (known.get(kind) if isinstance(kind, str) else kind) is Call
+        if (place == 0 and one.name in {"self", "cls"}) or (place > 0 and is_call):
+            raise TypeError(
+                f"{act!r} does not take its Call first; write (call, …), and of a method "
+                "(call, self, …), or use Ledger.perform"
+            )
 
 
 def _named_as(

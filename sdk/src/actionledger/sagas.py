@@ -7,21 +7,19 @@ of the ledger; made by the client.
 
 import json
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from actionledger.errors import CallerMistake, Trouble, UnexpectedAnswer
 from actionledger.exchange import Reply
 from actionledger.results import Conflict, is_named
-from actionledger.wire import OTHER_VERSION, Money, about_another, read_problem
+from actionledger.wire import NO_JSON, OTHER_VERSION, Money, about_another, read_problem
 
 SagaStatus = Literal[
     "undecided", "running", "compensating", "completed", "compensated", "stuck", "unknown"
 ]
 """How a saga stands. `completed` and `compensated` are its ends; from `stuck` a person leads on."""
-
-"""Where waiting for a saga is over: it has come to its end, or needs a person."""
 
 
 class PlannedAction(BaseModel):
@@ -62,7 +60,7 @@ class Plan(BaseModel):
     saga: str
     business_event: str
     environment: str
-    steps: tuple[PlannedStep, ...]
+    steps: Annotated[tuple[PlannedStep, ...], Field(strict=False)]
     run: str | None = None
     step_ms: int | None = None
 
@@ -212,11 +210,12 @@ _STATUSES: Final[dict[str, SagaStatus]] = {
 def plan_bytes(plan: Plan) -> bytes:
     """The plan as JSON; raises CallerMistake where it has no JSON form."""
     try:
-        return json.dumps(plan.model_dump(exclude_none=True), allow_nan=False).encode()
-    except ValueError as error:
+        body = plan.model_dump(exclude_none=True, warnings=False)
+        return json.dumps(body, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
         raise CallerMistake(
             "The plan has no JSON form.",
-            hint="Leave out NaN and Infinity; write numbers that are not whole as texts.",
+            hint=NO_JSON,
             code="malformed_json",
             status=400,
             problems=(Trouble("/steps", "not_json", str(error)),),

@@ -254,6 +254,8 @@ BY_STATUS: Final[Mapping[str, Callable[[_Action], r.Result]]] = {
 }
 """Every status of an action, and the result that stands for it."""
 
+NO_JSON: Final = "Leave out NaN and Infinity; write times and numbers that are not whole as texts."
+
 OTHER_VERSION: Final = (
     "Check the address, and that ledger and client are of the same release. The same call again is "
     "safe."
@@ -265,16 +267,16 @@ def intent_bytes(intent: Intent, caller: Mapping[str, JsonValue] | None = None) 
 
     `caller` is the offer of a call that performs the action itself. Raises CallerMistake.
     """
-    body = intent.model_dump(exclude_none=True)
+    body = intent.model_dump(exclude_none=True, warnings=False)
     if caller is not None:
         body["caller"] = dict(caller)
     try:
         # ASCII, so that half a character reaches the ledger as what it is and is refused by name.
         return json.dumps(body, allow_nan=False).encode()
-    except ValueError as error:
+    except (TypeError, ValueError) as error:  # a parameter may be put in after it was checked
         raise CallerMistake(
             "The intent has no JSON form.",
-            hint="Leave out NaN and Infinity; write numbers that are not whole as texts.",
+            hint=NO_JSON,
             code="malformed_json",
             status=400,
             problems=(Trouble("/params", "not_json", str(error)),),
