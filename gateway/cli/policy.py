@@ -186,7 +186,8 @@ def whatif(
     """Rule what was asked before by another policy, and tell what would differ.
 
     Reads every recorded intent of the ledger and only reads. What was ruled is what the log says;
-    facts about operations are those of the catalogue of today. Ends with 3 where something would
+    facts about operations are those of the catalogue of today. Ceilings are compared by their
+    names: whether one would have been reached is not computed. Ends with 3 where something would
     have gone otherwise.
 
     Example: actionledger policy whatif --policy policy.toml --since 30d

@@ -235,7 +235,9 @@ def whatif_result(found: "WhatIf") -> dict[str, Any]:
         "since": found.since,
         "intents": found.intent_count,
         "differences": found.difference_count,
+        "not_ruled_yet": found.unruled_count,
         "missing": dict(found.missing.most_common()),
+        "undeclared": dict(found.undeclared.most_common()),
         "moves": [
             {
                 "was": _said_result(one.was),
@@ -250,7 +252,7 @@ def whatif_result(found: "WhatIf") -> dict[str, Any]:
 
 
 def _said_result(said: "Said") -> dict[str, Any]:
-    return {"row": said.row, "outcome": said.outcome, "asks": said.asks}
+    return {"row": said.row, "outcome": said.outcome, "asks": said.asks, "gates": said.gates}
 
 
 def show_whatif(console: "Console", found: "WhatIf") -> None:
@@ -260,6 +262,9 @@ def show_whatif(console: "Console", found: "WhatIf") -> None:
     console.print(
         f"Intents: {found.intent_count:,}; otherwise would have gone {found.difference_count:,}."
     )
+    if found.unruled_count:
+        told = "steps of plans, and what waits for another action"
+        console.print(f"Not ruled yet, and not counted: {found.unruled_count:,} ({told}).")
     if not found.moves:
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -269,9 +274,13 @@ def show_whatif(console: "Console", found: "WhatIf") -> None:
     for one in found.moves:
         table.add_row(f"{one.count:,}", *_move(one), style="" if one.is_difference else "dim")
     console.print(table)
-    if found.missing:
-        told = ", ".join(f"{name} ({count:,})" for name, count in found.missing.most_common(10))
-        console.print(f"Facts that were missing: {told}", markup=False, soft_wrap=True)
+    for called, counted in (
+        ("Not in that catalogue, so that all it would say was missing", found.undeclared),
+        ("Facts that were missing", found.missing),
+    ):
+        told = ", ".join(f"{name} ({count:,})" for name, count in counted.most_common(10))
+        if told:
+            console.print(f"{called}: {told}", markup=False, soft_wrap=True)
 
 
 def _move(one: "Move") -> tuple[str, str, str]:
@@ -284,5 +293,7 @@ def _place(said: "Said") -> str:
     from rich.markup import escape
 
     outcome = Outcome(said.outcome)
-    quorum = f" of {said.asks.quorum}" if said.asks is not None and said.asks.quorum > 1 else ""
-    return f"[{_COLOURS[outcome]}]{outcome}[/]{quorum} ({escape(said.row)})"
+    whom = "" if said.asks is None else f": {asked(said.asks)}"
+    gates = "" if outcome is Outcome.DENY else passed(said.gates)
+    passes = f"; passes {gates}" if gates else ""
+    return f"[{_COLOURS[outcome]}]{outcome}[/]{escape(f'{whom}{passes} ({said.row})')}"

@@ -2,8 +2,9 @@
 
 Guarantees that it only reads, that only intents that count are counted, and that what was ruled is
 taken from the log, not ruled again. Facts of an operation are those of the catalogue that is given:
-what it says today, not what it said then. Called by `actionledger policy whatif` and by auditors;
-`WhatIf` alone is pure, `what_if` reads a log.
+what it says today, not what it said then. Ceilings are compared by their names: whether one would
+have been reached is not computed. Called by `actionledger policy whatif` and by auditors; `WhatIf`
+alone is pure, `what_if` reads a log.
 """
 
 from collections import Counter
@@ -15,7 +16,7 @@ from ledger.audit.reading import feed_ledger
 from ledger.core.catalogue import Catalogue
 from ledger.core.facts import IntentRecorded, PolicyDecided
 from ledger.core.ids import ActionKey
-from ledger.core.policy import Asks, Policy, barred
+from ledger.core.policy import Asks, Gates, Outcome, Policy, barred
 from ledger.core.records import Decision
 from ledger.log.envelope import MARK_EPOCH, marks_of
 from ledger.log.fold import PartitionFold
@@ -36,11 +37,13 @@ class Said:
     row: str
     outcome: str
     asks: Asks | None = None
+    gates: Gates | None = None
 
     @property
-    def effect(self) -> tuple[str, Asks | None]:
+    def effect(self) -> tuple[str, Asks | None, Gates | None]:
         """What it means for the action, whatever the row is called."""
-        return self.outcome, self.asks
+        never_begins = self.outcome == Outcome.DENY
+        return self.outcome, self.asks, None if never_begins else self.gates
 
 
 @dataclass(slots=True)
@@ -62,7 +65,8 @@ class Move:
 class WhatIf:
     """Intents so far, by what was ruled and what would be. Feed it records of each partition in
     order, from the first on; decisions before `since`, in log time, are not counted, nor intents of
-    other tenants than `tenant` where one is named.
+    other tenants than `tenant` where one is named. `undeclared` counts those whose operation the
+    catalogue does not have, by its name and version.
     """
 
     policy: Policy
@@ -71,6 +75,7 @@ class WhatIf:
     tenant: str | None = None
     intent_count: int = 0
     missing: Counter[str] = field(default_factory=Counter)
+    undeclared: Counter[str] = field(default_factory=Counter)
     folds: dict[int, PartitionFold] = field(default_factory=dict)
     _moves: dict[tuple[Said, Said], Move] = field(default_factory=dict)
     _unruled: dict[str, IntentRecorded] = field(default_factory=dict)
@@ -85,6 +90,11 @@ class WhatIf:
     def difference_count(self) -> int:
         """Intents that would have gone otherwise."""
         return sum(move.count for move in self._moves.values() if move.is_difference)
+
+    @property
+    def unruled_count(self) -> int:
+        """Intents that no table has ruled yet: steps of plans, and what waits for another one."""
+        return sum(self._is_asked_about(key) for key in self._unruled)
 
     def feed(self, record: Record) -> None:
         """Take the next record. Raises what `PartitionFold.feed` raises."""
@@ -109,21 +119,26 @@ class WhatIf:
                 self._compare(self._unruled.pop(fact.action), fact)
 
     def _compare(self, intent: IntentRecorded, ruled: PolicyDecided) -> None:
-        request, tenant = intent.request, ActionKey.parse(intent.action).tenant
-        if self.tenant not in {None, tenant}:
+        if not self._is_asked_about(intent.action):
             return
+        request, tenant = intent.request, ActionKey.parse(intent.action).tenant
         operation = self.catalogue.operation(request.operation, request.version)
         ruling = None if operation is None else barred(operation, request)
         if ruling is None:
             ruling = self.policy.rule(operation, request, tenant, intent.revises, intent.performer)
-        was = Said(ruled.row, ruled.outcome, ruled.asks)
-        would_be = Said(ruling.row, ruling.outcome.value, ruling.asks)
+        was = Said(ruled.row, ruled.outcome, ruled.asks, ruled.gates)
+        would_be = Said(ruling.row, ruling.outcome.value, ruling.asks, ruling.gates)
         move = self._moves.setdefault((was, would_be), Move(was, would_be))
         move.count += 1
         if len(move.keys) < KEYS_SHOWN_MAX:
             move.keys.append(intent.action)
         self.intent_count += 1
         self.missing.update(ruling.missing)
+        if operation is None:
+            self.undeclared[f"{request.operation} v{request.version}"] += 1
+
+    def _is_asked_about(self, key: str) -> bool:
+        return self.tenant in {None, ActionKey.parse(key).tenant}
 
 
 async def what_if(

@@ -70,6 +70,8 @@ __all__ = [
 ]
 
 _HASH_DOMAIN: Final = "actionledger.policy.v1\n"
+_NOT_DECLARED: Final = "declaration"
+"""What is missing of an operation that nobody declared, whatever a row asks."""
 _TABLES: Final = "row"
 _REVIEW: Final = "review"
 _CEILINGS: Final = "ceiling"
@@ -254,10 +256,10 @@ class Policy:
         revises: str | None = None,
         performer: Literal["caller"] | None = None,
     ) -> Ruling:
-        """What the table says. An operation of None is one that nobody declared: every fact that
-        the catalogue would have told is missing. What revises another action never goes ahead by
-        itself, whatever the row says. `performer` is set where no executor but the caller itself
-        carries it out.
+        """What the table says. An operation of None is one that nobody declared: it is missing
+        itself, with every fact that the catalogue would have told. What revises another action
+        never goes ahead by itself, whatever the row says. `performer` is set where no executor but
+        the caller itself carries it out.
         """
         ruling = self._rule(operation, request, tenant, performer or "executor")
         return ruling if revises is None else _reviewable(ruling)
@@ -273,7 +275,7 @@ class Policy:
         if kept is None or kept[0] is not operation:
             kept = self._bind(operation)
         possible: list[Ruling] = []
-        missing: list[str] = []
+        missing = [] if operation is not None else [_NOT_DECLARED]
         for ruling, gaps, checks in kept[1]:
             unanswered: list[str] = []
             for check in checks:
@@ -286,11 +288,11 @@ class Policy:
                 if gaps or unanswered:
                     possible.append(ruling)
                     missing += (*gaps, *unanswered)
-                elif possible:
+                elif missing:
                     return _strictest((ruling, *possible, DEFAULT), missing)
                 else:
                     return ruling
-        return _strictest((*possible, DEFAULT), missing) if possible else DEFAULT
+        return _strictest((*possible, DEFAULT), missing) if missing else DEFAULT
 
     def ceiling(self, name: str) -> Ceiling | None:
         """The ceiling of a name, or None."""

@@ -5,9 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from gateway.cli.app import run
+from gateway.cli.policy_shown import show_whatif
+from ledger.audit.whatif import what_if
+from tests import examples as x
+from tests.ledgers import MemoryLog
+from tests.policies import policy, row
 from tests.tree import ROOT
+from tests.unit.test_whatif import three
 
 SHIPPED = ROOT / "ledger" / "policy.toml"
 PAYMENTS = ROOT / "examples" / "policies" / "payments.toml"
@@ -168,3 +175,19 @@ def test_what_rows_have_an_action_pass_is_shown(
         "zone": "Europe/Berlin",
         "limits": {"spend.EUR": 1_000_000},
     }
+
+
+async def test_what_a_table_would_change_is_told_with_whom_it_asks_and_what_it_passes() -> None:
+    """And why a fact was missing: the catalogue that is tried does not have the operation."""
+    table = policy(
+        row("rest", "", "people", 'quorum = 2\ngroups = ["finance"]\nblock_target = true')
+    )
+    others = x.catalogue(x.CATALOGUE_TEXT.replace('name = "charge"', 'name = "payment"'))
+    found = await what_if(MemoryLog(three().everything()), range(1), table, others)
+    console = Console(width=200, no_color=True)
+    with console.capture() as said:
+        show_whatif(console, found)
+    told = " ".join(said.get().split())
+    assert "Intents: 3; otherwise would have gone 3." in told
+    assert "people: 2 of finance, within 10 min; passes one at a time on its target (rest)" in told
+    assert "Not in that catalogue, so that all it would say was missing: charge v1 (3)" in told

@@ -71,7 +71,7 @@ def test_where_no_row_matches_one_person_is_asked() -> None:
         (request(50_00, "USD"), operation(), "small", "automatic", ()),
         # An operation that does not say its kind, and one that nobody declared.
         (request(50_00), operation(kind=None), "large", "people", ("kind",)),
-        (request(50_00), None, "large", "people", ("kind",)),
+        (request(50_00), None, "large", "people", ("declaration", "kind")),
     ],
 )
 def test_where_a_fact_is_missing_the_strictest_row_rules(
@@ -90,6 +90,17 @@ def test_an_unknown_currency_never_becomes_automatic() -> None:
     assert ruling.missing == ("amount in JPY",)
     assert ruled(policy(lax), request(1), operation()) == ("small", "automatic")
     assert ruled(policy(lax), request(2), operation()) == ("rest", "automatic")
+
+
+def test_an_operation_that_nobody_declared_never_becomes_automatic() -> None:
+    """Even where a row asks for nothing of the catalogue; what is stricter stays so."""
+    small = policy(row("small", "when.amount.at_most.EUR = 1"))
+    ruling = small.rule(None, request(1), TENANT)
+    assert (ruling.row, ruling.outcome) == ("default", Outcome.PEOPLE)
+    assert ruling.missing == ("declaration",)
+    assert ruled(small, request(1), operation()) == ("small", "automatic")
+    denied = policy(row("small", "when.amount.at_most.EUR = 1", "deny"))
+    assert ruled(denied, request(1), None) == ("small", "deny")
 
 
 def test_a_row_that_might_deny_denies() -> None:

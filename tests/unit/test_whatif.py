@@ -1,10 +1,10 @@
 """Recorded intents under another table: what would have gone otherwise, and what would not."""
 
 from ledger.audit.replay import replay
-from ledger.audit.whatif import WhatIf, what_if
+from ledger.audit.whatif import Said, WhatIf, what_if
 from ledger.core.config import Config
 from ledger.core.money import Money
-from ledger.core.policy import AUTOMATIC, Policy
+from ledger.core.policy import AUTOMATIC, Gates, Policy
 from tests import examples as x
 from tests.examples_of_sagas import TRAVELS, do, plan
 from tests.ledgers import LedgerBuilder, MemoryLog, history
@@ -130,6 +130,36 @@ async def test_another_quorum_is_a_difference_and_another_name_is_none() -> None
     assert (await tried(builder, renamed)).difference_count == 0
     fewer = policy(row("rest", "", "people", 'quorum = 1\ngroups = ["finance"]'))
     assert (await tried(builder, fewer)).difference_count == 1
+
+
+async def test_what_would_pass_other_gates_is_a_difference() -> None:
+    """A ceiling or a guarded target may hold an action up; of one that never begins they mean
+    nothing.
+    """
+    guarded = policy(row("small", "", "automatic", "block_target = true"))
+    (move,) = (await tried(three(), guarded)).moves
+    assert (move.is_difference, move.count) == (True, 3)
+    assert (move.was.gates, move.would_be.gates) == (None, Gates(target=True))
+    denied, other = (Said("a", "deny", gates=gates) for gates in (None, Gates(target=True)))
+    assert denied.effect == other.effect
+
+
+async def test_an_operation_that_is_no_more_is_named() -> None:
+    """What the catalogue would have told is missing, and why is said: it has no such operation."""
+    others = x.CATALOGUE_TEXT.replace('name = "charge"', 'name = "payment"')
+    found = await what_if(MemoryLog(three().everything()), range(1), SMALL, x.catalogue(others))
+    assert found.undeclared == {"charge v1": 3}
+    assert {one.would_be.outcome for one in found.moves} == {"people"}
+    assert (await tried(three(), SMALL)).undeclared == {}
+
+
+async def test_what_no_table_has_ruled_yet_is_told() -> None:
+    """Steps of a plan wait for their turn; they are in no count, and nobody has to wonder."""
+    builder = LedgerBuilder(config=TRAVELS)
+    builder.take(plan())
+    found = await tried(builder, SMALL)
+    assert found.unruled_count == 2
+    assert (await tried(builder, SMALL, tenant="globex")).unruled_count == 0
 
 
 async def test_missing_facts_are_counted() -> None:
