@@ -34,7 +34,7 @@ from ledger.core.state import (
     Stream,
     Timer,
 )
-from ledger.core.table import ACCEPTED
+from ledger.core.transitions import ACCEPTED
 
 _TELLING: Final = frozenset(
     {

@@ -24,7 +24,7 @@ from ledger.core.state import (
     Reversal,
     Status,
 )
-from ledger.core.table import COLUMNS
+from ledger.core.transitions import COLUMNS
 
 PERSON: Final = "person"
 """What a person has signed at the review desk: evidence too, though no input of its kind."""

@@ -17,7 +17,7 @@ from ledger.core.decide.schedule import awaits_offer, due_at
 from ledger.core.evolve import Place, evolve
 from ledger.core.facts import AttemptStarted
 from ledger.core.state import FINAL, OPEN, Action, AttemptStatus, Status, Stream
-from ledger.core.table import ACCEPTED
+from ledger.core.transitions import ACCEPTED
 from tests.examples import (
     CONFIG,
     EUR_499,

@@ -25,7 +25,7 @@ from ledger.core.facts import (
 )
 from ledger.core.state import FINAL, Action, AttemptStatus, Status, Stream
 from ledger.core.statement import Move, Resolution, SignedByKey
-from ledger.core.table import ACCEPTED
+from ledger.core.transitions import ACCEPTED
 from tests.examples import (
     CHARGE,
     EMAIL,

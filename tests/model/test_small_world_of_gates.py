@@ -25,7 +25,7 @@ from ledger.core.gates import Gate
 from ledger.core.ids import GateKind, gate_key, stream_key_of
 from ledger.core.records import Cause, Decision
 from ledger.core.state import Action, Status, Stream
-from ledger.core.table import ACCEPTED
+from ledger.core.transitions import ACCEPTED
 from ledger.log.fold import fold_decision
 from tests import asking
 from tests.examples import (

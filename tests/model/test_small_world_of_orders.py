@@ -21,7 +21,7 @@ from ledger.core.facts import AnyFact, AttemptStarted
 from ledger.core.ids import GateKind, gate_key
 from ledger.core.offers import Offer
 from ledger.core.state import FINAL, Action, Status, Stream
-from ledger.core.table import ACCEPTED
+from ledger.core.transitions import ACCEPTED
 from tests import asking
 from tests.examples import (
     NOTE,

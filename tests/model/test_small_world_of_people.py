@@ -22,7 +22,7 @@ from ledger.core.policy import Outcome
 from ledger.core.preview import Change
 from ledger.core.state import Action, Approval, Status, Stream
 from ledger.core.statement import Say, SignedByKey, Statement
-from ledger.core.table import ACCEPTED
+from ledger.core.transitions import ACCEPTED
 from tests.examples import (
     CHARGE,
     EUR_49_90,

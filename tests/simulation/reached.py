@@ -9,7 +9,7 @@ be counted on; each says why.
 from typing import Final
 
 from ledger.core.rejections import Rejection
-from ledger.core.table import ACCEPTED
+from ledger.core.transitions import ACCEPTED
 
 REACHED_MIN: Final = 100
 """Of 200,000 histories, those that come to a state; in fewer histories as many times fewer."""
@@ -219,8 +219,8 @@ SELDOM: Final[dict[str, str]] = {
         _LATE_TOLD,
     ),
 }
-"""Cells that histories come to now and then, or never yet; `tests/unit/core/test_table.py` folds
-them all.
+"""Cells that histories come to now and then, or never yet; `tests/unit/core/test_transitions.py`
+folds them all.
 """
 _CELLS: Final = tuple(
     cell

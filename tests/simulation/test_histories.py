@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ledger.core.rejections import Rejection
-from ledger.core.table import ACCEPTED
+from ledger.core.transitions import ACCEPTED
 from tests.simulation import history as history_module
 from tests.simulation.history import History, Outcome, run
 from tests.simulation.reached import NEVER, RARE, REACHED, SELDOM

@@ -24,7 +24,7 @@ from ledger.core.state import (
     Stream,
 )
 from ledger.core.statement import Move
-from ledger.core.table import ACCEPTED, TABLE
+from ledger.core.transitions import ACCEPTED, TABLE
 from tests.examples import (
     CHARGE,
     LEASE_MS,
