@@ -24,7 +24,6 @@ from ledger.core.ids import (
     stream_key_of,
 )
 from ledger.core.invariants import BrokenInvariantError
-from ledger.core.making import writer_of, written_with
 from ledger.core.offers import Offer, offer_of_caller
 from ledger.core.people import NOBODY, People, adopted_people, objection_to_people
 from ledger.core.policy import AUTOMATIC, Policy, adopted_policy
@@ -32,6 +31,7 @@ from ledger.core.records import Adopted, Cause, Decision, Quarantined
 from ledger.core.rejections import Detail, Refused, Rejection, Unchanged
 from ledger.core.sagas import may_begin
 from ledger.core.state import Stream
+from ledger.core.unchecked import writer_of, written_with
 from ledger.log.envelope import Unreadable, read_input
 from ledger.log.fold import InForce
 from ledger.log.port import Record

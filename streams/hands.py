@@ -19,10 +19,10 @@ from ledger.core.limits import (
     RECORDS_KEPT_MAX,
     STARTS_REMEMBERED_MAX,
 )
-from ledger.core.making import writer_of
 from ledger.core.preview import Change
 from ledger.core.records import Decision
 from ledger.core.request import RecordedRequest, request_hash
+from ledger.core.unchecked import writer_of
 from ledger.log.envelope import MARK_EPOCH, MARK_START, marks_of, read_ledger
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record

@@ -16,10 +16,10 @@ from ledger.core.errors import LedgerError
 from ledger.core.ids import is_stream_key
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.limits import DECISION_BYTES_MAX
-from ledger.core.making import written_with
 from ledger.core.offers import Offer
 from ledger.core.records import Decision, EpochOpened, LedgerRecord
 from ledger.core.state import Stream
+from ledger.core.unchecked import written_with
 from ledger.log.envelope import (
     Unreadable,
     encode_ledger,

@@ -19,7 +19,6 @@ from ledger.core.evolve_evidence import (
 )
 from ledger.core.evolve_people import moved_on, opened, question, resolved, ruled
 from ledger.core.invariants import BrokenInvariantError, invariant
-from ledger.core.making import maker_of
 from ledger.core.order import check_order, revised
 from ledger.core.state import (
     OPEN,
@@ -35,6 +34,7 @@ from ledger.core.state import (
     Timer,
 )
 from ledger.core.transitions import ACCEPTED
+from ledger.core.unchecked import maker_of
 
 _TELLING: Final = frozenset(
     {

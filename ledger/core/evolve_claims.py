@@ -6,8 +6,8 @@ from typing import assert_never
 from ledger.core import facts as f
 from ledger.core.gates import Claim, ClaimStatus
 from ledger.core.invariants import invariant
-from ledger.core.making import maker_of
 from ledger.core.state import Action, Status, awaits_any
+from ledger.core.unchecked import maker_of
 
 _claim_of, _claim_with, _ = maker_of(Claim)
 

@@ -27,7 +27,7 @@ from ledger.core.limits import (
     RECENT_MAX,
     REPORTERS_MAX,
 )
-from ledger.core.making import maker_of
+from ledger.core.unchecked import maker_of
 from ledger.core.wire import Count, Milliseconds, Text, Wire
 
 SIDE_EFFECTS: Final = "side_effects"

@@ -25,7 +25,7 @@ from ledger.core.limits import (
     OPERATION_VERSION_MAX,
     REVISION_MAX,
 )
-from ledger.core.making import maker_of
+from ledger.core.unchecked import maker_of
 from ledger.core.wire import Wire
 
 _COMPONENT: Final = rf"[A-Za-z0-9._-]{{1,{COMPONENT_CHARS_MAX}}}"

@@ -35,11 +35,11 @@ from ledger.core.facts import (
     EvidenceRecorded,
 )
 from ledger.core.limits import TEXT_CHARS_MAX
-from ledger.core.making import writer_of
 from ledger.core.offers import caller_holder, is_caller
 from ledger.core.proof import contradicts_itself, effects_told, is_told
 from ledger.core.rejections import Refused, Rejection
 from ledger.core.state import OPEN, Action, Attempt, AttemptStatus, Status
+from ledger.core.unchecked import writer_of
 
 UNATTESTED: Final = "unattested:"
 """Before the code of a "no effect" that the caller says and the operation does not take for proof.

@@ -24,11 +24,11 @@ from ledger.core.limits import (
     STREAM_ACTIONS_MAX,
     STREAM_ACTIONS_ORDINARY_MAX,
 )
-from ledger.core.making import writer_of
 from ledger.core.rejections import Detail, Refused, Rejection
 from ledger.core.request import ABSENT, differences, recorded, request_hash
 from ledger.core.sagas import is_compensation
 from ledger.core.state import Action, Status
+from ledger.core.unchecked import writer_of
 from ledger.core.unstable_keys import Unstable, instabilities, left_over, left_over_in_target
 
 _intent_recorded = writer_of(IntentRecorded)

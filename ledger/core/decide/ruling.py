@@ -13,11 +13,11 @@ from ledger.core.decide.asking import ask, end
 from ledger.core.decide.draft import Draft
 from ledger.core.facts import ActionBlocked, ActionDenied, PolicyDecided
 from ledger.core.ids import ActionKey
-from ledger.core.making import writer_of
 from ledger.core.order import Waits, waits_for
 from ledger.core.policy import Gates, Outcome, Ruling, barred
 from ledger.core.request import RecordedRequest
 from ledger.core.state import Action, Blocked, Status
+from ledger.core.unchecked import writer_of
 
 MAY_BE_RULED_ANEW = frozenset({Status.AWAITING_APPROVAL, Status.READY, Status.BLOCKED})
 _RULED_AHEAD = frozenset({"original_open", "planned"})

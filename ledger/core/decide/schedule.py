@@ -29,13 +29,13 @@ from ledger.core.facts import (
 from ledger.core.ids import provider_key
 from ledger.core.inputs import Retry
 from ledger.core.limits import DECLINES_MAX
-from ledger.core.making import writer_of
 from ledger.core.offers import Offer, is_caller
 from ledger.core.order import reference_to_undo, waits_for
 from ledger.core.retries import backoff_ms
 from ledger.core.reversals import differs_from_asked, goes_beyond
 from ledger.core.sagas import may_begin
 from ledger.core.state import LEADING, Action, AttemptStatus, Status
+from ledger.core.unchecked import writer_of
 
 SETTLED_BY_PERSON = frozenset(LEADING)
 """Reviews that no further evidence may end: two pieces disagree, and a third does not undo that."""
