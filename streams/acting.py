@@ -13,7 +13,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, assert_never
+from typing import assert_never
 
 from pydantic import JsonValue
 from pydantic_core import to_json
@@ -21,6 +21,7 @@ from pydantic_core import to_json
 from ledger.core import inputs as i
 from ledger.core.facts import AttemptStarted, IntentRecorded, PreviewStarted
 from ledger.core.limits import TEXT_CHARS_MAX
+from ledger.core.operation import Operation
 from ledger.core.preview import moved
 from ledger.core.request import RecordedRequest, normal_params
 from ledger.core.strict_json import MalformedJson, parse
@@ -37,9 +38,6 @@ HARD_STOP_GRACE_MS = 250
 
 RECHECK_FAILED = "recheck_failed:"
 """Before the code of what kept the volatile facts from being read again."""
-
-_EXACTLY: Final[Mapping[str, int]] = {}
-"""No fact may move at all."""
 
 
 @dataclass(slots=True)
@@ -101,14 +99,15 @@ async def act(
     margin_ms: int,
     refuses: Callable[[], str | None],
     previewer: port.Previewer | None = None,
-    tolerances: Mapping[str, int] = _EXACTLY,
+    declared: Operation | None = None,
 ) -> i.Report | i.Decline:
     """Make the one call that a start allows, unless `refuses` says by which rule it is not to be,
-    or what people saw has moved by more than its tolerance. Raises nothing but cancellation.
+    or what people saw does not hold any more by what is `declared` of it. Raises nothing but
+    cancellation.
     """
     check = _LastCheck(assignment, request, margin_ms, refuses)
     try:
-        came = await _perform(assignment, request, performer, check, previewer, tolerances)
+        came = await _perform(assignment, request, performer, check, previewer, declared)
     except TimeoutError:
         came = _BrokenOff(assignment.decline("deadline_over"), "hard_deadline")
     except port.Declined as declined:
@@ -145,14 +144,14 @@ async def _perform(
     performer: port.Performer,
     check: _LastCheck,
     previewer: port.Previewer | None,
-    tolerances: Mapping[str, int],
+    declared: Operation | None,
 ) -> port.Outcome | i.Decline | _BrokenOff:
     """What the adapter answered, or why it was not asked."""
     early = check.objection()
     if early is not None:
         return assignment.decline(early)
     if assignment.start.approval is not None:
-        declined = await _recheck(assignment, request, previewer, tolerances)
+        declined = await _recheck(assignment, request, previewer, declared)
         if declined is not None:
             return declined
     async with asyncio.timeout(_limit_ms(assignment, check.margin_ms) / 1_000):
@@ -177,14 +176,13 @@ async def _recheck(
     assignment: Assignment,
     request: RecordedRequest,
     previewer: port.Previewer | None,
-    tolerances: Mapping[str, int],
+    declared: Operation | None,
 ) -> i.Decline | None:
     """Read the volatile facts that people agreed to again; None where they hold, or the decline
     where one has moved by more than its tolerance or cannot be read.
     """
     start = assignment.start
-    shown = None if start.approval is None else start.approval.observed
-    if shown is None:
+    if not has_to_hold(start, declared):
         return None
     if previewer is None:
         return assignment.decline("no_previewer_here")
@@ -197,8 +195,32 @@ async def _recheck(
         return assignment.decline(f"{RECHECK_FAILED}timed_out")
     if isinstance(read, port.Unforeseen):
         return assignment.decline(f"{RECHECK_FAILED}{read.code}"[:TEXT_CHARS_MAX])
-    changes = moved(shown, read, tolerances)
-    return assignment.decline("volatile_changed", changes) if changes else None
+    return not_holding(assignment, read, declared)
+
+
+def has_to_hold(start: AttemptStarted, declared: Operation | None) -> bool:
+    """Whether facts are read again before a start is acted on: those that people saw, and those
+    that the newest declaration calls volatile, though nobody was shown them when they were asked.
+    """
+    approval = start.approval
+    if approval is None or not approval.is_of_what_holds:
+        return False
+    return approval.observed is not None or (declared is not None and bool(declared.read_again))
+
+
+def not_holding(
+    assignment: Assignment, read: Mapping[str, JsonValue], declared: Operation | None
+) -> i.Decline | None:
+    """The decline for what was read again and is not what people saw, or None where it all holds. A
+    volatile fact that is not there cannot be read: nobody knows whether it holds.
+    """
+    approval = assignment.start.approval
+    shown = None if approval is None else approval.observed
+    changes = moved(shown or {}, read, {} if declared is None else declared.tolerances)
+    if changes:
+        return assignment.decline("volatile_changed", changes)
+    unread = declared is not None and not read.keys() >= set(declared.read_again)
+    return assignment.decline(f"{RECHECK_FAILED}volatile_missing") if unread else None
 
 
 def _answer(

@@ -336,7 +336,6 @@ class Executor:
         self._starts_waiting += 1
         async with self._calls[start.provider]:
             self._starts_waiting -= 1
-            operation = self._grounds.operation(intent.request)
             answer = await act(
                 assignment,
                 intent.request,
@@ -344,7 +343,7 @@ class Executor:
                 margin_ms=self._margin_ms,
                 refuses=permit.objection,
                 previewer=self._previewers.get(start.provider),
-                tolerances={} if operation is None else operation.tolerances,
+                declared=self._grounds.operation(intent.request),
             )
         crash_point("answer_read")
         await self._tell(assignment, answer)

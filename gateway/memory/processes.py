@@ -11,7 +11,7 @@ from typing import Final, assert_never
 from gateway.memory.clock import HandClock
 from ledger.core import inputs as i
 from ledger.core.facts import IntentRecorded, LookupStarted, PreviewStarted
-from ledger.core.preview import Foreseen, moved
+from ledger.core.preview import Foreseen
 from ledger.log.envelope import outgoing
 from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.published import Published
@@ -19,7 +19,14 @@ from ledger.log.simulated import SimulatedLog
 from ledger.log.topics import INBOXES, Topic
 from reconciler.evidence import lookup_evidence, lookup_record, preview_record
 from reconciler.providers import port
-from streams.acting import RECHECK_FAILED, previewed_request, provider_request, reported
+from streams.acting import (
+    RECHECK_FAILED,
+    has_to_hold,
+    not_holding,
+    previewed_request,
+    provider_request,
+    reported,
+)
 from streams.allowing import Grounds, Permit
 from streams.hands import Assignment, Hands, intent_in, objection
 from streams.inquiring import Asked, Inquiring
@@ -201,8 +208,8 @@ class Executor:
     async def _changed(self, assignment: Assignment, intent: IntentRecorded) -> i.Decline | None:
         """Why the start is given back by what the provider says now of what people saw, or None."""
         start = assignment.start
-        shown = None if start.approval is None else start.approval.observed
-        if shown is None:
+        declared = self._grounds.operation(intent.request)
+        if not has_to_hold(start, declared):
             return None
         if self.previewer is None:
             return assignment.decline("no_previewer_here")
@@ -210,9 +217,7 @@ class Executor:
         read = await self.previewer.recheck(request, timeout_ms=start.response_ms)
         if isinstance(read, port.Unforeseen):
             return assignment.decline(f"{RECHECK_FAILED}{read.code}")
-        operation = self._grounds.operation(intent.request)
-        changes = moved(shown, read, {} if operation is None else operation.tolerances)
-        return assignment.decline("volatile_changed", changes) if changes else None
+        return not_holding(assignment, read, declared)
 
     def _read_config(self) -> None:
         published = self._grounds.published

@@ -162,12 +162,12 @@ def _in_names(operation: Operation) -> Iterator[Contradiction]:
             yield ("personal", index), f"names {name}, which is no parameter of this operation"
     for index, name in enumerate(operation.volatile):
         # What a provider observes has names that only its adapter knows.
-        if name not in operation.parameters and operation.preview == "request":
+        if operation.preview == "request":
             yield (
                 ("volatile", index),
                 (
-                    f"names {name}, which is no parameter of this operation; "
-                    'what the provider observes needs preview = "provider"'
+                    f"names {name}, which nobody would read again: what the provider observes "
+                    'needs preview = "provider", and a parameter never moves'
                 ),
             )
     for name in operation.tolerances:

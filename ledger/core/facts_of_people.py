@@ -171,9 +171,14 @@ class StartApproval(Wire):
 
     @property
     def observed(self) -> Observed | None:
-        """The volatile facts that must still hold; None where nothing is read again."""
+        """The volatile facts that must still hold; None where people saw none."""
         foreseen = None if self.preview is None or self.is_open else self.preview.foreseen
         return foreseen.observed or None if foreseen is not None else None
+
+    @property
+    def is_of_what_holds(self) -> bool:
+        """Whether what people saw still has to hold: no attempt may have moved it."""
+        return self.preview is not None and not self.is_open
 
 
 class ReviewOpened(Wire):

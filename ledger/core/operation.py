@@ -147,9 +147,9 @@ class Operation(Wire):
     """One version of an operation.
 
     `kind`: what sort of effect it has. `target_parameters`: parameters that name further things it
-    acts on. `preview`: who says what would happen. `volatile`: what is
-    read again just before acting: parameters, or names that the provider observes. `tolerances`:
-    how far a volatile whole number may move meanwhile.
+    acts on. `preview`: who says what would happen. `volatile`: facts that the provider observes,
+    by the names that its adapter has for them, which are read again just before acting.
+    `tolerances`: how far a volatile whole number may move meanwhile.
     `key_window_ms`: how long the provider remembers a key; less `key_margin_ms`, how long we use
     it. `settle_horizon_ms`: how long after its last byte a call can still take effect.
     `search_lag_ms`: how far the provider's lookup runs behind its book. `lookups`: delays after
@@ -210,6 +210,11 @@ class Operation(Wire):
     def allows(self, principal: str) -> bool:
         """Whether a principal may ask for this operation at all; policy comes after."""
         return _matches(principal, self.principals)
+
+    @property
+    def read_again(self) -> tuple[str, ...]:
+        """The names of the facts that are read again before it acts on what people agreed to."""
+        return self.volatile if self.preview == "provider" else ()
 
     @property
     def moves_money(self) -> bool:

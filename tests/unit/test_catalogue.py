@@ -190,7 +190,9 @@ def test_principals_are_matched_by_pattern() -> None:
             "class lookup only",
         ),
         ("lookups =", 'personal = ["to"]\nlookups =', 12, "personal[0]", "no parameter"),
-        ("lookups =", 'volatile = ["to"]\nlookups =', 12, "volatile[0]", "no parameter"),
+        ("lookups =", 'volatile = ["to"]\nlookups =', 12, "volatile[0]", "read again"),
+        # A parameter is part of what people sign: it never moves, and nobody reads it again.
+        ("lookups =", 'volatile = ["note"]\nlookups =', 12, "volatile[0]", "never moves"),
         (
             "lookups =",
             'target_parameters = ["to"]\nlookups =',
@@ -210,8 +212,8 @@ def test_principals_are_matched_by_pattern() -> None:
         ("lookups =", "tolerances = { b = 1 }\nlookups =", 12, "tolerances.b", "does not name"),
         (
             "lookups =",
-            'volatile = ["note"]\ntolerances = { note = 1 }\nlookups =',
-            13,
+            'preview = "provider"\nvolatile = ["note"]\ntolerances = { note = 1 }\nlookups =',
+            14,
             "tolerances.note",
             "no whole number",
         ),

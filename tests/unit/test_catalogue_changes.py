@@ -56,7 +56,6 @@ def changes(*replaced: tuple[str, str], begin: str = SMALL) -> tuple[CatalogueCh
         ('ambiguity = "low"', 'ambiguity = "high"', "risk", False),
         ("lookups =", 'kind = "money"\nlookups =', "kind", False),
         ("lookups =", 'personal = ["note"]\nlookups =', "personal", False),
-        ("lookups =", 'volatile = ["note"]\nlookups =', "volatile", False),
         ("lookups =", 'performer = "either"\nlookups =', "performer", False),
         ("lookups =", 'target_parameters = ["note"]\nlookups =', "target_parameters", False),
         ("lookups =", 'performer = "caller"\nlookups =', "performer", True),
@@ -112,6 +111,18 @@ def test_refusing_nothing_breaks_and_taking_it_does_not() -> None:
     for was, now, is_breaking in ((no, yes, False), (yes, no, True)):
         (change,) = catalogue_changes(catalogue(was), catalogue(now))
         assert (change.path, change.is_breaking) == ("allows_zero", is_breaking)
+
+
+def test_what_is_read_again_before_acting_is_named() -> None:
+    """Whoever agrees is shown it from then on, and no request is refused for it."""
+    told = 'preview = "provider"\nlookups ='
+    was = changed(("lookups =", told))
+    now = changed(("lookups =", f'volatile = ["stock"]\ntolerances = {{ stock = 2 }}\n{told}'))
+    found = catalogue_changes(catalogue(was), catalogue(now))
+    assert [(one.path, one.is_breaking) for one in found] == [
+        ("volatile", False),
+        ("tolerances", False),
+    ]
 
 
 def test_operations_come_and_go() -> None:

@@ -8,14 +8,18 @@ import pytest
 from pydantic import JsonValue
 
 from ledger.core.inputs import Decline, Report
-from ledger.core.preview import Change, Foreseen
+from ledger.core.preview import Change, Foreseen, Preview
 from reconciler.providers import port
 from streams.acting import act
 from streams.clock import mono_ms
 from streams.hands import Assignment
-from tests.examples import REFERENCE, STREAM, T0, recorded
+from tests.examples import CHARGE, REFERENCE, STREAM, T0, recorded
 from tests.forging import World
+from tests.policies import operation
 
+SHOWN_WITHOUT_FACTS = Preview(
+    request_hash=recorded(CHARGE).request_hash, provider="simulated", account="main"
+)
 Answer = Mapping[str, JsonValue] | port.Unforeseen
 
 
@@ -74,11 +78,13 @@ async def said(
     provider: Provider,
     *,
     previewer: Provider | None = None,
-    tolerances: Mapping[str, int] | None = None,
     world: World | None = None,
     response_ms: int = 200,
+    **declared: object,
 ) -> Decline | Report:
-    """What becomes of a start whose people saw a balance of 10,000."""
+    """What becomes of a start whose people saw a balance of 10,000, as its operation is `declared`
+    by the newest catalogue.
+    """
     start = (world or World()).start.model_copy(
         update={
             "offered_at": T0,
@@ -99,7 +105,7 @@ async def said(
         margin_ms=50,
         refuses=nothing_refuses,
         previewer=previewer,
-        tolerances=tolerances or {},
+        declared=operation(preview="provider", **declared),
     )
 
 
@@ -184,11 +190,38 @@ async def test_without_a_previewer_nothing_is_acted_on_that_people_saw_facts_of(
     assert provider.asked == []
 
 
+NOTHING_SEEN = World(approval_changes={"preview": SHOWN_WITHOUT_FACTS})
+
+
+async def test_what_became_volatile_since_people_agreed_is_shown_to_them_first() -> None:
+    """Another catalogue has the provider asked: whoever agreed to the bare request saw no fact."""
+    provider = Provider({"balance": 10_000})
+    answer = await said(provider, previewer=provider, world=NOTHING_SEEN, volatile=("balance",))
+    assert isinstance(answer, Decline)
+    unseen = Change(name="balance", was="(absent)", now="10000")
+    assert (answer.code, answer.changes) == ("volatile_changed", (unseen,))
+    assert provider.asked == ["recheck"]
+    plain = Provider({"balance": 10_000})
+    assert isinstance(await said(plain, previewer=plain, world=NOTHING_SEEN), Report)
+    assert plain.asked == ["perform"]
+
+
+async def test_a_volatile_fact_that_the_provider_does_not_tell_keeps_the_call_back() -> None:
+    """Nobody knows whether it holds; and no approval ends for it."""
+    for world, read in ((NOTHING_SEEN, {}), (World(), {"balance": 10_000})):
+        provider = Provider(read)
+        answer = await said(provider, previewer=provider, world=world, volatile=("stock",))
+        assert isinstance(answer, Decline)
+        assert (answer.code, answer.changes) == ("recheck_failed:volatile_missing", None)
+        assert provider.asked == ["recheck"]
+
+
 async def test_a_later_attempt_is_not_held_against_what_its_own_effect_may_have_moved() -> None:
     """Its start carries no preview, and nothing is read again."""
     world = World(
         start_changes={"attempt": 2, "fencing_token": 2}, approval_changes={"preview": None}
     )
     provider = Provider({"balance": 1})
-    assert isinstance(await said(provider, previewer=provider, world=world), Report)
+    answer = await said(provider, previewer=provider, world=world, volatile=("balance",))
+    assert isinstance(answer, Report)
     assert provider.asked == ["perform"]
