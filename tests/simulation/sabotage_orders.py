@@ -12,7 +12,7 @@ from ledger.core.catalogue import Operation
 from ledger.core.config import Config
 from ledger.core.decide import (
     compensations,
-    following,
+    consequences,
     gates,
     gating,
     intake,
@@ -153,7 +153,7 @@ def _never_full(gate: Gate | None, given: i.GateAsk, draft: Draft) -> gates._Ref
 
 def _in(name: str, broken: object) -> tuple[tuple[object, str, object], ...]:
     """The same in the place of what its askers know by a name, and no check of the fold behind."""
-    askers = (schedule, ruling, following)
+    askers = (schedule, ruling, consequences)
     return (*((one, name, broken) for one in askers), (evolving, "check_order", _checks_no_order))
 
 
@@ -181,7 +181,7 @@ ORDERS: Final[dict[str, Saboteur]] = {
         "what is revised stands beside its revision although it surely has no effect",
         50,
         (
-            (following, "give_way", _goes_nowhere),
+            (consequences, "give_way", _goes_nowhere),
             (intake, "give_way", _goes_nowhere),
         ),
     ),
@@ -242,7 +242,7 @@ ORDERS: Final[dict[str, Saboteur]] = {
     "plan_stands_still": Saboteur(
         "nobody leads a plan on",
         57,
-        ((following, "follow_sagas", _goes_nowhere),),
+        ((consequences, "follow_sagas", _goes_nowhere),),
     ),
     "plan_without_room": Saboteur(
         "a step begins before there is room for what may have to be undone",

@@ -8,9 +8,9 @@ from ledger.core.decide import gates, gating
 from ledger.core.decide.approvals import judge
 from ledger.core.decide.asking import ask_again, preview_read
 from ledger.core.decide.attempts import decline, report, report_of_caller
+from ledger.core.decide.consequences import follow
 from ledger.core.decide.draft import Decided, Draft
 from ledger.core.decide.evidence import weigh
-from ledger.core.decide.following import follow
 from ledger.core.decide.intake import cancel, propose
 from ledger.core.decide.resolving import resolve
 from ledger.core.decide.sagas import cancel_saga, open_saga
