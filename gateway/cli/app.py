@@ -51,7 +51,7 @@ Begin with `actionledger demo` to see it work, or with `actionledger up` and
 `actionledger propose --file examples/intent.json --wait` to try it yourself.
 
 Every command takes --json. Exit codes: 0 all is well, 1 trouble, 2 wrong usage, 3 a comparison
-found differences, 4 refused.
+found differences, 4 refused; 74 stdout is full, 130 interrupted, 141 whoever read stdout has left.
 """
 
 WORDS_MAX = 3

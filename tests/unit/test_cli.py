@@ -15,9 +15,9 @@ import typer
 from rich.console import Console
 
 from gateway.cli import progress as progress_module
-from gateway.cli.app import app, run
+from gateway.cli.app import HELP, app, run
 from gateway.cli.local import _show_status
-from gateway.cli.output import Output, code_of, plain
+from gateway.cli.output import Exit, Output, code_of, plain
 from gateway.cli.trouble import as_trouble
 from gateway.local.control import Status
 from gateway.local.errors import PortTakenError
@@ -91,6 +91,12 @@ def test_help_teaches_with_an_example(
     assert "Example:" in text
     assert f"actionledger {' '.join(words)}" in text
     assert "--json" in text or words[0] == "run"
+
+
+def test_help_names_every_exit_code() -> None:
+    """Scripts rely on them, and look for them there first."""
+    named = set(map(int, re.findall(r"\b\d+\b", HELP.partition("Exit codes:")[2])))
+    assert named == {int(code) for code in Exit}
 
 
 @pytest.mark.parametrize(
