@@ -27,9 +27,9 @@ from gateway.http.sheets import (
 from ledger.core.blocking import blocking
 from ledger.core.ceilings import Ceiling
 from ledger.core.config import Config
+from ledger.core.decide.gate_demands import demand_of
 from ledger.core.decide.resolving import moves
 from ledger.core.decide.schedule import key_window_closes_at
-from ledger.core.decide.wanting import demand_of
 from ledger.core.money import Money, format_money
 from ledger.core.state import Action
 from ledger.core.statement import Move

@@ -10,7 +10,7 @@ from ledger.core.config import Config
 from ledger.core.decide import gates, gating
 from ledger.core.decide import time as ticking
 from ledger.core.decide.draft import Decided, Draft
-from ledger.core.decide.wanting import Wanted, target_gates
+from ledger.core.decide.gate_demands import Wanted, target_gates
 from ledger.core.facts import GateAnswered
 from ledger.core.gates import Claim, ClaimStatus, Gate, Reaching
 from ledger.core.ids import GateKind, gate_kind

@@ -13,13 +13,13 @@ from ledger.core.config import Config
 from ledger.core.decide import (
     compensations,
     consequences,
+    gate_demands,
     gates,
     gating,
     intake,
     ruling,
     sagas,
     schedule,
-    wanting,
 )
 from ledger.core.decide.draft import Decided, Draft
 from ledger.core.facts import IntentRecorded
@@ -78,7 +78,7 @@ def _any_target(draft: Draft, given: i.Propose, operation: Operation) -> Decided
     """Whatever is named is where it is given back."""
 
 
-_original_identity_of = wanting.identity_of
+_original_identity_of = gate_demands.identity_of
 
 
 def _of_no_plan(action: Action, operation: Operation | None) -> Identity:

@@ -12,7 +12,7 @@ from typing import Final
 from ledger.core.config import Config
 from ledger.core.decide.draft import Decided, Draft, refused_by
 from ledger.core.decide.ending import review
-from ledger.core.decide.wanting import Wanted, budgets, demand_of, identity_of, target_gates
+from ledger.core.decide.gate_demands import Wanted, budgets, demand_of, identity_of, target_gates
 from ledger.core.facts import (
     ActionCompleted,
     GateAnswered,

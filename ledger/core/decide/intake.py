@@ -12,10 +12,10 @@ from ledger.core.decide.compensations import (
 )
 from ledger.core.decide.draft import Decided, Draft, replayed
 from ledger.core.decide.ending import call_off
+from ledger.core.decide.gate_demands import leaves_target_out
 from ledger.core.decide.replans import give_way, refusal_of_revision
 from ledger.core.decide.ruling import lacks_run, rule
 from ledger.core.decide.schedule import awaits_caller, start
-from ledger.core.decide.wanting import leaves_target_out
 from ledger.core.facts import IntentRecorded, SagaPlace
 from ledger.core.ids import ActionKey, MalformedId
 from ledger.core.inputs import Cancel, Propose

@@ -14,12 +14,12 @@ from ledger.core.catalogue import Operation
 from ledger.core.decide.asking import end
 from ledger.core.decide.draft import Decided, Draft, refused_by, replayed
 from ledger.core.decide.ending import LEDGER, NOT_BEGUN, NOTHING_TO_UNDO, call_off, review
+from ledger.core.decide.gate_demands import leaves_target_out
 from ledger.core.decide.gating import follow_gates
 from ledger.core.decide.intake import record, refusal_of_key, refusal_of_new, refused_for_target
 from ledger.core.decide.room import without_room
 from ledger.core.decide.ruling import lacks_run, needs_ruling, rule_ahead, rule_anew, rule_at_last
 from ledger.core.decide.schedule import start
-from ledger.core.decide.wanting import leaves_target_out
 from ledger.core.facts import ActionBlocked, SagaPlace
 from ledger.core.ids import ActionKey
 from ledger.core.inputs import CancelSaga, OpenSaga, Planned, Propose

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ledger.core import inputs as i
-from ledger.core.decide.wanting import identity_of
+from ledger.core.decide.gate_demands import identity_of
 from ledger.core.money import Money
 from ledger.core.rejections import Rejection
 from ledger.core.sagas import SagaStatus
