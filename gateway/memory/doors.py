@@ -11,7 +11,7 @@ from gateway.keys import Caller
 from gateway.memory.clock import HandClock
 from gateway.memory.processes import PARTITION, PARTITIONS
 from ledger.client.client import Answer, Progress, UndecidedError
-from ledger.client.seen import ActionsSeen
+from ledger.client.progress import ActionsSeen
 from ledger.core.facts import (
     AttemptStarted,
 )

@@ -1,8 +1,8 @@
 """The ledger straight on Kafka, for the gateway and for services trusted with the tenant they name.
 
 A proposal, or what a person signed, returns when it is durable and decided. How an action goes on
-is read from the ledger, except that a success is told a little earlier: see `ledger.client.seen`.
-Must never be handed to an agent: it can write any tenant's intents.
+is read from the ledger, except that a success is told a little earlier: see
+`ledger.client.progress`. Must never be handed to an agent: it can write any tenant's intents.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
-from ledger.client.seen import ActionsSeen, Progress
+from ledger.client.progress import ActionsSeen, Progress
 from ledger.core.errors import LedgerError
 from ledger.core.facts import AttemptStarted
 from ledger.core.ids import stream_key_of

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from ledger.audit.replay import Replay
-from ledger.client.seen import ActionsSeen
+from ledger.client.progress import ActionsSeen
 from ledger.core import inputs as i
 from ledger.core.limits import INTEGER_MAX, TEXT_CHARS_MAX
 from ledger.core.records import Decision

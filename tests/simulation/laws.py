@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from ledger.client.seen import ActionsSeen
+from ledger.client.progress import ActionsSeen
 from ledger.core.records import Decision
 from ledger.core.snapshot import dump
 from ledger.core.state import Stream

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from ledger.client.seen import ActionsSeen
+from ledger.client.progress import ActionsSeen
 from ledger.core.inputs import Report, Success
 from ledger.core.records import Decision
 from ledger.core.state import Stream

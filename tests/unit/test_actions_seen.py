@@ -2,8 +2,8 @@
 
 import pytest
 
-from ledger.client import seen
-from ledger.client.seen import ActionsSeen, Progress
+from ledger.client import progress
+from ledger.client.progress import ActionsSeen, Progress
 from ledger.core import inputs as i
 from ledger.core.money import Money
 from ledger.log.envelope import outgoing
@@ -112,7 +112,7 @@ def test_a_report_that_its_owner_will_not_take_is_not_believed(
 ) -> None:
     """Under another record key it is misrouted, and a huge one may be too large to decide."""
     assert charged.hear(report(success()), key=b"acme/other") is None
-    monkeypatch.setattr(seen, "EARLY_BYTES_MAX", 100)
+    monkeypatch.setattr(progress, "EARLY_BYTES_MAX", 100)
     assert charged.hear(report(success())) is None
     assert charged.progress.status == "attempting"
 
@@ -166,7 +166,7 @@ def test_a_stream_whose_records_are_forgotten_is_not_known(
     charged: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was folded of it would be an old state; the read model has the new one."""
-    monkeypatch.setattr(seen, "STREAMS_REMEMBERED_MAX", 0)
+    monkeypatch.setattr(progress, "STREAMS_REMEMBERED_MAX", 0)
     charged.ledger.take(tick(), later_ms=LONG_MS)
     (lapsed,) = charged.ledger.records()[charged.seen.next_offset(0) :]
     charged.seen.feed_later(lapsed)
@@ -254,7 +254,7 @@ def test_streams_are_forgotten_by_what_they_take(monkeypatch: pytest.MonkeyPatch
     for key in keys:
         ledger.take(propose(key, request=request(key, text="x" * 9_000)))
     ledger.take(report(success(), key=keys[3]))
-    monkeypatch.setattr(seen, "STREAMS_REMEMBERED_BYTES_MAX", 40_000)
+    monkeypatch.setattr(progress, "STREAMS_REMEMBERED_BYTES_MAX", 40_000)
     at_once, later = ActionsSeen(1, {}), ActionsSeen(1, {})
     for record in ledger.records():
         at_once.feed(record)
@@ -270,11 +270,11 @@ def test_successes_that_nobody_decides_are_forgotten_by_what_they_take(
 ) -> None:
     """One that was heard again counts once; one that is forgotten is told by the ledger."""
     sent = report(i.Success(reference=REFERENCE, result={"text": "x" * 5_000}))
-    monkeypatch.setattr(seen, "SUCCESSES_REMEMBERED_BYTES_MAX", 9_000)
+    monkeypatch.setattr(progress, "SUCCESSES_REMEMBERED_BYTES_MAX", 9_000)
     for _ in range(3):
         assert charged.hear(sent) == CHARGE
     assert charged.progress.status == "completed"
-    monkeypatch.setattr(seen, "SUCCESSES_REMEMBERED_BYTES_MAX", 4_000)
+    monkeypatch.setattr(progress, "SUCCESSES_REMEMBERED_BYTES_MAX", 4_000)
     charged.hear(sent)
     assert charged.progress.status == "attempting"
     charged.take(sent)

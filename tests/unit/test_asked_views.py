@@ -8,7 +8,7 @@ import pytest
 from gateway.http import views
 from gateway.http.problems import LedgerPlace
 from gateway.http.views import ApprovalView
-from ledger.client.seen import ActionsSeen
+from ledger.client.progress import ActionsSeen
 from ledger.core import inputs as i
 from ledger.core.state import Action, Approval, Status
 from ledger.core.statement import Say
