@@ -28,8 +28,8 @@ from ledger.core.money import Money
 from ledger.core.operation import Risk
 from ledger.core.people import EVERY_TENANT
 from ledger.core.policy import BEFORE_THE_TABLE
+from ledger.core.policy_when import LEVELS, RISKS
 from ledger.core.state import Status
-from ledger.core.when import LEVELS, RISKS
 from projections.views import CauseView, EventView
 
 router = APIRouter(prefix="/console", include_in_schema=False)

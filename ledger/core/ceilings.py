@@ -27,7 +27,7 @@ from ledger.core.gates import (
 from ledger.core.ids import GateKind, gate_key
 from ledger.core.limits import DURATION_MS_MAX, INTEGER_MAX
 from ledger.core.operation import Component
-from ledger.core.when import Amounts
+from ledger.core.policy_when import Amounts
 from ledger.core.wire import Text, Wire
 
 Per = Literal["action", "run", "tenant", "target"]

@@ -19,8 +19,7 @@ from ledger.core.limits import INTEGER_MAX
 from ledger.core.money import Money, format_money
 from ledger.core.operation import Level, Operation
 from ledger.core.patterns import compared, matcher
-from ledger.core.request import RecordedRequest
-from ledger.core.when import (
+from ledger.core.policy_when import (
     LEVELS,
     RISKS,
     AmountBounds,
@@ -29,6 +28,7 @@ from ledger.core.when import (
     ParameterBounds,
     When,
 )
+from ledger.core.request import RecordedRequest
 
 Answer = bool | str
 """Whether a condition holds, or the name of the fact that is missing."""

@@ -45,8 +45,8 @@ from ledger.core.policy_contradictions import (
     contradictions,
     contradictions_of_ceiling,
 )
+from ledger.core.policy_when import CarriedOut, When
 from ledger.core.request import RecordedRequest
-from ledger.core.when import CarriedOut, When
 from ledger.core.wire import Milliseconds, Text, Wire
 
 __all__ = [

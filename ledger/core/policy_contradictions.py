@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ledger.core.ceilings import Ceiling, zone_of
 from ledger.core.patterns import covers
+from ledger.core.policy_when import LEVELS, RISKS, AmountBounds, LevelBounds, ParameterBounds, When
 from ledger.core.toml_lines import TomlPath
-from ledger.core.when import LEVELS, RISKS, AmountBounds, LevelBounds, ParameterBounds, When
 
 if TYPE_CHECKING:
     from ledger.core.policy import Row

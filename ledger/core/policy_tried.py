@@ -10,8 +10,8 @@ from typing import Literal
 from ledger.core.conditions import Answer, Condition, conditions
 from ledger.core.operation import Operation
 from ledger.core.policy import Policy, Row
+from ledger.core.policy_when import CarriedOut
 from ledger.core.request import RecordedRequest
-from ledger.core.when import CarriedOut
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ledger.core.operation import Operation
 from ledger.core.policy import AUTOMATIC, Outcome, Policy, Row, Ruling, parse_policy, policy_hash
+from ledger.core.policy_when import RISKS, When
 from ledger.core.request import Request
-from ledger.core.when import RISKS, When
 from tests.policies import TENANT, operation, request, risk
 
 LEVELS = ("none", "low", "medium", "high")
