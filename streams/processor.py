@@ -24,8 +24,8 @@ from projections.cold import ColdStore
 from streams.clock import SKEW_MS_DEFAULT, check_not_ahead, check_skew, mono_ms, wall_ms
 from streams.cold_loading import ColdLoading
 from streams.config_inbox import ConfigInbox
-from streams.filling import fill_filters
 from streams.held_ticks import HELD_BACK_BY, HeldTicks
+from streams.key_filter_filling import fill_filters
 from streams.limits import STREAMS_HELD_BYTES_MAX, STREAMS_HELD_MAX
 from streams.log_time import LogTimeWatch
 from streams.member import GroupMember
