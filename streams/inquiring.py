@@ -48,7 +48,7 @@ from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from streams.hands import intent_among
 from streams.limits import INTENTS_KEPT_MAX, LOOKUPS_WAITING_MAX, UNKNOWN_WATCHED_MAX
-from streams.lines import Lines
+from streams.question_queue import Lines
 
 MayAsk = Callable[[str], bool]
 """Whether an account may be asked now."""
