@@ -32,7 +32,7 @@ from streams.member import GroupMember
 from streams.owner import Batch, LostContinuityError, Owner
 from streams.taking_over import catch_up, check_positions, open_epoch
 from streams.topics_watch import watch_topics
-from streams.waiting import WaitingInputs
+from streams.waiting_inputs import WaitingInputs
 
 logger = logging.getLogger("actionledger")
 

@@ -11,7 +11,7 @@ from ledger.log.topics import Topic
 from streams.clock import ClockSkewError, check_not_ahead
 from streams.held_ticks import HELD_BACK_BY, HeldTicks
 from streams.owner import Batch, LostContinuityError, Owner
-from streams.waiting import WaitingInputs
+from streams.waiting_inputs import WaitingInputs
 from tests.simulation.catalogue import SKEW_MS
 from tests.simulation.cold import Cold
 from tests.simulation.processes import Process

@@ -1,7 +1,7 @@
 """Inputs that wait for their stream, and what goes on beside them."""
 
 from ledger.log.port import Record
-from streams.waiting import WaitingInputs
+from streams.waiting_inputs import WaitingInputs
 
 
 def record(topic: str, offset: int, key: str) -> Record:
