@@ -20,6 +20,7 @@ from pydantic_core import ErrorDetails
 
 from ledger.core.excerpt import excerpt
 from ledger.core.limits import MISTAKES_MAX
+from ledger.core.money import Currency
 from ledger.core.toml_lines import TomlPath, line_of, lines_of
 
 Found = tuple[TomlPath, str]
@@ -46,6 +47,7 @@ _SENTENCES: Final = {
     "enum": "must be {expected}",
 }
 _OF_KEY: Final = "[key]"
+_OF_SECRET: Final = re.compile("(?i)secret|password|credential|api_?key|token")
 _QUOTES_VALUE: Final = frozenset({"int_type", "bool_type", "string_type", "literal_error", "enum"})
 
 
@@ -124,7 +126,12 @@ def complaints(
     refused: ValidationError, model: type[BaseModel], *, at: TomlPath = ()
 ) -> Iterator[Found]:
     """Everything a model had to say against a table that stands at a path of the document."""
-    for error in refused.errors(include_url=False):
+    errors = refused.errors(include_url=False)
+    for error in errors:
+        # Of a list whose entries are refused pydantic also says that none is left.
+        inside = any(one["loc"][:-1] == error["loc"] for one in errors)
+        if error["type"] == "too_short" and inside:
+            continue
         path, said = _in_words(error, model)
         yield (*at, *path), said
 
@@ -153,19 +160,40 @@ def _in_words(error: ErrorDetails, model: type[BaseModel]) -> Found:
     said = sentence.format_map(context)
     if kind in _QUOTES_VALUE:
         said = f"{said}, not {excerpt(repr(error['input']), chars_max=60)}"
-    return path, said
+    return path, f"{said}{_written(kind, error['input'], _at(model, path))}"
+
+
+def _written(kind: str, given: object, wanted: Any) -> str:  # noqa: ANN401 - any type expression
+    """How it is written instead, as the end of a sentence."""
+    if kind == "tuple_type" and isinstance(given, str):
+        return f", such as [{excerpt(repr(given), chars_max=60)}]"
+    if kind == "dict_type" and any(
+        get_args(one)[:1] == (Currency,) for one in _alternatives(wanted)
+    ):
+        return " by currency, such as { EUR = 50_00 }"
+    if kind in {"model_type", "model_attributes_type"}:
+        fields = [name for one in _models(wanted) for name in one.model_fields]
+        return f" of {', '.join(fields)}" if fields else ""
+    return ""
 
 
 def _meant(model: type[BaseModel], path: TomlPath) -> str:
     """The known key that an unknown one looks like, as the end of a sentence."""
     if not path:
         return ""
-    here: Any = model
-    for part in path[:-1]:
-        here = _inside(here, part)
-    fields = [name for one in _models(here) for name in one.model_fields]
+    if _OF_SECRET.search(str(path[-1])):
+        return "; a secret never goes into the log: the file of its account has it"
+    fields = [name for one in _models(_at(model, path[:-1])) for name in one.model_fields]
     close = get_close_matches(str(path[-1]), fields, n=1)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def _at(model: type[BaseModel], path: TomlPath) -> Any:  # noqa: ANN401 - any type expression
+    """The type of what stands at a path."""
+    here: Any = model
+    for part in path:
+        here = _inside(here, part)
+    return here
 
 
 def _inside(annotation: Any, part: str | int) -> Any:  # noqa: ANN401 - any type expression
@@ -174,7 +202,9 @@ def _inside(annotation: Any, part: str | int) -> Any:  # noqa: ANN401 - any type
         field = model.model_fields.get(str(part))
         if field is not None:
             return field.annotation
-    return next((get_args(one)[-1] for one in _alternatives(annotation) if get_args(one)), None)
+    inner = [get_args(one) for one in _alternatives(annotation) if get_args(one)]
+    # A list's type ends in an ellipsis.
+    return next((args[0] if args[-1] is Ellipsis else args[-1] for args in inner), None)
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:  # noqa: ANN401 - any type expression

@@ -6,9 +6,16 @@ Immutable and free of behaviour: `ledger.core.conditions` puts them to an action
 
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from ledger.core.limits import CHOICES_MAX, INTEGER_MAX, INTENT_BYTES_MAX, PARAMETERS_MAX
+from ledger.core.excerpt import excerpt
+from ledger.core.limits import (
+    CHOICES_MAX,
+    INTEGER_MAX,
+    INTENT_BYTES_MAX,
+    PARAMETERS_MAX,
+    TEXT_CHARS_MAX,
+)
 from ledger.core.money import Currency
 from ledger.core.operation import Kind, Level, PreviewSource, Reliability
 from ledger.core.patterns import Pattern
@@ -27,6 +34,19 @@ CarriedOut = Literal["executor", "caller"]
 """Who carries an action out: an executor, or its caller itself."""
 Patterns = Annotated[tuple[Pattern, ...], Field(strict=False, min_length=1, max_length=CHOICES_MAX)]
 Whole = Annotated[int, Field(ge=-INTEGER_MAX, le=INTEGER_MAX)]
+
+
+def _chosen(value: object) -> object:
+    # A union would say three times what it is not.
+    is_text = isinstance(value, str) and len(value) <= TEXT_CHARS_MAX
+    if is_text or (isinstance(value, int) and abs(value) <= INTEGER_MAX):
+        return value
+    said = excerpt(repr(value), chars_max=60)
+    raise ValueError(f"must be a text, true, false or a whole number, not {said}")
+
+
+Choice = Annotated[str | bool | int, BeforeValidator(_chosen)]
+"""A value that a parameter may have."""
 Size = Annotated[int, Field(ge=0, le=INTENT_BYTES_MAX)]
 
 
@@ -63,10 +83,7 @@ class ParameterBounds(Wire):
     """
 
     one_of: (
-        Annotated[
-            tuple[Text | bool | Whole, ...],
-            Field(strict=False, min_length=1, max_length=CHOICES_MAX),
-        ]
+        Annotated[tuple[Choice, ...], Field(strict=False, min_length=1, max_length=CHOICES_MAX)]
         | None
     ) = None
     matches: Patterns | None = None

@@ -43,7 +43,23 @@ def changed(old: str, new: str) -> str:
         ("quorum = 2", "quorum = true", 23, "row[2].quorum", "whole number"),
         ("900_000", "999", 14, "row[1].valid_ms", "at least 1000"),
         ("900_000", "604_800_001", 14, "row[1].valid_ms", "at most 604800000"),
+        ("quorum = 2", 'groups = "finance"', 23, "row[2].groups", "such as ['finance']"),
+        ('kind = ["money"]', 'risk = "low"', 3, "row[0].when.risk", "a table of irreversibility,"),
+        (
+            'kind = ["money"]',
+            'risk.ambiguity = "low"',
+            3,
+            "row[0].when.risk.ambiguity",
+            "a table of at_least, at_most",
+        ),
         # Amounts.
+        (
+            "{ EUR = 50_00, USD = 60_00 }",
+            "50_00",
+            4,
+            "row[0].when.amount.at_most",
+            "such as { EUR = 50_00 }",
+        ),
         ("EUR = 50_00", "EUR = -1", 4, "row[0].when.amount.at_most.EUR", "at least 0"),
         ("EUR = 50_00", "EUR = 50.0", 4, "row[0].when.amount.at_most.EUR", "whole number"),
         ("EUR = 50_00", 'EUR = "50"', 4, "row[0].when.amount.at_most.EUR", "whole number"),
@@ -128,6 +144,20 @@ def test_a_mistake_is_named_on_its_line(
     assert any(
         one.line == line and one.path.startswith(path) and said in one.message for one in found
     ), "\n".join(map(str, found))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [("1.5", "1.5"), ("[1]", "[1]"), (f"{2**53}", f"{2**53}")]
+)
+def test_one_mistake_is_told_once(value: str, shown: str) -> None:
+    """Not once for each type that it is not, and not that its list is empty then."""
+    (mistake,) = mistakes(changed('kind = ["money"]', f"parameters.n.one_of = [{value}, 2]"))
+    assert str(mistake) == (
+        "line 3: row[0].when.parameters.n.one_of[0] must be a text, true, false or a whole number, "
+        f"not {shown}"
+    )
+    (mistake,) = mistakes(changed('["money"]', '["cash"]'))
+    assert mistake.path == "row[0].when.kind[0]"
 
 
 @pytest.mark.parametrize(
