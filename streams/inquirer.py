@@ -55,7 +55,6 @@ from reconciler.receiving import is_trouble
 from reconciler.shown import ShownUpTo
 from reconciler.sweeping import sweep_parked, tell_unmatched
 from streams import limits
-from streams.acting import previewed_request
 from streams.askers import Askers
 from streams.clock import mono_ms, wall_ms
 from streams.hands import intent_in
@@ -63,6 +62,7 @@ from streams.inquiring import BEGINNING, Asked, Inquiring, Position
 from streams.member import GroupMember
 from streams.older_requests import OlderRequests
 from streams.positions import load_positions, load_unknown, save_position
+from streams.provider_call import previewed_request
 
 logger = logging.getLogger("actionledger")
 

@@ -19,7 +19,11 @@ from ledger.log.simulated import SimulatedLog
 from ledger.log.topics import INBOXES, Topic
 from reconciler.evidence import lookup_evidence, lookup_record, preview_record
 from reconciler.providers import port
-from streams.acting import (
+from streams.allowing import Grounds, Permit
+from streams.hands import Assignment, Hands, intent_in, objection
+from streams.inquiring import Asked, Inquiring
+from streams.owner import Owner
+from streams.provider_call import (
     RECHECK_FAILED,
     has_to_hold,
     not_holding,
@@ -27,10 +31,6 @@ from streams.acting import (
     provider_request,
     reported,
 )
-from streams.allowing import Grounds, Permit
-from streams.hands import Assignment, Hands, intent_in, objection
-from streams.inquiring import Asked, Inquiring
-from streams.owner import Owner
 
 PARTITION: Final = 0
 PARTITIONS: Final = 1

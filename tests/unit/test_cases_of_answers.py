@@ -25,7 +25,7 @@ from reconciler.providers.port import (
     Succeeded,
     Unresolved,
 )
-from streams.acting import reported
+from streams.provider_call import reported
 from tests.patience import PATIENCE_MS
 
 DESCRIPTION = """

@@ -12,7 +12,7 @@ from reconciler.providers.http.templates import BodyTemplate
 from reconciler.providers.http_exchange import Broken, Exchanged, Message, Trouble
 from reconciler.providers.port import Deadlines, ProviderRequest
 from reconciler.providers.simulated.adapter import SimulatedPerformer
-from streams.acting import previewed_request, provider_request
+from streams.provider_call import previewed_request, provider_request
 from tests.examples import PAYOUT, T0, recorded, request, started
 from tests.patience import PATIENCE_MS
 

@@ -12,10 +12,10 @@ from ledger.core.catalogue import Catalogue, parse_catalogue
 from ledger.core.snapshot import dump, load
 from ledger.core.state import AttemptStatus, Status
 from reconciler.providers import port
-from streams import acting
-from streams.acting import act
+from streams import provider_call
 from streams.clock import mono_ms
 from streams.hands import Assignment
+from streams.provider_call import act
 from tests.examples import (
     CATALOGUE_TEXT,
     CHARGE,
@@ -94,7 +94,7 @@ async def test_c041_a_worker_that_slept_before_its_first_byte_sends_nothing(
     open it looks once more and gives the start back: nobody needs to know its token to be safe.
     """
     clock = Clock()
-    monkeypatch.setattr(acting, "mono_ms", clock)
+    monkeypatch.setattr(provider_call, "mono_ms", clock)
 
     def sleep() -> None:
         clock.ms += slept_ms
@@ -175,7 +175,7 @@ async def test_c047_trouble_before_the_first_byte_is_said_and_after_it_is_not_kn
 
     before = Provider(fail)
     clock = Clock()
-    monkeypatch.setattr(acting, "mono_ms", clock)
+    monkeypatch.setattr(provider_call, "mono_ms", clock)
     answer = await _said(clock, before)
     assert isinstance(answer, i.Decline)
     assert before.calls == 0

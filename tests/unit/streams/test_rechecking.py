@@ -10,9 +10,9 @@ from pydantic import JsonValue
 from ledger.core.inputs import Decline, Report
 from ledger.core.preview import Change, Foreseen, Preview
 from reconciler.providers import port
-from streams.acting import act
 from streams.clock import mono_ms
 from streams.hands import Assignment
+from streams.provider_call import act
 from tests.examples import CHARGE, REFERENCE, STREAM, T0, recorded
 from tests.forging import World
 from tests.policies import operation

@@ -11,10 +11,10 @@ from pydantic import JsonValue
 from ledger.core import inputs as i
 from ledger.core.limits import TEXT_CHARS_MAX
 from reconciler.providers import port
-from streams import acting
-from streams.acting import act
+from streams import provider_call
 from streams.clock import mono_ms
 from streams.hands import Assignment
+from streams.provider_call import act
 from tests.examples import CHARGE, REFERENCE, STREAM, T0, recorded, request, started
 
 MARGIN_MS = 50
@@ -169,7 +169,7 @@ async def test_a_call_that_never_ends_is_cut_off_and_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Behind the check it may have happened; before it nothing did."""
-    monkeypatch.setattr(acting, "HARD_STOP_GRACE_MS", 0)
+    monkeypatch.setattr(provider_call, "HARD_STOP_GRACE_MS", 0)
 
     async def sent(check: Guard) -> port.Outcome:
         check()
