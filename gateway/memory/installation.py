@@ -205,8 +205,16 @@ class Installation:
         await self._clock.until(lambda: False, self._clock.now + delay_ms)
 
     def script(self, script: Mapping[str, JsonValue]) -> None:
-        """Play a fault, as the simulated provider's control API takes it. Raises ValueError."""
-        self._provider.script(Script.model_validate(script))
+        """Play a fault, as the simulated provider's control API takes it. Raises ValueError, also
+        for an operation that the catalogue does not have: no request would ever fit.
+        """
+        read = Script.model_validate(script)
+        operation = read.match.operation
+        if operation is not None and all(
+            one.name != operation for one in self._catalogue.operations
+        ):
+            raise ValueError(f"the catalogue has no operation {operation!r}")
+        self._provider.script(read)
 
     def behave(self, personality: Mapping[str, JsonValue]) -> None:
         """How the provider behaves where nothing is scripted. Raises ValueError."""

@@ -246,6 +246,22 @@ async def test_a_fault_that_does_not_exist_is_refused(world: testing.World) -> N
     """A script that plays nothing would be a test that proves nothing."""
     with pytest.raises(ValueError, match="kind"):
         world.provider.script({"kind": "catch_fire"})
+    with pytest.raises(ValueError, match="no operation 'chrage'"):
+        world.provider.drop_next_answer(operation="chrage")
+
+
+async def test_time_that_runs_back_is_refused(world: testing.World) -> None:
+    """Nothing would pass, and the test would not be about what it says."""
+    with pytest.raises(ValueError, match="only goes on"):
+        await world.advance(minutes=1, seconds=-61)
+
+
+async def test_a_ledger_ends_with_its_test() -> None:
+    """Whoever asks afterwards hears so, and of no trouble with the ledger."""
+    async with testing.ledger() as world:
+        assert isinstance(await world.ledger.propose(charge("e-1")), Succeeded)
+    with pytest.raises(RuntimeError, match="ended with its test"):
+        await world.ledger.propose(charge("e-1"))
 
 
 ASKS = """

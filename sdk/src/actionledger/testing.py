@@ -210,9 +210,13 @@ class World:
     async def advance(
         self, *, hours: float = 0, minutes: float = 0, seconds: float = 0, ms: int = 0
     ) -> None:
-        """Let time pass, and everything happen that is due in it."""
-        whole_s = hours * 3_600 + minutes * 60 + seconds
-        await self._installation.advance(int(whole_s * 1_000) + ms)
+        """Let time pass, and everything happen that is due in it. Raises ValueError for less than
+        nothing.
+        """
+        whole_ms = int((hours * 3_600 + minutes * 60 + seconds) * 1_000) + ms
+        if whole_ms < 0:
+            raise ValueError("time only goes on")
+        await self._installation.advance(whole_ms)
 
     async def facts(self, key: str) -> list[dict[str, Any]]:
         """Everything that the ledger recorded of an action, in order; `type` names each."""
@@ -249,6 +253,10 @@ class World:
         """Calls reach the ledger again."""
         self._transport.is_cut_off = False
 
+    def _end(self) -> None:
+        """Nothing is here any more: whoever asks from now on is told so."""
+        self._transport.is_over = True
+
 
 class _Transport(httpx.AsyncBaseTransport):
     """The way to the door, which may lose an answer or everything."""
@@ -257,8 +265,11 @@ class _Transport(httpx.AsyncBaseTransport):
         self._inner = httpx.ASGITransport(app)
         self.losing: list[str] = []
         self.is_cut_off = False
+        self.is_over = False
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self.is_over:
+            raise RuntimeError("This ledger ended with its test; ask inside `async with`.")
         if self.is_cut_off:
             raise Unreachable("The test has cut this client off.")
         response = await self._inner.handle_async_request(request)
@@ -299,7 +310,11 @@ async def ledger(
     if people is not None:
         given["people"] = people
     async with _open(catalogue, given) as installation:
-        yield World(installation)
+        world = World(installation)
+        try:
+            yield world
+        finally:
+            world._end()  # noqa: SLF001 - of this module
 
 
 def _open(
