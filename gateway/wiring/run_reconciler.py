@@ -30,7 +30,7 @@ from streams.agents import add_attention_agent, add_webhook_agent, keep_whole
 from streams.app import AppSettings, SafeApp, build_app, run_app
 from streams.attention import AttentionWindow
 from streams.clock import wall_ms
-from streams.showing import Showing
+from streams.window_writer import WindowWriter
 
 logger = logging.getLogger("actionledger")
 
@@ -81,7 +81,7 @@ async def _app(
     pool: asyncpg.Pool,
     appender: SteadyAppender,
     notifier: Notifier | None,
-) -> tuple[SafeApp, Showing, WholeTopic]:
+) -> tuple[SafeApp, WindowWriter, WholeTopic]:
     """The app with both of its agents, what shows what they see, and what keeps its rows whole."""
     genesis = await genesis_of(log)
     await begin_at(log, pool, genesis)
@@ -110,7 +110,7 @@ async def _app(
             await notifier.keep(raised)
 
     add_attention_agent(app, window, appender, prefix=settings.topic_prefix, notify=notify)
-    return app, Showing(pool, seen, window), whole
+    return app, WindowWriter(pool, seen, window), whole
 
 
 def _notifier(settings: Settings, log: KafkaLog, pool: asyncpg.Pool) -> Notifier | None:

@@ -21,7 +21,7 @@ from streams.limits import SHOWN_EVERY_MS, UNMATCHED_COUNTED_MS
 logger = logging.getLogger("actionledger")
 
 
-class Showing:
+class WindowWriter:
     """Writes this member's windows."""
 
     def __init__(
