@@ -22,6 +22,8 @@ from gateway.cli.numbers import moment_of, whole_number
 from gateway.cli.output import Exit, Json, Output, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ledger.core.catalogue import Catalogue
     from ledger.core.policy import Policy
     from ledger.core.policy_names import UnknownName
@@ -57,24 +59,27 @@ def check(
 ) -> None:
     """Read a policy and name every mistake with its line. Needs no server.
 
-    With a catalogue also the names in it that no operation bears: no mistakes, but often a slip of
-    the pen, and then a row that never matches. Ends with 4 where there is a mistake.
+    Tells of ceilings that no row has an action pass and, with a catalogue, of names that no
+    operation bears: no mistakes, but often a slip of the pen. Ends with 4 where there is a mistake.
 
     Example: actionledger policy check examples/policies/payments.toml
     """
     from gateway.cli.policy_shown import ceilings_result, row_result, show_rows
+    from ledger.core.policy_notes import unused_ceilings
 
     out = Output("policy check", as_json=as_json)
     policy = _policy(out, file)
     unknown = () if catalogue is None else _unknown(policy, _catalogue(out, catalogue))
+    unused = unused_ceilings(policy)
     result = {
         "mistakes": [],
         "rows": [row_result(row) for row in policy.rows],
         "ceilings": ceilings_result(policy),
         "unknown_names": unknown,
+        "unused_ceilings": [one.ceiling for one in unused],
         "content_hash": policy.content_hash,
     }
-    out.answer(result, lambda console: show_rows(console, policy, unknown))
+    out.answer(result, lambda console: show_rows(console, policy, (*unknown, *unused)))
 
 
 @group.command("show")
@@ -115,16 +120,15 @@ def publish(file: File, timeout: Timeout = TIMEOUT_S, as_json: Json = False) -> 
 
     From then on every decision follows it. Actions that have not begun are ruled anew: what people
     were asked stays where the same is asked of them, and ends where it is not. Publishing what is
-    in force changes nothing. See first what would differ: `actionledger policy whatif`.
+    in force changes nothing. See first what would differ: `actionledger policy whatif`. Notes on
+    stderr tell what is hardly meant, such as a row that waits for more people than could sign.
 
     Example: actionledger policy publish policy.toml
     """
     out = Output("policy publish", as_json=as_json)
     policy = _policy(out, file)
-    catalogue = _known_catalogue()
-    if catalogue is not None:
-        for one in _unknown(policy, catalogue):
-            typer.echo(f"Note: {one}.", err=True)
+    for one in _notes(policy):
+        typer.echo(f"Note: {one}.", err=True)
     publish_file(out, "policy", file, timeout)
 
 
@@ -234,13 +238,21 @@ def _unknown(policy: "Policy", catalogue: "Catalogue") -> "tuple[UnknownName, ..
     return unknown_names(policy, catalogue)
 
 
-def _known_catalogue() -> "Catalogue | None":
+def _notes(policy: "Policy") -> "Iterator[object]":
+    """What the table hardly means, given what is published beside it."""
+    import time
+
     from gateway.cli.place import settings
+    from ledger.core.policy_notes import too_few_people, unused_ceilings
 
     known = settings()
     from gateway.wiring.documents import published_now
 
-    return asyncio.run(published_now(known)).catalogue
+    published = asyncio.run(published_now(known))
+    if published.catalogue is not None:
+        yield from _unknown(policy, published.catalogue)
+    yield from unused_ceilings(policy)
+    yield from too_few_people(policy, published.people, time.time_ns() // 1_000_000)
 
 
 def _in_force() -> "Policy":

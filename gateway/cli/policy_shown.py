@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from gateway.wiring.policy_desk import Explained
     from ledger.audit.whatif import Move, Said, WhatIf
     from ledger.core.policy import Gates, Policy, Row, Ruling
-    from ledger.core.policy_names import UnknownName
     from ledger.core.policy_tried import RowTried, Tried
 
 _COLOURS: Final = {
@@ -49,8 +48,8 @@ def ceilings_result(policy: "Policy") -> list[dict[str, Any]]:
     return [ceiling_view(one).model_dump(exclude_none=True) for one in policy.ceilings]
 
 
-def show_rows(console: "Console", policy: "Policy", unknown: "Sequence[UnknownName]" = ()) -> None:
-    """Every row in order, with what it asks for; then the names that nobody knows."""
+def show_rows(console: "Console", policy: "Policy", notes: "Sequence[object]" = ()) -> None:
+    """Every row in order, with what it asks for; then what is hardly meant."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -69,7 +68,7 @@ def show_rows(console: "Console", policy: "Policy", unknown: "Sequence[UnknownNa
     console.print(f"Cases are settled by {escape(reviewers)}.", soft_wrap=True)
     if policy.content_hash == AUTOMATIC.content_hash:
         console.print("[dim]No policy has been published.[/]")
-    for one in unknown:
+    for one in notes:
         console.print(f"[yellow]?[/] {escape(str(one))}", soft_wrap=True)
     console.print(f"[dim]{policy.content_hash}[/]")
 
