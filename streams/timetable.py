@@ -282,7 +282,7 @@ def _due_at(stream: Stream, action: Action, now: int, config: Config) -> int | N
             return now  # asked before an upgrade, with a preview that said less
     elif needs_ruling(action, config) and config.operation(*asked) is not None:
         return now
-    if turn(action, config, now) is not None:
+    if turn(stream, action, config, now) is not None:
         return now
     return due_at(action, now, skew_ms=config.timing.skew_ms)
 

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from ledger.core import facts as f
 from ledger.core.inputs import EvidenceKind, Meaning, Retry
 from ledger.core.limits import NAMES_TOLD_MAX, REVERSALS_KEPT_MAX, SOURCES_KEPT_MAX
+from ledger.core.money import Money
 from ledger.core.proof import larger
 from ledger.core.state import OF_REVERSALS, Action, Reversal, Told
 
@@ -63,8 +64,6 @@ def told_of_case(action: Action, reason: str) -> Told | None:
     """
     if reason in OF_REVERSALS:
         return _raised(action)
-    if reason == "amount_differs":
-        return replace(action.told or Told(), other_amount=True)
     if reason == "second_effect":
         return replace(action.told or Told(), done_again=True)
     return action.told
@@ -85,6 +84,9 @@ def _told(action: Action, fact: f.EvidenceRecorded) -> Told | None:
             told = _effect_told(action, told, fact.reference or action.key)
             if fact.kind is EvidenceKind.REPORT:
                 told = replace(told, done=_with(told.done, fact.attempts_upto))
+            elif _differs(action.request.money, fact.money):
+                # Nobody can say any more how much of it there is: whatever else is told later.
+                told = replace(told, other_amount=True)
         case Meaning.NO_EFFECT | Meaning.ABSENT:
             for number in fact.denies or ():
                 told = replace(told, denied=_with(told.denied, number))
@@ -103,6 +105,11 @@ def _told(action: Action, fact: f.EvidenceRecorded) -> Told | None:
     return action.told if told == Told() else told
 
 
+def _differs(asked: Money | None, told: Money | None) -> bool:
+    """Whether an effect is told with another amount than was asked for, or with none."""
+    return asked is not None and told != asked
+
+
 def _effect_told(action: Action, told: Told, name: str) -> Told:
     if name == action.reference:
         return told
@@ -117,9 +124,9 @@ def _given_back(known: tuple[Reversal, ...], said: Reversal) -> tuple[Reversal, 
     for place, one in enumerate(known):
         if (one.name, one.reverses) == (said.name, said.reverses):
             minor = larger(one.minor, said.minor)
-            if minor == one.minor:
-                return known
-            more = replace(one, minor=minor, raised=False)
+            other = one.other_currency or said.other_currency
+            raised = one.raised and minor == one.minor
+            more = replace(one, minor=minor, other_currency=other, raised=raised)
             return (*known[:place], more, *known[place + 1 :])
     if len(known) < REVERSALS_KEPT_MAX:
         return (*known, said)
@@ -133,6 +140,7 @@ def reversal_of(action: Action, fact: f.EvidenceRecorded) -> Reversal:
     goes by its source. An amount in another currency is none that could be counted.
     """
     asked, money = action.request.money, fact.money
+    is_told = money is not None and asked is not None
     is_counted = money is not None and asked is not None and money.currency == asked.currency
     has_name = fact.reverses is not None and fact.reference not in {None, fact.reverses}
     return Reversal(
@@ -140,6 +148,7 @@ def reversal_of(action: Action, fact: f.EvidenceRecorded) -> Reversal:
         minor=money.minor if money is not None and is_counted else None,
         reference=fact.reference,
         reverses=fact.reverses,
+        other_currency=True if is_told and not is_counted else None,
     )
 
 

@@ -12,7 +12,7 @@ and no ceiling is passed but where a person has signed it. State is derived from
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Final, Literal, assert_never
 
@@ -177,11 +177,17 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """A request that passed a target, and when."""
+    """A request that passed a target, when it did, and when its effect was there."""
 
     action: str
     at: int
     identity: Identity
+    settled_at: int | None = None
+
+    @property
+    def last_at(self) -> int:
+        """From when on its look-alikes are known for as long as their window is."""
+        return self.at if self.settled_at is None else self.settled_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +399,7 @@ def evolve_gate(gate: Gate | None, fact: AnyGateFact, decided_at: int) -> Gate:
             sent = {"sends": fact.sends, "sent_at": decided_at}
             return _with(gate, _reservation_with(held, sent))
         case ReservationClosed():
-            return _closed(gate, fact)
+            return _closed(gate, fact, decided_at)
         case StepReported():
             return _stepped(gate, fact)
         case _:
@@ -442,19 +448,21 @@ def _granted(gate: Gate, fact: ReservationGranted, at: int) -> Gate:
     return _gate_with(gate, {"reservations": (*gate.reservations, granted)})
 
 
-def _closed(gate: Gate, fact: ReservationClosed) -> Gate:
+def _closed(gate: Gate, fact: ReservationClosed, at: int) -> Gate:
     held = gate.reservation(fact.action, fact.round)
     invariant(held is not None and held.grant == fact.grant, "what is closed was held")
     assert held is not None  # noqa: S101 - for the type checker; the line above survives -O
     invariant(not fact.spent or held.grant is not None, "only a grant is spent")
     used, recent = gate.used, gate.recent
+    place = (held.action, held.granted_at)
     if fact.spent:
         used = _sum(used, held.demand)
+        recent = tuple(
+            replace(one, settled_at=at) if (one.action, one.at) == place else one for one in recent
+        )
     else:
         # What had no effect is nobody's duplicate; what another grant of it had stays known.
-        recent = tuple(
-            one for one in recent if (one.action, one.at) != (held.action, held.granted_at)
-        )
+        recent = tuple(one for one in recent if (one.action, one.at) != place)
     rest = tuple(one for one in gate.reservations if one is not held)
     return _gate_with(gate, {"used": used, "recent": recent, "reservations": rest})
 

@@ -149,7 +149,8 @@ def given_back(action: Action) -> tuple[Reversal, ...]:
         other = named.setdefault(one.name, one)
         if other is not one:
             minor, raised = larger(other.minor, one.minor), other.raised and one.raised
-            named[one.name] = replace(other, minor=minor, raised=raised)
+            foreign = other.other_currency or one.other_currency
+            named[one.name] = replace(other, minor=minor, raised=raised, other_currency=foreign)
     return tuple(named.values())
 
 

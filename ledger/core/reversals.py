@@ -5,7 +5,8 @@ and the action stays completed. How much is known to have come back, and how muc
 back by ourselves, is told here from the stream alone.
 """
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from ledger.core.limits import INTEGER_MAX
 from ledger.core.money import Money, format_money
@@ -20,6 +21,9 @@ from ledger.core.state import Action, Reversal, Stream
 
 AMOUNT_DIFFERS: Final = "original_amount_differs"
 """The reason of the case that says: nobody knows here how much of an effect there is to undo."""
+
+RETURNED_ALREADY: Final = "returned_already"
+"""The reason of the case that says: with this one more would come back than was taken."""
 
 AMOUNT_OF: Final = "amount_of:"
 """Before the key of an action where a person lets its amount pass, and nothing else of it."""
@@ -69,6 +73,27 @@ def _done_again(undo: Action) -> tuple[str, ...]:
     return tuple(name for name in effects_told(undo) if name not in undo.told.nothing)
 
 
+@dataclass(frozen=True, slots=True)
+class KeptBack:
+    """Why what undoes something may not be sent by itself, and what that is about."""
+
+    reason: Literal["returned_already", "original_amount_differs"]
+    names: str
+
+
+def kept_back(stream: Stream, action: Action) -> KeptBack | None:
+    """Why a compensation is a person's before it is sent, the first time or once more, or None: its
+    first request may never have arrived, and then the same key makes the effect.
+    """
+    if action.compensates is None:
+        return None
+    if told := goes_beyond(stream, action):
+        return KeptBack(RETURNED_ALREADY, told)
+    if told := differs_from_asked(stream, action):
+        return KeptBack(AMOUNT_DIFFERS, told)
+    return None
+
+
 def goes_beyond(stream: Stream, action: Action) -> str | None:
     """What was given back of the original of a compensation elsewhere, or once more than was asked
     for, so that with this one more would come back than was taken; None where there is room, or a
@@ -107,11 +132,26 @@ def differs_from_asked(stream: Stream, action: Action) -> str | None:
         return None
     for one in (original, *compensations_of(stream, original)):
         is_other = one.told is not None and bool(one.told.other_amount)
+        is_other = is_other or is_told_otherwise(original, one)
         is_doubtful = is_other and not is_without_effect(one)
         is_known = one.key == action.key or f"{AMOUNT_OF}{one.key}" in action.allowed
         if is_doubtful and not is_known:
             return one.key
     return None
+
+
+def is_told_otherwise(original: Action, undo: Action) -> bool:
+    """Whether the provider told of its original that what a compensation gave back, by its name, is
+    another amount than it was asked for.
+    """
+    asked, own = undo.request.money or original.request.money, {*effects_told(undo), undo.key}
+    if asked is None or undo.compensates != original.key:
+        return False
+    return any(
+        one.other_currency or one.minor not in {None, asked.minor}
+        for one in given_back(original)
+        if one.reference in own
+    )
 
 
 def of_whole(minor: int, whole: Money) -> str:

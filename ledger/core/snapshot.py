@@ -13,7 +13,7 @@ from pydantic_core import SchemaSerializer, SchemaValidator
 
 from ledger.core.state import Stream
 
-FOLD_VERSION: Final = 9
+FOLD_VERSION: Final = 10
 """Grows with every change of `state` or `evolve` that makes other bytes of the same facts."""
 
 _ADAPTER: Final = TypeAdapter(Stream)

@@ -230,6 +230,7 @@ class Reversal:
     """What was given back of an effect, counted once by its `name`: the provider's own, or that of
     the source that told it. `minor` is None where nobody has said how much. `reverses` names the
     effect; of two effects under one name each is kept. `raised` once a person was told.
+    `other_currency` where an amount was told that cannot be counted.
     """
 
     name: str
@@ -237,6 +238,7 @@ class Reversal:
     reference: str | None = None
     reverses: str | None = None
     raised: bool = False
+    other_currency: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +261,9 @@ class Told:
     pending: tuple[str, ...] = ()
     """Names of objects that were told to be moving, whatever became of them since."""
     other_amount: bool | None = None
-    """Whether a person was told of another amount than was asked for, or than was told before."""
+    """Whether an effect of another amount than was asked for was told, or of none where money was
+    asked for. What was given back of it has amounts of its own.
+    """
     done_again: bool | None = None
     """Whether a person was told of a second effect."""
 

@@ -19,8 +19,6 @@ WEIGHTS = (
     "partly_succeeded",
 )
 """What evidence gives a case for, the weightiest first."""
-_KEPT = {"amount_differs": "other_amount", "second_effect": "done_again"}
-"""What stays told of an effect, whatever case comes later."""
 
 
 def tell(state: Json, fact: Json) -> None:
@@ -91,8 +89,8 @@ def open_case(state: Json, fact: Json, now: int) -> None:
     }
     if fact["reason"] == "lookups_exhausted":
         state.pop("lookup", None)
-    if fact["reason"] in _KEPT:
-        state["told"] = (state.get("told") or _nothing()) | {_KEPT[fact["reason"]]: True}
+    if fact["reason"] == "second_effect":
+        state["told"] = (state.get("told") or _nothing()) | {"done_again": True}
     if fact["reason"] in {"reversed_elsewhere", "returned_too_much"} and "told" in state:
         for one in state["told"]["reversals"]:
             one["raised"] = True
@@ -126,8 +124,11 @@ def _tell_evidence(state: Json, told: Json, fact: Json) -> None:
     name, meaning = fact.get("reference"), fact["meaning"]
     if meaning == "effect":
         _effect(state, told, state["key"] if name is None else name)
+        asked = state["request"].get("money")
         if fact.get("kind") == "report":
             _keep(told["done"], fact["attempts_upto"])
+        elif asked is not None and fact.get("money") != asked:
+            told["other_amount"] = True
     elif meaning in {"no_effect", "absent"}:
         for number in fact.get("denies", ()):
             _keep(told["denied"], number)
@@ -148,14 +149,18 @@ def _given_back(state: Json, known: list[Json], fact: Json) -> None:
     name, reverses, money = fact.get("reference"), fact.get("reverses"), fact.get("money")
     asked = state["request"].get("money")
     own = name if reverses is not None and name not in {None, reverses} else fact["source_id"]
-    minor = None
-    if money is not None and asked is not None and money["currency"] == asked["currency"]:
-        minor = money["minor"]
+    minor = other = None
+    if money is not None and asked is not None:
+        is_counted = money["currency"] == asked["currency"]
+        minor, other = (money["minor"], None) if is_counted else (None, True)
     for one in known:
         if (one["name"], one.get("reverses")) == (own, reverses):
             if minor is not None and minor > one.get("minor", -1):
                 one["minor"], one["raised"] = minor, False
+            if other:
+                one["other_currency"] = True
             return
     said = {"name": own, "minor": minor, "reference": name, "reverses": reverses, "raised": False}
+    said["other_currency"] = other
     if len(known) < REVERSALS_MAX:
         known.append({key: value for key, value in said.items() if value is not None})

@@ -207,7 +207,7 @@ class Gate:
                 else:
                     held.update(sends=fact["sends"], sent_at=now)
             case "reservation.closed":
-                yield from self._closed(fact)
+                yield from self._closed(fact, now)
             case "step.reported":
                 yield from self._stepped(fact)
             case kind:
@@ -243,7 +243,7 @@ class Gate:
             passed = {"action": fact["action"], "at": now, "identity": fact["identity"]}
             self.state["recent"] = [*self.state["recent"], passed][-RECENT_KEPT:]
 
-    def _closed(self, fact: Json) -> Iterator[str]:
+    def _closed(self, fact: Json, now: int) -> Iterator[str]:
         held = self.reservation(fact["action"], fact["round"])
         if held is None or held.get("grant") != fact.get("grant"):
             yield f"takes back {fact.get('grant')} of {fact['action']}, which it has not given"
@@ -259,10 +259,13 @@ class Gate:
             _add(self.spent if fact["spent"] else self.back, held["demand"])
         elif fact["spent"]:
             yield f"{fact['action']} has spent what it was not given"
+        here = (held["action"], held.get("granted_at"))
         if fact["spent"]:
             _add(self.state["used"], held["demand"])
+            for one in self.state["recent"]:
+                if (one["action"], one["at"]) == here:
+                    one["settled_at"] = now
         else:
-            here = (held["action"], held.get("granted_at"))
             self.state["recent"] = [
                 one for one in self.state["recent"] if (one["action"], one["at"]) != here
             ]

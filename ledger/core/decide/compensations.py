@@ -13,8 +13,15 @@ from ledger.core.catalogue import Operation
 from ledger.core.decide.draft import Decided, Draft, refused_by
 from ledger.core.decide.ending import NOT_BEGUN, NOTHING_TO_UNDO, call_off, review
 from ledger.core.decide.judging import raise_reversals
-from ledger.core.facts import ActionDenied, ActionExpired, ActionFailed, IntentRecorded
-from ledger.core.inputs import Propose
+from ledger.core.facts import (
+    ActionCompleted,
+    ActionDenied,
+    ActionExpired,
+    ActionFailed,
+    EvidenceRecorded,
+    IntentRecorded,
+)
+from ledger.core.inputs import Meaning, Propose
 from ledger.core.money import Money, format_money
 from ledger.core.order import (
     GIVEN_UP,
@@ -28,8 +35,10 @@ from ledger.core.order import (
 from ledger.core.rejections import Detail, Refused, Rejection
 from ledger.core.reversals import (
     AMOUNT_DIFFERS,
+    RETURNED_ALREADY,
     differs_from_asked,
     goes_beyond,
+    is_told_otherwise,
     minor_of,
     reversed_elsewhere,
     undone_minor,
@@ -170,18 +179,34 @@ def follow_compensations(draft: Draft) -> None:
         if original is None:
             continue
         raise_reversals(draft, original.key)
+        if is_told_otherwise(original, action) and _is_told_now(draft, original, action):
+            review(draft, original.key, "amount_differs")
         if is_without_effect(original) and action.status in NOT_BEGUN and not action.is_open:
             call_off(draft, action.key, NOTHING_TO_UNDO)
         elif has_something_to_undo(original) and _is_given_up(draft, original, action):
             review(draft, action.key, GIVEN_UP, original.key)
         elif action.status in NOT_BEGUN and (told := goes_beyond(draft.stream, action)):
-            review(draft, action.key, "returned_already", told)
+            review(draft, action.key, RETURNED_ALREADY, told)
         elif _has_its_turn(action) and (told := differs_from_asked(draft.stream, action)):
             review(draft, action.key, AMOUNT_DIFFERS, told)
         elif action.status in NOT_BEGUN and not action.has_begun:
             late = _undone_late(draft.stream, original, action)
             if late is not None:
                 review(draft, action.key, "suspected_duplicate", late)
+
+
+def _is_told_now(draft: Draft, original: Action, action: Action) -> bool:
+    """Whether this very decision tells, with the original, of what a compensation gave back; or by
+    which name that is.
+    """
+    return any(
+        (isinstance(fact, ActionCompleted) and fact.action == action.key)
+        or (
+            isinstance(fact, EvidenceRecorded)
+            and (fact.action, fact.meaning) == (original.key, Meaning.REVERSED)
+        )
+        for fact in draft.facts
+    )
 
 
 def _undone_late(stream: Stream, original: Action, action: Action) -> str | None:

@@ -101,9 +101,10 @@ def _refusal(gate: Gate | None, given: GateAsk, draft: Draft) -> _Refusal | None
 
 
 def _look_alike(gate: Gate, given: GateAsk, identity: Identity, now: int) -> str | None:
-    """An action that asked for the same at this target under another key a short while ago, or for
-    something like it in the same run. One that is not settled, or waits in the queue, counts
-    however long ago that was: who asks again has waited for it, and would be served after it.
+    """An action that asked for the same at this target under another key a short while ago, or had
+    its effect then, or for something like it in the same run. One that is not settled, or waits in
+    the queue, counts however long ago that was: who asks again has waited for it, and would be
+    served after it.
     """
     if not identity.look_alike_ms:
         return None
@@ -119,7 +120,7 @@ def _look_alike(gate: Gate, given: GateAsk, identity: Identity, now: int) -> str
             continue
         if other.operation != identity.operation or other.occurrence != identity.occurrence:
             continue
-        is_long_ago = now - recent.at >= identity.look_alike_ms
+        is_long_ago = now - recent.last_at >= identity.look_alike_ms
         if is_long_ago and recent.action not in under_way:
             continue
         if identity.plan is not None and other.plan == identity.plan:

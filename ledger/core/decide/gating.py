@@ -62,7 +62,7 @@ def holds_its_gates(action: Action, config: Config, now: int) -> bool:
     if action.is_open:
         # It has all it began with; what is declared since is asked of what begins.
         return not action.awaits_gates
-    if not action.has_begun and _reached_alone(action, config) is not None:
+    if not action.has_begun and reached_alone(action, config) is not None:
         return False
     return not action.awaits_gates and not missing(action, config, now)
 
@@ -194,7 +194,7 @@ def _uncounted(draft: Draft, action: Action) -> tuple[Wanted, ...]:
 
 def _ask_for_missing(draft: Draft, key: str) -> None:
     action = draft.action(key)
-    reached = _reached_alone(action, draft.config)
+    reached = reached_alone(action, draft.config)
     if reached is not None and not action.has_begun:
         review(draft, key, "ceiling_reached", reached)
         return
@@ -202,7 +202,7 @@ def _ask_for_missing(draft: Draft, key: str) -> None:
         _ask(draft, key, wanted)
 
 
-def _reached_alone(action: Action, config: Config) -> str | None:
+def reached_alone(action: Action, config: Config) -> str | None:
     """The ceiling per action that its own request passes, or the one per run that cannot count it
     because it names none, unless a person has let it pass.
     """

@@ -17,11 +17,13 @@ from ledger.core.decide.approvals import lapse, no_later, transplanted, unfit
 from ledger.core.decide.asking import ask, end, preview_is_under_way
 from ledger.core.decide.draft import Decided, Draft, refused_by, replayed
 from ledger.core.decide.ending import call_off
-from ledger.core.decide.ruling import needs_ruling, rule_anew
+from ledger.core.decide.gating import reached_alone
+from ledger.core.decide.ruling import needs_ruling, rule_anew, ruling_on
 from ledger.core.decide.schedule import (
     Bar,
     ask_later_or_review,
     bar,
+    find_out,
     is_disputed,
 )
 from ledger.core.facts import (
@@ -30,10 +32,11 @@ from ledger.core.facts import (
     AttemptAbsent,
     ReviewResolved,
 )
+from ledger.core.ids import stream_key_of
 from ledger.core.inputs import Judged
 from ledger.core.limits import RESOLUTION_VALID_MS_MAX, RESUMES_MAX
 from ledger.core.rejections import Rejection
-from ledger.core.reversals import AMOUNT_DIFFERS
+from ledger.core.reversals import AMOUNT_DIFFERS, RETURNED_ALREADY
 from ledger.core.state import OPEN, Action, AttemptStatus, Case, Resolved, Status
 from ledger.core.statement import Move, Resolution
 
@@ -90,9 +93,13 @@ def _of_unsettled(
         yield Offered(Move.NO_EFFECT, _NOTHING if action.counted_attempts else _NEVER_BEGAN)
     if operation is None or is_disputed(action) or is_confirmed or action.resumes >= RESUMES_MAX:
         return
-    if case.reason in _ALLOWABLE and case.names is not None and not action.is_open:
-        yield Offered(Move.ALLOW, _ALLOWABLE[case.reason].format(case.names))
-    if is_over:
+    if case.reason in _ALLOWABLE and case.names is not None:
+        said = _ALLOWABLE[case.reason].format(case.names)
+        if not action.is_open:
+            yield Offered(Move.ALLOW, said)
+        elif case.reason in _KEPT_BACK and _may_go_on(action, operation, config, now):
+            yield Offered(Move.ALLOW, f"{said} {_SENT_AGAIN}")
+    if is_over and not _comes_back(action, case, operation, config):
         stopped = bar(_closed(action, operation, now), operation, now, config)
         if stopped is None:
             yield Offered(Move.TRY_AGAIN, _AGAIN if action.counted_attempts else _ANEW)
@@ -114,7 +121,7 @@ _ALLOWABLE: Final = {
         "are two. It lets pass this one alone: should another look like it too, a person is asked "
         "about that one by its name."
     ),
-    "returned_already": (
+    RETURNED_ALREADY: (
         "It goes ahead although so much was given back elsewhere ({}): more comes back than was "
         "taken."
     ),
@@ -123,6 +130,12 @@ _ALLOWABLE: Final = {
         "come back than was taken."
     ),
 }
+_KEPT_BACK: Final = frozenset({RETURNED_ALREADY, AMOUNT_DIFFERS})
+"""Cases of what undoes something that stay as they are until a person lets it pass."""
+
+_SENT_AGAIN: Final = (
+    "It is sent again with the same key, which has the effect where it was not there before."
+)
 _ALLOWED_RISK: Final = (
     "The action goes ahead although {} is not settled: if both have their effect, there are two."
 )
@@ -165,6 +178,27 @@ def _is_over(action: Action, operation: Operation | None, config: Config, now: i
         return False
     over_ms = config.timing.skew_ms + operation.search_lag_ms + operation.settle_horizon_ms
     return all(now > one.lease_until + over_ms for one in action.attempts if one.status in OPEN)
+
+
+def _may_go_on(action: Action, operation: Operation, config: Config, now: int) -> bool:
+    """Whether an open action may be sent again with the same key, as soon as a person says so."""
+    until = no_later(action, now + operation.deadlines.step_ms)
+    again = replace(action, step_deadline_at=until)
+    return action.running is None and bar(again, operation, now, config) is None
+
+
+def _comes_back(action: Action, case: Case, operation: Operation, config: Config) -> bool:
+    """Whether it would come back to a person with the same question if it were tried again: what is
+    in its way stands in its own business event or in the table. What a gate says may be otherwise.
+    """
+    if not case.reasons.isdisjoint(_KEPT_BACK):
+        return True
+    if case.reason == "suspected_duplicate" and action.compensates is not None:
+        return case.names is not None and stream_key_of(case.names) == stream_key_of(action.key)
+    if "ceiling_reached" not in case.reasons or action.has_begun:
+        return False
+    ruled = replace(action, gates=ruling_on(action, operation, config).gates)
+    return reached_alone(ruled, config) is not None
 
 
 def _closed(action: Action, operation: Operation, now: int) -> Action:
@@ -307,6 +341,7 @@ def _settle(draft: Draft, action: Action, given: Judged, said: Resolution) -> No
         case Move.ALLOW:
             if operation is not None and action.case is not None:
                 _go_on(draft, key, operation)
+                find_out(draft, key)
         case Move.LOOK_AGAIN:
             if operation is not None and action.lookup is None:
                 ask_later_or_review(draft, key, operation)

@@ -32,9 +32,9 @@ from ledger.core.limits import DECLINES_MAX
 from ledger.core.offers import Offer, is_caller
 from ledger.core.order import reference_to_undo, waits_for
 from ledger.core.retries import backoff_ms
-from ledger.core.reversals import differs_from_asked, goes_beyond
+from ledger.core.reversals import kept_back
 from ledger.core.sagas import may_begin
-from ledger.core.state import LEADING, Action, AttemptStatus, Status
+from ledger.core.state import LEADING, Action, AttemptStatus, Status, Stream
 from ledger.core.unchecked import writer_of
 
 SETTLED_BY_PERSON = frozenset(LEADING)
@@ -63,10 +63,13 @@ class Bar(StrEnum):
 
 
 class Turn(StrEnum):
-    """What an action does instead of what it waits for, because a hold came or went."""
+    """What an action does instead of what it waits for, because a hold came or went, or because
+    what it undoes is not as much as it was.
+    """
 
     ASK = "ask"
     TRY = "try"
+    TELL = "tell"
 
 
 def bar(action: Action, operation: Operation, at: int, config: Config) -> Bar | None:
@@ -142,10 +145,7 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
         return
     if _had_its_turn(action, offer):
         return
-    if not may_begin(draft.stream, action) or goes_beyond(draft.stream, action) is not None:
-        return
-    # Also of one that is unknown: where its request never arrived, the same key makes the effect.
-    if differs_from_asked(draft.stream, action) is not None:
+    if not may_begin(draft.stream, action) or kept_back(draft.stream, action) is not None:
         return
     if not has_room_to_undo(draft.stream, action, draft.config, draft.now):
         return
@@ -302,7 +302,7 @@ def find_out(draft: Draft, key: str) -> None:
 
     The same key again is the strongest question a keyed provider can be asked, but it can make the
     effect; so a lookup comes first, then attempt and lookup in turn; while attempts are held,
-    lookups as long as there are any.
+    lookups as long as there are any. What only a person may let be sent again is theirs then.
     """
     action = draft.action(key)
     if action.status is not Status.UNKNOWN or action.timer or action.lookup:
@@ -316,10 +316,14 @@ def find_out(draft: Draft, key: str) -> None:
         ask_later_or_review(draft, key, operation)
         return
     is_next = _asked_since_attempt(action) or not operation.lookups
-    is_held = draft.config.hold_on(action) is not None
+    kept = kept_back(draft.stream, action)
+    is_held = kept is not None or draft.config.hold_on(action) is not None
     if is_next and not (is_held and has_lookups_left(action, operation)):
         due_at = draft.now + _backoff_ms(action, operation, action.counted_attempts)
         if bar(action, operation, due_at, draft.config) is None:
+            if kept is not None:
+                review(draft, key, kept.reason, kept.names)
+                return
             timer = TimerSet(action=key, version=draft.version(key), purpose="retry", due_at=due_at)
             draft.add(timer)
             return
@@ -344,9 +348,10 @@ def _asked_since_attempt(action: Action) -> bool:
     return action.lookups_asked >= action.counted_attempts
 
 
-def turn(action: Action, config: Config, now: int) -> Turn | None:
+def turn(stream: Stream, action: Action, config: Config, now: int) -> Turn | None:
     """What an action that waits is to do instead, because a hold came or went, or None: lookups
-    while its next attempt is held, that attempt again when nothing holds it any more.
+    while its next attempt is held, that attempt again when nothing holds it any more. Where that
+    needs a person's word they are told as soon as there is nothing to ask.
     """
     timer = action.timer
     if action.status is not Status.UNKNOWN or timer is None:
@@ -354,9 +359,12 @@ def turn(action: Action, config: Config, now: int) -> Turn | None:
     operation = config.operation(action.request.operation, action.request.version)
     if operation is None:
         return None
+    is_kept_back = kept_back(stream, action) is not None
+    if is_kept_back and timer.purpose == "retry":
+        return Turn.ASK if has_lookups_left(action, operation) else Turn.TELL
     if action.performer == "caller":
         return None
-    is_held = config.hold_on(action) is not None
+    is_held = is_kept_back or config.hold_on(action) is not None
     if timer.purpose == "retry":
         is_due = is_held and timer.due_at <= now
         return Turn.ASK if is_due and has_lookups_left(action, operation) else None
@@ -375,6 +383,10 @@ def take_turn(draft: Draft, key: str, operation: Operation, turned: Turn) -> Non
             action = draft.action(key)
             wait_ms = _backoff_ms(action, operation, action.counted_attempts)
             try_again(draft, key, operation, wait_ms)
+        case Turn.TELL:
+            kept = kept_back(draft.stream, draft.action(key))
+            if kept is not None:
+                review(draft, key, kept.reason, kept.names)
         case _:
             assert_never(turned)
 

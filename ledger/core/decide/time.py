@@ -77,7 +77,7 @@ def _do_what_is_due(draft: Draft, key: str) -> None:
         if action.wait_until is not None and action.wait_until <= draft.now:
             stop(draft, key, operation, Bar.STEP_DEADLINE)
     elif action.timer is not None and action.timer.purpose == "lookup":
-        turned = turn(action, draft.config, draft.now)
+        turned = turn(draft.stream, action, draft.config, draft.now)
         if timer_due:
             ask_provider(draft, key)
         elif turned is not None:
@@ -86,7 +86,7 @@ def _do_what_is_due(draft: Draft, key: str) -> None:
         stopped = bar(action, operation, draft.now, draft.config)
         if stopped is not None and (timer_due or action.status is Status.READY):
             stop(draft, key, operation, stopped)
-        elif (turned := turn(action, draft.config, draft.now)) is not None:
+        elif (turned := turn(draft.stream, action, draft.config, draft.now)) is not None:
             take_turn(draft, key, operation, turned)
         elif awaits_offer(action, draft.now):
             start(draft, key, operation)

@@ -254,24 +254,55 @@ def asked_by_key() -> Config:
     return replace(config, catalogue=Catalogue(operations, config.content_hash, known.timing))
 
 
-def test_one_that_is_unknown_is_not_tried_again_by_itself_but_by_a_person() -> None:
-    """Where its request never arrived, the same key makes the effect: all would be given back of
-    what was taken in part. It ends with a person, who says what became of it; what is asked for
-    instead is a person's too.
-    """
+def unknown_by_key() -> Event:
+    """A refund is unknown, and the provider tells of another amount of the charge meanwhile."""
     event = Event(asked_by_key())
     event.completes(CHARGE)
     undo(event)
     event.reports(UNDO, x.no_answer())
     taken_otherwise_later(event)
+    return event
+
+
+def test_one_that_is_unknown_is_not_tried_again_by_itself_but_by_a_person() -> None:
+    """Where its request never arrived, the same key makes the effect: all would be given back of
+    what was taken in part. A person is told at once, and not when the key is forgotten.
+    """
+    event = unknown_by_key()
+    assert event.goes_on() == ["review.opened"]
+    assert case(event) == ("original_amount_differs", CHARGE)
+    assert event.goes_on(later=60_000) == []
+    assert event.settles(UNDO, Move.ALLOW) == ["review.resolved", "timer.set"]
     event.now += 60_000
     offered = x.offer(at=event.now, until=event.now + 9, key=UNDO, incarnation="executor-again")
-    assert event.hears(x.tick(), at=event.now, offer=offered).decided.facts == ()
-    assert event.goes_on(later=86_400_000) == ["review.opened"]
-    assert case(event) == ("no_way_to_find_out", None)
+    event.hears(x.tick(), at=event.now, offer=offered)
+    first, second = event.action(UNDO).attempts
+    assert first.provider_key == second.provider_key
+    assert event.reports(UNDO, x.success("re_1"))[-1] == "action.completed"
+
+
+def test_a_person_who_knows_what_became_of_it_says_so_instead() -> None:
+    """It had no effect: it is over, and what is asked for instead is a person's too."""
+    event = unknown_by_key()
+    event.goes_on(later=60_000)
     event.settles(UNDO, Move.NO_EFFECT)
+    assert event.action(UNDO).status is Status.FAILED
     undo(event, MORE)
     assert case(event, MORE) == ("original_amount_differs", CHARGE)
+
+
+def test_one_that_can_be_looked_up_is_asked_about_first() -> None:
+    """Nothing of it is sent again, and a person hears of it once nobody can find out."""
+    event = Event()
+    event.completes(CHARGE)
+    undo(event)
+    event.reports(UNDO, x.no_answer())
+    taken_otherwise_later(event)
+    for number, _ in enumerate(x.LOOKUPS, start=1):
+        assert event.goes_on(later=80_000) == ["lookup.started"]
+        event.take(x.found_out(Meaning.PENDING, key=UNDO, lookup=number, reference="re_1"))
+    assert case(event) == ("original_amount_differs", CHARGE)
+    assert event.count("attempt.started", UNDO) == 1
 
 
 def refunded(minor: int, told: int) -> Event:

@@ -303,13 +303,30 @@ def test_each_look_alike_is_let_pass_by_its_own_name() -> None:
 
 
 def test_over_the_window_it_is_another_time() -> None:
-    """The window counts from when the first got the target, to the millisecond."""
+    """The window counts from when the effect of the first was there, to the millisecond."""
     for late, expected in ((WINDOW_MS - 1, Status.NEEDS_REVIEW), (WINDOW_MS, Status.ATTEMPTING)):
         world = alike()
         world.proposes(A)
         world.completes(A)
         world.proposes(B, at=late)
         assert world.status(B) is expected
+
+
+@pytest.mark.case("C003")
+@pytest.mark.parametrize("late", [WINDOW_MS - 1, WINDOW_MS])
+def test_c003_what_was_settled_late_is_known_for_the_whole_window_from_then(late: int) -> None:
+    """C003: the first was unknown for longer than the window, and was found to be there. Whoever
+    had waited for that with the same under another key is held, as right after any effect.
+    """
+    world = alike()
+    world.proposes(A)
+    world.loses(A, at=5)
+    settled_at = 3 * WINDOW_MS
+    world.hears(x.found_out(i.Meaning.EFFECT, lookup=None), at=settled_at)
+    assert world.target().reservations == ()
+    world.proposes(B, at=settled_at + late)
+    expected = Status.NEEDS_REVIEW if late < WINDOW_MS else Status.ATTEMPTING
+    assert world.status(B) is expected
 
 
 def test_what_had_no_effect_is_nobodys_duplicate() -> None:

@@ -229,7 +229,7 @@ def test_without_questions_left_it_waits_for_the_release() -> None:
 def test_a_lookup_that_stood_in_for_an_attempt_gives_way_to_it_after_the_release() -> None:
     """However far the next question is, the attempt that was held comes after its own wait."""
     instead = PROBING.and_then(After(200, (lookup_due(3_600_000),)))
-    assert turn(instead.action(), CONFIG, T0 + 300) is Turn.TRY
+    assert turn(instead.stream, instead.action(), CONFIG, T0 + 300) is Turn.TRY
     instead.when(tick(), at=300).then(retry_due(300 + backoff(1)))
     held(instead).when(tick(), at=300).then_unchanged("nothing_due")
 
@@ -237,8 +237,8 @@ def test_a_lookup_that_stood_in_for_an_attempt_gives_way_to_it_after_the_release
 def test_no_turn_without_a_reason() -> None:
     """An action that waits for what it would wait for anyway does not change its course."""
     for known in (READY, RUNNING, LOST, PROBING):
-        assert turn(known.action(), CONFIG, T0 + 150) is None
-        assert turn(known.action(), under(hold()), T0 + 150) is None
+        assert turn(known.stream, known.action(), CONFIG, T0 + 150) is None
+        assert turn(known.stream, known.action(), under(hold()), T0 + 150) is None
 
 
 def test_a_lapse_under_a_hold_is_unknown_and_looked_up() -> None:

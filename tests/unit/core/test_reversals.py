@@ -276,6 +276,58 @@ def test_an_amount_that_is_told_in_two_ways_is_a_persons_too() -> None:
     assert reversed_minor(event.action()) == WHOLE
 
 
+def test_a_dispute_that_grew_leaves_the_effect_what_it_was() -> None:
+    """All 49.90 were taken, and of that 12.00 and then 13.00 are disputed: it is known how much is
+    there, so what is left goes back by itself, and not a cent more.
+    """
+    event = charged()
+    event.take(given_back(1_200))
+    event.take(given_back(1_300))
+    event.settles(CHARGE, Move.ACKNOWLEDGE)
+    event.propose(UNDO, compensates=CHARGE, money=eur(3_700))
+    assert event.refusal() is Rejection.COMPENSATION_EXCEEDS
+    event.propose(UNDO, compensates=CHARGE, money=eur(3_690), acts=True)
+    assert event.action(UNDO).status is Status.ATTEMPTING
+
+
+def test_an_effect_of_another_amount_is_known_beside_a_dispute_that_grew() -> None:
+    """Its case is open when the effect is told with 1.00: that counts all the same."""
+    event = Event()
+    event.start(CHARGE)
+    event.reports(CHARGE, x.no_answer())
+    for minor in (10, 20):
+        event.take(given_back(minor))
+    assert "amount_differs" in reasons(event)
+    event.take(x.found_out(Meaning.EFFECT, lookup=None, money=eur(100)))
+    event.settles(CHARGE, Move.EFFECT_EXISTS)
+    event.propose(UNDO, compensates=CHARGE, money=eur(1_000))
+    assert reasons(event, UNDO) == {"original_amount_differs"}
+
+
+@pytest.mark.parametrize(("minor", "currency"), [(4_990, "EUR"), (1_000, "USD")])
+@pytest.mark.parametrize("is_told_first", [True, False])
+def test_what_the_charge_tells_of_our_own_refund_counts_too(
+    minor: int, currency: str, *, is_told_first: bool
+) -> None:
+    """10.00 were asked back, and with the charge the provider tells of that refund, by its name,
+    that it was all of it, or was in another currency: a person is told, whether that or the answer
+    came first, and what seems to be left is not there.
+    """
+    event, told = charged(), given_back(minor, "re_1", currency=currency)
+    event.propose(UNDO, compensates=CHARGE, money=eur(1_000), acts=True)
+    if is_told_first:
+        event.take(told)
+    event.reports(UNDO, x.success("re_1"))
+    event.take(told)
+    assert reasons(event) == {"amount_differs"}
+    event.settles(CHARGE, Move.ACKNOWLEDGE)
+    event.goes_on()
+    assert reasons(event) == set()
+    event.propose(MORE, compensates=CHARGE, money=eur(3_990))
+    assert reasons(event, MORE) == {"original_amount_differs"}
+    assert event.goes_on() == []
+
+
 def test_a_reversal_of_another_effect_tells_of_a_second_one() -> None:
     """What was given back names a charge that nobody knew of."""
     event = charged()
