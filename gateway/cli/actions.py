@@ -1,4 +1,6 @@
-"""`propose`, `show`, `why`, `unknowns`: actions, from the intent to how they stand and why."""
+"""`propose`, `cancel`, `show`, `why`, `unknowns`: actions, from the intent to how they stand and
+why.
+"""
 
 import asyncio
 import sys
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from gateway.cli.numbers import whole_number
-from gateway.cli.output import Exit, Json, Output, UsageError, plain
+from gateway.cli.output import Json, Output, UsageError, plain
 from gateway.cli.unknowns import unknowns
 from ledger.core.errors import LedgerError
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from gateway.cli.door_answer import Answered
+    from gateway.cli.proposing import Proposing
     from gateway.cli.reading import Place
     from gateway.settings import Settings
     from projections.views import ActionView, Became
@@ -31,8 +35,6 @@ class UndecidedInputError(LedgerError):
 
 
 PANEL = "Actions"
-UNAUTHORIZED = 401
-CLIENT_ERROR, SERVER_ERROR = 400, 500
 
 
 def _is_key(text: str | None) -> str | None:
@@ -59,6 +61,7 @@ Key = Annotated[
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("propose", rich_help_panel=PANEL)(propose)
+    app.command("cancel", rich_help_panel=PANEL)(cancel)
     app.command("show", rich_help_panel=PANEL)(show)
     app.command("why", rich_help_panel=PANEL)(why)
     app.command("unknowns", rich_help_panel=PANEL)(unknowns)
@@ -82,8 +85,7 @@ def propose(
 
     Example: actionledger propose --file examples/intent.json --wait
     """
-    from gateway.cli.place import settings
-    from gateway.cli.proposing import NoKeyError, Proposing
+    from gateway.cli.door_answer import answer_of_door
 
     out = Output("propose", as_json=as_json)
     files = [one for one in (file, named) if one is not None]
@@ -91,27 +93,38 @@ def propose(
         raise UsageError(
             "Name one file.", hint="As in `actionledger propose examples/intent.json`; - is stdin."
         )
-    known = settings()
-    if known.api_key is None:
-        raise NoKeyError(
-            "No API key is known.", hint="Set ACTIONLEDGER_API_KEY, or run `actionledger up`."
-        )
-    raw = sys.stdin.buffer.read() if str(files[0]) == "-" else files[0].read_bytes()
-    with Proposing(known.url, known.api_key) as asking:
-        status, answer = asking.propose(raw, wait_ms=timeout * 1_000 if wait else 0)
-    if status == UNAUTHORIZED:
-        raise NoKeyError(
-            "The ledger does not know this API key.",
-            hint="Make one with `actionledger keys create` and set ACTIONLEDGER_API_KEY.",
-        )
-    if CLIENT_ERROR <= status < SERVER_ERROR:
-        out.answer(answer, lambda console: show_refusal(console, answer), Exit.REFUSED)
-    if status >= SERVER_ERROR:
-        out.answer(answer, lambda console: show_refusal(console, answer), Exit.TROUBLE)
-    out.answer(answer, lambda console: _show_answer(console, answer))
+    wait_ms = timeout * 1_000 if wait else 0
+
+    def ask(asking: "Proposing") -> "Answered":
+        raw = sys.stdin.buffer.read() if str(files[0]) == "-" else files[0].read_bytes()
+        return asking.propose(raw, wait_ms=wait_ms)
+
+    answer_of_door(out, ask, show_answer)
 
 
-def _show_answer(console: "Console", answer: "Mapping[str, Any]") -> None:
+def cancel(
+    key: Key,
+    reason: Annotated[
+        str | None, typer.Option(help="Why; it is recorded.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Take an action back of which nothing has begun. Again changes nothing.
+
+    It is asked for with the API key, as `propose` is. Ends with 4 where it is too late, or a person
+    has to settle it first.
+
+    Example: actionledger cancel refund:v1:acme:return-2026-11-30-07 --reason "Sent in error."
+    """
+    from gateway.cli.door_answer import answer_of_door
+
+    answer_of_door(
+        Output("cancel", as_json=as_json), lambda asking: asking.cancel(key, reason), show_answer
+    )
+
+
+def show_answer(console: "Console", answer: "Mapping[str, Any]") -> None:
+    """How an action stands, as the door says it; and what to look at next."""
     replay = "  [dim](it was there before: nothing new was started)[/]"
     console.print(f"[bold]{answer['key']}[/]", soft_wrap=True)
     console.print(
@@ -164,20 +177,6 @@ def blocked_line(reason: str, by: str | None, gates: "Sequence[str]" = ()) -> st
     if by is None:
         return f"{', '.join(gates) or 'a gate'}, which answers by itself"
     return BLOCKED[reason].format(by)
-
-
-def show_refusal(console: "Console", answer: "Mapping[str, Any]") -> None:
-    """Why the ledger refused, and what to do."""
-    console.print(f"[red]{answer.get('code', 'refused')}[/]: {answer.get('title', '')}")
-    if answer.get("detail"):
-        console.print(answer["detail"], markup=False)
-    for one in answer.get("problems", ()):
-        console.print(f"  {one['path'] or '/'}  {one['message']}", markup=False, soft_wrap=True)
-    if original := answer.get("original"):
-        told = " ".join(filter(None, (original.get("status"), original.get("reference"))))
-        console.print(f"  original   {original['key']} {told}", markup=False, soft_wrap=True)
-    if answer.get("hint"):
-        console.print(answer["hint"], markup=False)
 
 
 _COLOURS = {"completed": "green", "unknown": "yellow", "needs_review": "yellow", "failed": "red"}

@@ -1,16 +1,18 @@
 """Asking the HTTP door for an effect, over and over if need be, always with the same bytes.
 
 Guarantees that the file is sent as it is: the door's strict parser judges it, not ours; and that
-nobody waits longer than a breath without a word on stderr. Called by `propose` and `saga`.
+nobody waits longer than a breath without a word on stderr. Called by `propose`, `cancel` and
+`saga`.
 """
 
+import json
 import ssl
 import sys
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 
@@ -117,6 +119,11 @@ class Proposing:
         body of the answer.
         """
         return self._followed("/v1/actions", raw, wait_ms, _moves)
+
+    def cancel(self, key: str, reason: str | None) -> tuple[int, dict[str, Any]]:
+        """Take an action back; status and body of the answer."""
+        raw = b"{}" if reason is None else json.dumps({"reason": reason}).encode()
+        return self._ask("POST", f"/v1/actions/{quote(key, safe=':~')}/cancel", raw, None)
 
     def ask_of_saga(self, path: str, raw: bytes, *, wait_ms: int) -> tuple[int, dict[str, Any]]:
         """Open a saga, or call one off, and wait until it has come to its end or needs a person;

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gateway.cli.output import Exit, Json, Output, UsageError
+from gateway.cli.output import Json, Output, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ledger.core.sagas import Saga
 
 PANEL = "Actions"
-CLIENT_ERROR, SERVER_ERROR = 400, 500
-UNAUTHORIZED = 401
 COLOURS = {
     "completed": "green",
     "compensated": "green",
@@ -137,27 +135,9 @@ def show_batch(
 
 def _answered(out: Output, path: str, raw: bytes, wait_ms: int) -> None:
     """Ask the door, and say what it answers."""
-    from gateway.cli.place import settings
-    from gateway.cli.proposing import NoKeyError, Proposing
+    from gateway.cli.door_answer import answer_of_door
 
-    known = settings()
-    if known.api_key is None:
-        raise NoKeyError(
-            "No API key is known.", hint="Set ACTIONLEDGER_API_KEY, or run `actionledger up`."
-        )
-    with Proposing(known.url, known.api_key) as asking:
-        status, answer = asking.ask_of_saga(path, raw, wait_ms=wait_ms)
-    if status == UNAUTHORIZED:
-        raise NoKeyError(
-            "The ledger does not know this API key.",
-            hint="Make one with `actionledger keys create` and set ACTIONLEDGER_API_KEY.",
-        )
-    if status >= CLIENT_ERROR:
-        from gateway.cli.actions import show_refusal
-
-        code = Exit.TROUBLE if status >= SERVER_ERROR else Exit.REFUSED
-        out.answer(answer, lambda console: show_refusal(console, answer), code)
-    out.answer(answer, lambda console: _show_answer(console, answer))
+    answer_of_door(out, lambda asking: asking.ask_of_saga(path, raw, wait_ms=wait_ms), _show_answer)
 
 
 async def _saga(settings: "Settings", event: str, saga: str, tenant: str | None) -> "Saga":

@@ -59,7 +59,8 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, An
 def test_every_command_is_known() -> None:
     """The commands that the documentation names are there."""
     assert {" ".join(words) for words in COMMANDS} == {
-        *("up", "down", "status", "reset", "demo", "propose", "show", "why", "unknowns"),
+        *("up", "down", "status", "reset", "demo", "propose", "cancel", "show", "why"),
+        "unknowns",
         *("log tail", "replay", "rebuild", "restore", "topics apply", "topics check"),
         *("catalogue check", "catalogue publish", "catalogue show", "catalogue diff"),
         *("catalogue from-schema", "doctor", "version"),
@@ -199,7 +200,7 @@ def test_the_option_that_people_try_first_says_the_release(
 
 
 @pytest.mark.parametrize(
-    "command", ["show", "why", "approve", "ask", "review show", "policy explain"]
+    "command", ["show", "why", "cancel", "approve", "ask", "review show", "policy explain"]
 )
 @pytest.mark.parametrize("key", ["renewal-1", "\udcff", "charge:v1:acme:re new", "x" * 5_000])
 def test_what_is_no_key_is_told_before_anything_is_asked(

@@ -178,3 +178,23 @@ def test_what_answers_with_no_text_is_no_ledger() -> None:
         )
         with pytest.raises(UnexpectedAnswerError, match="no ledger"):
             door.propose(b"{}", wait_ms=0)
+
+
+def test_an_action_is_taken_back_by_its_whole_key() -> None:
+    """Also one with an item, whose mark would end the path; and without a reason none is sent."""
+    asked: list[tuple[bytes, bytes]] = []
+
+    def answered(request: httpx.Request) -> httpx.Response:
+        asked.append((request.url.raw_path, request.content))
+        return httpx.Response(200, json={"key": "x", "status": "cancelled"})
+
+    with Proposing("http://door.invalid", "key") as door:
+        door._http = httpx.Client(
+            base_url="http://door.invalid", transport=httpx.MockTransport(answered)
+        )
+        door.cancel("charge:v1:acme:e#fee~2", "No more.")
+        door.cancel("charge:v1:acme:e", None)
+    assert asked == [
+        (b"/v1/actions/charge:v1:acme:e%23fee~2/cancel", b'{"reason": "No more."}'),
+        (b"/v1/actions/charge:v1:acme:e/cancel", b"{}"),
+    ]
