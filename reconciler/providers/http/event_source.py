@@ -39,7 +39,7 @@ class HttpEventSource:
         self._description = description
         self._pull = pull
         self._http = HttpClient(base_url)
-        self._api_keys = dict(api_keys)
+        self._api_keys = api_keys
         self.interval_ms = pull.interval_ms
         self.overlap_ms = pull.overlap_ms
         self.kept_ms = pull.kept_ms

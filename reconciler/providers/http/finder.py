@@ -87,7 +87,7 @@ class HttpFinder:
         """`api_keys` by account name. Nothing is opened yet; raises ValueError for the URL."""
         self._description = description
         self._http = HttpClient(base_url)
-        self._api_keys = dict(api_keys)
+        self._api_keys = api_keys
 
     async def find(
         self,

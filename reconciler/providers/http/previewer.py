@@ -39,7 +39,7 @@ class HttpPreviewer:
         """`api_keys` by account name. Nothing is opened yet; raises ValueError for the URL."""
         self._description = description
         self._http = HttpClient(base_url)
-        self._api_keys = dict(api_keys)
+        self._api_keys = api_keys
 
     async def preview(self, request: ProviderRequest, *, timeout_ms: int) -> Foreseen | Unforeseen:
         """Ask, and read what the description names; see the port."""

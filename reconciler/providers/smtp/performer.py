@@ -48,7 +48,7 @@ class SmtpPerformer:
     ) -> None:
         """`passwords` by account, for those that log in. Nothing is opened yet."""
         self._described = described
-        self._passwords = dict(passwords)
+        self._passwords = passwords
         self._tls = tls
         self._slots = asyncio.Semaphore(MAIL_CONNECTIONS_MAX)
         self._threads = ThreadPoolExecutor(MAIL_CONNECTIONS_MAX, "actionledger-smtp")

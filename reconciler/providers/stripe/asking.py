@@ -66,7 +66,7 @@ class Asking:
 
     def __init__(self, http: Exchanges, api_keys: Mapping[str, str]) -> None:
         self._http = http
-        self._api_keys = dict(api_keys)
+        self._api_keys = api_keys
 
     @property
     def accounts(self) -> frozenset[str]:

@@ -54,7 +54,7 @@ class StripePerformer:
         """
         self._description = description
         self._http = HttpClient(base_url) if http is None else http
-        self._api_keys = dict(api_keys)
+        self._api_keys = api_keys
 
     async def perform(
         self,
