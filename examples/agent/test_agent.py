@@ -1,4 +1,6 @@
-"""The agent against a ledger in memory: `pip install actionledger[testing]`, then pytest."""
+"""The agent against a ledger in memory: `pip install './sdk[testing]' pytest pytest-asyncio` in a
+checkout of the ledger, then `pytest` in this folder, or in a copy of it.
+"""
 
 from pathlib import Path
 
