@@ -21,7 +21,7 @@ from gateway.cli.documents import (
 from gateway.cli.output import Exit, Json, Output, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ledger.core.catalogue import Catalogue
     from ledger.core.operation import Operation
@@ -68,7 +68,10 @@ def publish(file: File, timeout: Timeout = TIMEOUT_S, as_json: Json = False) -> 
 
     Example: actionledger catalogue publish catalogue.toml
     """
-    publish_file(Output("catalogue publish", as_json=as_json), "catalogue", file, timeout)
+    out = Output("catalogue publish", as_json=as_json)
+    for one in _notes(_catalogue(out, file)):
+        typer.echo(f"Note: {one}.", err=True)
+    publish_file(out, "catalogue", file, timeout)
 
 
 @group.command("show")
@@ -199,6 +202,17 @@ def _catalogue(out: Output, file: Path) -> "Catalogue":
     if not isinstance(parsed, Catalogue):
         refuse_mistakes(out, file, parsed)
     return parsed
+
+
+def _notes(catalogue: "Catalogue") -> "Sequence[object]":
+    """What the decision table in force leaves out of what the catalogue declares."""
+    from gateway.cli.place import settings
+    from ledger.core.policy_notes import unguarded
+
+    known = settings()
+    from gateway.wiring.documents import published_now
+
+    return unguarded(asyncio.run(published_now(known)).policy, catalogue)
 
 
 def _in_force() -> "Catalogue":

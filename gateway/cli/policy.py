@@ -60,16 +60,19 @@ def check(
     """Read a policy and name every mistake with its line. Needs no server.
 
     Tells of ceilings that no row has an action pass and, with a catalogue, of names that no
-    operation bears: no mistakes, but often a slip of the pen. Ends with 4 where there is a mistake.
+    operation bears and windows that nobody looks into: no mistakes, but often a slip of the pen.
+    Ends with 4 where there is a mistake.
 
     Example: actionledger policy check examples/policies/payments.toml
     """
     from gateway.cli.policy_shown import ceilings_result, row_result, show_rows
-    from ledger.core.policy_notes import unused_ceilings
+    from ledger.core.policy_notes import unguarded, unused_ceilings
 
     out = Output("policy check", as_json=as_json)
     policy = _policy(out, file)
-    unknown = () if catalogue is None else _unknown(policy, _catalogue(out, catalogue))
+    known = None if catalogue is None else _catalogue(out, catalogue)
+    unknown = () if known is None else _unknown(policy, known)
+    open_ones = () if known is None else unguarded(policy, known)
     unused = unused_ceilings(policy)
     result = {
         "mistakes": [],
@@ -77,9 +80,10 @@ def check(
         "ceilings": ceilings_result(policy),
         "unknown_names": unknown,
         "unused_ceilings": [one.ceiling for one in unused],
+        "unguarded": open_ones,
         "content_hash": policy.content_hash,
     }
-    out.answer(result, lambda console: show_rows(console, policy, (*unknown, *unused)))
+    out.answer(result, lambda console: show_rows(console, policy, (*unknown, *open_ones, *unused)))
 
 
 @group.command("show")
@@ -243,7 +247,7 @@ def _notes(policy: "Policy") -> "Iterator[object]":
     import time
 
     from gateway.cli.place import settings
-    from ledger.core.policy_notes import too_few_people, unused_ceilings
+    from ledger.core.policy_notes import too_few_people, unguarded, unused_ceilings
 
     known = settings()
     from gateway.wiring.documents import published_now
@@ -251,6 +255,7 @@ def _notes(policy: "Policy") -> "Iterator[object]":
     published = asyncio.run(published_now(known))
     if published.catalogue is not None:
         yield from _unknown(policy, published.catalogue)
+        yield from unguarded(policy, published.catalogue)
     yield from unused_ceilings(policy)
     yield from too_few_people(policy, published.people, time.time_ns() // 1_000_000)
 

@@ -186,6 +186,15 @@ def _in_names(operation: Operation) -> Iterator[Contradiction]:
 
 
 def _in_targets(operation: Operation) -> Iterator[Contradiction]:
+    if (
+        operation.look_alike_window_ms
+        and operation.target is None
+        and not operation.target_parameters
+    ):
+        yield (
+            ("look_alike_window_ms",),
+            "means nothing for an operation without a target: look-alikes are told at it",
+        )
     if len(operation.target_parameters) >= TARGETS_MAX:
         yield ("target_parameters",), f"an action has at most {TARGETS_MAX} targets with its own"
     for index, name in enumerate(operation.target_parameters):

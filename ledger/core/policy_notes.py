@@ -1,15 +1,18 @@
-"""What a decision table hardly means although it is well-formed: a ceiling that nothing passes, and
-groups in which too few people could ever agree.
+"""What a decision table hardly means although it is well-formed: a ceiling that nothing passes,
+groups in which too few people could ever agree, a window for look-alikes that nobody looks into.
 
-Decides nothing: rows and people may be still to come. Called by the command line before a table is
-published.
+Decides nothing: rows and people may be still to come. Called by the command line before a table or
+a catalogue is published.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ledger.core.catalogue import Catalogue
+from ledger.core.conditions import conditions
+from ledger.core.operation import Operation
 from ledger.core.people import People, Person
-from ledger.core.policy import Policy
+from ledger.core.policy import Outcome, Policy, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,47 @@ class NobodyToAsk:
 
     def __str__(self) -> str:
         return "rows ask people, and nobody is registered with a key: see `actionledger people add`"
+
+
+@dataclass(frozen=True, slots=True)
+class NobodyLooks:
+    """Rows that let an operation go on without its target's gate, which alone finds look-alikes."""
+
+    operation: str
+    rows: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.operation} has a look_alike_window_ms, and nobody looks for look-alikes under "
+            f"{', '.join(self.rows)}: set block_target there"
+        )
+
+
+def unguarded(policy: Policy, catalogue: Catalogue) -> tuple[NobodyLooks, ...]:
+    """Every operation with a window for look-alikes that a row may be about which guards no target.
+    Where no row matches nobody looks either, and a person is asked.
+    """
+    found = (
+        (one, tuple(row.name for row in _about(policy, one) if not _guards(row)))
+        for one in catalogue.operations
+        if one.look_alike_window_ms
+    )
+    return tuple(NobodyLooks(f"{one.name} v{one.version}", rows) for one, rows in found if rows)
+
+
+def _about(policy: Policy, operation: Operation) -> Iterator[Row]:
+    """The rows that can be about an operation, up to one that always is."""
+    for row in policy.rows:
+        answers = [one.bind(operation) for one in conditions(row.when)]
+        if False in answers:
+            continue
+        yield row
+        if all(answer is True for answer in answers):
+            return
+
+
+def _guards(row: Row) -> bool:
+    return row.block_target or row.outcome is Outcome.DENY
 
 
 def unused_ceilings(policy: Policy) -> tuple[UnusedCeiling, ...]:

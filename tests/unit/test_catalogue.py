@@ -282,6 +282,18 @@ def test_what_a_provider_observes_may_be_volatile() -> None:
     assert (plain.kind, plain.preview, plain.tolerances) == (None, "request", {})
 
 
+def test_a_window_for_look_alikes_needs_a_target() -> None:
+    """They are told at what they act on; without it nobody would ever look."""
+    target = '[operation.target]\ndescription = "The order."\nprefix = "order:"\n'
+    assert target in SMALL
+    window = ("lookups =", "look_alike_window_ms = 60_000\nlookups =")
+    (mistake,) = mistakes(changed((target, ""), window))
+    assert (mistake.line, mistake.path) == (12, "operation[0].look_alike_window_ms")
+    catalogue(changed(window))
+    named = (window[0], f'target_parameters = ["note"]\n{window[1]}')
+    catalogue(changed((target, ""), named))
+
+
 def test_a_multiple_of_no_money_means_nothing() -> None:
     """Who takes no money takes none in any multiple."""
     no_money = (('"required"', '"forbidden"'), ('money_impact = "high"', 'money_impact = "none"'))

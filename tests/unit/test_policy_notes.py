@@ -3,9 +3,17 @@
 import pytest
 
 from ledger.core.people import People, Person, PersonKey
-from ledger.core.policy_notes import TooFewPeople, UnusedCeiling, too_few_people, unused_ceilings
+from ledger.core.policy_notes import (
+    NobodyLooks,
+    TooFewPeople,
+    UnusedCeiling,
+    too_few_people,
+    unguarded,
+    unused_ceilings,
+)
 from tests.policies import policy, policy_of, row
 from tests.tree import ROOT
+from tests.unit.test_catalogue import SMALL, catalogue
 
 CEILING = '[[ceiling]]\nname = "{}"\nper = "action"\nspend.EUR = 1\n'
 TWO = row("two", "", "people", 'quorum = 2\ngroups = ["finance"]')
@@ -83,3 +91,24 @@ def test_a_desk_at_which_nobody_sits_is_told() -> None:
     (told,) = too_few_people(table, registered(person("ada", "finance")), NOW)
     assert str(told).startswith("cases are settled by operations, and nobody could")
     assert too_few_people(table, registered(person("ada", "operations")), NOW) == ()
+
+
+CAREFUL = catalogue(SMALL.replace("lookups =", "look_alike_window_ms = 60_000\nlookups ="))
+
+
+@pytest.mark.parametrize(
+    ("rows", "open_ones"),
+    [
+        (row("a"), ("a",)),
+        (row("a", "", "automatic", "block_target = true"), ()),
+        (row("a", 'when.operation = ["refund"]') + row("b", "", "people"), ("b",)),
+        (row("a", "when.amount.at_most.EUR = 1") + row("b", "", "people"), ("a", "b")),
+        (row("a", "", "deny"), ()),
+    ],
+)
+def test_a_window_that_nobody_looks_into_is_told(rows: str, open_ones: tuple[str, ...]) -> None:
+    """Look-alikes are found at the gate of a target, which the row has an action pass or not."""
+    table = policy(rows)
+    assert unguarded(table, catalogue(SMALL)) == ()
+    told = unguarded(table, CAREFUL)
+    assert told == ((NobodyLooks("charge v1", open_ones),) if open_ones else ())
