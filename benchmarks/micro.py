@@ -35,7 +35,7 @@ from ledger.log.published import Published
 from ledger.log.topics import Topic
 from projections.fold import Held, fold_batch, read_batch
 from streams.allowing import Grounds, Permit
-from streams.hands import Assignment, Hands, objection
+from streams.assignments import Assignment, Assignments, objection
 from streams.owner import Batch, Owner
 
 GENERATION: Final = "micro"
@@ -141,10 +141,10 @@ class World:
 
     def assignments(self) -> list[Assignment]:
         """What an executor finds in the ledger."""
-        hands = Hands(HOLDER, ("charge",), {0: 10 * ACTIONS})
-        hands.caught_up(0)
-        hands.offer(0, 0, valid_ms=600_000)
-        return [found for record in self.ledger for found in hands.feed(record)]
+        assignments = Assignments(HOLDER, ("charge",), {0: 10 * ACTIONS})
+        assignments.caught_up(0)
+        assignments.offer(0, 0, valid_ms=600_000)
+        return [found for record in self.ledger for found in assignments.feed(record)]
 
     def _reports(self) -> Iterator[Report]:
         for assignment in self.assignments():

@@ -35,7 +35,7 @@ class _Seen:
 
 
 class WholeTopic:
-    """Hands a desk what its tables have lost before it hands it what is new."""
+    """Assignments a desk what its tables have lost before it hands it what is new."""
 
     def __init__(self, desk: WebhookDesk, pool: asyncpg.Pool, log: ReadableLog) -> None:
         """`pool` is the one of the desk."""

@@ -27,7 +27,7 @@ from ledger.core.request import RecordedRequest, request_hash
 from ledger.core.statement import Resolution, Say, Statement
 from ledger.log.published import Published, Terms
 from ledger.signing.reading import read_signed
-from streams.hands import decided_at
+from streams.assignments import decided_at
 
 PRINCIPALS_REMEMBERED: Final = 1_024
 

@@ -34,8 +34,8 @@ from ledger.log.trouble import LogUnreachableError
 from reconciler.providers import port
 from reconciler.providers.limits import CONNECTIONS_MAX
 from streams.allowing import Grounds, Permit
+from streams.assignments import Assignment, Assignments, intent_in
 from streams.clock import SKEW_MS_DEFAULT, check_skew, mono_ms, wall_ms
-from streams.hands import Assignment, Hands, intent_in
 from streams.older_requests import OlderRequests
 from streams.provider_call import act
 
@@ -143,9 +143,9 @@ class Executor:
 
     async def _open(self, opened: AsyncExitStack) -> None:
         operations = await self._read_config(opened)
-        self._hands = Hands(self.incarnation, operations, self._slots)
+        self._assignments = Assignments(self.incarnation, operations, self._slots)
         for partition, begin in self._begin_at.items():
-            self._hands.begin(partition, next_offset=begin.next_offset, epoch=begin.epoch)
+            self._assignments.begin(partition, next_offset=begin.next_offset, epoch=begin.epoch)
         # What is said here counts once by what it says: another producer may repeat it.
         self._appender = SteadyAppender(self._log.appender)
         # What many calls have to say at a time goes into one append.
@@ -211,7 +211,7 @@ class Executor:
 
     def _positions(self) -> dict[tuple[str, int], int]:
         return {
-            (Topic.LEDGER.value, part): self._hands.next_offset(part)
+            (Topic.LEDGER.value, part): self._assignments.next_offset(part)
             for part in range(self._partitions)
         }
 
@@ -221,9 +221,9 @@ class Executor:
         ends = await self._reader.end_offsets(begins)
         async for records in read_up_to(self._reader, begins, ends):
             for record in records:
-                self._hands.feed(record)
+                self._assignments.feed(record)
         for part in range(self._partitions):
-            self._hands.caught_up(part)
+            self._assignments.caught_up(part)
 
     async def _follow(
         self, stop: asyncio.Event, calls: asyncio.TaskGroup, beat: Callable[[], None]
@@ -231,7 +231,7 @@ class Executor:
         """Act on each start that names this incarnation, until it is to stop."""
         while not stop.is_set() and not self._has_to_end():
             for record in await self._reader.read(timeout_ms=READ_MS):
-                for assignment in self._hands.feed(record):
+                for assignment in self._assignments.feed(record):
                     crash_point("offer_spent")
                     calls.create_task(self._act(assignment))
             if self.ready.is_set():
@@ -252,11 +252,11 @@ class Executor:
         while not stop.is_set():
             now = mono_ms()
             all_due = now - renewed_at >= OFFER_RENEW_SECONDS * 1_000
-            self._hands.limit(self._slots_each())
+            self._assignments.limit(self._slots_each())
             due = [
                 part
                 for part in range(self._partitions)
-                if all_due or self._hands.wants_to_offer(part)
+                if all_due or self._assignments.wants_to_offer(part)
             ]
             if all_due:
                 renewed_at = now
@@ -275,7 +275,7 @@ class Executor:
     async def _send_offer(self, partition: int) -> None:
         """Offer what is free. While no broker takes it there is no capacity, and no harm."""
         sent_at = wall_ms()
-        offered = self._hands.offer(
+        offered = self._assignments.offer(
             partition,
             mono_ms(),
             valid_ms=OFFER_VALID_MS,
@@ -303,7 +303,7 @@ class Executor:
         """Take every offer back, and decline at once what was started before that was heard: else
         it would wait for its lease to lapse.
         """
-        self._hands.withdraw()
+        self._assignments.withdraw()
         with contextlib.suppress(LedgerError, ExceptionGroup):
             async with asyncio.TaskGroup() as sending:
                 for part in range(self._partitions):
@@ -312,7 +312,7 @@ class Executor:
         until = mono_ms() + WITHDRAWN_MS
         while is_reading and mono_ms() < until:
             for record in await self._reader.read(timeout_ms=WITHDRAWN_MS // 10):
-                for assignment in self._hands.feed(record):
+                for assignment in self._assignments.feed(record):
                     calls.create_task(self._give_back(assignment, "stopping"))
 
     # Acting
@@ -397,4 +397,4 @@ class Executor:
                 )
             await asyncio.sleep(TELL_AGAIN_SECONDS)
         crash_point("report_acked")
-        self._hands.ended(assignment)
+        self._assignments.ended(assignment)

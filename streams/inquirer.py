@@ -56,8 +56,8 @@ from reconciler.shown import ShownUpTo
 from reconciler.sweeping import sweep_parked, tell_unmatched
 from streams import limits
 from streams.askers import Askers
+from streams.assignments import intent_in
 from streams.clock import mono_ms, wall_ms
-from streams.hands import intent_in
 from streams.inquiring import BEGINNING, Asked, Inquiring, Position
 from streams.member import GroupMember
 from streams.older_requests import OlderRequests

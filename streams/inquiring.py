@@ -46,7 +46,7 @@ from ledger.log.attention_record import (
 from ledger.log.envelope import MARK_ATTENTION, MARK_EPOCH, MARK_LOOKUP, marks_of
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
-from streams.hands import intent_among
+from streams.assignments import intent_among
 from streams.limits import INTENTS_KEPT_MAX, LOOKUPS_WAITING_MAX, UNKNOWN_WATCHED_MAX
 from streams.question_queue import Lines
 

@@ -28,8 +28,8 @@ from ledger.core.strict_json import MalformedJson, parse
 from ledger.log.crashpoints import crash_point
 from reconciler.providers import port
 from reconciler.providers.limits import ANSWER_BYTES_MAX
+from streams.assignments import Assignment, objection, untimely
 from streams.clock import mono_ms
-from streams.hands import Assignment, objection, untimely
 
 logger = logging.getLogger("actionledger")
 

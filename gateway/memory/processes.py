@@ -1,5 +1,5 @@
-"""The processes of an installation around one partition in memory: the product's own owner, hands
-and inquiring, each behind the thinnest shell.
+"""The processes of an installation around one partition in memory: the product's own owner,
+assignments and inquiring, each behind the thinnest shell.
 
 Guarantees that what is decided, started and asked is decided by the same objects as behind Kafka;
 only the carrying is other. Must never decide anything here. Called by the installation.
@@ -20,7 +20,7 @@ from ledger.log.topics import INBOXES, Topic
 from reconciler.evidence import lookup_evidence, lookup_record, preview_record
 from reconciler.providers import port
 from streams.allowing import Grounds, Permit
-from streams.hands import Assignment, Hands, intent_in, objection
+from streams.assignments import Assignment, Assignments, intent_in, objection
 from streams.inquiring import Asked, Inquiring
 from streams.owner import Owner
 from streams.provider_call import (
@@ -128,8 +128,8 @@ class Executor:
     """One incarnation that offers whenever the owner looks, and acts on the starts it is given."""
 
     def __init__(self, log: SimulatedLog, clock: HandClock, operations: tuple[str, ...]) -> None:
-        self.hands = Hands("memory", operations, {PARTITION: SLOTS})
-        self.hands.caught_up(PARTITION)
+        self.assignments = Assignments("memory", operations, {PARTITION: SLOTS})
+        self.assignments.caught_up(PARTITION)
         self.performer: port.Performer | None = None
         self.previewer: port.Previewer | None = None
         self._log = log
@@ -142,7 +142,7 @@ class Executor:
         now = self._clock.now
         if now - self._offered_at < OFFER_VALID_MS // 2:
             return
-        offered = self.hands.offer(PARTITION, now, valid_ms=OFFER_VALID_MS)
+        offered = self.assignments.offer(PARTITION, now, valid_ms=OFFER_VALID_MS)
         if offered is None:
             return
         self._offered_at = now
@@ -159,7 +159,7 @@ class Executor:
 
     def feed(self, record: Record) -> None:
         """Read one ledger record, and begin what it starts."""
-        for assignment in self.hands.feed(record):
+        for assignment in self.assignments.feed(record):
             _ = self._clock.spawn(self._act(assignment))
 
     async def _act(self, assignment: Assignment) -> None:
@@ -174,7 +174,7 @@ class Executor:
             source="/actionledger/executor/memory",
         )
         self._log.append(Topic.ATTEMPTS.value, PARTITION, [record])
-        self.hands.ended(assignment)
+        self.assignments.ended(assignment)
 
     async def _called(self, assignment: Assignment) -> i.Report | i.Decline:
         start, intent = assignment.start, self._intent_of(assignment)

@@ -1,7 +1,7 @@
 """The executor: the one process that can perform, for the operations of the providers it knows.
 
-Guarantees that providers do not wait for each other: each has hands of its own, with their offers,
-their slots and their calls. One that gave a start back gets a new incarnation here, while the
+Guarantees that providers do not wait for each other: each has an incarnation of its own,
+with offers, slots and calls. One that gave a start back gets a new incarnation here, while the
 others work on.
 """
 
@@ -56,14 +56,14 @@ async def run(settings: Settings, life: Life) -> None:
     performers, previewers = registry.performers(known), registry.previewers(known)
     skew_ms = SKEW_MS_DEFAULT if catalogue is None else catalogue.timing.skew_ms
     # Without any provider it still follows and shows that it lives.
-    hands = {name: Clients({name: one}, previewers) for name, one in performers.items()}
-    hands = hands or {"": Clients({}, {})}
-    beats = Beats(life.beat, frozenset(hands))
+    by_provider = {name: Clients({name: one}, previewers) for name, one in performers.items()}
+    by_provider = by_provider or {"": Clients({}, {})}
+    beats = Beats(life.beat, frozenset(by_provider))
     try:
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(stop_when_catalogue_changes(log, catalogue, life))
             async with asyncio.TaskGroup() as working:
-                for name, own in hands.items():
+                for name, own in by_provider.items():
                     working.create_task(
                         _work(settings, log, own, skew_ms, life.stop, beats.of(name))
                     )

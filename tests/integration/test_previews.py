@@ -281,8 +281,8 @@ async def test_an_operation_whose_provider_foresees_nothing_is_not_carried_out(
         inquirer = Inquirer(one.log, {})
         await one._start(inquirer.run, inquirer.ready)
         executor = await one.executor()
-        assert "charge" not in executor._hands.operations
-        assert "payout" in executor._hands.operations
+        assert "charge" not in executor._assignments.operations
+        assert "payout" in executor._assignments.operations
         told = [line for line in caplog.records if line.msg == "preview_not_offered"]
         assert [vars(line)["operation"] for line in told] == ["charge"]
         async with LedgerClient(one.log, PARTITIONS) as client:

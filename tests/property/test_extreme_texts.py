@@ -21,7 +21,7 @@ from ledger.log.port import Record
 from ledger.log.topics import Topic
 from projections.fold import fold_batch, read_batch
 from projections.rows import PROJECTED, REFERENCES
-from streams.hands import Hands
+from streams.assignments import Assignments
 from streams.inquiring import Inquiring
 from streams.owner import Owner
 from tests import examples as x
@@ -148,11 +148,11 @@ def test_client(records: list[Record]) -> None:
 
 def test_executor(records: list[Record]) -> None:
     """An incarnation that starts name."""
-    hands = Hands("executor-1", ("charge",), {0: 10})
-    hands.caught_up(0)
+    assignments = Assignments("executor-1", ("charge",), {0: 10})
+    assignments.caught_up(0)
     for _ in range(1_000):
-        hands.offer(0, 0, valid_ms=1)
-    assert [one for record in records for one in hands.feed(record)]
+        assignments.offer(0, 0, valid_ms=1)
+    assert [one for record in records for one in assignments.feed(record)]
 
 
 def test_audit(records: list[Record]) -> None:

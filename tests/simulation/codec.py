@@ -17,7 +17,7 @@ from ledger.core.state import Stream
 from ledger.log import envelope, fold
 from ledger.log.envelope import Unreadable
 from ledger.log.port import Record
-from streams import deciding, hands, owner
+from streams import assignments, deciding, owner
 from tests.simulation import observer
 
 INPUTS_KEPT_MAX = 4_096
@@ -76,7 +76,7 @@ def read_once() -> Iterator[None]:
 
 def _put(ledger: object, inputs: object, folds: object) -> None:
     """Have everybody read and fold by these."""
-    for module in (fold, owner, hands):
+    for module in (fold, owner, assignments):
         module.read_ledger = ledger  # type: ignore[attr-defined] # every name there is its own
     for module in (owner, deciding):
         module.read_input = inputs  # type: ignore[attr-defined] # as above

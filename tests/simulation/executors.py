@@ -1,5 +1,5 @@
-"""Executors: the product's `Hands` and `objection` behind a shell that calls the provider, and may
-end or stand still before the last check, after it, and before it tells what it saw.
+"""Executors: the product's `Assignments` and `objection` behind a shell that calls the provider,
+and may end or stand still before the last check, after it, and before it tells what it saw.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from ledger.core.request import RecordedRequest
 from ledger.core.wire import Wire
 from ledger.log.envelope import outgoing, read_ledger
 from ledger.log.topics import Topic
-from streams.hands import Assignment, Hands, objection
+from streams.assignments import Assignment, Assignments, objection
 from tests.simulation.catalogue import CONNECT_MS, IDLE_MS, OFFERED, OPERATIONS, RESPONSE_MS
 from tests.simulation.processes import Process
 from tests.simulation.provider import Entry, Provider
@@ -43,17 +43,19 @@ class Executor(Process):
         self.provider = provider
         slots = {part: world.chance.randint(1, 3) for part in range(world.partitions)}
         operations = OFFERED if world.weather.together else OPERATIONS
-        self.hands = Hands(self.name, operations, slots)
+        self.assignments = Assignments(self.name, operations, slots)
         self._reads = dict.fromkeys(slots, False)
         self._renews = True
         begins_late = world.chance.random() < HALF
         for partition in slots:
             if begins_late:
                 next_offset, epoch = world.known_end(partition)
-                self.hands.begin(partition, next_offset=next_offset, epoch=epoch)
-            for record in world.log.read(LEDGER, partition, self.hands.next_offset(partition)):
-                self.hands.feed(record)
-            self.hands.caught_up(partition)
+                self.assignments.begin(partition, next_offset=next_offset, epoch=epoch)
+            for record in world.log.read(
+                LEDGER, partition, self.assignments.next_offset(partition)
+            ):
+                self.assignments.feed(record)
+            self.assignments.caught_up(partition)
         self.listen(LEDGER, self._heard)
         self.after(world.soon(), self._renew)
 
@@ -68,7 +70,7 @@ class Executor(Process):
                 self._offer(partition)
 
     def _offer(self, partition: int) -> None:
-        offered = self.hands.offer(partition, self.mono_ms(), valid_ms=OFFER_VALID_MS)
+        offered = self.assignments.offer(partition, self.mono_ms(), valid_ms=OFFER_VALID_MS)
         if offered is None or self.may_break("before its offer"):
             return
         record = outgoing(
@@ -89,13 +91,15 @@ class Executor(Process):
 
     def _read(self, partition: int) -> None:
         self._reads[partition] = False
-        for record in self.world.log.read(LEDGER, partition, self.hands.next_offset(partition)):
-            for assignment in self.hands.feed(record):
+        for record in self.world.log.read(
+            LEDGER, partition, self.assignments.next_offset(partition)
+        ):
+            for assignment in self.assignments.feed(record):
                 self.trace(f"reads its start of {assignment.start.action}")
                 self._begin(assignment)
         if not self._renews:
             self._renew()
-        elif self.hands.wants_to_offer(partition) and self.world.wants_capacity():
+        elif self.assignments.wants_to_offer(partition) and self.world.wants_capacity():
             self._offer(partition)
 
     # Acting
@@ -222,5 +226,5 @@ class Executor(Process):
             ATTEMPTS,
             assignment.partition,
             [record],
-            lambda _appended: self.hands.ended(assignment),
+            lambda _appended: self.assignments.ended(assignment),
         )

@@ -15,8 +15,8 @@ from ledger.core.state import Stream
 from ledger.log import fold
 from ledger.log.envelope import Unreadable, read_ledger
 from ledger.log.port import Appended, Record
-from streams import deciding, hands, owner
-from streams.hands import Assignment
+from streams import assignments, deciding, owner
+from streams.assignments import Assignment
 from streams.held_ticks import HeldTicks
 from streams.offers import OfferBook, _Standing
 from streams.owner import Batch, Owner
@@ -155,7 +155,7 @@ def _waits_on_any_connection(
 
 
 _original_first_byte = executors.Executor._first_byte
-_original_objection = hands.objection
+_original_objection = assignments.objection
 
 
 def _minds_the_lease_only(
@@ -277,6 +277,6 @@ FOLLOWING: Final[dict[str, Saboteur]] = {
     "void_starts_acted_on": Saboteur(
         "an executor acts on a start that does not count",
         17,
-        ((hands, "PartitionFold", _Gullible),),
+        ((assignments, "PartitionFold", _Gullible),),
     ),
 }

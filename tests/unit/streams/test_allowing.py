@@ -20,7 +20,7 @@ from ledger.core.rejections import Rejection
 from ledger.core.sagas import SagaStatus
 from ledger.log.published import Published, terms_of
 from streams.allowing import Grounds, Permit, Unallowed, unallowed
-from streams.hands import Assignment, objection
+from streams.assignments import Assignment, objection
 from tests.approving import VALID_MS, people, people_text, policy, policy_text
 from tests.examples import (
     CATALOGUE_TEXT,

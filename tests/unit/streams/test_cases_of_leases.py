@@ -13,8 +13,8 @@ from ledger.core.snapshot import dump, load
 from ledger.core.state import AttemptStatus, Status
 from reconciler.providers import port
 from streams import provider_call
+from streams.assignments import Assignment
 from streams.clock import mono_ms
-from streams.hands import Assignment
 from streams.provider_call import act
 from tests.examples import (
     CATALOGUE_TEXT,

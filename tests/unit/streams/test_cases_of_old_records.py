@@ -12,7 +12,7 @@ from ledger.log import reading
 from ledger.log.port import Record
 from ledger.log.reading import Place, read_up_to
 from ledger.log.trouble import LogUnreachableError
-from streams.hands import Hands
+from streams.assignments import Assignments
 from tests import examples as x
 from tests.ledgers import LedgerBuilder
 
@@ -29,13 +29,13 @@ def test_c151_an_executor_that_begins_again_acts_on_nothing_old() -> None:
     for number in range(OLD):
         builder.take(x.propose(f"charge:v1:acme:old-{number}"))
     for name in (x.HOLDER, "another"):
-        hands = Hands(name, ("charge",), {0: 8})
-        acted = [one for record in builder.records() for one in hands.feed(record)]
+        assignments = Assignments(name, ("charge",), {0: 8})
+        acted = [one for record in builder.records() for one in assignments.feed(record)]
         assert acted == []
-        assert hands.next_offset(0) == builder.ends()[0]
-        assert hands.offer(0, 0, valid_ms=6_000) is None
-        hands.caught_up(0)
-        offered = hands.offer(0, 0, valid_ms=6_000)
+        assert assignments.next_offset(0) == builder.ends()[0]
+        assert assignments.offer(0, 0, valid_ms=6_000) is None
+        assignments.caught_up(0)
+        offered = assignments.offer(0, 0, valid_ms=6_000)
         assert offered is not None
         assert offered.seen_offset == builder.ends()[0] - 1
 

@@ -12,8 +12,8 @@ from ledger.core import inputs as i
 from ledger.core.limits import TEXT_CHARS_MAX
 from reconciler.providers import port
 from streams import provider_call
+from streams.assignments import Assignment
 from streams.clock import mono_ms
-from streams.hands import Assignment
 from streams.provider_call import act
 from tests.examples import CHARGE, REFERENCE, STREAM, T0, recorded, request, started
 

@@ -10,8 +10,8 @@ from pydantic import JsonValue
 from ledger.core.inputs import Decline, Report
 from ledger.core.preview import Change, Foreseen, Preview
 from reconciler.providers import port
+from streams.assignments import Assignment
 from streams.clock import mono_ms
-from streams.hands import Assignment
 from streams.provider_call import act
 from tests.examples import CHARGE, REFERENCE, STREAM, T0, recorded
 from tests.forging import World

@@ -1,4 +1,4 @@
-"""An executor's hands: which starts are its own, until when, and what it offers."""
+"""An executor's assignments: which starts are its own, until when, and what it offers."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from ledger.core.records import Cause, Decision, EpochOpened, Genesis, LedgerRec
 from ledger.core.state import Stream
 from ledger.log.envelope import encode_ledger, ledger_headers
 from ledger.log.port import Record
-from streams import hands
-from streams.hands import Assignment, Hands, objection
+from streams import assignments
+from streams.assignments import Assignment, Assignments, objection
 from tests.examples import (
     CALL_MS,
     CHARGE,
@@ -37,12 +37,12 @@ class Ledger:
     """One partition, written record by record and read by one incarnation."""
 
     def __init__(self, *, slots: int = 3, name: str = ME) -> None:
-        self.hands = Hands(name, ("charge", "payout", "email"), {0: slots})
+        self.assignments = Assignments(name, ("charge", "payout", "email"), {0: slots})
         self.epoch = 0
         self.offset = 0
         self.put(Genesis(generation="g", partition=0, partitions=1))
         self.open_epoch()
-        self.hands.caught_up(0)
+        self.assignments.caught_up(0)
 
     def put(self, record: LedgerRecord, *, marked: bool = True) -> list[Assignment]:
         """Write a record at the end and let the incarnation read it."""
@@ -50,7 +50,7 @@ class Ledger:
         headers = ledger_headers(record) if marked else ()
         read = Record("ledger", 0, self.offset, T0, b"k", value, headers)
         self.offset += 1
-        return self.hands.feed(read)
+        return self.assignments.feed(read)
 
     def open_epoch(self) -> None:
         """A new owner."""
@@ -73,7 +73,7 @@ class Ledger:
 
     def offer(self, mono_ms: int = SENT_MONO_MS) -> i.Offered:
         """Offer what is free."""
-        offered = self.hands.offer(0, mono_ms, valid_ms=6_000)
+        offered = self.assignments.offer(0, mono_ms, valid_ms=6_000)
         assert offered is not None
         return offered
 
@@ -138,9 +138,9 @@ def test_one_start_is_acted_on_once() -> None:
 def test_nothing_is_acted_on_before_everything_old_was_read() -> None:
     """An incarnation that has not caught up cannot know that a start still counts."""
     ledger = Ledger()
-    ledger.hands._places[0].is_current = False
-    assert ledger.hands.offer(0, SENT_MONO_MS, valid_ms=1) is None
-    ledger.hands._places[0].sent[1] = hands._Sent(SENT_MONO_MS)
+    ledger.assignments._places[0].is_current = False
+    assert ledger.assignments.offer(0, SENT_MONO_MS, valid_ms=1) is None
+    ledger.assignments._places[0].sent[1] = assignments._Sent(SENT_MONO_MS)
     assert ledger.decide(recorded(), automatic(), begin()) == []
 
 
@@ -166,7 +166,7 @@ def test_a_later_start_points_to_where_the_request_stands(
     assert assignment.intent is not None
     assert check(assignment, 0) is None
 
-    monkeypatch.setattr(hands, "RECORDS_KEPT_MAX", 1)
+    monkeypatch.setattr(assignments, "RECORDS_KEPT_MAX", 1)
     late = Ledger()
     late.decide(recorded(), automatic())
     late.offer()
@@ -178,14 +178,14 @@ def test_a_start_of_an_offer_that_is_forgotten_is_given_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It was this incarnation's own, so nobody else acts on it: its slot counts until then."""
-    monkeypatch.setattr(hands, "OFFERS_UNSPENT_MAX", 1)
+    monkeypatch.setattr(assignments, "OFFERS_UNSPENT_MAX", 1)
     ledger = Ledger(slots=3)
     ledger.offer()
     ledger.offer()
     (assignment,) = ledger.decide(recorded(), automatic(), begin(offer_sequence=1))
     assert check(assignment, 0) == "lease_over"
     assert ledger.offer().slots == 2
-    ledger.hands.ended(assignment)
+    ledger.assignments.ended(assignment)
     assert ledger.offer().slots == 3
 
 
@@ -255,7 +255,7 @@ def test_an_offer_tells_what_is_free_and_up_to_where_was_read() -> None:
     (assignment,) = ledger.decide(recorded(), automatic(), begin())
     second = ledger.offer()
     assert (second.sequence, second.slots, second.seen_offset) == (2, 2, 2)
-    ledger.hands.ended(assignment)
+    ledger.assignments.ended(assignment)
     assert ledger.offer().slots == 3
 
 
@@ -264,34 +264,34 @@ def test_a_new_offer_is_wanted_when_the_ledger_knows_of_less_than_half() -> None
     the ledger does not know of.
     """
     ledger = Ledger(slots=4)
-    assert ledger.hands.wants_to_offer(0)
+    assert ledger.assignments.wants_to_offer(0)
     ledger.offer()
     held = []
     for number in range(1, 5):
-        assert not ledger.hands.wants_to_offer(0), number
+        assert not ledger.assignments.wants_to_offer(0), number
         key = f"{PAYOUT}#{number}"
         start = begin(PAYOUT, action=key)
         held += ledger.decide(recorded(PAYOUT).model_copy(update={"action": key}), start)
-    assert not ledger.hands.wants_to_offer(0)
-    ledger.hands.ended(held[0])
-    assert ledger.hands.wants_to_offer(0)
+    assert not ledger.assignments.wants_to_offer(0)
+    ledger.assignments.ended(held[0])
+    assert ledger.assignments.wants_to_offer(0)
 
 
 def test_less_is_offered_while_calls_wait_here_and_more_is_taken_back() -> None:
     """What the ledger may start shrinks as soon as it is more than twice what should be."""
     ledger = Ledger(slots=8)
     assert ledger.offer().slots == 8
-    ledger.hands.limit(5)
-    assert not ledger.hands.wants_to_offer(0)
-    ledger.hands.limit(1)
-    assert ledger.hands.wants_to_offer(0)
+    ledger.assignments.limit(5)
+    assert not ledger.assignments.wants_to_offer(0)
+    ledger.assignments.limit(1)
+    assert ledger.assignments.wants_to_offer(0)
     assert ledger.offer().slots == 1
-    ledger.hands.limit(0)
-    assert ledger.hands.wants_to_offer(0)
+    ledger.assignments.limit(0)
+    assert ledger.assignments.wants_to_offer(0)
     assert ledger.offer().slots == 0
-    assert not ledger.hands.wants_to_offer(0)
-    ledger.hands.limit(None)
-    assert ledger.hands.wants_to_offer(0)
+    assert not ledger.assignments.wants_to_offer(0)
+    ledger.assignments.limit(None)
+    assert ledger.assignments.wants_to_offer(0)
     assert ledger.offer().slots == 8
 
 
@@ -299,9 +299,9 @@ def test_who_stops_takes_its_offers_back() -> None:
     """The last offer has no slots."""
     ledger = Ledger()
     ledger.offer()
-    ledger.hands.withdraw()
+    ledger.assignments.withdraw()
     assert ledger.offer().slots == 0
-    assert not ledger.hands.wants_to_offer(0)
+    assert not ledger.assignments.wants_to_offer(0)
 
 
 def test_what_it_says_bears_the_marks_of_the_start() -> None:

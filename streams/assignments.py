@@ -176,7 +176,7 @@ class _Kept:
             self.size_bytes -= len(value)
 
 
-class Hands:
+class Assignments:
     """The offers and starts of one incarnation, which has a random name and never reads a record
     twice: whoever seeks, resets or forks is another one.
     """
