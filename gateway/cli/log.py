@@ -2,6 +2,8 @@
 
 import asyncio
 import sys
+import time
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +13,7 @@ import typer
 from gateway.cli.output import Json, Output, UsageError, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from gateway.settings import Settings
     from ledger.log.kafka import KafkaLog
@@ -91,21 +93,45 @@ async def _tail(out: Output, settings: "Settings", wanted: _Wanted) -> None:
 
     log = open_log(settings, "cli")
     places, ends = await _places(log, wanted)
+    total = sum(end - places[place] for place, end in ends.items())
+    async with aclosing(_read(log, places, ends)) as reading:
+        for record in await _found(reading, wanted, total):
+            _say(out, record)
+        if not wanted.follow:
+            return
+        async for batch, _ in reading:
+            for record in filter(wanted.has, batch):
+                _say(out, record)
+
+
+async def _found(
+    reading: "AsyncIterator[tuple[list[Record], bool]]", wanted: _Wanted, total: int
+) -> "list[Record]":
+    """What was there at the start, as far as it is shown; `total` are looked at for it, and who
+    waits for that longer than a breath sees how far it is.
+    """
+    from gateway.cli.progress import LINE_EVERY_S, progress
+    from gateway.local.progress import Progress
+
+    began_s, read = time.monotonic(), 0
     found: list[Record] = []
-    async for batch, is_new in _read(log, places, ends):
-        kept = [record for record in batch if wanted.has(record)]
-        if is_new and not batch:
-            for record in found:
-                _say(out, record)
-            if not wanted.follow:
-                return
-        elif is_new:
-            for record in kept:
-                _say(out, record)
-        elif wanted.begin is None:
-            found = (found + kept)[-wanted.last :]
-        else:
-            found = (found + kept)[: wanted.last]
+    with progress() as report:
+        async for batch, is_new in reading:
+            is_whole = wanted.begin is not None and len(found) >= wanted.last
+            if is_new or (is_whole and not wanted.follow):
+                break
+            found += filter(wanted.has, batch)
+            if wanted.begin is None and len(found) > 2 * wanted.last:
+                found = _last(found, wanted.last)
+            read += len(batch)
+            if time.monotonic() - began_s > LINE_EVERY_S:
+                report(Progress("log", min(read, total), total))
+    return found[: wanted.last] if wanted.begin is not None else _last(found, wanted.last)
+
+
+def _last(records: "list[Record]", count: int) -> "list[Record]":
+    """The last of them by log time: partitions come one after the other, each in its own order."""
+    return sorted(records, key=lambda one: (one.timestamp, one.partition, one.offset))[-count:]
 
 
 def stream_of(key: str) -> str:
@@ -158,7 +184,7 @@ async def _places(
 
 async def _read(
     log: "KafkaLog", places: "dict[tuple[str, int], int]", ends: "dict[tuple[str, int], int]"
-) -> "AsyncIterator[tuple[list[Record], bool]]":
+) -> "AsyncGenerator[tuple[list[Record], bool], None]":
     """Batches, each with whether it is new: what was there at the start comes first, then one empty
     batch that says so.
     """
