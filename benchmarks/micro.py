@@ -34,8 +34,8 @@ from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.published import Published
 from ledger.log.topics import Topic
 from projections.fold import Held, fold_batch, read_batch
-from streams.allowing import Grounds, Permit
 from streams.assignments import Assignment, Assignments, objection
+from streams.authorization import Grounds, Permit
 from streams.owner import Batch, Owner
 
 GENERATION: Final = "micro"

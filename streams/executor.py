@@ -2,9 +2,10 @@
 
 It makes one call for one start, at most once, with the key that the ledger recorded (see
 `streams.provider_call`), and only after it has found out on its own, from what is published, that
-the start is allowed (see `streams.allowing`). The report is sent until it is durable, also while
-the broker is away. Trouble that ends the process takes back the offers first and lets running calls
-finish; a start that was not acted on is declined, or its lease lapses, and the ledger goes on.
+the start is allowed (see `streams.authorization`). The report is sent until it is durable, also
+while the broker is away. Trouble that ends the process takes back the offers first and lets running
+calls finish; a start that was not acted on is declined, or its lease lapses, and the ledger goes
+on.
 """
 
 import asyncio
@@ -33,8 +34,8 @@ from ledger.log.topics import Topic
 from ledger.log.trouble import LogUnreachableError
 from reconciler.providers import port
 from reconciler.providers.limits import CONNECTIONS_MAX
-from streams.allowing import Grounds, Permit
 from streams.assignments import Assignment, Assignments, intent_in
+from streams.authorization import Grounds, Permit
 from streams.clock import SKEW_MS_DEFAULT, check_skew, mono_ms, wall_ms
 from streams.older_requests import OlderRequests
 from streams.provider_call import act

@@ -9,7 +9,7 @@ from ledger.core.policy import AUTOMATIC, Policy
 from ledger.core.preview import Foreseen, Preview, Undone, preview_hash
 from ledger.core.statement import Say
 from ledger.log.published import Published
-from streams.allowing import Grounds, unallowed
+from streams.authorization import Grounds, unallowed
 from tests.approving import VALID_MS, people, policy, policy_text, signed_by, statement
 from tests.examples import CATALOGUE_TEXT, CHARGE, T0, TICKET, catalogue, recorded, started
 

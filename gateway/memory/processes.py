@@ -19,8 +19,8 @@ from ledger.log.simulated import SimulatedLog
 from ledger.log.topics import INBOXES, Topic
 from reconciler.evidence import lookup_evidence, lookup_record, preview_record
 from reconciler.providers import port
-from streams.allowing import Grounds, Permit
 from streams.assignments import Assignment, Assignments, intent_in, objection
+from streams.authorization import Grounds, Permit
 from streams.inquiring import Asked, Inquiring
 from streams.owner import Owner
 from streams.provider_call import (

@@ -22,7 +22,7 @@ from ledger.core.state import Action, Stream
 from ledger.core.statement import Say, Statement
 from ledger.log.published import Published
 from ledger.signing.reading import read_signed
-from streams.allowing import Grounds, unallowed
+from streams.authorization import Grounds, unallowed
 from tests.examples import CHARGE, EUR_499, STREAM, T0, offer, propose, request, tick
 from tests.examples_of_people import (
     ADA,

@@ -11,7 +11,7 @@ from ledger.core.inputs import CallerOffer, Meaning
 from ledger.core.preview import Preview, preview_hash
 from ledger.core.state import Status
 from ledger.log.published import Published
-from streams.allowing import Grounds, unallowed
+from streams.authorization import Grounds, unallowed
 from streams.timetable import next_due_of
 from tests import examples as x
 from tests.asking import asked, policy

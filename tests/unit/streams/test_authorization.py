@@ -19,8 +19,8 @@ from ledger.core.preview import Undone, preview_hash
 from ledger.core.rejections import Rejection
 from ledger.core.sagas import SagaStatus
 from ledger.log.published import Published, terms_of
-from streams.allowing import Grounds, Permit, Unallowed, unallowed
 from streams.assignments import Assignment, objection
+from streams.authorization import Grounds, Permit, Unallowed, unallowed
 from tests.approving import VALID_MS, people, people_text, policy, policy_text
 from tests.examples import (
     CATALOGUE_TEXT,
