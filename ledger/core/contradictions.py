@@ -215,6 +215,8 @@ def _in_principals(operation: Operation) -> Iterator[Contradiction]:
 
 
 def _in_performer(operation: Operation) -> Iterator[Contradiction]:
+    if operation.volatile and operation.performer == "caller":
+        yield ("volatile",), "is read again by executors, and none carries this operation out"
     if operation.caller_attests_no_effect and operation.performer == "executor":
         yield (
             ("caller_attests_no_effect",),

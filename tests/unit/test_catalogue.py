@@ -209,6 +209,13 @@ def test_principals_are_matched_by_pattern() -> None:
             "personal",
         ),
         ("lookups =", 'kind = "payment"\nlookups =', 12, "kind", "'read', 'message', 'money'"),
+        (
+            "lookups =",
+            'preview = "provider"\nvolatile = ["b"]\nperformer = "caller"\nlookups =',
+            13,
+            "volatile",
+            "read again by executors",
+        ),
         ("lookups =", 'preview = "adapter"\nlookups =', 12, "preview", "'request' or 'provider'"),
         ("lookups =", "tolerances = { b = 1 }\nlookups =", 12, "tolerances.b", "does not name"),
         (
