@@ -17,12 +17,12 @@ from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
 
-from gateway.console.keeping import Site
 from gateway.console.limits import FORM_BYTES_MAX, FORM_FIELDS_MAX, FORM_MS_MAX
 from gateway.console.pages import Pages
 from gateway.console.port import ConsolePort, NotAnsweringError
 from gateway.console.refusals import PageCode, PageNo, refusal
 from gateway.console.seals import Seals, Visitor
+from gateway.console.site_file import Site
 from ledger.core.people import People
 from ledger.core.strict_json import character_fault
 

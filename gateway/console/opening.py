@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 import asyncpg
 
 from gateway.console.asking import Console
-from gateway.console.keeping import read_site
 from gateway.console.reading import ConsoleReading, JudgePort
+from gateway.console.site_file import read_site
 from gateway.orphans import OrphansPort
 from gateway.passkeys import PasskeyLinks
 from gateway.settings import Settings

@@ -13,7 +13,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import Response
 
-from gateway.console.keeping import Site
+from gateway.console.site_file import Site
 from gateway.console.text import grouped, shown
 from gateway.console.why import clock, span
 

@@ -8,9 +8,9 @@ import pytest
 from fastapi import FastAPI
 
 from gateway.console.app import Console, add_console
-from gateway.console.keeping import Site
 from gateway.console.limits import WAITING_ROWS_MAX
 from gateway.console.reading import ConsoleReading
+from gateway.console.site_file import Site
 from gateway.orphans import NoOrphans
 from gateway.passkeys import PasskeyLinks
 from ledger.client.client import Answer

@@ -11,10 +11,10 @@ from rich.console import Console
 
 from gateway.cli.case_shown import show_case
 from gateway.console.case import case_page_of
-from gateway.console.keeping import Site
 from gateway.console.pages import Pages
 from gateway.console.port import KnownCase
 from gateway.console.seals import Session, Visitor
+from gateway.console.site_file import Site
 from gateway.http.cases import AboutSheet, CaseSheet, EvidenceSheet, case_sheet_of
 from gateway.memory.installation import Installation, open_installation
 from gateway.signing_case import resolution_of

@@ -6,13 +6,13 @@ import pytest
 from pydantic import JsonValue
 
 from gateway.console.deciding import LABELS
-from gateway.console.keeping import Site
 from gateway.console.limits import SHEET_CHARS_MAX, SHEET_ROWS_MAX
 from gateway.console.pages import Pages
 from gateway.console.port import Known
 from gateway.console.rounds import earlier_rounds
 from gateway.console.seals import Session, Visitor
 from gateway.console.sheet import Sheet, amount, sheet_of, values_of
+from gateway.console.site_file import Site
 from gateway.memory.queries import MemoryQueries
 from ledger.core import facts as f
 from ledger.core.money import Money

@@ -10,8 +10,8 @@ from fastapi import FastAPI
 
 from gateway.console.app import Console, add_console
 from gateway.console.entering import challenge_of
-from gateway.console.keeping import Site
 from gateway.console.reading import ConsoleReading
+from gateway.console.site_file import Site
 from gateway.local.ports import free_ports
 from gateway.orphans import NoOrphans
 from gateway.passkeys import PasskeyLinks

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.console.keeping import ConsoleFileError, read_site
 from gateway.console.pages import headers
+from gateway.console.site_file import ConsoleFileError, read_site
 from gateway.settings import Settings, SettingsError
 
 HERE = "http://localhost:8788"
