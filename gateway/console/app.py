@@ -9,10 +9,10 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
 
 from gateway.console import (
+    actions,
     deciding,
     enrolling,
     entering,
-    looking,
     orphans,
     planning,
     reviewing,
@@ -58,7 +58,7 @@ def add_console(app: FastAPI, console: Console) -> None:
         router,
         entering.router,
         enrolling.router,
-        looking.router,
+        actions.router,
         deciding.router,
         reviewing.router,
         orphans.router,

@@ -18,9 +18,9 @@ from pydantic import ValidationError
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
+from gateway.console.actions import known_to
 from gateway.console.asking import Answer, Seen, looked, submitted
 from gateway.console.limits import COMMENT_CHARS_MAX
-from gateway.console.looking import known_to
 from gateway.console.port import Decided, Known
 from gateway.console.refusals import PageNo, refusal
 from gateway.console.seals import Once, Purpose

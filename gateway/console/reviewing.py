@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
+from gateway.console.actions import own_tenant
 from gateway.console.asking import Answer, Seen, looked, submitted
 from gateway.console.case import CasePage, case_page_of
 from gateway.console.deciding import (
@@ -21,7 +22,6 @@ from gateway.console.deciding import (
     told,
 )
 from gateway.console.limits import COMMENT_CHARS_MAX, REFERENCE_CHARS_MAX, WAITING_ROWS_MAX
-from gateway.console.looking import own_tenant
 from gateway.console.port import Decided
 from gateway.console.refusals import PageNo
 from gateway.console.seals import Purpose
