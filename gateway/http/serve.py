@@ -16,7 +16,7 @@ import asyncpg
 import uvicorn
 from fastapi import FastAPI
 
-from gateway.console.opening import open_console
+from gateway.console.wiring import open_console
 from gateway.http.app import create_app
 from gateway.http.doors import Instance, doors_in
 from gateway.http.limits import (
