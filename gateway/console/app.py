@@ -12,7 +12,7 @@ from gateway.console import (
     actions,
     deciding,
     enrolling,
-    entering,
+    login,
     orphans,
     planning,
     reviewing,
@@ -20,7 +20,7 @@ from gateway.console import (
     searching,
 )
 from gateway.console.asking import SEE_OTHER, Console, console_of, opened
-from gateway.console.entering import FIRST_PAGE
+from gateway.console.login import FIRST_PAGE
 from gateway.console.refusals import PageNo
 
 __all__ = ["Console", "add_console"]
@@ -56,7 +56,7 @@ def add_console(app: FastAPI, console: Console) -> None:
     app.state.console = console
     pages = (
         router,
-        entering.router,
+        login.router,
         enrolling.router,
         actions.router,
         deciding.router,

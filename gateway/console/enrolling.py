@@ -14,8 +14,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gateway.console.asking import Answer, Asked, opened, posted
-from gateway.console.entering import challenge_of
 from gateway.console.limits import DEVICE_CHARS_MAX
+from gateway.console.login import challenge_of
 from gateway.console.port import Enrolment
 from gateway.console.refusals import PageCode, PageNo, refusal
 from gateway.console.seals import Purpose

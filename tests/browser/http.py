@@ -6,7 +6,7 @@ from html import unescape
 
 import httpx
 
-from gateway.console.entering import challenge_of
+from gateway.console.login import challenge_of
 from ledger.core.public_keys import decoded
 from tests.browser.stage import Stage, passkey_of
 from tests.passkeys import SoftwarePasskey

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page
 
-from gateway.console.entering import challenge_of
+from gateway.console.login import challenge_of
 from tests.acceptance.command import COMMAND
 from tests.browser.conftest import Knocks, Visiting
 from tests.browser.http import code_of, hidden, outcome_of

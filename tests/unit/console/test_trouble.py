@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from gateway.console.app import Console, add_console
-from gateway.console.entering import challenge_of
+from gateway.console.login import challenge_of
 from gateway.console.reading import ConsoleReading
 from gateway.console.site_file import Site
 from gateway.local.ports import free_ports
