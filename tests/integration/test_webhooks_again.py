@@ -158,8 +158,10 @@ async def again(servers: Addresses, database_url: str) -> AsyncIterator[Again]:
     """An installation with nothing on it yet."""
     async with migrated(database_url) as pool, installed(servers.kafka_bootstrap) as one:
         appender = SteadyAppender(one.log.appender)
-        yield Again(one, pool, appender)
-        await appender.close()
+        try:
+            yield Again(one, pool, appender)
+        finally:
+            await appender.close()
 
 
 @pytest.mark.case("C059")
