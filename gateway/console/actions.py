@@ -15,10 +15,10 @@ from fastapi import APIRouter
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
-from gateway.console.asking import Answer, Seen, looked
 from gateway.console.limits import WAITING_ROWS_MAX
 from gateway.console.port import Known, Waiting
 from gateway.console.refusals import PageNo
+from gateway.console.request import Answer, Seen, looked
 from gateway.console.sheet import amount, sheet_of
 from gateway.console.text import Shown, shown
 from gateway.console.why import REVIEWS, told, why

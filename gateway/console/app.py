@@ -19,9 +19,9 @@ from gateway.console import (
     running,
     searching,
 )
-from gateway.console.asking import SEE_OTHER, Console, console_of, opened
 from gateway.console.login import FIRST_PAGE
 from gateway.console.refusals import PageNo
+from gateway.console.request import SEE_OTHER, Console, console_of, opened
 
 __all__ = ["Console", "add_console"]
 

@@ -19,10 +19,10 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gateway.console.actions import known_to
-from gateway.console.asking import Answer, Seen, looked, submitted
 from gateway.console.limits import COMMENT_CHARS_MAX
 from gateway.console.port import Decided, Known
 from gateway.console.refusals import PageNo, refusal
+from gateway.console.request import Answer, Seen, looked, submitted
 from gateway.console.seals import Once, Purpose
 from gateway.console.sheet import Sheet, sheet_of
 from gateway.http.approvals import proven

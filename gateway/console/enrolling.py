@@ -13,11 +13,11 @@ from fastapi import APIRouter
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
-from gateway.console.asking import Answer, Asked, opened, posted
 from gateway.console.limits import DEVICE_CHARS_MAX
 from gateway.console.login import challenge_of
 from gateway.console.port import Enrolment
 from gateway.console.refusals import PageCode, PageNo, refusal
+from gateway.console.request import Answer, Asked, opened, posted
 from gateway.console.seals import Purpose
 from gateway.passkeys import fingerprint
 from ledger.core.excerpt import excerpt

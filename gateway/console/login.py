@@ -13,9 +13,9 @@ from fastapi import APIRouter
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
-from gateway.console.asking import Answer, Asked, Seen, opened, posted, submitted
 from gateway.console.limits import SESSION_MS
 from gateway.console.refusals import PageCode, PageNo, refusal
+from gateway.console.request import Answer, Asked, Seen, opened, posted, submitted
 from gateway.console.seals import Purpose
 from ledger.signing.logins import NotLoggedIn, read_passkey_login
 from ledger.signing.registering import authentication_options, read_assertion

@@ -9,9 +9,9 @@ from fastapi import APIRouter
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
-from gateway.console.asking import Answer, Seen, looked, submitted
 from gateway.console.limits import WAITING_ROWS_MAX
 from gateway.console.refusals import PageNo
+from gateway.console.request import Answer, Seen, looked, submitted
 from gateway.console.sheet import amount
 from gateway.http.codes import Code
 from gateway.http.views import action_page

@@ -14,8 +14,8 @@ from fastapi import APIRouter
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
-from gateway.console.asking import Answer, Seen, looked
 from gateway.console.refusals import PageNo
+from gateway.console.request import Answer, Seen, looked
 from gateway.http.saga_views import SagaLine, saga_line, saga_view
 from ledger.core.ids import ActionKey
 from ledger.core.people import EVERY_TENANT

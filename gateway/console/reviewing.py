@@ -11,7 +11,6 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gateway.console.actions import own_tenant
-from gateway.console.asking import Answer, Seen, looked, submitted
 from gateway.console.case import CasePage, case_page_of
 from gateway.console.deciding import (
     handed_in,
@@ -24,6 +23,7 @@ from gateway.console.deciding import (
 from gateway.console.limits import COMMENT_CHARS_MAX, REFERENCE_CHARS_MAX, WAITING_ROWS_MAX
 from gateway.console.port import Decided
 from gateway.console.refusals import PageNo
+from gateway.console.request import Answer, Seen, looked, submitted
 from gateway.console.seals import Purpose
 from ledger.core.statement import Move, Resolution
 

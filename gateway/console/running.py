@@ -11,9 +11,9 @@ from fastapi import APIRouter
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
-from gateway.console.asking import Answer, Seen, looked
 from gateway.console.limits import WAITING_ROWS_MAX
 from gateway.console.refusals import PageNo
+from gateway.console.request import Answer, Seen, looked
 from gateway.http.budgets import BudgetView, budget_line, dimension_words
 from gateway.http.run_views import CeilingList, RunView, WindowView
 from ledger.core.people import EVERY_TENANT

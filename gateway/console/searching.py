@@ -15,8 +15,8 @@ from fastapi import APIRouter
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
-from gateway.console.asking import Answer, Seen, looked
 from gateway.console.limits import WAITING_ROWS_MAX
+from gateway.console.request import Answer, Seen, looked
 from gateway.console.sheet import amount
 from gateway.unknowns import Unknown, unknown_of
 from ledger.core.ids import ActionKey

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 
 import asyncpg
 
-from gateway.console.asking import Console
 from gateway.console.reading import ConsoleReading, JudgePort
+from gateway.console.request import Console
 from gateway.console.site_file import read_site
 from gateway.orphans import OrphansPort
 from gateway.passkeys import PasskeyLinks
