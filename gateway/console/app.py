@@ -14,9 +14,9 @@ from gateway.console import (
     enrolling,
     login,
     orphans,
-    planning,
     reviewing,
     running,
+    sagas,
     searching,
 )
 from gateway.console.login import FIRST_PAGE
@@ -63,7 +63,7 @@ def add_console(app: FastAPI, console: Console) -> None:
         reviewing.router,
         orphans.router,
         running.router,
-        planning.router,
+        sagas.router,
         searching.router,
     )
     for part in pages:

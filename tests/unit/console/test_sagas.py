@@ -4,7 +4,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from gateway.console.pages import Pages
-from gateway.console.planning import Line, saga_shown
+from gateway.console.sagas import Line, saga_shown
 from gateway.console.site_file import Site
 from gateway.http.saga_views import saga_line, saga_view
 from ledger.core import inputs as i
