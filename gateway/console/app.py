@@ -15,7 +15,7 @@ from gateway.console import (
     login,
     orphans,
     reviewing,
-    running,
+    runs,
     sagas,
     searching,
 )
@@ -62,7 +62,7 @@ def add_console(app: FastAPI, console: Console) -> None:
         deciding.router,
         reviewing.router,
         orphans.router,
-        running.router,
+        runs.router,
         sagas.router,
         searching.router,
     )

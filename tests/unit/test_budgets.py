@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.cli.runs import bar_lines
-from gateway.console.running import bars
+from gateway.console.runs import bars
 from gateway.http.budgets import (
     BudgetView,
     budget_line,
