@@ -72,9 +72,16 @@ class Document:
     lines: dict[TomlPath, int]
 
     def mistakes(self, found: Iterable[Found]) -> tuple[Mistake, ...]:
-        """What was found, each on its line and in the order of lines, at most MISTAKES_MAX."""
+        """What was found, each on its line and in the order of lines, at most MISTAKES_MAX; then
+        the last one says how many more there are.
+        """
         placed = (Mistake(line_of(self.lines, path), dotted(path), said) for path, said in found)
-        return tuple(sorted(placed, key=lambda mistake: mistake.line)[:MISTAKES_MAX])
+        told = sorted(placed, key=lambda mistake: mistake.line)
+        more = len(told) - MISTAKES_MAX
+        if more > 0:
+            line = told[MISTAKES_MAX - 1].line
+            told[MISTAKES_MAX - 1 :] = [Mistake(line, "", f"And {more + 1} more from here on.")]
+        return tuple(told)
 
 
 def read_toml(text: str, called: str, *, bytes_max: int) -> Document | tuple[Mistake, ...]:

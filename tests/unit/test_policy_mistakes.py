@@ -232,8 +232,10 @@ def test_a_text_that_is_no_policy_is_refused_in_a_sentence(text: str, line: int,
 
 
 def test_mistakes_are_bounded() -> None:
-    """A file that is all wrong gets as many mistakes as a person can use."""
-    assert len(mistakes(f"row = [{'{},' * 100}]")) == MISTAKES_MAX
+    """A file that is all wrong gets as many mistakes as a person can use, and is told of more."""
+    found = mistakes(f"row = [{'{},' * 100}]")
+    assert len(found) == MISTAKES_MAX
+    assert found[-1].message == f"And {300 - MISTAKES_MAX + 1} more from here on."
 
 
 def test_the_desk_may_be_for_groups() -> None:
