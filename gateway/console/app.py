@@ -17,7 +17,7 @@ from gateway.console import (
     reviews,
     runs,
     sagas,
-    searching,
+    unknowns,
 )
 from gateway.console.login import FIRST_PAGE
 from gateway.console.refusals import PageNo
@@ -64,7 +64,7 @@ def add_console(app: FastAPI, console: Console) -> None:
         orphans.router,
         runs.router,
         sagas.router,
-        searching.router,
+        unknowns.router,
     )
     for part in pages:
         app.include_router(part)
