@@ -1,4 +1,4 @@
--- Lines of statements that were brought: what became of each. `reconciler.bringing` is the only
+-- Lines of statements that were brought: what became of each. `reconciler.statement_intake` is the only
 -- reader of this file; it changes nothing.
 
 -- name: lines

@@ -23,7 +23,6 @@ from ledger.core.errors import LedgerError
 from ledger.core.excerpt import excerpt
 from ledger.core.limits import INTEGER_MAX, TEXT_CHARS_MAX
 from ledger.core.strict_json import character_fault
-from reconciler.bringing import Bringing, Brought
 from reconciler.evidence import UNREPORTABLE
 from reconciler.limits import (
     CLOCKS_APART_MS,
@@ -38,6 +37,7 @@ from reconciler.limits import (
 )
 from reconciler.providers.port import Finder, ListedEffect, ListingFailed
 from reconciler.receiving import is_trouble
+from reconciler.statement_intake import Brought, StatementIntake
 from reconciler.statement_lines import NOT_LISTED, StatementLine
 from reconciler.statements import statements
 
@@ -108,7 +108,7 @@ class _Marks:
 
 async def compare(
     finder: Finder,
-    bringer: Bringing,
+    bringer: StatementIntake,
     pool: asyncpg.Pool,
     comparison: Comparison,
     *,
@@ -195,7 +195,10 @@ def _require_storable(effect: ListedEffect) -> None:
 
 
 async def _bring(
-    effects: Sequence[ListedEffect], bringer: Bringing, pool: asyncpg.Pool, comparison: Comparison
+    effects: Sequence[ListedEffect],
+    bringer: StatementIntake,
+    pool: asyncpg.Pool,
+    comparison: Comparison,
 ) -> None:
     """Bring those that are not in order and have no row yet."""
     moneys = [effect.money for effect in effects]
@@ -228,7 +231,7 @@ async def _bring(
 
 async def _miss(
     marks: _Marks,
-    bringer: Bringing,
+    bringer: StatementIntake,
     pool: asyncpg.Pool,
     comparison: Comparison,
     whole: Period,
@@ -328,7 +331,7 @@ class Compared:
     provider: str
     account: str
     finder: Finder
-    bringer: Bringing
+    bringer: StatementIntake
     search_lag_ms: int
     silent: frozenset[str] = frozenset()
 

@@ -20,12 +20,12 @@ from ledger.core.catalogue import Catalogue
 from ledger.core.errors import LedgerError
 from ledger.log.follow import published_catalogue
 from ledger.log.steady import SteadyAppender
-from reconciler.bringing import Bringing, Finding, Standing
 from reconciler.comparing import Compared, Comparison, NotListed, Period, compare
 from reconciler.providers import registry
 from reconciler.providers.adapter import ProviderSettings
 from reconciler.providers.port import IMPOSSIBLE, Duration, Finder
 from reconciler.pulling import Hole, close_hole
+from reconciler.statement_intake import Finding, Standing, StatementIntake
 from streams.clock import wall_ms
 
 logger = logging.getLogger("actionledger")
@@ -143,7 +143,7 @@ def compared_accounts(
     for provider, account in sorted({(one.provider, one.account) for one in operations}):
         if provider not in can or not can[provider].lists_effects:
             continue
-        bringer = Bringing(
+        bringer = StatementIntake(
             appender,
             pool,
             partitions=partitions,

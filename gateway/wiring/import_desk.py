@@ -24,9 +24,9 @@ from ledger.core.errors import LedgerError
 from ledger.log.follow import genesis_of, published_catalogue
 from ledger.log.steady import SteadyAppender
 from ledger.log.webhook_record import WebhookSource
-from reconciler.bringing import Bringing, Brought, Finding, Sought, Standing
 from reconciler.providers.settlement import Columns, FileFormat
 from reconciler.settlement_files import BadLine, IrrelevantLine, Read, Stated, read_file
+from reconciler.statement_intake import Brought, Finding, Sought, Standing, StatementIntake
 from reconciler.statement_lines import said_by_line
 from reconciler.statement_matching import Said
 from streams.clock import mono_ms
@@ -218,13 +218,13 @@ def _sort(read: Read | None, done: Imported, good: IO[str]) -> None:
 @asynccontextmanager
 async def bringing(
     settings: Settings, source: WebhookSource, provider: str, account: str
-) -> AsyncIterator[Bringing]:
+) -> AsyncIterator[StatementIntake]:
     """What brings lines: a producer with the receiver's rights, a reader of the tables."""
     genesis = await genesis_of(open_log(settings, "cli"))
     appender = SteadyAppender(open_log(settings, "gateway-webhooks").appender)
     async with await open_pool(settings) as pool:
         try:
-            yield Bringing(
+            yield StatementIntake(
                 appender,
                 pool,
                 partitions=genesis.partitions,
@@ -237,7 +237,7 @@ async def bringing(
 
 
 async def _send(
-    bringer: Bringing,
+    bringer: StatementIntake,
     good: IO[str],
     undecided: IO[str],
     done: Imported,
@@ -276,7 +276,7 @@ async def _send(
             tasks.create_task(send(batch))
 
 
-def _batch(good: IO[str], bringer: Bringing) -> list[tuple[int, Brought]]:
+def _batch(good: IO[str], bringer: StatementIntake) -> list[tuple[int, Brought]]:
     """The next lines to be sent; none at the end."""
     batch: list[tuple[int, Brought]] = []
     while len(batch) < LINES_AT_ONCE and (text := good.readline()):
@@ -289,7 +289,7 @@ def _batch(good: IO[str], bringer: Bringing) -> list[tuple[int, Brought]]:
 
 
 async def _follow(
-    bringer: Bringing,
+    bringer: StatementIntake,
     undecided: IO[str],
     done: Imported,
     report: Report,
@@ -316,7 +316,9 @@ def _spooled(undecided: IO[str]) -> list[_Sent]:
     return batch
 
 
-async def decided(bringer: Bringing, lines: list[Sought], *, patience_ms: int) -> list[Finding]:
+async def decided(
+    bringer: StatementIntake, lines: list[Sought], *, patience_ms: int
+) -> list[Finding]:
     """What became of lines, once all of them are decided or nothing has moved for so long."""
     undecided, moved_ms = len(lines) + 1, mono_ms()
     while True:

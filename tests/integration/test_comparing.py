@@ -11,13 +11,13 @@ from gateway.wiring.import_desk import STILL_MS_MAX, bringing, decided
 from gateway.wiring.orphan_desk import NoSuchOrphanError, list_orphans, note_orphan
 from ledger.core.money import Money
 from ledger.log.port import Record
-from reconciler.bringing import Finding, Standing
 from reconciler.comparing import Comparison, Period, compare
 from reconciler.orphan_notes import OrphanNote
 from reconciler.orphans import place_of
 from reconciler.parking import Position
 from reconciler.providers.port import Inconclusive, ListedEffect, ListingFailed, Lookup
 from reconciler.receiving import WebhookDesk
+from reconciler.statement_intake import Finding, Standing
 from streams.clock import wall_ms
 from tests.integration.test_import import LOOK_SECONDS, LOST, Place, charged, row_of, statuses
 from tests.patience import PATIENCE_SECONDS

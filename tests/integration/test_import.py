@@ -23,7 +23,6 @@ from ledger.log.envelope import outgoing
 from ledger.log.topics import Topic, partition_of
 from ledger.log.webhook_record import webhook_key, webhook_outgoing
 from projections.projector import Projector
-from reconciler.bringing import Standing
 from reconciler.matching import ParkedReason
 from reconciler.orphan_notes import OrphanNote
 from reconciler.orphans import place_of
@@ -36,6 +35,7 @@ from reconciler.providers.port import (
 )
 from reconciler.providers.settlement import SIMULATED, Columns
 from reconciler.providers.simulated.payouts import COLUMNS
+from reconciler.statement_intake import Standing
 from reconciler.statement_lines import Effect, StatementLine, statement_received
 from tests.commands import told_beside
 from tests.integration.installation import PARTITIONS, Installation, charge, installed

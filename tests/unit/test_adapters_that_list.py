@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from ledger.log.steady import SteadyAppender
-    from reconciler.bringing import Bringing
+    from reconciler.statement_intake import StatementIntake
 
 NOW = 1_800_000_000_000
 PERIOD = Period(NOW - 1, NOW)
@@ -90,7 +90,7 @@ async def test_an_adapter_that_raises_ends_no_other_account_s_comparison(
     stop = asyncio.Event()
     broken, ended = Lists(ZeroDivisionError("a fault")), Lists(ListingFailed("down"), stop)
     accounts = [
-        Compared("simulated", name, cast("Finder", finder), cast("Bringing", None), 0)
+        Compared("simulated", name, cast("Finder", finder), cast("StatementIntake", None), 0)
         for name, finder in (("first", broken), ("second", ended))
     ]
     await compare_by_itself(accounts, NO_POOL, stop, now_ms=lambda: NOW)

@@ -14,11 +14,11 @@ from gateway.cli.output import Exit, UsageError, tell_trouble
 from gateway.wiring.compare_desk import report_of
 from gateway.wiring.import_desk import Difference, Imported
 from ledger.core.money import Money
-from reconciler.bringing import Brought, Finding, Standing
 from reconciler.comparing import Comparison, NotListed, Period, line_of_missing
 from reconciler.orphans import Orphan
 from reconciler.providers.port import MappedWebhook
 from reconciler.settlement_files import BadLine
+from reconciler.statement_intake import Brought, Finding, Standing
 from reconciler.statement_lines import (
     StatementLine,
     map_statement,

@@ -1,4 +1,4 @@
-"""Bringing lines of statements to the topic `webhooks`, and finding out what became of each.
+"""StatementIntake lines of statements to the topic `webhooks`, and finding out what became of each.
 
 Guarantees that a line whose row is there already is not sent again, that a line sent twice (after a
 crash, or because an acknowledgement was lost) counts once, and that what is said of a line is what
@@ -90,7 +90,7 @@ class Brought(NamedTuple):
         return Sought(name, changed_event_id(name, self.received.sha256), self.said)
 
 
-class Bringing:
+class StatementIntake:
     """Lines of one account at one provider, on their way to the ledger."""
 
     def __init__(
