@@ -56,7 +56,7 @@ from reconciler.same_topic import TopicMadeAnewError, require_same_rows
 from reconciler.settled_lines import Moved, settled_lines
 from reconciler.statement_lines import STATEMENTS, changed_event_id, map_statement
 from reconciler.statement_matching import NamedAction, Said, match_named, match_statement
-from reconciler.understanding import (
+from reconciler.webhook_meaning import (
     STATEMENT_MAPPING_HASH,
     Noted,
     Understood,

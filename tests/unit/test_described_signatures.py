@@ -16,7 +16,7 @@ from reconciler.providers.http.parsing import parse_description
 from reconciler.providers.port import MappedWebhook
 from reconciler.providers.registry import ProviderSettings, webhook_schemes
 from reconciler.schemes import STANDARD, STRIPE, Scheme
-from reconciler.understanding import mapping_hash
+from reconciler.webhook_meaning import mapping_hash
 from reconciler.webhooks import Verified
 
 TEXT = Path(http.__file__).with_name("example.toml").read_text(encoding="utf-8")
