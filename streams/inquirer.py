@@ -42,6 +42,7 @@ from reconciler.evidence import (
     reportable,
 )
 from reconciler.limits import UNMATCHED_LOOK_MS
+from reconciler.projection_progress import ShownUpTo
 from reconciler.providers.port import (
     Finder,
     Inconclusive,
@@ -52,7 +53,6 @@ from reconciler.providers.port import (
     Unforeseen,
 )
 from reconciler.receiving import is_trouble
-from reconciler.shown import ShownUpTo
 from reconciler.sweeping import sweep_parked, tell_unmatched
 from streams import limits
 from streams.askers import Askers

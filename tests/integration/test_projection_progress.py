@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconciler.shown import ShownUpTo
+from reconciler.projection_progress import ShownUpTo
 from tests.integration.reconciling import migrated
 
 pytestmark = pytest.mark.servers
