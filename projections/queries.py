@@ -155,6 +155,11 @@ class Queries:
         rows = await self._rows(tenant, "waiting_keys", principal, _bounded(limit))
         return tuple(row["action_key"] for row in rows)
 
+    async def paused(self, tenant: TenantScope, run: str) -> tuple[tuple[str, str], ...]:
+        """The actions of a run that wait for a person at a ceiling, with its name, oldest first."""
+        rows = await self._rows(tenant, "paused", run, _bounded(ROWS_READ_MAX))
+        return tuple((row["action_key"], row["names"]) for row in rows)
+
     async def signed(
         self, tenant: TenantScope, action_key: str, *, limit: int = ROWS_READ_MAX
     ) -> tuple[SignedView, ...]:

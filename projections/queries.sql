@@ -676,6 +676,26 @@ where status = 'awaiting_approval'
   and ($1::text is null or tenant_id = $1)
 limit $3
 
+-- name: paused
+-- What of a run waits for a person because a ceiling is reached, oldest first: asked before more of
+-- the run is let in. Served by actions_of_run.
+select
+    cases.action_key,
+    cases.names
+from actionledger.actions
+join actionledger.review_cases as cases on cases.action_key = actions.action_key
+where actions.run = $2
+  and actions.status = 'needs_review'
+  and cases.reason = 'ceiling_reached'
+  and cases.names is not null
+  and ($1::text is null or actions.tenant_id = $1)
+  and not exists (
+      select from actionledger.review_cases as newer
+      where newer.action_key = cases.action_key and newer.version > cases.version
+  )
+order by cases.opened_at, cases.action_key
+limit $3
+
 -- name: saga_facts
 -- All facts of the actions of sagas, in order: what those are folded from; served by
 -- actions_of_saga.

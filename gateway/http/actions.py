@@ -147,8 +147,10 @@ async def _answer_proposal(http: HttpRequest, doors: Doors) -> _Yes | No:
     differs = check_idempotency_key(http.headers, given.key, action_id)
     if differs is not None:
         return differs
-    quota = doors.waiting_quota
-    over = None if quota is None else await quota.refusal(doors, given)
+    paused, quota = doors.runs_paused, doors.waiting_quota
+    over = None if paused is None else await paused.refusal(doors, given)
+    if over is None and quota is not None:
+        over = await quota.refusal(doors, given)
     if over is not None:
         return over
     asked = await following.ask(doors.ledger.propose(given, timeout_ms=DECISION_MS_MAX))

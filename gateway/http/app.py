@@ -24,6 +24,7 @@ from gateway.http.outermost import InFlight, Outermost
 from gateway.http.paths import methods_of, names_in_the_way, path_with_whole_names
 from gateway.http.persons import LoginTokens
 from gateway.http.problems import No
+from gateway.http.runs_paused import RunsPaused
 from gateway.http.saga_bodies import SagaBody
 from gateway.http.waiting_quota import WaitingQuota
 from gateway.http.webhooks import deliver, is_delivery
@@ -133,6 +134,7 @@ def create_app(
         catch_up=instance.catch_up,
         persons=(LoginTokens(),),
         waiting_quota=WaitingQuota(settings.approvals_open_max),
+        runs_paused=RunsPaused(),
         checks=instance.checks,
         live=instance.live,
         orphans=instance.orphans,

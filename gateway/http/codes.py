@@ -28,6 +28,7 @@ class Code(StrEnum):
     LOGIN_OVER = "login_over"
     TOO_MANY_DECISIONS = "too_many_decisions"
     TOO_MANY_WAITING = "too_many_waiting"
+    RUN_PAUSED = "run_paused"
     MALFORMED_JSON = "malformed_json"
     INVALID_BODY = "invalid_body"
     INVALID_QUERY = "invalid_query"
@@ -132,6 +133,14 @@ KINDS: Final[Mapping[Code, Kind]] = {
         "This principal has as many actions waiting for people as it may. Nothing was recorded.",
         "Wait until people have decided, or cancel what is no longer wanted; then ask again with "
         "the same request.",
+        "may_help_later",
+    ),
+    Code.RUN_PAUSED: Kind(
+        409,
+        "The run has reached a ceiling, and an action of it waits for a person. Nothing was "
+        "recorded.",
+        "Do not try another key: stop the run, or wait until a person has settled the case that is "
+        "named; then ask again with the same request.",
         "may_help_later",
     ),
     Code.MALFORMED_JSON: Kind(

@@ -50,6 +50,7 @@ from reconciler.schemes import Scheme
 from reconciler.windows import Live, live_of
 
 if TYPE_CHECKING:
+    from gateway.http.runs_paused import RunsPaused
     from gateway.http.waiting_quota import WaitingQuota
 
 
@@ -123,6 +124,10 @@ class QueriesPort(Protocol):
 
     async def waiting_keys(self, tenant: str, principal: str, *, limit: int) -> Sequence[str]:
         """The keys of actions for which a principal waits for people."""
+        ...
+
+    async def paused(self, tenant: str, run: str) -> Sequence[tuple[str, str]]:
+        """Actions of a run that wait for a person at a ceiling, and its name, oldest first."""
         ...
 
     async def cases(self, tenants: Collection[str], *, limit: int) -> Sequence[ReviewView]:
@@ -262,6 +267,8 @@ class Doors:
     """Every way in which a person may log in; the first that a request uses counts."""
     waiting_quota: "WaitingQuota | None" = None
     """How many actions of one principal may wait for people; None where nobody counts them."""
+    runs_paused: "RunsPaused | None" = None
+    """Which runs wait for a person at a ceiling; None where nobody looks."""
     checks: Mapping[str, Check] = field(default_factory=dict)
     live: Callable[[int], Awaitable[Live]] = nothing_seen
     orphans: OrphansPort = field(default_factory=NoOrphans)

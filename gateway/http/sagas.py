@@ -158,8 +158,10 @@ async def _answer_open(http: HttpRequest, doors: Doors) -> _Yes | No:
     differs = check_idempotency_key(http.headers, name, body.saga)
     if differs is not None:
         return differs
-    quota, first = doors.waiting_quota, _first_step(given)
-    over = None if quota is None else await quota.refusal(doors, first)
+    paused, quota, first = doors.runs_paused, doors.waiting_quota, _first_step(given)
+    over = None if paused is None else await paused.refusal(doors, first)
+    if over is None and quota is not None:
+        over = await quota.refusal(doors, first)
     if over is not None:
         return over
     asked = await following.ask(doors.ledger.open_saga(given, timeout_ms=DECISION_MS_MAX))
@@ -179,7 +181,7 @@ async def _answer_open(http: HttpRequest, doors: Doors) -> _Yes | No:
 
 def _first_step(given: OpenSaga) -> Propose:
     """The step about which people may be asked at once; about the others they are asked later."""
-    return Propose(key=given.steps[0].key, request=given.steps[0].request)
+    return Propose(key=given.steps[0].key, request=given.steps[0].request, run=given.run)
 
 
 def _waits_for_people(view: SagaView | No) -> bool:

@@ -123,6 +123,21 @@ class MemoryQueries:
         ]
         return found[:limit]
 
+    async def paused(self, tenant: str, run: str) -> Sequence[tuple[str, str]]:
+        """Actions of a run that wait for a person at a ceiling, and its name, oldest first."""
+        cases = await self.cases({tenant}, limit=len(self._events))
+        found = [
+            (one.action_key, one.names)
+            for one in cases
+            if one.reason == "ceiling_reached" and one.names is not None
+        ]
+        known = {key: await self.recorded(tenant, key) for key, _ in found}
+        return [
+            (key, name)
+            for key, name in found
+            if (action := known[key]) is not None and action.run == run and not action.is_final
+        ]
+
     async def cases(self, tenants: Collection[str], *, limit: int) -> Sequence[ReviewView]:
         """Cases that wait for a person, oldest first."""
         found: list[ReviewView] = []

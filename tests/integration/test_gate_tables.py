@@ -68,6 +68,22 @@ def met() -> Crossing:
 # --- what the tables say -------------------------------------------------------------------------
 
 
+async def test_what_of_a_run_waits_for_a_person_at_a_ceiling_is_told(
+    pool: asyncpg.Pool, queries: Queries
+) -> None:
+    """Of the run and its tenant alone, and no longer than it waits."""
+    world = Crossing(ceiling(side_effects=1) + passes("run"))
+    for key in (A, B):
+        world.proposes(key, run="r1")
+    await project(pool, world.ledger)
+    assert await queries.paused("acme", "r1") == ((B, "run"),)
+    assert await queries.paused("acme", "r2") == ()
+    assert await queries.paused("globex", "r1") == ()
+    world.settles(B, Move.NO_EFFECT)
+    await project(pool, world.ledger)
+    assert await queries.paused("acme", "r1") == ()
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_every_gate_stands_as_the_ledger_has_it(pool: asyncpg.Pool, seed: int) -> None:
     """Used, reserved, who holds, who waits, and when a grant is sent again."""

@@ -120,6 +120,82 @@ async def test_a_reached_ceiling_is_named_and_forbids_another_key(world: testing
     assert len(world.provider.effects) == 2
 
 
+async def run_loops(world: testing.World, numbers: range) -> set[str | None]:
+    """An agent tries with one new key after the other; the actions that the refusals name."""
+    named = set()
+    for number in numbers:
+        with pytest.raises(CallerMistake) as refused:
+            await world.ledger.propose(refund(f"e{number}", target=f"order:{number}"))
+        assert refused.value.code == "run_paused"
+        named.add(refused.value.key)
+    return named
+
+
+async def test_a_run_that_loops_at_a_full_ceiling_makes_one_case(world: testing.World) -> None:
+    """Whatever else it asks for is refused with that case, and nothing of it is recorded; what is
+    there already is answered as ever, and another run has a case of its own.
+    """
+    for number in (1, 2):
+        await world.ledger.propose(refund(f"e{number}", target=f"order:{number}"))
+    third = await world.ledger.propose(refund("e3", target="order:3"))
+    assert await run_loops(world, range(4, 60)) == {third.key}
+    with pytest.raises(CallerMistake) as unknown:
+        await world.ledger.get(third.key.replace("e3", "e4"))
+    assert unknown.value.code == "unknown_action"
+    assert isinstance(await world.ledger.propose(refund("e1", target="order:1")), Succeeded)
+    assert isinstance(await world.ledger.propose(refund("e3", target="order:3")), NeedsReview)
+    assert isinstance(
+        await world.ledger.propose(refund("e99", target="order:1", run="r2")), Succeeded
+    )
+
+
+async def test_what_fits_under_the_ceiling_is_let_in_beside_the_case(world: testing.World) -> None:
+    """The run has 40.00 left: another 50.00 are refused with the case of 60.00, and 10.00 go."""
+    await world.ledger.propose(refund("e1", target="order:1", minor=6_000))
+    held = await world.ledger.propose(refund("e2", target="order:2", minor=6_000))
+    assert isinstance(held, NeedsReview)
+    with pytest.raises(CallerMistake) as refused:
+        await world.ledger.propose(refund("e3", target="order:3", minor=5_000))
+    assert (refused.value.code, refused.value.key) == ("run_paused", held.key)
+    assert isinstance(await world.ledger.propose(refund("e4", target="order:4")), Succeeded)
+
+
+async def test_a_door_knows_the_case_that_the_tables_do_not_show_yet(
+    world: testing.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that asks again at once is quicker than the tables."""
+
+    async def behind(*_: object) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    monkeypatch.setattr(MemoryQueries, "paused", behind)
+    for number in (1, 2):
+        await world.ledger.propose(refund(f"e{number}", target=f"order:{number}"))
+    third = await world.ledger.propose(refund("e3", target="order:3"))
+    assert isinstance(third, NeedsReview)
+    assert await run_loops(world, range(4, 60)) == {third.key}
+
+
+async def test_an_undo_is_taken_also_of_a_run_that_is_paused(world: testing.World) -> None:
+    """What was to be undone and is not has to come to a person."""
+    charge = Intent(
+        operation="charge",
+        business_event="trip-1",
+        environment="production",
+        target="order:4",
+        money=Money(minor=1_000, currency="EUR"),
+        run="r1",
+    )
+    done = await world.ledger.propose(charge)
+    assert isinstance(done, Succeeded)
+    for number in (1, 2, 3):
+        await world.ledger.propose(refund(f"e{number}", target=f"order:{number}"))
+    asked = refund("trip-1", target="order:4").model_copy(update={"compensates": done.key})
+    held = await world.ledger.propose(asked)
+    assert isinstance(held, NeedsReview)
+    assert (held.reason, held.names) == ("ceiling_reached", "run")
+
+
 async def test_a_run_has_to_be_named_where_it_is_counted(world: testing.World) -> None:
     """Nobody leaves a ceiling out by leaving out the run."""
     with pytest.raises(CallerMistake) as refused:
