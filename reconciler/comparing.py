@@ -37,9 +37,9 @@ from reconciler.limits import (
 )
 from reconciler.providers.port import Finder, ListedEffect, ListingFailed
 from reconciler.receiving import is_trouble
+from reconciler.sql_files import statements
 from reconciler.statement_intake import Brought, StatementIntake
 from reconciler.statement_lines import NOT_LISTED, StatementLine
-from reconciler.statements import statements
 
 logger = logging.getLogger("actionledger")
 

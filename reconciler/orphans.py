@@ -23,7 +23,7 @@ from ledger.log.topics import partition_of
 from ledger.log.webhook_record import webhook_key, webhook_outgoing
 from reconciler.orphan_notes import OrphanNote, note_received
 from reconciler.parking import Position
-from reconciler.statements import statements
+from reconciler.sql_files import statements
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS_MAX: Final = 18

@@ -38,8 +38,8 @@ from reconciler.matching import (
 )
 from reconciler.orphan_notes import OrphanNote
 from reconciler.providers.port import About, MappedWebhook, Unrecognised
+from reconciler.sql_files import statements
 from reconciler.statement_matching import NamedAction, Said
-from reconciler.statements import statements
 
 TEST_EVENT: Final = "actionledger.test"
 """The type of an event that was sent on purpose, to see that webhooks arrive."""

@@ -31,7 +31,7 @@ from reconciler.providers.events import EventsFailed, EventSource, ListedEvent
 from reconciler.providers.port import MappedWebhook, WebhookMapping
 from reconciler.receiving import is_trouble
 from reconciler.schemes import hash_id
-from reconciler.statements import statements
+from reconciler.sql_files import statements
 
 logger = logging.getLogger("actionledger")
 

@@ -21,7 +21,7 @@ from reconciler.matching import Matched
 from reconciler.parking import EventName, Position, WebhookRow, decided_events, row_values
 from reconciler.providers.port import MappedWebhook
 from reconciler.receiving import WebhookDesk
-from reconciler.statements import statements
+from reconciler.sql_files import statements
 
 OPEN: Final = frozenset({"parked", "unrecognised", "irrelevant"})
 """What another look may change."""

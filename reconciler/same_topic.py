@@ -20,7 +20,7 @@ from ledger.log.trouble import TruncatedLogError
 from ledger.log.webhook_record import read_webhook
 from reconciler.limits import ACQUIRE_SECONDS
 from reconciler.parking import Connection, WebhookRow
-from reconciler.statements import statements
+from reconciler.sql_files import statements
 
 _TOPIC: Final = Topic.WEBHOOKS.value
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from reconciler.limits import CHANGED_HASH_CHARS
 from reconciler.parking import Connection, EventName, Position
+from reconciler.sql_files import statements
 from reconciler.statement_matching import Said
-from reconciler.statements import statements
 
 
 class Moved(NamedTuple):

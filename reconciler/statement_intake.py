@@ -24,6 +24,7 @@ from ledger.log.webhook_record import WebhookReceived, WebhookSource, webhook_ke
 from reconciler.evidence import webhook_source_id
 from reconciler.matching import ParkedReason
 from reconciler.parking import CONFIRMS
+from reconciler.sql_files import statements
 from reconciler.statement_lines import (
     StatementLine,
     changed_event_id,
@@ -31,7 +32,6 @@ from reconciler.statement_lines import (
     statement_event_id,
 )
 from reconciler.statement_matching import Said
-from reconciler.statements import statements
 
 
 class Standing(StrEnum):

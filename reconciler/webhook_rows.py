@@ -15,7 +15,7 @@ import asyncpg
 
 from reconciler.limits import ACQUIRE_SECONDS, PARKED_MS, SUGGESTIONS_MAX
 from reconciler.parking import TEST_EVENT, Position
-from reconciler.statements import statements
+from reconciler.sql_files import statements
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _OPEN: Final = ("parked", "unrecognised")

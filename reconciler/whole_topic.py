@@ -19,7 +19,7 @@ from ledger.log.reading import ReadableLog, read_up_to
 from ledger.log.topics import Topic
 from reconciler.limits import ACQUIRE_SECONDS, MADE_AGAIN_AT_ONCE_MAX, WHOLE_LOOK_MS
 from reconciler.receiving import WebhookDesk, is_trouble
-from reconciler.statements import statements
+from reconciler.sql_files import statements
 
 logger = logging.getLogger("actionledger")
 

@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 
 from ledger.core.wire import Milliseconds, Text, Wire
 from reconciler.parking import Connection
-from reconciler.statements import statements
+from reconciler.sql_files import statements
 
 WINDOW_MS: Final = 300_000
 SLICE_MS: Final = 5_000

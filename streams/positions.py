@@ -10,7 +10,7 @@ import asyncpg
 
 from ledger.core.errors import LedgerError
 from reconciler.limits import ACQUIRE_SECONDS
-from reconciler.statements import statements
+from reconciler.sql_files import statements
 from streams.inquiring import Position
 from streams.limits import UNKNOWN_WATCHED_MAX
 

@@ -15,7 +15,7 @@ import asyncpg
 from ledger.core.money import Money
 from reconciler.notifying.limits import KEPT_MS, LEASE_MS, MESSAGE_ROWS_MAX
 from reconciler.notifying.wanted import Wanted
-from reconciler.statements import statements
+from reconciler.sql_files import statements
 
 Connection: TypeAlias = (
     "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"

@@ -21,7 +21,7 @@ from reconciler.limits import (
     SWEEP_ROWS_MAX,
 )
 from reconciler.matching import AWAITS_ACTION, AWAITS_REFERENCE, OUTCOME_OPEN, WITHOUT_MARK
-from reconciler.statements import statements
+from reconciler.sql_files import statements
 from tests.integration.reconciling import migrated
 
 pytestmark = pytest.mark.servers

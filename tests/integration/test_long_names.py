@@ -11,7 +11,7 @@ from ledger.core.limits import TEXT_CHARS_MAX
 from projections.errors import PartitionStoppedError
 from projections.projector import Projector
 from projections.statements import LIVE_SCHEMA, statements
-from reconciler import statements as reconciling
+from reconciler import sql_files as reconciling
 from tests import examples as x
 from tests.integration.reconciling import migrated
 from tests.ledgers import LedgerBuilder, MemoryLog

@@ -25,7 +25,7 @@ from reconciler.providers.port import (
 )
 from reconciler.providers.postgres.description import PostgresDescription, parse_postgres
 from reconciler.providers.postgres.statement import BadStatement, statement_of
-from reconciler.statements import statements
+from reconciler.sql_files import statements
 from tests.tree import ROOT
 
 EXAMPLES = ROOT / "examples" / "providers"

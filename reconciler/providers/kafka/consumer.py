@@ -30,7 +30,7 @@ from ledger.log.access import KafkaAccess
 from reconciler.providers.kafka.headers import Asked, asked_by
 from reconciler.providers.kafka.mapping import EffectReport
 from reconciler.providers.postgres.connecting import Connection
-from reconciler.statements import statements
+from reconciler.sql_files import statements
 
 logger = logging.getLogger("actionledger.outbox")
 

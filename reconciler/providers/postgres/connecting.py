@@ -15,7 +15,7 @@ import asyncpg
 from reconciler.providers.http_exchange import Trouble, connect_trouble
 from reconciler.providers.limits import DATABASE_CONNECTIONS_MAX
 from reconciler.providers.postgres.description import EFFECTS_TABLE
-from reconciler.statements import statements
+from reconciler.sql_files import statements
 
 Connection: TypeAlias = asyncpg.pool.PoolConnectionProxy
 _NO_TABLE: Final = "effects_table_unusable"
