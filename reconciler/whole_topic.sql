@@ -1,5 +1,5 @@
 -- How far the rows of webhooks go.
--- Each statement stands behind its name; `reconciler.whole_topic` is the only reader of this file.
+-- Each statement stands behind its name; `reconciler.lost_rows` is the only reader of this file.
 
 -- name: last_rows
 -- The offset of the last row of each partition, -1 where there is none; one look each into the

@@ -25,8 +25,8 @@ from ledger.log.port import Headers, Record
 from ledger.log.quarantine import quarantined
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
+from reconciler.lost_rows import LostRows
 from reconciler.receiving import is_trouble
-from reconciler.whole_topic import WholeTopic
 from streams.app import SafeApp
 from streams.attention import AttentionWindow
 from streams.clock import mono_ms
@@ -96,7 +96,7 @@ def _take_more(app: SafeApp, channel: Any, events: list[EventT[Any]]) -> None:  
         events.append(event)
 
 
-def add_webhook_agent(app: SafeApp, whole: WholeTopic, *, prefix: str) -> None:
+def add_webhook_agent(app: SafeApp, whole: LostRows, *, prefix: str) -> None:
     """Take every webhook to where it belongs. What is made again before it may take much longer
     than a batch: as long as it goes on the app moves, and no deadline is over.
     """
@@ -104,7 +104,7 @@ def add_webhook_agent(app: SafeApp, whole: WholeTopic, *, prefix: str) -> None:
     add_agent(app, prefix + Topic.WEBHOOKS, whole.handle, deadline_ms=EVENT_DEADLINE_MS)
 
 
-async def keep_whole(whole: WholeTopic, app: SafeApp, stop: asyncio.Event) -> None:
+async def keep_whole(whole: LostRows, app: SafeApp, stop: asyncio.Event) -> None:
     """Make the rows again that the tables lose of what this member of the group has handled."""
 
     def handled() -> dict[int, int]:

@@ -17,6 +17,7 @@ from ledger.log.kafka import KafkaLog
 from ledger.log.published import read_published
 from ledger.log.steady import SteadyAppender
 from projections.errors import AWAY
+from reconciler.lost_rows import LostRows
 from reconciler.notifying.destinations import load_destinations
 from reconciler.notifying.limits import PEOPLE_READ_MS
 from reconciler.notifying.messages import Pages
@@ -24,7 +25,6 @@ from reconciler.notifying.notifier import Notifier
 from reconciler.providers import registry
 from reconciler.receiving import WebhookDesk
 from reconciler.same_topic import require_same_topic
-from reconciler.whole_topic import WholeTopic
 from reconciler.windows import WebhookWindow
 from streams.agents import add_attention_agent, add_webhook_agent, keep_whole
 from streams.app import AppSettings, SafeApp, build_app, run_app
@@ -81,7 +81,7 @@ async def _app(
     pool: asyncpg.Pool,
     appender: SteadyAppender,
     notifier: Notifier | None,
-) -> tuple[SafeApp, WindowWriter, WholeTopic]:
+) -> tuple[SafeApp, WindowWriter, LostRows]:
     """The app with both of its agents, what shows what they see, and what keeps its rows whole."""
     genesis = await genesis_of(log)
     await begin_at(log, pool, genesis)
@@ -102,7 +102,7 @@ async def _app(
         window=seen,
     )
     app = build_app(app_settings)
-    whole = WholeTopic(desk, pool, log)
+    whole = LostRows(desk, pool, log)
     add_webhook_agent(app, whole, prefix=settings.topic_prefix)
 
     async def notify(raised: Sequence[AttentionRaised]) -> None:

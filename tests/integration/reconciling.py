@@ -22,6 +22,7 @@ from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic, partition_of
 from ledger.log.webhook_record import WebhookReceived, webhook_key, webhook_outgoing
 from reconciler.evidence import webhook_source_id
+from reconciler.lost_rows import LostRows
 from reconciler.notifying.notifier import Notifier
 from reconciler.providers.port import Finder, MappedWebhook, WebhookMapping
 from reconciler.providers.simulated.api import Event, EventData, EventType, Metadata
@@ -29,7 +30,6 @@ from reconciler.providers.simulated.mapping import SimulatedMapping
 from reconciler.receiving import WebhookDesk
 from reconciler.repeats import fact_of
 from reconciler.webhooks import Verified, verify
-from reconciler.whole_topic import WholeTopic
 from streams.agents import add_attention_agent, add_webhook_agent, keep_whole
 from streams.app import AppSettings, build_app
 from streams.attention import AttentionWindow
@@ -311,7 +311,7 @@ async def reconciling(
     window = AttentionWindow()
     async with migrated(database_url) as pool:
         app = build_app(settings)
-        whole = WholeTopic(desk(one, pool, appender, mappings), pool, one.log)
+        whole = LostRows(desk(one, pool, appender, mappings), pool, one.log)
         add_webhook_agent(app, whole, prefix=prefix)
         notifier = None if notifier_of is None else notifier_of(pool)
         if notifier is None:

@@ -22,8 +22,8 @@ from ledger.log.topics import Topic
 from projections.cold import ColdStore
 from projections.migrate import NOT_PROJECTED, migrate
 from projections.projector import Projector
+from reconciler.lost_rows import LostRows
 from reconciler.providers import port
-from reconciler.whole_topic import WholeTopic
 from streams import agents
 from streams.agents import add_webhook_agent
 from streams.app import AppSettings, build_app
@@ -327,7 +327,7 @@ def reconciler_on(one: Installation, pool: asyncpg.Pool, appender: SteadyAppende
     """A node of the reconciler."""
     settings = AppSettings(one.log.bootstrap, f"{one.log.prefix}reconciler", commit_interval_ms=100)
     app = build_app(settings)
-    whole = WholeTopic(desk(one, pool, appender), pool, one.log)
+    whole = LostRows(desk(one, pool, appender), pool, one.log)
     add_webhook_agent(app, whole, prefix=one.log.prefix)
     return run_as_task(app, settings)
 

@@ -34,7 +34,7 @@ class _Seen:
     whole_to: int
 
 
-class WholeTopic:
+class LostRows:
     """Assignments a desk what its tables have lost before it hands it what is new."""
 
     def __init__(self, desk: WebhookDesk, pool: asyncpg.Pool, log: ReadableLog) -> None:

@@ -10,11 +10,11 @@ from ledger.log.port import Outgoing, Record
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived, webhook_outgoing
+from reconciler.lost_rows import LostRows
 from reconciler.orphan_notes import OrphanNote, note_received
 from reconciler.providers.port import MappedWebhook, Unrecognised
 from reconciler.providers.simulated.mapping import SimulatedMapping
 from reconciler.receiving import WebhookDesk
-from reconciler.whole_topic import WholeTopic
 from reconciler.windows import WebhookWindow
 from streams.clock import wall_ms
 from tests.integration.installation import PARTITIONS, installed
@@ -62,7 +62,7 @@ def ends_of(records: list[Record]) -> dict[int, int]:
     return {one.partition: one.offset + 1 for one in records}
 
 
-async def look(whole: WholeTopic, handled: Mapping[int, int]) -> None:
+async def look(whole: LostRows, handled: Mapping[int, int]) -> None:
     """Look once whether the tables are as far as what was handled."""
     stop = asyncio.Event()
 
@@ -93,19 +93,19 @@ async def test_what_has_no_row_is_handled_once_and_what_lost_one_each_time(
         written = [webhook_outgoing(webhook) for webhook in (first, *behind)]
         await one.put(Topic.WEBHOOKS, 0, *written, Outgoing(b"key", b"no webhook"))
         records = await all_records(one, Topic.WEBHOOKS)
-        await WholeTopic(taken, pool, one.log).handle(records)
+        await LostRows(taken, pool, one.log).handle(records)
         set_aside = {"not_a_note", "handling_failed"}
         before = await quarantine(one)
         assert set_aside < {one.reason for one in before}
         assert len(before) == 3
 
         for _ in range(3):
-            started = WholeTopic(taken, pool, one.log)
+            started = LostRows(taken, pool, one.log)
             await look(started, ends_of(records))
             assert started.made_again == 0
         assert "webhooks_made_again" not in caplog.messages
 
-        whole = WholeTopic(taken, pool, one.log)
+        whole = LostRows(taken, pool, one.log)
         for times in (1, 2):
             await lose_rows(pool)
             await look(whole, ends_of(records))
@@ -133,7 +133,7 @@ async def test_what_is_made_again_is_nothing_that_came_now(
         )
         await receive(one, settlement("evt_1", action_key=KEY))
         records = await all_records(one, Topic.WEBHOOKS)
-        whole = WholeTopic(taken, pool, one.log)
+        whole = LostRows(taken, pool, one.log)
         await whole.handle(records)
         counted = window.webhooks(now_ms), window.matched_within(now_ms)
         assert sum(counted[1]) == 1
