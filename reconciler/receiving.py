@@ -52,10 +52,10 @@ from reconciler.parking import (
 )
 from reconciler.providers.port import MappedWebhook, Unrecognised, WebhookMapping
 from reconciler.receiving_log import kind_of, log_batch
-from reconciler.same_topic import TopicMadeAnewError, require_same_rows
 from reconciler.settled_lines import Moved, settled_lines
 from reconciler.statement_lines import STATEMENTS, changed_event_id, map_statement
 from reconciler.statement_matching import NamedAction, Said, match_named, match_statement
+from reconciler.topic_identity import TopicMadeAnewError, require_same_rows
 from reconciler.webhook_meaning import (
     STATEMENT_MAPPING_HASH,
     Noted,

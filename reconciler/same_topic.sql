@@ -1,5 +1,5 @@
 -- Whether rows of webhooks came from the topic that is there.
--- Each statement stands behind its name; `reconciler.same_topic` is the only reader of this file.
+-- Each statement stands behind its name; `reconciler.topic_identity` is the only reader of this file.
 
 -- name: newest_rows
 -- The last row of each partition; one look each into the primary key.

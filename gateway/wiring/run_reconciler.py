@@ -24,7 +24,7 @@ from reconciler.notifying.messages import Pages
 from reconciler.notifying.notifier import Notifier
 from reconciler.providers import registry
 from reconciler.receiving import WebhookDesk
-from reconciler.same_topic import require_same_topic
+from reconciler.topic_identity import require_same_topic
 from reconciler.windows import WebhookWindow
 from streams.agents import add_attention_agent, add_webhook_agent, keep_whole
 from streams.app import AppSettings, SafeApp, build_app, run_app

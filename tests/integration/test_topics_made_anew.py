@@ -19,7 +19,7 @@ from ledger.log.port import Outgoing
 from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic, partition_of
 from ledger.log.trouble import LogUnreachableError, TruncatedLogError
-from reconciler.same_topic import TopicMadeAnewError, require_same_topic
+from reconciler.topic_identity import TopicMadeAnewError, require_same_topic
 from tests.integration.counting import CountingProvider
 from tests.integration.installation import (
     PARTITIONS,
