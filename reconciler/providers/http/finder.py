@@ -33,7 +33,7 @@ from reconciler.providers.limits import (
     LIST_PAGES_MAX,
     LOOKUP_EFFECTS_MAX,
 )
-from reconciler.providers.looking import Unanswered, looked_up
+from reconciler.providers.lookups import Unanswered, looked_up
 from reconciler.providers.port import (
     Absent,
     Deadlines,

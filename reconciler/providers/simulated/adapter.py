@@ -30,7 +30,7 @@ from reconciler.providers.limits import (
     FURTHER_REFERENCES_MAX,
     LIST_PAGES_MAX,
 )
-from reconciler.providers.looking import Unanswered, looked_up
+from reconciler.providers.lookups import Unanswered, looked_up
 from reconciler.providers.port import (
     Absent,
     Deadlines,

@@ -10,7 +10,7 @@ from typing import Final
 from reconciler.providers.events import EventsFailed, ListedEvent
 from reconciler.providers.http_exchange import Answered, HttpClient, Message
 from reconciler.providers.limits import LIST_PAGES_MAX
-from reconciler.providers.looking import Unanswered
+from reconciler.providers.lookups import Unanswered
 from reconciler.providers.port import Deadlines
 from reconciler.providers.simulated.adapter import read_form
 from reconciler.providers.simulated.api import EVENTS_PATH, EventsAnswer

@@ -19,7 +19,7 @@ from reconciler.providers.http_exchange import (
     Message,
     Trouble,
 )
-from reconciler.providers.looking import Unanswered
+from reconciler.providers.lookups import Unanswered
 from reconciler.providers.port import Deadlines, ProviderRequest, Unforeseen
 from reconciler.providers.simulated.adapter import read_form
 from reconciler.providers.simulated.api import PREVIEWS_PATH, PreviewAnswer

@@ -17,7 +17,7 @@ from reconciler.providers.http.answers import UnreadableAnswer, list_at, read_js
 from reconciler.providers.http.pages import item_or_none, read_page
 from reconciler.providers.http_exchange import Answered, Broken, Exchanges, Message, Trouble
 from reconciler.providers.limits import LIST_PAGES_MAX
-from reconciler.providers.looking import Unanswered
+from reconciler.providers.lookups import Unanswered
 from reconciler.providers.port import Deadlines
 from reconciler.providers.stripe.effects import text_in
 from reconciler.providers.stripe.forms import encode

@@ -13,7 +13,7 @@ from reconciler.providers.events import EventsFailed, ListedEvent
 from reconciler.providers.http.answers import UnreadableAnswer
 from reconciler.providers.http.pages import item_or_none
 from reconciler.providers.http_exchange import Exchanges, HttpClient
-from reconciler.providers.looking import Unanswered
+from reconciler.providers.lookups import Unanswered
 from reconciler.providers.stripe.asking import Asking, as_written
 from reconciler.providers.stripe.effects import text_in
 from reconciler.providers.stripe.mapping import SUBSCRIBED

@@ -17,7 +17,7 @@ from typing import Final
 from reconciler.providers.http.answers import UnreadableAnswer
 from reconciler.providers.http_exchange import Exchanges, HttpClient, Trouble
 from reconciler.providers.limits import FURTHER_REFERENCES_MAX
-from reconciler.providers.looking import Unanswered, looked_up
+from reconciler.providers.lookups import Unanswered, looked_up
 from reconciler.providers.port import (
     Absent,
     Found,

@@ -18,7 +18,7 @@ from reconciler.providers.http.answers import UnreadableAnswer, value_at
 from reconciler.providers.http.performer import names_of
 from reconciler.providers.http.templates import Unsendable
 from reconciler.providers.http_exchange import Exchanges, HttpClient, Trouble
-from reconciler.providers.looking import Unanswered
+from reconciler.providers.lookups import Unanswered
 from reconciler.providers.port import ProviderRequest, Unforeseen
 from reconciler.providers.stripe.asking import Asking
 from reconciler.providers.stripe.description import StripeDescription
