@@ -24,10 +24,10 @@ from gateway.local.jars import ensure_jars
 from gateway.local.java import Java, find_java
 from gateway.local.kafka import NAME as KAFKA
 from gateway.local.kafka import KafkaServer
-from gateway.local.keeping import keep_running, mark_ready
 from gateway.local.logs import rotate_all
 from gateway.local.postgres import PostgresServer
 from gateway.local.processes import identify
+from gateway.local.restarts import keep_running, mark_ready
 from gateway.local.servers import start_together
 from gateway.local.service import SERVICES, Service, ServiceProgram
 from gateway.local.state import Phase, ProcessRecord, StateFolder

@@ -13,8 +13,8 @@ from gateway.cli.app import run
 from gateway.cli.output import Exit
 from gateway.local import limits
 from gateway.local.control import status
-from gateway.local.keeping import keep_running
 from gateway.local.processes import identify
+from gateway.local.restarts import keep_running
 from gateway.local.service import Service, ServiceProgram, moved_file
 from gateway.local.state import Phase, ProcessRecord, StateFolder, read_state
 from gateway.wiring.life import EXIT_FAILED, EXIT_TROUBLE
