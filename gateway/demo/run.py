@@ -14,10 +14,10 @@ from gateway.cli.output import Output
 from gateway.cli.progress import progress
 from gateway.demo.chapter import Chapter
 from gateway.demo.claims import Told
+from gateway.demo.running_installation import visited
 from gateway.demo.scene import Scene
 from gateway.demo.stage import Afterwards, Stage, staged
 from gateway.demo.telling import Telling
-from gateway.demo.visit import visited
 from gateway.demo.witness import watching
 from gateway.local import prepare
 from gateway.settings import Settings
