@@ -77,6 +77,14 @@ DOCUMENTS: Final = (
     people(CLEO, DAN, EVE),
     people(ADA, BEN, CLEO, DAN.model_copy(update={"tenants": ("*",)}), EVE),
 )
+DECLARED: Final[dict[str, dict[str, object]]] = {
+    "all": {},
+    "nobody": {"principals": ("service:*",)},
+    "no_such_amount": {"amount_multiple_of": {"EUR": 1_000}},
+}
+"""How the catalogue may declare every operation: what it takes, and from whom."""
+REFUSES: Final = {"all": (), "nobody": KEYS, "no_such_amount": (CHARGE,)}
+"""What would be refused if it were asked for under each."""
 NAMES: Final = ("ada", "ben", "ben", "cleo", "dan", "eve", "zoe")
 WRONG: Final[tuple[plain.Json, ...]] = (
     *(({},) * 20),
@@ -91,6 +99,7 @@ WRONG: Final[tuple[plain.Json, ...]] = (
     {"nonce": "nonce-0"},
 )
 """What somebody may have changed in what is signed; nothing, more often than not."""
+WAITING: Final = ("awaiting_approval", "ready")
 OFFERABLE: Final = ("awaiting_approval", "ready", "unknown")
 PROOF: Final = SignedByKey(jws="proven elsewhere")
 MOVED: Final = (Change(name="balance", was="10000", now="3"),)
@@ -114,6 +123,7 @@ class Machine(RuleBasedStateMachine):
         self.stream = Stream(STREAM)
         self.now, self.offset, self.holders = T0, 0, 0
         self.table, self.document, self.source = 0, 0, "request"
+        self.declared = "all"
         self.model: dict[str, plain.Json] = {}
         self.finals: dict[str, str] = {}
         self.nonces: list[str] = []
@@ -125,7 +135,8 @@ class Machine(RuleBasedStateMachine):
     @property
     def config(self) -> Config:
         """What is in force."""
-        return under(TABLES[self.table], DOCUMENTS[self.document], preview=self.source)
+        declared = DECLARED[self.declared] | {"preview": self.source}
+        return under(TABLES[self.table], DOCUMENTS[self.document], **declared)
 
     def tell(self, said: i.Decidable, *, capacity: bool = False) -> Decided:
         """Decide and fold one input, in the product and in the model; with capacity for what the
@@ -165,6 +176,7 @@ class Machine(RuleBasedStateMachine):
             assert fact["fencing_token"] > max(action["tokens"], default=0)
             wrong = plain.wrong_with_start(action, fact, self.row(), self.registered(), self.now)
             assert wrong is None, wrong
+            assert plain.begun(action) or key not in REFUSES[self.declared]
         if kind == "approval.requested":
             assert fact["nonce"] not in self.nonces
             assert fact["preview_hash"] == action["shown"]
@@ -199,9 +211,11 @@ class Machine(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(KEYS), ready=st.booleans())
     def proposes(self, key: str, *, ready: bool) -> None:
-        """An agent asks, for the first time or again."""
+        """An agent asks, for the first time or again: what is known is answered for ever."""
+        is_refused = key not in self.model and key in REFUSES[self.declared]
         outcome = self.tell(propose(key), capacity=ready)
-        assert outcome.facts or outcome.unchanged is not None
+        assert (outcome.refused is not None) is is_refused
+        assert is_refused or outcome.facts or outcome.unchanged is not None
 
     @rule(key=st.sampled_from(KEYS))
     def cancels(self, key: str) -> None:
@@ -243,6 +257,7 @@ class Machine(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted(asked["yes"])))
         times = {"issued_at": self.now, "expires_at": asked["expires_at"]}
         said = self.statement(known["key"], asked, Say.WITHDRAW, name, **times)
+        self.words.append((known["key"], said, name))
         self.hears(known["key"], said, name, self.now, capacity=False)
 
     def asked(self) -> list[plain.Json]:
@@ -346,6 +361,20 @@ class Machine(RuleBasedStateMachine):
     def declares_the_preview(self, source: str) -> None:
         """The catalogue says who foresees."""
         self.source = source
+
+    @rule(
+        declared=st.sampled_from(("all", "all", "all", "nobody", "no_such_amount")),
+        capacity=st.booleans(),
+    )
+    def declares_who_may_ask_for_what(self, declared: str, *, capacity: bool) -> None:
+        """Another catalogue, and the tick that its adoption makes due: what it refuses and has not
+        begun is over.
+        """
+        self.declared = declared
+        self.tell(tick(), capacity=capacity)
+        for key in REFUSES[declared]:
+            known = self.model.get(key)
+            assert known is None or plain.begun(known) or known["status"] not in WAITING
 
     # Time
 
