@@ -35,7 +35,7 @@ class _Seen:
 
 
 class LostRows:
-    """Assignments a desk what its tables have lost before it hands it what is new."""
+    """Hands a desk what its tables have lost before it hands it what is new."""
 
     def __init__(self, desk: WebhookDesk, pool: asyncpg.Pool, log: ReadableLog) -> None:
         """`pool` is the one of the desk."""
@@ -119,4 +119,4 @@ class LostRows:
 
 
 def _sql(name: str) -> str:
-    return statements("reconciler", "whole_topic.sql")[name]
+    return statements("reconciler", "lost_rows.sql")[name]

@@ -1,4 +1,4 @@
-"""StatementIntake lines of statements to the topic `webhooks`, and finding out what became of each.
+"""Bringing lines of statements to the topic `webhooks`, and finding out what became of each.
 
 Guarantees that a line whose row is there already is not sent again, that a line sent twice (after a
 crash, or because an acknowledgement was lost) counts once, and that what is said of a line is what
@@ -161,7 +161,7 @@ class StatementIntake:
     async def rows_of(self, lines: Sequence[Sought]) -> list[bool]:
         """Whether each line has a row already, in their order."""
         found = await self._pool.fetch(
-            statements("reconciler", "brought.sql")["there"],
+            statements("reconciler", "statement_intake.sql")["there"],
             self._provider,
             self._account,
             _names(lines),
@@ -174,7 +174,7 @@ class StatementIntake:
         wanted = _names(lines)
         sources = [webhook_source_id(self._provider, self._account, name) for name in wanted]
         found = await self._pool.fetch(
-            statements("reconciler", "brought.sql")["lines"],
+            statements("reconciler", "statement_intake.sql")["lines"],
             self._provider,
             self._account,
             wanted,

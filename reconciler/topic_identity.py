@@ -88,4 +88,4 @@ async def require_same_rows(connection: Connection, rows: Sequence[WebhookRow]) 
 
 
 def _sql(name: str) -> str:
-    return statements("reconciler", "same_topic.sql")[name]
+    return statements("reconciler", "topic_identity.sql")[name]

@@ -48,7 +48,7 @@ from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
 from streams.assignments import intent_among
 from streams.limits import INTENTS_KEPT_MAX, LOOKUPS_WAITING_MAX, UNKNOWN_WATCHED_MAX
-from streams.question_queue import Lines
+from streams.question_queue import QuestionQueue
 
 MayAsk = Callable[[str], bool]
 """Whether an account may be asked now."""
@@ -120,7 +120,7 @@ class Inquiring:
         self.partition = partition
         self.is_current = False
         self._fold = PartitionFold(partition, epoch=begin.epoch, next_offset=begin.next_offset)
-        self._waiting = Lines()
+        self._waiting = QuestionQueue()
         """Questions to put, in the order in which tenants are served."""
         self._running: dict[tuple[str, str, int], Asked] = {}
         """Questions that a provider is being asked now, by identity."""

@@ -21,7 +21,7 @@ Line = tuple[str, str]
 """An account at a provider, and the tenant whose actions are asked about there."""
 
 
-class Lines:
+class QuestionQueue:
     """All that waits in one partition, at most one question for each action."""
 
     def __init__(self) -> None:

@@ -97,7 +97,7 @@ POINTS: Final[tuple[Point, ...]] = (
     Point("offsets_claimed", "projector", "Offsets are moved, rows not written, none committed."),
     Point("rows_written", "projector", "Rows and offsets are written and not committed."),
     Point("batch_committed", "projector", "A batch is committed; memory does not know it."),
-    # StatementIntake lines of settlement files and listings.
+    # Bringing lines of settlement files and listings.
     Point("lines_sent", "import", "Lines are on their way to the log, not acknowledged."),
     Point("lines_acked", "import", "Lines are in the log; the rest of their file is not."),
     # Putting rebuilt tables in the place of the live ones.

@@ -1,5 +1,5 @@
--- Lines of statements that were brought: what became of each. `reconciler.statement_intake` is the only
--- reader of this file; it changes nothing.
+-- Lines of statements that were brought: what became of each. `reconciler.statement_intake` is the
+-- only reader of this file; it changes nothing.
 
 -- name: lines
 -- What is known of lines by their event ids: the row that decides, what it says, the action that it
