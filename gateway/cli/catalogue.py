@@ -63,8 +63,9 @@ def check(file: File, as_json: Json = False) -> None:
 def publish(file: File, timeout: Timeout = TIMEOUT_S, as_json: Json = False) -> None:
     """Publish a catalogue and wait until every partition has adopted it.
 
-    From then on every decision follows it. Publishing what is in force changes nothing. See first
-    what callers would notice: `actionledger catalogue diff`.
+    From then on every decision follows it: what waits and would be refused under it is denied.
+    Publishing what is in force changes nothing. See first what callers would notice: `actionledger
+    catalogue diff`. Notes on stderr tell what the policy in force leaves out of it.
 
     Example: actionledger catalogue publish catalogue.toml
     """
@@ -137,8 +138,8 @@ def diff(
     """Tell what would change if a catalogue were published: what callers would notice, and what
     would break them.
 
-    Breaking is what may refuse a request that was taken before, or bring an effect about another
-    way. Ends with 3 where something differs.
+    Breaking is what may refuse a request that was taken before, also of an action that waits, or
+    bring an effect about another way. Ends with 3 where something differs.
 
     Example: actionledger catalogue diff catalogue.toml
     """
