@@ -29,7 +29,7 @@ from reconciler.statement_lines import (
     StatementLine,
     changed_event_id,
     said_by_line,
-    statement_event_id,
+    statement_received,
 )
 from reconciler.statement_matching import Said
 
@@ -113,14 +113,13 @@ class StatementIntake:
 
     def brought(self, body: bytes, *, line_id: str, occurred_at: int, said: Said) -> Brought:
         """The record of a line that was written down as `StatementLine.body` makes it."""
-        received = WebhookReceived.of(
+        received = statement_received(
             body,
+            line_id=line_id,
+            occurred_at=occurred_at,
+            source=self._source,
             provider=self._provider,
             account=self._account,
-            event_id=statement_event_id(self._source, line_id),
-            sent_at=occurred_at,
-            headers={},
-            source=self._source,
         )
         return Brought(received, said)
 

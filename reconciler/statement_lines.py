@@ -105,15 +105,23 @@ def changed_event_id(event_id: str, sha256: str) -> str:
 
 
 def statement_received(
-    line: StatementLine, *, source: WebhookSource, provider: str, account: str
+    body: bytes,
+    *,
+    line_id: str,
+    occurred_at: int,
+    source: WebhookSource,
+    provider: str,
+    account: str,
 ) -> WebhookReceived:
-    """The record of a line for the topic `webhooks`. The same line gives the same bytes."""
+    """The record of a line for the topic `webhooks`, of the bytes that `StatementLine.body` makes.
+    The same line gives the same bytes.
+    """
     return WebhookReceived.of(
-        line.body(),
+        body,
         provider=provider,
         account=account,
-        event_id=statement_event_id(source, line.line_id),
-        sent_at=line.occurred_at,
+        event_id=statement_event_id(source, line_id),
+        sent_at=occurred_at,
         headers={},
         source=source,
     )

@@ -36,13 +36,14 @@ from reconciler.providers.port import (
 from reconciler.providers.settlement import SIMULATED, Columns
 from reconciler.providers.simulated.payouts import COLUMNS
 from reconciler.statement_intake import Standing
-from reconciler.statement_lines import Effect, StatementLine, statement_received
+from reconciler.statement_lines import Effect, StatementLine
 from tests.commands import told_beside
 from tests.integration.installation import PARTITIONS, Installation, charge, installed
 from tests.integration.reconciling import Reconciling, evidence, reconciling
 from tests.integration.test_holds import settings_of
 from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
+from tests.statements import received_line
 
 if TYPE_CHECKING:
     from gateway.local.progress import Progress
@@ -328,7 +329,7 @@ async def test_c085_a_third_content_of_a_line_is_a_conflict(
 
         effects: list[tuple[Effect, int]] = [("pending", 1_001), ("exists", 1_001), ("exists", 7)]
         sent = [
-            statement_received(
+            received_line(
                 StatementLine(
                     line_id="po_1",
                     reference="ch_1",

@@ -18,7 +18,7 @@ from reconciler.orphans import list_orphans
 from reconciler.providers.port import MappedWebhook, Unrecognised
 from reconciler.providers.simulated.mapping import SimulatedMapping
 from reconciler.receiving import WebhookDesk
-from reconciler.statement_lines import StatementLine, statement_received
+from reconciler.statement_lines import StatementLine
 from reconciler.sweeping import sweep_parked
 from reconciler.webhook_rows import State, list_webhooks, unmatched
 from reconciler.windows import WebhookWindow
@@ -42,6 +42,7 @@ from tests.integration.reconciling import (
 from tests.ledgers import LedgerBuilder
 from tests.projecting import project
 from tests.servers import Addresses
+from tests.statements import received_line
 
 pytestmark = pytest.mark.servers
 
@@ -63,7 +64,7 @@ def line(line_id: str, **more: object) -> WebhookReceived:
             **more,
         }
     )
-    return statement_received(said, source="settlement", provider="simulated", account="main")
+    return received_line(said, source="settlement", provider="simulated", account="main")
 
 
 @pytest.mark.parametrize("field", ["reference", "action_key"])

@@ -23,15 +23,15 @@ from reconciler.statement_lines import (
     StatementLine,
     map_statement,
     said_by_line,
-    statement_received,
 )
+from tests.statements import received_line
 
 MISSING = NotListed("charge:v1:acme:sale-1", "ch_1", "charge", "webhook")
 
 
 def brought(line: StatementLine) -> Brought:
     """A line on its way."""
-    received = statement_received(line, source="listing", provider="bank", account="main")
+    received = received_line(line, source="listing", provider="bank", account="main")
     return Brought(received, said_by_line(line))
 
 

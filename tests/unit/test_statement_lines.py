@@ -20,8 +20,8 @@ from reconciler.statement_lines import (
     StatementLine,
     map_statement,
     parse_line,
-    statement_received,
 )
+from tests.statements import received_line
 
 LINE = StatementLine(
     line_id="po_7/31",
@@ -51,7 +51,7 @@ lines = st.builds(
 @given(lines)
 def test_a_line_comes_back_from_its_record(line: StatementLine) -> None:
     """What is written is what is read, through the record of the topic."""
-    wrote = statement_received(line, source="listing", provider="bank", account="main")
+    wrote = received_line(line, source="listing", provider="bank", account="main")
     read = read_webhook(Record("webhooks", 0, 0, 0, b"", webhook_outgoing(wrote).value, ()))
     assert isinstance(read, WebhookReceived)
     assert read.source == "listing"
@@ -120,5 +120,5 @@ def test_a_webhook_is_written_without_a_source() -> None:
         b"{}", provider="bank", account="main", event_id="evt_1", sent_at=1, headers={}
     )
     assert b'"source":"webhook"' not in webhook_outgoing(webhook).value
-    line = statement_received(LINE, source="settlement", provider="bank", account="main")
+    line = received_line(LINE, source="settlement", provider="bank", account="main")
     assert b'"source":"settlement"' in webhook_outgoing(line).value
