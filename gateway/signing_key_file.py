@@ -12,7 +12,7 @@ from typing import Final
 
 from gateway.private_files import changing, replace_private
 from ledger.core.errors import LedgerError
-from ledger.signing.keys import SigningKey, load_key, new_key
+from ledger.signing.keys import SigningKey, new_key
 
 FILE_BYTES_MAX: Final = 16 * 1_024
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
@@ -81,8 +81,3 @@ def read_key_file(path: Path) -> bytes:
     if len(raw) > FILE_BYTES_MAX:
         raise SigningKeyFileError(path, "it is too large to be a key", hint="Name another file.")
     return raw
-
-
-def open_key_file(path: Path, passphrase: str) -> SigningKey:
-    """The key of a file. Raises SigningKeyFileError, UnusableKeyError."""
-    return load_key(read_key_file(path), passphrase)

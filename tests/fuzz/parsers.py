@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from pydantic import ValidationError
 
@@ -52,7 +52,7 @@ from reconciler.providers.simulated.adapter import outcome_of as simulated_outco
 from reconciler.providers.simulated.api import Effect, EffectAnswer, Event, EventData, Metadata
 from reconciler.providers.simulated.mapping import SimulatedMapping
 from reconciler.providers.smtp.description import parse_smtp
-from reconciler.providers.stripe.description import MAKES, parse_stripe
+from reconciler.providers.stripe.description import Makes, parse_stripe
 from reconciler.providers.stripe.mapping import StripeMapping
 from reconciler.providers.stripe.outcomes import outcome_of as stripe_outcome
 from reconciler.repeats import fact_of
@@ -401,7 +401,7 @@ def _stripe_answers() -> list[Case]:
 
 
 def _stripe_answer(status: bytes, body: bytes) -> None:
-    for makes in MAKES:
+    for makes in get_args(Makes):
         outcome = stripe_outcome(REQUEST, _answered(status, body), makes)
         assert isinstance(outcome, _OUTCOMES)
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gateway.cli.app import run
-from gateway.signing_key_file import SigningKeyFileError, create_key_file, open_key_file
+from gateway.signing_key_file import SigningKeyFileError, create_key_file, read_key_file
 from ledger.core.public_keys import ed25519_problem, thumbprint
-from ledger.signing.keys import UnusableKeyError
+from ledger.signing.keys import UnusableKeyError, load_key
 
 PASSPHRASE = "four fair words here"
 
@@ -50,9 +50,9 @@ def test_a_key_is_made_and_its_public_half_shown(
     assert ed25519_problem(public) is None
     file = tmp_path / "config" / "actionledger" / "signing-key.pem"
     assert file.stat().st_mode & 0o777 == 0o600
-    assert open_key_file(file, PASSPHRASE).public == public
+    assert load_key(read_key_file(file), PASSPHRASE).public == public
     with pytest.raises(UnusableKeyError):
-        open_key_file(file, "another one entirely")
+        load_key(read_key_file(file), "another one entirely")
 
 
 def test_a_key_is_told_as_json(
@@ -138,22 +138,22 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
     create_key_file(file, PASSPHRASE)
     file.chmod(0o640)
     with pytest.raises(SigningKeyFileError, match="others may read it"):
-        open_key_file(file, PASSPHRASE)
+        read_key_file(file)
     file.chmod(0o600)
-    open_key_file(file, PASSPHRASE)
+    read_key_file(file)
 
 
 def test_a_file_that_is_no_key_is_told(tmp_path: Path) -> None:
     """What is missing, too large or no file at all is named with what to do."""
     with pytest.raises(SigningKeyFileError, match="there is none"):
-        open_key_file(tmp_path / "nothing", PASSPHRASE)
+        read_key_file(tmp_path / "nothing")
     with pytest.raises(SigningKeyFileError, match="directory"):
-        open_key_file(tmp_path, PASSPHRASE)
+        read_key_file(tmp_path)
     large = tmp_path / "large"
     large.touch(mode=0o600)
     large.write_bytes(b"x" * 20_000)
     with pytest.raises(SigningKeyFileError, match="too large"):
-        open_key_file(large, PASSPHRASE)
+        read_key_file(large)
 
 
 def test_a_document_is_checked_line_by_line(

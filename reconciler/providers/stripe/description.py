@@ -8,7 +8,7 @@ the kind.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints
@@ -31,7 +31,6 @@ from reconciler.providers.stripe.names import METADATA_ENTRIES_MAX, METADATA_NAM
 
 BASE_URL: Final = "https://api.stripe.com"
 Makes: TypeAlias = Literal["payment", "refund"]
-MAKES: Final[tuple[Makes, ...]] = get_args(Makes)
 
 _OURS: Final[Mapping[str, frozenset[str]]] = {
     "payment": frozenset(
