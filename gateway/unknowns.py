@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ledger.core.money import Money
-from projections.views import PieceView, UnknownView
+from projections.query_rows import PieceRow, UnknownRow
 
 NEXT: Final[Mapping[str, str]] = {
     "asked": "the provider is asked; it has until then to answer",
@@ -63,7 +63,7 @@ class Unknown:
     window: KeyWindow | None
 
 
-def unknown_of(view: UnknownView, now_ms: int) -> Unknown:
+def unknown_of(view: UnknownRow, now_ms: int) -> Unknown:
     """An action that is unknown now."""
     since = view.updated_at if view.unknown_since is None else view.unknown_since
     money = None
@@ -89,13 +89,13 @@ def unknown_of(view: UnknownView, now_ms: int) -> Unknown:
     )
 
 
-def _piece(one: PieceView) -> str:
+def _piece(one: PieceRow) -> str:
     told = f"{one.kind}: {MEANINGS.get(one.meaning, one.meaning)}"
     more = " ".join(part for part in (one.reference, one.code) if part)
     return f"{told} ({more})" if more else told
 
 
-def _window(view: UnknownView, now_ms: int) -> KeyWindow | None:
+def _window(view: UnknownRow, now_ms: int) -> KeyWindow | None:
     if view.key_used_at is None or view.key_until is None:
         return None
     whole = max(1, view.key_until - view.key_used_at)

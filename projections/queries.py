@@ -20,32 +20,32 @@ from ledger.core.sagas import Saga, saga_of
 from ledger.core.state import Action, Stream
 from projections.fold import Held
 from projections.limits import ACTION_FACTS_MAX, ROWS_READ_MAX, SAGAS_READ_MAX
+from projections.query_rows import (
+    ActionRow,
+    AllTenants,
+    AttemptRow,
+    Became,
+    CaseRow,
+    CauseRow,
+    DueStream,
+    EventRow,
+    GateRow,
+    OffsetRow,
+    PieceRow,
+    ReservationRow,
+    ResolutionRow,
+    ReviewRow,
+    SignedRow,
+    TenantScope,
+    TenantsScope,
+    UnknownAge,
+    UnknownRow,
+    WaitingRow,
+)
 from projections.roles import EVERY_TENANT, TENANT_SETTING
 from projections.rows import read_holds
 from projections.statements import LIVE_SCHEMA, statements
 from projections.states import FACT, ColdStreams, load_cold_streams, load_streams
-from projections.views import (
-    ActionView,
-    AllTenants,
-    AttemptView,
-    Became,
-    CaseView,
-    CauseView,
-    DueStream,
-    EventView,
-    GateView,
-    OffsetView,
-    PieceView,
-    ReservationView,
-    ResolutionView,
-    ReviewView,
-    SignedView,
-    TenantScope,
-    TenantsScope,
-    UnknownAge,
-    UnknownView,
-    WaitingView,
-)
 
 _View = TypeVar("_View")
 
@@ -58,25 +58,25 @@ class Queries:
         self._schema = schema
         self._sql = statements("queries.sql", schema)
 
-    async def action(self, tenant: TenantScope, action_key: str) -> ActionView | None:
+    async def action(self, tenant: TenantScope, action_key: str) -> ActionRow | None:
         """An action as it stands in the projections, or None."""
         return next(iter(await self._actions(tenant, [action_key])), None)
 
     async def actions_of_run(
         self, tenant: TenantScope, run: str, *, limit: int = ROWS_READ_MAX
-    ) -> tuple[ActionView, ...]:
+    ) -> tuple[ActionRow, ...]:
         """The actions that were proposed with a run, those recorded first first."""
         return await self._actions_of(tenant, "run", run, limit)
 
     async def actions_of_batch(
         self, tenant: TenantScope, batch: str, *, limit: int = ROWS_READ_MAX
-    ) -> tuple[ActionView, ...]:
+    ) -> tuple[ActionRow, ...]:
         """The actions that were proposed with a batch, those recorded first first."""
         return await self._actions_of(tenant, "batch", batch, limit)
 
     async def actions_of_saga(
         self, tenant: TenantScope, saga: str, *, limit: int = ROWS_READ_MAX
-    ) -> tuple[ActionView, ...]:
+    ) -> tuple[ActionRow, ...]:
         """The steps of a saga and their planned compensations, as they were recorded."""
         return await self._actions_of(tenant, "saga", saga, limit)
 
@@ -106,41 +106,41 @@ class Queries:
         # Plans have many long facts, and whoever else is served by this process is not to wait.
         return await to_thread(_sagas_of, rows, asked)
 
-    async def gate(self, tenant: TenantScope, gate_key: str) -> GateView | None:
+    async def gate(self, tenant: TenantScope, gate_key: str) -> GateRow | None:
         """A gate as it stands, or None: nothing was asked of it yet. For its key see
         `ids.gate_key` and `Ceiling.gate`.
         """
         rows = await self._rows(tenant, "gate", gate_key)
-        return None if not rows else _view(GateView, rows[0], "used", "reserved")
+        return None if not rows else _view(GateRow, rows[0], "used", "reserved")
 
     async def runs(
         self, scope: TenantScope | TenantsScope, *, limit: int = ROWS_READ_MAX
-    ) -> tuple[GateView, ...]:
+    ) -> tuple[GateRow, ...]:
         """The gates of runs, the newest run first: runs that a ceiling or a report counts."""
         tenants = [scope] if isinstance(scope, str) else scope
         rows = await self._rows(tenants, "gates_of_kind", GateKind.RUN.value, _bounded(limit))
-        return tuple(_view(GateView, row, "used", "reserved") for row in rows)
+        return tuple(_view(GateRow, row, "used", "reserved") for row in rows)
 
     async def windows(
         self, tenant: TenantScope, *, limit: int = ROWS_READ_MAX
-    ) -> tuple[GateView, ...]:
+    ) -> tuple[GateRow, ...]:
         """The gates of ceilings by the hour, day, week or month, the newest first."""
         tenants = [tenant] if isinstance(tenant, str) else tenant
         rows = await self._rows(tenants, "gates_of_kind", GateKind.WINDOW.value, _bounded(limit))
-        return tuple(_view(GateView, row, "used", "reserved") for row in rows)
+        return tuple(_view(GateRow, row, "used", "reserved") for row in rows)
 
     async def reservations(
         self, tenant: TenantScope, gate_key: str, *, limit: int = ROWS_READ_MAX
-    ) -> tuple[ReservationView, ...]:
+    ) -> tuple[ReservationRow, ...]:
         """What a gate holds and who waits for it, in the order in which it was asked."""
         rows = await self._rows(tenant, "reservations", gate_key, _bounded(limit))
         return tuple(
-            _view(ReservationView, {**row, "over": tuple(row["over"])}, "demand") for row in rows
+            _view(ReservationRow, {**row, "over": tuple(row["over"])}, "demand") for row in rows
         )
 
     async def waiting(
         self, tenants: TenantsScope, *, limit: int = ROWS_READ_MAX
-    ) -> tuple[WaitingView, ...]:
+    ) -> tuple[WaitingRow, ...]:
         """Actions that people are asked about, whoever was asked longest ago first, and what ran
         out behind all others: with what they are shown, and how far they are. `*` among the tenants
         is all of them, for a person who may decide for all.
@@ -162,10 +162,10 @@ class Queries:
 
     async def signed(
         self, tenant: TenantScope, action_key: str, *, limit: int = ROWS_READ_MAX
-    ) -> tuple[SignedView, ...]:
+    ) -> tuple[SignedRow, ...]:
         """What people have signed about an action and what counted, in order."""
         rows = await self._rows(tenant, "signed", action_key, _bounded(limit))
-        return tuple(_view(SignedView, row) for row in rows)
+        return tuple(_view(SignedRow, row) for row in rows)
 
     async def timeline(
         self,
@@ -174,15 +174,15 @@ class Queries:
         *,
         after_version: int = 0,
         limit: int = ROWS_READ_MAX,
-    ) -> tuple[EventView, ...]:
+    ) -> tuple[EventRow, ...]:
         """An action's facts in order, those behind `after_version`."""
         rows = await self._rows(tenant, "timeline", action_key, after_version, _bounded(limit))
-        return tuple(_caused(EventView, row, "data") for row in rows)
+        return tuple(_caused(EventRow, row, "data") for row in rows)
 
-    async def attempts(self, tenant: TenantScope, action_key: str) -> tuple[AttemptView, ...]:
+    async def attempts(self, tenant: TenantScope, action_key: str) -> tuple[AttemptRow, ...]:
         """An action's tries at its provider, in order."""
         rows = await self._rows(tenant, "attempts", action_key)
-        return tuple(_view(AttemptView, row) for row in rows)
+        return tuple(_view(AttemptRow, row) for row in rows)
 
     async def why_input(
         self, tenant: TenantScope, topic: str, partition: int, offset: int
@@ -200,7 +200,7 @@ class Queries:
 
     async def unknowns(
         self, scope: TenantScope | TenantsScope, *, limit: int = ROWS_READ_MAX
-    ) -> tuple[UnknownView, ...]:
+    ) -> tuple[UnknownRow, ...]:
         """Actions whose effect is not proven either way, those longest without news first."""
         tenants = [scope] if isinstance(scope, str) else scope
         rows = await self._rows(tenants, "unknowns", _bounded(limit))
@@ -217,15 +217,15 @@ class Queries:
 
     async def cases(
         self, scope: TenantScope | TenantsScope, *, limit: int = ROWS_READ_MAX
-    ) -> tuple[ReviewView, ...]:
+    ) -> tuple[ReviewRow, ...]:
         """Cases that wait for a person, one an action, oldest first."""
         tenants = [scope] if isinstance(scope, str) else scope
         rows = await self._rows(tenants, "cases", _bounded(limit))
-        return tuple(_view(ReviewView, row) for row in rows)
+        return tuple(_view(ReviewRow, row) for row in rows)
 
     async def blocked(
         self, scope: TenantScope | TenantsScope, *, limit: int = ROWS_READ_MAX
-    ) -> tuple[ActionView, ...]:
+    ) -> tuple[ActionRow, ...]:
         """Actions that wait for others and that a person may let pass them, oldest news first."""
         tenants = [scope] if isinstance(scope, str) else scope
         rows = await self._rows(tenants, "blocked", _bounded(limit))
@@ -237,7 +237,7 @@ class Queries:
 
     async def case_sheet(
         self, tenant: TenantScope, action_key: str, *, limit: int = ACTION_FACTS_MAX
-    ) -> CaseView | None:
+    ) -> CaseRow | None:
         """Everything that was recorded of an action and what it makes; or None. Of more facts than
         the limit the first are told; the action is what all of them make, and where it has more
         than `ACTION_FACTS_MAX`, what it was then: it is not whole, and nobody may sign it.
@@ -253,13 +253,13 @@ class Queries:
         for row in await self._rows(tenant, "revised_by", action_key):
             action = replace(action, revised_by=row["action_key"])
         told = min(limit, ACTION_FACTS_MAX)
-        return CaseView(action, tuple(events[:told]), is_whole=len(events) <= told)
+        return CaseRow(action, tuple(events[:told]), is_whole=len(events) <= told)
 
-    async def whole_timeline(self, tenant: TenantScope, action_key: str) -> list[EventView]:
+    async def whole_timeline(self, tenant: TenantScope, action_key: str) -> list[EventRow]:
         """All facts of an action in order, read page by page: what comes meanwhile stands behind
         them. Where it has more than `ACTION_FACTS_MAX`, one beyond these.
         """
-        found: list[EventView] = []
+        found: list[EventRow] = []
         while (wanted := min(ROWS_READ_MAX, ACTION_FACTS_MAX + 1 - len(found))) > 0:
             behind = found[-1].version if found else 0
             page = await self.timeline(tenant, action_key, after_version=behind, limit=wanted)
@@ -270,10 +270,10 @@ class Queries:
 
     async def resolutions(
         self, tenant: TenantScope, action_key: str, *, limit: int = ROWS_READ_MAX
-    ) -> tuple[ResolutionView, ...]:
+    ) -> tuple[ResolutionRow, ...]:
         """How people have settled the cases of an action, in order."""
         rows = await self._rows(tenant, "resolutions", action_key, _bounded(limit))
-        return tuple(_view(ResolutionView, row) for row in rows)
+        return tuple(_view(ResolutionRow, row) for row in rows)
 
     async def stream(self, stream_key: str) -> Held | None:
         """The folded state of a business event, or None; its key names its tenant."""
@@ -293,11 +293,11 @@ class Queries:
         rows = await self._pool.fetch(self._sql["streams_due"], partition, until, _bounded(limit))
         return tuple(_view(DueStream, row) for row in rows)
 
-    async def offsets(self) -> dict[int, OffsetView]:
+    async def offsets(self) -> dict[int, OffsetRow]:
         """How far each partition is projected."""
         rows = await self._pool.fetch(self._sql["offsets"])
         return {
-            row["partition"]: OffsetView(
+            row["partition"]: OffsetRow(
                 **{
                     **row,
                     "positions": from_json(row["positions"]),
@@ -316,14 +316,14 @@ class Queries:
 
     async def _actions_of(
         self, tenant: TenantScope, what: str, name: str, limit: int
-    ) -> tuple[ActionView, ...]:
+    ) -> tuple[ActionRow, ...]:
         rows = await self._rows(tenant, "actions_of", what, name, _bounded(limit))
         return await self._actions(tenant, [row["action_key"] for row in rows])
 
-    async def _actions(self, tenant: TenantScope, keys: list[str]) -> tuple[ActionView, ...]:
+    async def _actions(self, tenant: TenantScope, keys: list[str]) -> tuple[ActionRow, ...]:
         rows = await self._rows(tenant, "actions", keys)
         parsed = ("result", "held", "approval", "denied")
-        return tuple(_view(ActionView, row, *parsed) for row in rows)
+        return tuple(_view(ActionRow, row, *parsed) for row in rows)
 
     async def _rows(
         self, scope: TenantScope | TenantsScope, statement: str, *arguments: object
@@ -348,7 +348,7 @@ class Queries:
             return await connection.fetch(self._sql[statement], asked, *arguments)
 
 
-def folded(key: str, events: Sequence[EventView]) -> Action:
+def folded(key: str, events: Sequence[EventRow]) -> Action:
     """The action that its facts make, from the first of them on."""
     stream = Stream(stream_key_of(key))
     for event in events:
@@ -357,7 +357,7 @@ def folded(key: str, events: Sequence[EventView]) -> Action:
     return stream.actions[0]
 
 
-def lag(offsets: Mapping[int, OffsetView], ends: Mapping[int, int]) -> dict[int, int]:
+def lag(offsets: Mapping[int, OffsetRow], ends: Mapping[int, int]) -> dict[int, int]:
     """Records of each partition that are in the log and not in the tables yet."""
     return {
         partition: max(0, end - (offsets[partition].next_offset if partition in offsets else 0))
@@ -365,7 +365,7 @@ def lag(offsets: Mapping[int, OffsetView], ends: Mapping[int, int]) -> dict[int,
     }
 
 
-def _since(row: ActionView) -> tuple[int, str]:
+def _since(row: ActionRow) -> tuple[int, str]:
     return row.updated_at, row.action_key
 
 
@@ -384,15 +384,15 @@ def _view(
     return view(**fields)
 
 
-def _unknown(row: asyncpg.Record) -> UnknownView:
+def _unknown(row: asyncpg.Record) -> UnknownRow:
     pieces = () if row["evidence"] is None else from_json(row["evidence"])
-    return UnknownView(**{**row, "evidence": tuple(PieceView(**piece) for piece in pieces)})
+    return UnknownRow(**{**row, "evidence": tuple(PieceRow(**piece) for piece in pieces)})
 
 
-def _waiting(row: asyncpg.Record) -> WaitingView:
+def _waiting(row: asyncpg.Record) -> WaitingRow:
     people = {name: tuple(row[name]) for name in ("groups", "granted_by")}
     preview = None if row["preview"] is None else from_json(row["preview"])
-    return WaitingView(**{**row, **people, "preview": preview})
+    return WaitingRow(**{**row, **people, "preview": preview})
 
 
 _CAUSE = {
@@ -408,7 +408,7 @@ def _caused(view: Callable[..., _View], row: asyncpg.Record, json: str) -> _View
     fields = dict(row)
     cause = {short: fields.pop(name) for name, short in _CAUSE.items() if name in fields}
     fields[json] = from_json(fields[json])
-    return view(**fields, cause=CauseView(**cause))
+    return view(**fields, cause=CauseRow(**cause))
 
 
 def _sagas_of(rows: Sequence[asyncpg.Record], asked: Sequence[tuple[str, str]]) -> tuple[Saga, ...]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gateway.cli.proposing import Proposing
     from gateway.cli.reading import Place
     from gateway.settings import Settings
-    from projections.views import ActionView, Became
+    from projections.query_rows import ActionRow, Became
 
 
 class UndecidedInputError(LedgerError):
@@ -216,7 +216,7 @@ async def _found(settings: "Settings", key: str) -> dict[str, Any] | None:
     from gateway.wiring.installation import open_pool
     from projections.limits import ACTION_FACTS_MAX
     from projections.queries import Queries
-    from projections.views import ALL
+    from projections.query_rows import ALL
 
     async with await open_pool(settings) as pool:
         queries = Queries(pool)
@@ -401,7 +401,7 @@ def _place(text: str) -> "Place":
 
 async def _answers(
     settings: "Settings", key: str | None, place: "Place | None"
-) -> "tuple[list[dict[str, Any]], ActionView | None, bool]":
+) -> "tuple[list[dict[str, Any]], ActionRow | None, bool]":
     """Each input with what it said and what came of it, in the order of the ledger; the action as
     it stands; and whether there may be more inputs than were read.
     """
@@ -409,7 +409,7 @@ async def _answers(
     from gateway.wiring.installation import open_log, open_pool
     from projections.limits import ROWS_READ_MAX
     from projections.queries import Queries
-    from projections.views import ALL
+    from projections.query_rows import ALL
 
     async with await open_pool(settings) as pool:
         queries = Queries(pool)
@@ -446,7 +446,7 @@ async def _answers(
 def _show_why(
     console: "Console",
     answers: "Sequence[Mapping[str, Any]]",
-    action: "ActionView | None",
+    action: "ActionRow | None",
     *,
     more: bool,
 ) -> None:

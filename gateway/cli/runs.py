@@ -104,7 +104,7 @@ async def _runs(settings: "Settings", tenant: str | None, limit: int) -> "RunLis
     from gateway.wiring.documents import published_now
     from gateway.wiring.installation import open_pool
     from projections.queries import Queries
-    from projections.views import ALL
+    from projections.query_rows import ALL
 
     policy = (await published_now(settings)).policy
     async with await open_pool(settings) as pool:
@@ -120,7 +120,7 @@ async def _run(settings: "Settings", run: str, tenant: str | None) -> "RunView":
     from ledger.core.ids import MalformedId
     from projections.limits import ROWS_READ_MAX
     from projections.queries import Queries
-    from projections.views import ALL
+    from projections.query_rows import ALL
 
     policy = (await published_now(settings)).policy
     async with await open_pool(settings) as pool:

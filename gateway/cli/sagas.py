@@ -167,7 +167,7 @@ async def _sagas(settings: "Settings", tenant: str | None, limit: int) -> "SagaL
     from gateway.http.saga_views import SagaList, saga_line
     from gateway.wiring.installation import open_pool
     from projections.queries import Queries
-    from projections.views import ALL
+    from projections.query_rows import ALL
 
     async with await open_pool(settings) as pool:
         found = await Queries(pool).sagas(ALL if tenant is None else tenant, limit=limit)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from gateway.settings import Settings
     from gateway.unknowns import KeyWindow
-    from projections.views import UnknownView
+    from projections.query_rows import UnknownRow
 
 
 def unknowns(
@@ -39,17 +39,17 @@ def unknowns(
 
 async def _unknowns(
     settings: "Settings", tenant: str | None, limit: int
-) -> "tuple[UnknownView, ...]":
+) -> "tuple[UnknownRow, ...]":
     from gateway.wiring.installation import open_pool
     from projections.queries import Queries
-    from projections.views import ALL
+    from projections.query_rows import ALL
 
     async with await open_pool(settings) as pool:
         return await Queries(pool).unknowns(tenant or ALL, limit=limit)
 
 
 def _show(
-    console: "Console", found: "Sequence[UnknownView]", tenant: str | None, limit: int
+    console: "Console", found: "Sequence[UnknownRow]", tenant: str | None, limit: int
 ) -> None:
     """What was found; whose, where one tenant was named, and whether there may be more."""
     from rich.markup import escape
@@ -63,7 +63,7 @@ def _show(
         console.print(f"[dim]The oldest {len(found)}; there may be more: see --limit.[/]")
 
 
-def show_unknowns(console: "Console", found: "Sequence[UnknownView]") -> None:
+def show_unknowns(console: "Console", found: "Sequence[UnknownRow]") -> None:
     """Each action that is uncertain, in a line."""
     from rich.markup import escape
     from rich.table import Table

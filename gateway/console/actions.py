@@ -30,7 +30,7 @@ from ledger.core.people import EVERY_TENANT
 from ledger.core.policy import BEFORE_THE_TABLE
 from ledger.core.policy_when import LEVELS, RISKS
 from ledger.core.state import Status
-from projections.views import CauseView, EventView
+from projections.query_rows import CauseRow, EventRow
 
 router = APIRouter(prefix="/console", include_in_schema=False)
 
@@ -177,11 +177,11 @@ class Line:
     ledger_offset: int
     ordinal: int
     event_id: str
-    cause: CauseView
+    cause: CauseRow
     bytes: str
 
 
-def lines(events: Sequence[EventView]) -> Iterator[Line]:
+def lines(events: Sequence[EventRow]) -> Iterator[Line]:
     """The facts of a timeline."""
     for event in events:
         yield Line(

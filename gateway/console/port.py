@@ -19,7 +19,7 @@ from ledger.core.records import Decision
 from ledger.core.sagas import Saga
 from ledger.core.state import Action
 from ledger.core.statement import Signed
-from projections.views import EventView, UnknownAge, UnknownView
+from projections.query_rows import EventRow, UnknownAge, UnknownRow
 from reconciler.orphan_notes import OrphanNote
 from reconciler.orphans import Orphan
 from reconciler.parking import Position
@@ -61,7 +61,7 @@ class Known:
     """
 
     action: Action
-    events: tuple[EventView, ...]
+    events: tuple[EventRow, ...]
     ledger: str
     policy: Policy | None
     hold: Hold | None = None
@@ -129,7 +129,7 @@ class ConsolePort(Protocol):
         """What waits for another action, and may be let pass it, oldest news first."""
         ...
 
-    async def unknowns(self, tenants: Sequence[str], *, limit: int) -> Sequence[UnknownView]:
+    async def unknowns(self, tenants: Sequence[str], *, limit: int) -> Sequence[UnknownRow]:
         """What may have happened, oldest news first, of these tenants only; `*` is all of them."""
         ...
 

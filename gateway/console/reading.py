@@ -47,7 +47,7 @@ from ledger.core.sagas import Saga
 from ledger.core.statement import Signed
 from ledger.log.published import Published
 from projections.queries import Queries
-from projections.views import ReviewView, UnknownAge, UnknownView, WaitingView
+from projections.query_rows import ReviewRow, UnknownAge, UnknownRow, WaitingRow
 from reconciler.orphan_notes import OrphanNote
 from reconciler.orphans import Orphan
 from reconciler.parking import Position
@@ -153,7 +153,7 @@ class ConsoleReading:
             found = await self._queries.blocked(tenants, limit=limit)
         return [blocked_entry(one) for one in found]
 
-    async def unknowns(self, tenants: Sequence[str], *, limit: int) -> Sequence[UnknownView]:
+    async def unknowns(self, tenants: Sequence[str], *, limit: int) -> Sequence[UnknownRow]:
         """What may have happened, oldest news first."""
         async with _asking():
             return await self._queries.unknowns(tenants, limit=limit)
@@ -271,7 +271,7 @@ class ConsoleReading:
         async with _asking():
             return await self._links.put(token, key, device)
 
-    def _asked(self, one: WaitingView) -> Waiting:
+    def _asked(self, one: WaitingRow) -> Waiting:
         is_over = one.ended is not None
         is_before = one.nonce is None
         return Waiting(
@@ -291,7 +291,7 @@ class ConsoleReading:
             groups=one.groups,
         )
 
-    def _case(self, one: ReviewView) -> Waiting:
+    def _case(self, one: ReviewRow) -> Waiting:
         return Waiting(
             tenant=one.tenant_id,
             key=one.action_key,

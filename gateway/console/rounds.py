@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from gateway.console.text import Shown, shown
 from ledger.core.canonical import canonicalize
-from projections.views import EventView
+from projections.query_rows import EventRow
 
 _ABSENT: Final = "(absent)"
 
@@ -46,14 +46,14 @@ WHY_ENDED: Final = {
 }
 
 
-def earlier_rounds(events: Sequence[EventView]) -> tuple[Earlier, ...]:
+def earlier_rounds(events: Sequence[EventRow]) -> tuple[Earlier, ...]:
     """The rounds before the newest, newest first, each with what is different now."""
     newest = _newest_preview(events)
     return tuple(reversed(list(_rounds(events, newest))))
 
 
-def _rounds(events: Sequence[EventView], newest: Mapping[str, Any]) -> Iterator[Earlier]:
-    asked: EventView | None = None
+def _rounds(events: Sequence[EventRow], newest: Mapping[str, Any]) -> Iterator[Earlier]:
+    asked: EventRow | None = None
     preview: Mapping[str, Any] = {}
     for event in events:
         if event.type == "preview.recorded":
@@ -73,7 +73,7 @@ def _rounds(events: Sequence[EventView], newest: Mapping[str, Any]) -> Iterator[
             )
 
 
-def _newest_preview(events: Sequence[EventView]) -> Mapping[str, Any]:
+def _newest_preview(events: Sequence[EventRow]) -> Mapping[str, Any]:
     for event in reversed(events):
         if event.type == "preview.recorded":
             content: Mapping[str, Any] = event.data.get("content", {})

@@ -21,7 +21,7 @@ from gateway.console.sheet import amount
 from gateway.unknowns import Unknown, unknown_of
 from ledger.core.ids import ActionKey
 from ledger.core.people import EVERY_TENANT
-from projections.views import UnknownAge
+from projections.query_rows import UnknownAge
 from reconciler.windows import Live
 
 router = APIRouter(prefix="/console", include_in_schema=False)

@@ -52,7 +52,7 @@ from ledger.core.ids import ActionKey
 from ledger.core.inputs import AskAgain, Cancel
 from ledger.core.rejections import Rejection
 from ledger.core.state import Status
-from projections.views import ActionView as ActionRow
+from projections.query_rows import ActionRow
 
 router = APIRouter(prefix="/v1/actions", tags=["actions"], route_class=DoorRoute)
 

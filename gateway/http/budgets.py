@@ -24,7 +24,7 @@ from ledger.core.gates import (
 )
 from ledger.core.money import Money, format_money
 from ledger.core.policy import Policy
-from projections.views import GateView
+from projections.query_rows import GateRow
 
 _SPEND: Final = spend("")
 _WORDS: Final[Mapping[str, str]] = {
@@ -86,13 +86,13 @@ def ceiling_view(ceiling: Ceiling) -> CeilingView:
     )
 
 
-def budgets_of_run(gate: GateView | None, policy: Policy, now_ms: int) -> tuple[BudgetView, ...]:
+def budgets_of_run(gate: GateRow | None, policy: Policy, now_ms: int) -> tuple[BudgetView, ...]:
     """Every ceiling of a run with what is used of it, and what is counted without one."""
     return budgets(gate, [one for one in policy.ceilings if one.per == "run"], now_ms)
 
 
 def budgets(
-    gate: GateView | None, ceilings: Iterable[Ceiling], now_ms: int
+    gate: GateRow | None, ceilings: Iterable[Ceiling], now_ms: int
 ) -> tuple[BudgetView, ...]:
     """What a gate has taken of these ceilings."""
     found: list[BudgetView] = []
@@ -105,7 +105,7 @@ def budgets(
     return tuple(found)
 
 
-def _of_ceiling(gate: GateView | None, ceiling: Ceiling, now_ms: int) -> Iterator[BudgetView]:
+def _of_ceiling(gate: GateRow | None, ceiling: Ceiling, now_ms: int) -> Iterator[BudgetView]:
     limits = dict(ceiling.limits)
     if ceiling.spend is not None:
         # A currency that it does not name may not be spent at all.
@@ -114,12 +114,12 @@ def _of_ceiling(gate: GateView | None, ceiling: Ceiling, now_ms: int) -> Iterato
         yield _budget(ceiling.name, name, gate, limit, now_ms)
 
 
-def _counted(gate: GateView | None) -> list[str]:
+def _counted(gate: GateRow | None) -> list[str]:
     return [] if gate is None else sorted({*gate.used, *gate.reserved})
 
 
 def _budget(
-    ceiling: str | None, dimension: str, gate: GateView | None, limit: int | None, now_ms: int
+    ceiling: str | None, dimension: str, gate: GateRow | None, limit: int | None, now_ms: int
 ) -> BudgetView:
     used, reserved = 0, 0
     if gate is not None and dimension == WALL_CLOCK:

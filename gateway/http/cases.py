@@ -33,8 +33,7 @@ from ledger.core.decide.schedule import key_window_closes_at
 from ledger.core.money import Money, format_money
 from ledger.core.state import Action
 from ledger.core.statement import Move
-from projections.views import ActionView as ActionRow
-from projections.views import CaseView, EventView, ReviewView
+from projections.query_rows import ActionRow, CaseRow, EventRow, ReviewRow
 
 if TYPE_CHECKING:
     from ledger.log.published import Published
@@ -194,7 +193,7 @@ class CaseList(PersonsList):
     more_blocked: Literal[True] | None = None
 
 
-def case_entry(row: ReviewView) -> CaseEntry:
+def case_entry(row: ReviewRow) -> CaseEntry:
     """One line of the list."""
     return CaseEntry(
         href=views.case_href(row.action_key),
@@ -237,7 +236,7 @@ def blocked_entry(row: ActionRow) -> CaseEntry:
 
 
 def case_sheet_of(
-    found: CaseView, known: "Published", *, ledger: str, now_ms: int, you: str
+    found: CaseRow, known: "Published", *, ledger: str, now_ms: int, you: str
 ) -> CaseSheet:
     """The sheet of a case as it stands, for a person; without `case` where nothing is to settle."""
     action, events = found.action, found.events
@@ -330,7 +329,7 @@ def _at_stake(action: Action) -> _Stake:
 
 
 def _about(
-    action: Action, stake: _Stake, events: Sequence[EventView], known: "Published", now_ms: int
+    action: Action, stake: _Stake, events: Sequence[EventRow], known: "Published", now_ms: int
 ) -> AboutSheet | None:
     name = stake.accepts
     if name is None:
@@ -367,7 +366,7 @@ _OTHERS: Final[defaultdict[str | None, str]] = defaultdict(
 
 
 def _ceiling(
-    action: Action, name: str, events: Sequence[EventView], known: "Published", now_ms: int
+    action: Action, name: str, events: Sequence[EventRow], known: "Published", now_ms: int
 ) -> AboutSheet:
     """The ceiling, as it stood when the gate refused: by the gate's own answer, or, of one that is
     for each action by itself, by the policy.
@@ -412,7 +411,7 @@ def _window(
     return window, f" in {window} ({ceiling.zone})", over
 
 
-def _reasons(action: Action, events: Sequence[EventView]) -> tuple[ReasonSheet, ...]:
+def _reasons(action: Action, events: Sequence[EventRow]) -> tuple[ReasonSheet, ...]:
     """Why a person was asked for, each time since the case was opened; or what blocks it."""
     case, waits = action.case, blocking(action)
     if case is None:
@@ -443,7 +442,7 @@ def _reasons(action: Action, events: Sequence[EventView]) -> tuple[ReasonSheet, 
     )
 
 
-def evidence_of(events: Sequence[EventView]) -> Iterator[EvidenceSheet]:
+def evidence_of(events: Sequence[EventRow]) -> Iterator[EvidenceSheet]:
     """Everything that is known about the effect, in the order in which it became known."""
     for one in events:
         if one.type == "evidence.recorded":
@@ -482,7 +481,7 @@ def _evidence(data: dict[str, Any]) -> dict[str, Any]:
     return {**told, "money": money, "amount": None if money is None else format_money(money)}
 
 
-def _resolved(events: Sequence[EventView]) -> Iterator[ResolvedSheet]:
+def _resolved(events: Sequence[EventRow]) -> Iterator[ResolvedSheet]:
     for one in events:
         if one.type == "review.resolved":
             data = one.data

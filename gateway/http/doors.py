@@ -43,9 +43,16 @@ from ledger.core.people import Person
 from ledger.core.sagas import Saga
 from ledger.log.port import Appender
 from ledger.log.published import Published
-from projections.views import ActionView as ActionRow
-from projections.views import CaseView, GateView, ReviewView, SignedView, UnknownAge, WaitingView
-from projections.views import EventView as EventRow
+from projections.query_rows import (
+    ActionRow,
+    CaseRow,
+    EventRow,
+    GateRow,
+    ReviewRow,
+    SignedRow,
+    UnknownAge,
+    WaitingRow,
+)
 from reconciler.schemes import Scheme
 from reconciler.windows import Live, live_of
 
@@ -118,7 +125,7 @@ class QueriesPort(Protocol):
         """The facts of an action above a version, in order."""
         ...
 
-    async def waiting(self, tenants: Collection[str], *, limit: int) -> Sequence[WaitingView]:
+    async def waiting(self, tenants: Collection[str], *, limit: int) -> Sequence[WaitingRow]:
         """Actions that people are asked about, of these tenants; `*` is all of them."""
         ...
 
@@ -130,7 +137,7 @@ class QueriesPort(Protocol):
         """Actions of a run that wait for a person at a ceiling, and its name, oldest first."""
         ...
 
-    async def cases(self, tenants: Collection[str], *, limit: int) -> Sequence[ReviewView]:
+    async def cases(self, tenants: Collection[str], *, limit: int) -> Sequence[ReviewRow]:
         """Cases that wait for a person, of these tenants; `*` is all of them."""
         ...
 
@@ -138,7 +145,7 @@ class QueriesPort(Protocol):
         """Actions that wait for others and may be let pass, of these tenants; `*` is all."""
         ...
 
-    async def case_sheet(self, tenant: str, action_key: str) -> CaseView | None:
+    async def case_sheet(self, tenant: str, action_key: str) -> CaseRow | None:
         """An action with everything that was recorded of it, or None."""
         ...
 
@@ -146,15 +153,15 @@ class QueriesPort(Protocol):
         """How much is uncertain at each provider, by age, of these tenants; `*` is all."""
         ...
 
-    async def gate(self, tenant: str, gate_key: str) -> GateView | None:
+    async def gate(self, tenant: str, gate_key: str) -> GateRow | None:
         """A gate as it stands, or None."""
         ...
 
-    async def runs(self, tenant: str, *, limit: int) -> Sequence[GateView]:
+    async def runs(self, tenant: str, *, limit: int) -> Sequence[GateRow]:
         """The gates of runs, the newest first."""
         ...
 
-    async def windows(self, tenant: str, *, limit: int) -> Sequence[GateView]:
+    async def windows(self, tenant: str, *, limit: int) -> Sequence[GateRow]:
         """The gates of windows, the newest first."""
         ...
 
@@ -174,7 +181,7 @@ class QueriesPort(Protocol):
         """A saga of a business event, or None."""
         ...
 
-    async def signed(self, tenant: str, action_key: str) -> Sequence[SignedView]:
+    async def signed(self, tenant: str, action_key: str) -> Sequence[SignedRow]:
         """What people have signed about an action, in order."""
         ...
 

@@ -16,7 +16,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from projections.views import UnknownAge
+from projections.query_rows import UnknownAge
 from reconciler.windows import Live
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

@@ -26,8 +26,7 @@ from ledger.core.ids import GateKind, gate_key
 from ledger.core.money import Money, format_money
 from ledger.core.policy import Policy
 from ledger.core.state import Status
-from projections.views import ActionView as ActionRow
-from projections.views import GateView
+from projections.query_rows import ActionRow, GateRow
 
 _ON_PAGE: Final = 200
 """Actions of a run that one answer lists; it counts all that were read."""
@@ -161,7 +160,7 @@ def run_href(run: str) -> str:
 def run_view(
     tenant: str,
     run: str,
-    gate: GateView | None,
+    gate: GateRow | None,
     actions: Collection[ActionRow] | None,
     policy: Policy,
     now_ms: int,
@@ -208,7 +207,7 @@ def run_action(row: ActionRow) -> RunAction:
     )
 
 
-def run_list(rows: Iterable[GateView], policy: Policy, now_ms: int) -> RunList:
+def run_list(rows: Iterable[GateRow], policy: Policy, now_ms: int) -> RunList:
     """Runs by their gates."""
     return RunList(
         now=now_ms,
@@ -218,7 +217,7 @@ def run_list(rows: Iterable[GateView], policy: Policy, now_ms: int) -> RunList:
 
 
 def ceiling_list(
-    tenant: str, gates: Mapping[str, GateView], policy: Policy, now_ms: int
+    tenant: str, gates: Mapping[str, GateRow], policy: Policy, now_ms: int
 ) -> CeilingList:
     """Every ceiling with its windows of now. `gates` are those of windows, by key."""
     return CeilingList(
@@ -236,7 +235,7 @@ def ceiling_list(
 
 
 def _windows(
-    tenant: str, ceiling: Ceiling, gates: Mapping[str, GateView], now_ms: int
+    tenant: str, ceiling: Ceiling, gates: Mapping[str, GateRow], now_ms: int
 ) -> Iterator[WindowView]:
     window = ceiling.window_at(now_ms)
     if ceiling.per == "tenant":

@@ -46,7 +46,7 @@ from gateway.keys import Caller
 from ledger.client.client import Answer
 from ledger.core.gates import AnyGateFact, StepReported
 from ledger.core.inputs import ReportStep
-from projections.views import GateView
+from projections.query_rows import GateRow
 
 router = APIRouter(prefix="/v1", tags=["runs"], route_class=DoorRoute)
 
@@ -153,7 +153,7 @@ def _recorded(
     )
 
 
-async def _gate_at(doors: Doors, tenant: str, key: str, version: int) -> GateView | None:
+async def _gate_at(doors: Doors, tenant: str, key: str, version: int) -> GateRow | None:
     """The gate once the read model has it as of a version; None where that did not come in time."""
     until_s = doors.monotonic_s() + READ_MS_MAX / _MS_PER_S
     while True:

@@ -22,7 +22,7 @@ from ledger.core.gates import Gate
 from ledger.core.ids import ActionKey, GateKind, gate_key
 from ledger.core.inputs import Propose
 from ledger.core.state import Status
-from projections.views import GateView
+from projections.query_rows import GateRow
 
 RUNS_KEPT_MAX: Final = 10_000
 """Runs remembered at a time; which was not heard of for longest is forgotten first."""
@@ -121,7 +121,7 @@ def _reached(doors: Doors, given: Propose, tenant: str, gate: Gate) -> frozenset
     return frozenset(one.name for one in ceilings if one.reached(gate, demand, now) is not None)
 
 
-def _as_gate(view: GateView) -> Gate:
+def _as_gate(view: GateRow) -> Gate:
     """The gate of the run by its sums, as the tables show them."""
     names = {*view.used, *view.reserved}
     return Gate(view.version, view.opened_at, {name: view.taken(name) for name in names})

@@ -18,7 +18,7 @@ from ledger.core.ids import ActionKey
 from ledger.core.order import has_something_to_undo
 from ledger.core.sagas import Saga, SagaStatus, SagaStep
 from ledger.core.state import Action, Status
-from projections.views import ActionView as ActionRow
+from projections.query_rows import ActionRow
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 

@@ -20,7 +20,7 @@ from ledger.core.policy_contradictions import DEFAULT_ROW
 from ledger.core.preview import Preview
 from ledger.core.request import RecordedRequest
 from ledger.core.state import Action, Approval
-from projections.views import ReviewView, SignedView, WaitingView
+from projections.query_rows import ReviewRow, SignedRow, WaitingRow
 
 if TYPE_CHECKING:
     from ledger.log.published import Published
@@ -191,7 +191,7 @@ class WaitingList(PersonsList):
 
 def sheet_of(
     action: Action,
-    signed: tuple[SignedView, ...],
+    signed: tuple[SignedRow, ...],
     known: "Published",
     *,
     ledger: str,
@@ -240,7 +240,7 @@ def of_action(action: Action, known: "Published") -> dict[str, Any]:
     }
 
 
-def _as_dict(one: SignedView) -> dict[str, object]:
+def _as_dict(one: SignedRow) -> dict[str, object]:
     return {name: getattr(one, name) for name in SignedSheet.model_fields}
 
 
@@ -297,7 +297,7 @@ def _asked(approval: Approval, you: str) -> AskedSheet:
     )
 
 
-def of_row(row: WaitingView | ReviewView) -> dict[str, Any]:
+def of_row(row: WaitingRow | ReviewRow) -> dict[str, Any]:
     """What every line shows of its action."""
     amount = None
     if row.amount_minor is not None and row.currency is not None:
@@ -315,7 +315,7 @@ def of_row(row: WaitingView | ReviewView) -> dict[str, Any]:
     }
 
 
-def entry_of(row: WaitingView, known: "Published", *, now_ms: int) -> WaitingEntry:
+def entry_of(row: WaitingRow, known: "Published", *, now_ms: int) -> WaitingEntry:
     """One line of the list."""
     return WaitingEntry(
         href=views.sheet_href(row.action_key),
@@ -332,7 +332,7 @@ def entry_of(row: WaitingView, known: "Published", *, now_ms: int) -> WaitingEnt
     )
 
 
-def _state(row: WaitingView, now_ms: int) -> Literal["preparing", "waiting", "expired", "ended"]:
+def _state(row: WaitingRow, now_ms: int) -> Literal["preparing", "waiting", "expired", "ended"]:
     if row.expires_at is None:
         return "preparing"
     if row.ended == "expired" or (row.ended is None and now_ms >= row.expires_at):

@@ -20,7 +20,7 @@ from ledger.core.invariants import invariant
 from ledger.core.records import Decision
 from ledger.core.rejections import Unchanged
 from ledger.core.state import FINAL, Action, Approval, Status, Stream
-from projections.views import ActionView as ActionRow
+from projections.query_rows import ActionRow
 
 if TYPE_CHECKING:
     from ledger.client.client import Progress

@@ -29,16 +29,16 @@ from ledger.core.records import Decision
 from ledger.core.sagas import Saga, names_of, saga_of
 from ledger.core.state import Action, AttemptStatus, Status, Stream
 from ledger.log.fold import fold_decision
-from projections.views import (
-    ActionView,
-    CaseView,
-    CauseView,
-    EventView,
-    GateView,
-    ReviewView,
-    SignedView,
+from projections.query_rows import (
+    ActionRow,
+    CaseRow,
+    CauseRow,
+    EventRow,
+    GateRow,
+    ReviewRow,
+    SignedRow,
     UnknownAge,
-    WaitingView,
+    WaitingRow,
 )
 
 
@@ -46,7 +46,7 @@ class MemoryQueries:
     """The read model: everything is in memory, so an action that is not is not there at all."""
 
     def __init__(self) -> None:
-        self._events: dict[str, list[EventView]] = {}
+        self._events: dict[str, list[EventRow]] = {}
         self._decisions: dict[str, list[Decision]] = {}
 
     def feed(self, read: Decision) -> None:
@@ -55,7 +55,7 @@ class MemoryQueries:
             self._decisions.setdefault(read.stream, []).append(read)
         for ordinal, fact in enumerate(read.facts):
             cause = read.cause
-            view = EventView(
+            view = EventRow(
                 version=fact.version,
                 type=fact.type,
                 decided_at=read.decided_at,
@@ -73,17 +73,17 @@ class MemoryQueries:
                 partition=PARTITION,
                 ledger_offset=read.at,
                 ordinal=ordinal,
-                cause=CauseView(cause.topic, cause.partition, cause.offset, cause.copied),
+                cause=CauseRow(cause.topic, cause.partition, cause.offset, cause.copied),
             )
             self._events.setdefault(fact.action, []).append(view)
 
-    async def action(self, tenant: str, action_key: str) -> ActionView | None:  # noqa: ARG002
+    async def action(self, tenant: str, action_key: str) -> ActionRow | None:  # noqa: ARG002
         """None: whoever follows the log knows every action there is."""
         return None
 
     async def timeline(
         self, tenant: str, action_key: str, *, after_version: int = 0, limit: int
-    ) -> Sequence[EventView]:
+    ) -> Sequence[EventRow]:
         """The facts of an action above a version, in order."""
         if ActionKey.parse(action_key).tenant != tenant:
             return ()
@@ -96,7 +96,7 @@ class MemoryQueries:
             return None
         return self._stream(stream_key_of(action_key)).action(action_key)
 
-    async def waiting(self, tenants: Collection[str], *, limit: int) -> Sequence[WaitingView]:
+    async def waiting(self, tenants: Collection[str], *, limit: int) -> Sequence[WaitingRow]:
         """Actions that people are asked about, whoever was asked longest ago first, and what ran
         out behind all others.
         """
@@ -138,9 +138,9 @@ class MemoryQueries:
             if (action := known[key]) is not None and action.run == run and not action.is_final
         ]
 
-    async def cases(self, tenants: Collection[str], *, limit: int) -> Sequence[ReviewView]:
+    async def cases(self, tenants: Collection[str], *, limit: int) -> Sequence[ReviewRow]:
         """Cases that wait for a person, oldest first."""
-        found: list[ReviewView] = []
+        found: list[ReviewRow] = []
         for stream in map(self._stream, self._decisions):
             for action in stream.actions:
                 tenant = ActionKey.parse(action.key).tenant
@@ -148,7 +148,7 @@ class MemoryQueries:
                     found += self._case(action, tenant)
         return sorted(found, key=lambda one: one.opened_at)[:limit]
 
-    def _case(self, action: Action, tenant: str) -> list[ReviewView]:
+    def _case(self, action: Action, tenant: str) -> list[ReviewRow]:
         """The case of an action, where it has one that nobody has settled."""
         told = [
             one
@@ -160,7 +160,7 @@ class MemoryQueries:
             return []
         opened, money = told[-1], action.request.money
         return [
-            ReviewView(
+            ReviewRow(
                 tenant_id=tenant,
                 action_key=action.key,
                 version=opened.version,
@@ -182,7 +182,7 @@ class MemoryQueries:
             )
         ]
 
-    async def blocked(self, tenants: Collection[str], *, limit: int) -> Sequence[ActionView]:
+    async def blocked(self, tenants: Collection[str], *, limit: int) -> Sequence[ActionRow]:
         """Actions that wait for others and may be let pass."""
         found = [
             _row(action, key)
@@ -204,27 +204,27 @@ class MemoryQueries:
         )
         return [UnknownAge(*place, count) for place, count in sorted(counts.items())]
 
-    async def case_sheet(self, tenant: str, action_key: str) -> CaseView | None:
+    async def case_sheet(self, tenant: str, action_key: str) -> CaseRow | None:
         """An action with everything that was recorded of it."""
         action = await self.recorded(tenant, action_key)
         if action is None:
             return None
-        return CaseView(action, tuple(self._events[action_key]), is_whole=True)
+        return CaseRow(action, tuple(self._events[action_key]), is_whole=True)
 
-    async def gate(self, tenant: str, gate_key: str) -> GateView | None:
+    async def gate(self, tenant: str, gate_key: str) -> GateRow | None:
         """A gate as it stands."""
         gate = self._stream(gate_key).gate
         return _gate(gate_key, gate) if gate is not None and _is_of(gate_key, tenant) else None
 
-    async def runs(self, tenant: str, *, limit: int) -> Sequence[GateView]:
+    async def runs(self, tenant: str, *, limit: int) -> Sequence[GateRow]:
         """The gates of runs, the newest first."""
         return self._gates(tenant, GateKind.RUN)[:limit]
 
-    async def windows(self, tenant: str, *, limit: int) -> Sequence[GateView]:
+    async def windows(self, tenant: str, *, limit: int) -> Sequence[GateRow]:
         """The gates of windows, the newest first."""
         return self._gates(tenant, GateKind.WINDOW)[:limit]
 
-    def _gates(self, tenant: str, kind: GateKind) -> list[GateView]:
+    def _gates(self, tenant: str, kind: GateKind) -> list[GateRow]:
         found = [
             _gate(key, gate)
             for key in self._decisions
@@ -233,7 +233,7 @@ class MemoryQueries:
         ]
         return sorted(found, key=lambda one: -one.opened_at)
 
-    async def actions_of_run(self, tenant: str, run: str, *, limit: int) -> Sequence[ActionView]:
+    async def actions_of_run(self, tenant: str, run: str, *, limit: int) -> Sequence[ActionRow]:
         """The actions that were proposed with a run, those recorded first first."""
         found = [
             _row(action, key)
@@ -244,9 +244,7 @@ class MemoryQueries:
         ]
         return sorted(found, key=lambda one: one.created_at)[:limit]
 
-    async def actions_of_batch(
-        self, tenant: str, batch: str, *, limit: int
-    ) -> Sequence[ActionView]:
+    async def actions_of_batch(self, tenant: str, batch: str, *, limit: int) -> Sequence[ActionRow]:
         """The actions that were proposed with a batch, those recorded first first."""
         found = [
             _row(action, key)
@@ -272,11 +270,11 @@ class MemoryQueries:
         """A saga of a business event."""
         return saga_of(self._stream(stream_key), name)
 
-    async def signed(self, tenant: str, action_key: str) -> Sequence[SignedView]:
+    async def signed(self, tenant: str, action_key: str) -> Sequence[SignedRow]:
         """What people have signed about an action, in order."""
         if ActionKey.parse(action_key).tenant != tenant:
             return ()
-        found: list[SignedView] = []
+        found: list[SignedRow] = []
         number = 0
         for read in self._decisions.get(stream_key_of(action_key), ()):
             for fact in read.facts:
@@ -290,9 +288,7 @@ class MemoryQueries:
                     comment = getattr(fact, "comment", None)
                     key_id = getattr(fact, "key_id", None)
                     at = read.decided_at
-                    found.append(
-                        SignedView(fact.version, number, said, person, key_id, comment, at)
-                    )
+                    found.append(SignedRow(fact.version, number, said, person, key_id, comment, at))
         return found
 
     def _stream(self, key: str) -> Stream:
@@ -309,14 +305,14 @@ _SAID: Final[dict[type, str]] = {
 }
 
 
-def _since_asked(one: WaitingView) -> tuple[bool, int]:
+def _since_asked(one: WaitingRow) -> tuple[bool, int]:
     return one.ended is not None, one.requested_at or one.created_at
 
 
-def _waiting(action: Action) -> WaitingView:
+def _waiting(action: Action) -> WaitingRow:
     asked, dry, money = action.approval, action.dry, action.request.money
     content = None if dry is None else dry.content
-    return WaitingView(
+    return WaitingRow(
         tenant_id=ActionKey.parse(action.key).tenant,
         action_key=action.key,
         operation=action.request.operation,
@@ -351,13 +347,13 @@ def _is_of(stream_key: str, tenant: str) -> bool:
     return stream_key.partition("/")[0] == tenant
 
 
-def _gate(key: str, gate: Gate) -> GateView:
+def _gate(key: str, gate: Gate) -> GateRow:
     granted = list(gate.granted)
     kind = gate_kind(key)
     reserved = Counter[str]()
     for one in granted:
         reserved.update(one.demand)
-    return GateView(
+    return GateRow(
         tenant_id=key.partition("/")[0],
         gate_key=key,
         kind=kind.value,
@@ -375,10 +371,10 @@ def _gate(key: str, gate: Gate) -> GateView:
     )
 
 
-def _row(action: Action, stream_key: str) -> ActionView:
+def _row(action: Action, stream_key: str) -> ActionRow:
     """An action as a list of them tells it."""
     money, waits = action.request.money, blocking(action)
-    return ActionView(
+    return ActionRow(
         tenant_id=stream_key.partition("/")[0],
         action_key=action.key,
         operation=action.request.operation,

@@ -23,8 +23,8 @@ from ledger.log.kafka import KafkaLog
 from ledger.log.principals import Principal
 from ledger.log.topics import Topic
 from projections.queries import Queries
+from projections.query_rows import OffsetRow
 from projections.text_order import require_text_order
-from projections.views import OffsetView
 from reconciler.providers.kinds import kind_of
 from reconciler.providers.registry import ProviderSettings
 from reconciler.providers.simulated.api import API_KEY_PREFIX
@@ -137,7 +137,7 @@ async def folds_at(settings: Settings, log: KafkaLog) -> dict[int, PartitionFold
 
 
 async def _require_same_log(
-    log: KafkaLog, genesis: Genesis, known: Mapping[int, OffsetView]
+    log: KafkaLog, genesis: Genesis, known: Mapping[int, OffsetRow]
 ) -> None:
     cluster = await cluster_id(log)
     foreign = sorted(

@@ -20,7 +20,7 @@ from ledger.core.state import Action
 from ledger.log.follow import genesis_of
 from ledger.log.published import read_published
 from projections.queries import Queries
-from projections.views import ALL
+from projections.query_rows import ALL
 
 
 class NoCatalogueError(LedgerError):

@@ -30,7 +30,7 @@ from ledger.log.reading import read_up_to
 from ledger.log.redrive import Blocked, Obstacle, Redrive, plan_redrive
 from ledger.log.topics import Topic
 from projections.queries import Queries
-from projections.views import ALL
+from projections.query_rows import ALL
 
 PLACES_REMEMBERED_MAX = 100_000
 

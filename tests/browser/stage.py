@@ -45,8 +45,8 @@ from ledger.log.envelope import outgoing
 from ledger.log.published import read_published
 from ledger.log.topics import Topic, partition_of
 from projections.queries import Queries
+from projections.query_rows import EventRow
 from projections.roles import Role
-from projections.views import EventView
 from tests.integration.door import database, settings_for
 from tests.integration.installation import PARTITIONS, Installation, installed
 from tests.passkeys import SoftwarePasskey
@@ -246,7 +246,7 @@ class Stage:
         self.wait_for(key, "attempt.unresolved")
         return key
 
-    def events(self, key: str) -> tuple[EventView, ...]:
+    def events(self, key: str) -> tuple[EventRow, ...]:
         """An action's facts, as they are projected."""
         return self.run(Queries(self.pool).timeline(key.split(":")[2], key))
 
@@ -276,7 +276,7 @@ class Stage:
 
         self.run(self.until(holds))
 
-    def only(self, key: str, fact: str) -> EventView:
+    def only(self, key: str, fact: str) -> EventRow:
         """An action's one fact of a type, once it is projected: a page may tell of it before."""
         self.wait_for(key, fact)
         (found,) = [one for one in self.events(key) if one.type == fact]

@@ -11,8 +11,8 @@ import pytest
 from projections.grants import access_differences, stands_above_policies
 from projections.migrate import NOT_PROJECTED, migrate
 from projections.queries import Queries
+from projections.query_rows import ALL
 from projections.roles import TABLES, Role
-from projections.views import ALL
 from tests import examples as x
 from tests.integration.database_rights import (
     OTHER,

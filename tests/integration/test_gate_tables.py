@@ -22,7 +22,7 @@ from ledger.core.statement import Move
 from projections.cold import ColdStore
 from projections.projector import Projector
 from projections.queries import Queries
-from projections.views import ALL
+from projections.query_rows import ALL
 from tests import asking
 from tests import examples as x
 from tests.examples_of_sagas import plan, planned, step, under

@@ -25,7 +25,7 @@ from ledger.log.topics import Topic
 from projections.cold import ColdStore
 from projections.projector import Projector
 from projections.queries import Queries
-from projections.views import ALL
+from projections.query_rows import ALL
 from streams.config_inbox import ConfigInbox
 from tests.integration.installation import (
     PARTITIONS,

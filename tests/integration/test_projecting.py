@@ -10,9 +10,9 @@ from ledger.log.topics import Topic
 from projections.changes import listening
 from projections.projector import Projector
 from projections.queries import Queries
+from projections.query_rows import ALL
 from projections.rebuild import Afterwards, rebuild
 from projections.states import stored_streams
-from projections.views import ALL
 from tests.integration.installation import (
     PARTITIONS,
     Installation,

@@ -12,8 +12,8 @@ from ledger.core.state import Stream
 from ledger.core.statement import Move
 from projections.limits import ROWS_READ_MAX
 from projections.queries import Queries, lag
+from projections.query_rows import ALL, CauseRow
 from projections.states import load_streams
-from projections.views import ALL, CauseView
 from tests import examples as x
 from tests import examples_of_people as people
 from tests.ledgers import LedgerBuilder, history
@@ -94,7 +94,7 @@ async def test_a_timeline_is_in_order_and_can_go_on(pool: asyncpg.Pool, queries:
     assert [event.version for event in events] == list(range(1, len(events) + 1))
     assert events[0].type == "intent.recorded"
     assert events[0].data["request"]["money"] == {"minor": 4_990, "currency": "EUR"}
-    assert events[0].cause == CauseView("intents", 0, 1)
+    assert events[0].cause == CauseRow("intents", 0, 1)
     assert events[-1].type == "action.completed"
     later = await queries.timeline("acme", x.CHARGE, after_version=3, limit=1)
     assert later == events[3:4]

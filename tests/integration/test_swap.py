@@ -18,10 +18,10 @@ from projections.grants import access_differences
 from projections.migrate import NOT_PROJECTED, migrate
 from projections.projector import Projector
 from projections.queries import Queries
+from projections.query_rows import ALL
 from projections.rebuild import Afterwards, rebuild
 from projections.statements import BESIDE_SCHEMA, LIVE_SCHEMA
 from projections.swap import swap
-from projections.views import ALL
 from tests import examples as x
 from tests.ledgers import LedgerBuilder, MemoryLog, history
 from tests.patience import PATIENCE_SECONDS

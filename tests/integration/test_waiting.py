@@ -19,7 +19,7 @@ from ledger.core.state import Action
 from ledger.core.statement import Say
 from ledger.log.published import Published
 from projections.queries import Queries
-from projections.views import ALL, WaitingView
+from projections.query_rows import ALL, WaitingRow
 from reconciler.windows import read_live
 from tests import asking
 from tests import examples as x
@@ -215,6 +215,6 @@ async def test_a_deadline_that_people_put_off_is_told(pool: asyncpg.Pool) -> Non
     assert after.step_deadline_at < before.step_deadline_at
 
 
-async def _waiting(pool: asyncpg.Pool, builder: LedgerBuilder) -> tuple[WaitingView, ...]:
+async def _waiting(pool: asyncpg.Pool, builder: LedgerBuilder) -> tuple[WaitingRow, ...]:
     await project(pool, builder)
     return await Queries(pool).waiting(ALL)

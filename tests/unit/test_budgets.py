@@ -15,7 +15,7 @@ from gateway.http.budgets import (
 from gateway.http.run_views import ceiling_list
 from gateway.http.windows import gates_of_windows
 from ledger.core.policy import Policy, parse_policy
-from projections.views import GateView
+from projections.query_rows import GateRow
 
 NOW = 1_796_000_000_000
 TEXT = """
@@ -55,7 +55,7 @@ def policy() -> Policy:
     return parsed
 
 
-def gate(key: str = "acme/run:r1", **changes: object) -> GateView:
+def gate(key: str = "acme/run:r1", **changes: object) -> GateRow:
     """A gate that has counted something."""
     kind, _, name = key.partition("/")[2].partition(":")
     fields: dict[str, object] = {
@@ -74,7 +74,7 @@ def gate(key: str = "acme/run:r1", **changes: object) -> GateView:
         "partition": 0,
         "ledger_offset": 9,
     }
-    return GateView(**(fields | changes))  # type: ignore[arg-type] # as free as a row is
+    return GateRow(**(fields | changes))  # type: ignore[arg-type] # as free as a row is
 
 
 def by_dimension(found: tuple[BudgetView, ...]) -> dict[str, BudgetView]:
@@ -183,15 +183,15 @@ def test_windows_of_now_are_those_of_the_tenant(policy: Policy) -> None:
 class _Tables:
     """A read model whose newest windows leave out the one of the tenant."""
 
-    def __init__(self, *gates: GateView) -> None:
+    def __init__(self, *gates: GateRow) -> None:
         self.gates = {one.gate_key: one for one in gates}
 
-    async def gate(self, tenant: str, gate_key: str) -> GateView | None:
+    async def gate(self, tenant: str, gate_key: str) -> GateRow | None:
         """A gate of the tenant."""
         found = self.gates.get(gate_key)
         return found if found is not None and found.tenant_id == tenant else None
 
-    async def windows(self, tenant: str, *, limit: int) -> tuple[GateView, ...]:
+    async def windows(self, tenant: str, *, limit: int) -> tuple[GateRow, ...]:
         """None of those that are asked for."""
         return ()
 

@@ -13,7 +13,7 @@ from ledger.core.records import Cause, Decision
 from ledger.core.rejections import Unchanged
 from ledger.core.request import Request
 from ledger.core.state import FINAL, Status
-from projections.views import ActionView as ActionRow
+from projections.query_rows import ActionRow
 
 KEY = "charge:v1:acme:e#1"
 OTHER = "charge:v1:acme:e"

@@ -20,7 +20,7 @@ from gateway.memory.queries import _waiting
 from gateway.settings import Settings
 from ledger.log.published import Published
 from ledger.signing.logins import login_token
-from projections.views import ReviewView, WaitingView
+from projections.query_rows import ReviewRow, WaitingRow
 from tests import asking
 from tests import examples as x
 from tests.ledgers import ASKED, LedgerBuilder
@@ -42,15 +42,15 @@ class Many:
         ]
         self.live = replace(over, action_key=NOW, requested_at=count, ended=None)
 
-    async def waiting(self, _tenants: Sequence[str], *, limit: int) -> Sequence[WaitingView]:
+    async def waiting(self, _tenants: Sequence[str], *, limit: int) -> Sequence[WaitingRow]:
         """As the statement does it: what ran out comes last."""
         return [self.live, *self.over][:limit]
 
-    async def cases(self, _tenants: Sequence[str], *, limit: int) -> Sequence[ReviewView]:
+    async def cases(self, _tenants: Sequence[str], *, limit: int) -> Sequence[ReviewRow]:
         """The oldest of them."""
-        fields = {name: getattr(self.live, name, None) for name in ReviewView.__dataclass_fields__}
+        fields = {name: getattr(self.live, name, None) for name in ReviewRow.__dataclass_fields__}
         told = {"kind": "review", "reason": "gate_full", "status": "needs_review", "opened_at": 0}
-        one = ReviewView(**{**fields, **told})  # type: ignore[arg-type]
+        one = ReviewRow(**{**fields, **told})  # type: ignore[arg-type]
         return [one] * min(limit, len(self.over))
 
     async def blocked(self, _tenants: Sequence[str], *, limit: int) -> Sequence[Any]:

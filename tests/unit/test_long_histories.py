@@ -21,7 +21,7 @@ from gateway.signing_case import resolution_of
 from gateway.signing_sheet import SheetDiffersError, check_action
 from ledger.core.statement import Move
 from projections.queries import Queries
-from projections.views import EventView
+from projections.query_rows import EventRow
 from tests.unit.test_gates_at_the_door import POLICY
 from tests.unit.test_signing_case import ONE_REFUND, proposed
 
@@ -31,14 +31,14 @@ PAGE = 2
 class Kept(Queries):
     """The reads of an action of which these facts are kept, a page at a time."""
 
-    events: tuple[EventView, ...] = ()
+    events: tuple[EventRow, ...] = ()
 
     def __init__(self, _: object = None) -> None:
         """There is no database behind it."""
 
     async def timeline(
         self, tenant: object, action_key: str, *, after_version: int = 0, limit: int = PAGE
-    ) -> tuple[EventView, ...]:
+    ) -> tuple[EventRow, ...]:
         """The facts behind a version."""
         later = [one for one in self.events if one.version > after_version]
         return tuple(later[: min(limit, PAGE)])

@@ -5,7 +5,7 @@ import math
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.http.metrics import Metrics
-from projections.views import UnknownAge
+from projections.query_rows import UnknownAge
 from reconciler.windows import Live, live_of
 
 LIVE = Live(

@@ -14,7 +14,7 @@ from gateway.http.saga_views import SagaList, batch_view, saga_line, saga_view
 from ledger.core.inputs import Meaning
 from ledger.core.state import Status
 from ledger.core.statement import Move
-from projections.views import ActionView
+from projections.query_rows import ActionRow
 from tests.examples import T0, found_out
 from tests.examples_of_sagas import do, undo
 from tests.travelling import NO, Travelling
@@ -76,11 +76,11 @@ def test_what_waits_for_a_person_is_not_said_to_go_on_by_itself() -> None:
     assert "by itself" not in found.sentence
 
 
-def row(key: str, status: str, **fields: object) -> ActionView:
+def row(key: str, status: str, **fields: object) -> ActionRow:
     """An action as the read model has it, with everything else left out."""
-    names = dict.fromkeys(ActionView.__dataclass_fields__)
+    names = dict.fromkeys(ActionRow.__dataclass_fields__)
     known = {"action_key": key, "status": status, "target": "order:A-1"}
-    return ActionView(**(names | known | fields))  # type: ignore[arg-type]
+    return ActionRow(**(names | known | fields))  # type: ignore[arg-type]
 
 
 def test_a_batch_is_counted_by_status() -> None:

@@ -7,10 +7,10 @@ import pytest
 from gateway.unknowns import A_PERSON, MEANINGS, KeyWindow, unknown_of
 from ledger.core.inputs import Meaning
 from ledger.core.money import Money
-from projections.views import PieceView, UnknownView
+from projections.query_rows import PieceRow, UnknownRow
 
 NOW = 1_800_000_000_000
-VIEW = UnknownView(
+VIEW = UnknownRow(
     tenant_id="acme",
     action_key="charge:v1:acme:renewal-1",
     target="order:A-1842",
@@ -58,8 +58,8 @@ def test_where_nothing_happens_by_itself_a_person_is_next() -> None:
 def test_evidence_is_told_in_words_and_what_is_left_out_is_counted() -> None:
     """Kind, meaning and what the provider called it; a number for the rest."""
     pieces = (
-        PieceView("lookup", "inconclusive", NOW, code="http_503"),
-        PieceView("webhook", "pending", NOW, reference="ch_1"),
+        PieceRow("lookup", "inconclusive", NOW, code="http_503"),
+        PieceRow("webhook", "pending", NOW, reference="ch_1"),
     )
     told = unknown_of(replace(VIEW, evidence=pieces, evidence_count=5), NOW)
     assert told.evidence == ("lookup: no answer (http_503)", "webhook: under way (ch_1)")

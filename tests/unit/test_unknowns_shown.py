@@ -6,14 +6,14 @@ from io import StringIO
 from rich.console import Console
 
 from gateway.cli.unknowns import _show, show_unknowns
-from projections.views import UnknownView
+from projections.query_rows import UnknownRow
 
 HOUR_MS = 3_600_000
 
 
-def view(now_ms: int) -> UnknownView:
+def view(now_ms: int) -> UnknownRow:
     """A charge whose answer was lost two hours ago."""
-    return UnknownView(
+    return UnknownRow(
         tenant_id="acme",
         action_key="charge:v1:acme:lost-1",
         target="order:A-1",

@@ -29,7 +29,7 @@ TenantsScope = Collection[str] | AllTenants
 
 
 @dataclass(frozen=True, slots=True)
-class ActionView:
+class ActionRow:
     """How an action stands. `lease_until` and `holder` are set while somebody may act; `held` is
     the hold that keeps it from starting: its scope, by whom, why, since when. While it is blocked,
     `blocked_by` is the action that it waits for, or the gate that has yet to answer
@@ -88,7 +88,7 @@ class ActionView:
 
 
 @dataclass(frozen=True, slots=True)
-class GateView:
+class GateRow:
     """How a gate stands: what it has `used` for good and holds `reserved`, in whole numbers by
     dimension; how many reservations are granted, and how many actions wait. `holder` is the action
     that has a target. A `name` that a key cannot hold is given as its hash.
@@ -115,7 +115,7 @@ class GateView:
 
 
 @dataclass(frozen=True, slots=True)
-class ReservationView:
+class ReservationRow:
     """What a gate holds for an action, or that the action waits in its queue: then without a grant.
     `over` names what a person lets it pass; `forced`: its effect was there already.
     """
@@ -134,7 +134,7 @@ class ReservationView:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingView:
+class WaitingRow:
     """An action that people are asked about: what it is, what they were shown and asked last, and
     how far they are. `ended` says why that request is dead; `nonce` is None before anybody was
     asked, while the provider is to say what it foresees.
@@ -170,7 +170,7 @@ class WaitingView:
 
 
 @dataclass(frozen=True, slots=True)
-class SignedView:
+class SignedRow:
     """What a person signed about an action, and in which round of asking."""
 
     version: int
@@ -183,7 +183,7 @@ class SignedView:
 
 
 @dataclass(frozen=True, slots=True)
-class CauseView:
+class CauseRow:
     """The input that a decision answers; `copied` says what an input was that lives no longer."""
 
     topic: str
@@ -193,7 +193,7 @@ class CauseView:
 
 
 @dataclass(frozen=True, slots=True)
-class EventView:
+class EventRow:
     """One fact in the life of an action."""
 
     version: int
@@ -204,11 +204,11 @@ class EventView:
     partition: int
     ledger_offset: int
     ordinal: int
-    cause: CauseView
+    cause: CauseRow
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptView:
+class AttemptRow:
     """One try at a provider."""
 
     number: int
@@ -240,11 +240,11 @@ class Became:
     reason: str
     action_key: str | None
     details: Json
-    cause: CauseView
+    cause: CauseRow
 
 
 @dataclass(frozen=True, slots=True)
-class PieceView:
+class PieceRow:
     """One piece of evidence in short: `kind` and `meaning` are the ledger's words."""
 
     kind: str
@@ -266,7 +266,7 @@ class UnknownAge:
 
 
 @dataclass(frozen=True, slots=True)
-class UnknownView:
+class UnknownRow:
     """An action whose effect may have happened: since when, what is known, and what happens next
     and when. `next_step` is what it does at `next_due_at` (`lookup`, `retry`), or `asked` while the
     provider has been asked and has until then to answer. From `key_used_at` to `key_until` its key
@@ -289,11 +289,11 @@ class UnknownView:
     key_used_at: int | None = None
     key_until: int | None = None
     evidence_count: int = 0
-    evidence: tuple[PieceView, ...] = ()
+    evidence: tuple[PieceRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewView:
+class ReviewRow:
     """A case that waits for a person; an alarm is about an action that is final and stays so.
     `names` is the ceiling that was reached, or the action that it looks like.
     """
@@ -319,7 +319,7 @@ class ReviewView:
 
 
 @dataclass(frozen=True, slots=True)
-class ResolutionView:
+class ResolutionRow:
     """How a person settled a case: what they said, as whom, and why. `case_version` is the fact
     that had opened it.
     """
@@ -335,18 +335,18 @@ class ResolutionView:
 
 
 @dataclass(frozen=True, slots=True)
-class CaseView:
+class CaseRow:
     """An action as everything that was recorded of it makes it, with all of it, in order.
     `is_whole` is False where it has more facts than are read.
     """
 
     action: Action
-    events: tuple[EventView, ...]
+    events: tuple[EventRow, ...]
     is_whole: bool
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetView:
+class OffsetRow:
     """How far a partition is projected: everything below `next_offset` is in the tables.
 
     `positions` gives by inbox the offset of the next input that the ledger answers; `holds` are
