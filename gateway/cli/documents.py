@@ -6,6 +6,7 @@ Called by `catalogue` and `policy`; by other commands for the text of a file.
 
 import asyncio
 import sys
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -85,12 +86,25 @@ def publish_file(out: Output, kind: "Kind", file: Path, timeout_s: int) -> NoRet
         "config_offset": done.offset,
         "partitions": done.partitions,
         "not_adopted": done.waiting,
+        "overtaken_by": done.overtaken_by,
     }
-    code = Exit.TROUBLE if done.waiting else Exit.OK
-    out.answer(result, lambda console: _show_published(console, done, content_hash), code)
+    code = Exit.TROUBLE if done.waiting or done.overtaken_by else Exit.OK
+    told = partial(show_published, kind=kind, done=done, content_hash=content_hash)
+    out.answer(result, told, code)
 
 
-def _show_published(console: "Console", done: "PublishedEverywhere", content_hash: str) -> None:
+def show_published(
+    console: "Console", *, kind: "Kind", done: "PublishedEverywhere", content_hash: str
+) -> None:
+    """What came of publishing a document, for a person."""
+    if done.overtaken_by is not None:
+        console.print(
+            f"[red]✗[/] Published, and not in force: somebody has published another {kind} since, "
+            f"{done.overtaken_by}. Look at that one (`actionledger {kind} show --source`) before "
+            "you publish yours again.",
+            soft_wrap=True,
+        )
+        return
     if not done.waiting:
         said = "Published and adopted" if done.was_published else "In force already"
         console.print(f"[green]✓[/] {said}. {content_hash}", soft_wrap=True)

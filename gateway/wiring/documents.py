@@ -14,19 +14,22 @@ from gateway.wiring.publishing import Kind, in_force, publish_document
 from ledger.core.inputs import Publish
 from ledger.log.adoption import await_adopted
 from ledger.log.envelope import read_input
+from ledger.log.kafka import KafkaLog
 from ledger.log.published import CONFIG_PLACE, Published, read_published
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedEverywhere:
     """A document in the log. `was_published` is False where it was in force before; `waiting` are
-    the partitions that have not adopted it yet.
+    the partitions that have not adopted it yet. `overtaken_by` is the hash of another one that
+    somebody has published since, and None where this one is the newest.
     """
 
     offset: int
     was_published: bool
     partitions: int
     waiting: tuple[int, ...]
+    overtaken_by: str | None = None
 
 
 async def published_now(settings: Settings) -> Published:
@@ -70,4 +73,14 @@ async def publish_everywhere(
         timeout_ms=timeout_ms,
         progress=lambda done: progress(done, len(folds)),
     )
-    return PublishedEverywhere(offset, was_published, len(folds), waiting)
+    overtaken_by = await _overtaken_by(log, kind, offset)
+    return PublishedEverywhere(offset, was_published, len(folds), waiting, overtaken_by)
+
+
+async def _overtaken_by(log: KafkaLog, kind: Kind, offset: int) -> str | None:
+    """The hash of the newest document where it is another than the one at an offset."""
+    ours = in_force(await read_published(log, end=offset + 1), kind)
+    newest = in_force(await read_published(log), kind)
+    if ours is None or newest is None or ours.content_hash == newest.content_hash:
+        return None
+    return newest.content_hash

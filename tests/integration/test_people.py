@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from gateway.wiring.documents import PublishedEverywhere, publish_everywhere
 from gateway.wiring.people_desk import Changed, change_people, people_in_force
 from gateway.wiring.publishing import (
     DocumentRefusedError,
@@ -21,6 +22,7 @@ from ledger.core.people_text import (
     with_revoked,
     written,
 )
+from ledger.core.policy import policy_hash
 from ledger.core.records import Adopted
 from ledger.log.envelope import read_ledger
 from ledger.log.published import read_published
@@ -29,6 +31,7 @@ from ledger.log.topics import Topic
 from tests.integration.installation import PARTITIONS, Installation, installed
 from tests.integration.test_holds import settings_of
 from tests.patience import PATIENCE_MS
+from tests.policies import row
 from tests.servers import Addresses
 from tests.unit.signing.decisions import ADA_KEY, ADA_PASSKEY, registered
 
@@ -121,6 +124,37 @@ async def test_a_revocation_is_not_undone_by_an_older_copy(servers: Addresses) -
         with pytest.raises(RevokedComesBackError, match="ada was revoked"):
             await publish_document(one.log, "people", written(now, before.people))
         assert await people_in_force(settings_of(one)) == now
+
+
+async def test_who_publishes_a_table_hears_that_another_one_overtook_it(
+    servers: Addresses,
+) -> None:
+    """Of two operators at once both tables are adopted, and the later one is in force: the other
+    operator is told so, and not that all is well.
+    """
+    tables = [row(name, "", "people") for name in ("first", "second")]
+    async with installed(servers.kafka_bootstrap) as one:
+        settings = settings_of(one)
+
+        async def publish(text: str) -> PublishedEverywhere:
+            return await publish_everywhere(settings, "policy", text, timeout_ms=PATIENCE_MS)
+
+        async with asyncio.TaskGroup() as operators:
+            overtaken = operators.create_task(publish(tables[0]))
+            async with asyncio.timeout(PATIENCE_MS / 1_000):
+                while (await read_published(one.log)).policy.rows[0].name != "first":
+                    await asyncio.sleep(0.05)
+            newest = operators.create_task(publish(tables[1]))
+            async with asyncio.timeout(PATIENCE_MS / 1_000):
+                while (await read_published(one.log)).policy.rows[0].name != "second":
+                    await asyncio.sleep(0.05)
+            # Nobody adopts anything before there is a processor.
+            await one.processor()
+        assert (overtaken.result().waiting, newest.result().waiting) == ((), ())
+        assert overtaken.result().overtaken_by == policy_hash(tables[1])
+        assert newest.result().overtaken_by is None
+        again = await publish(tables[1])
+        assert (again.was_published, again.overtaken_by) == (False, None)
 
 
 async def test_of_two_at_the_same_moment_one_is_told(servers: Addresses) -> None:

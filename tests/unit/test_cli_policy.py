@@ -1,5 +1,6 @@
 """`policy` without a server: checked, shown, and what cannot be meant."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,9 @@ import pytest
 from rich.console import Console
 
 from gateway.cli.app import run
+from gateway.cli.documents import show_published
 from gateway.cli.policy_shown import show_whatif
+from gateway.wiring.documents import PublishedEverywhere
 from ledger.audit.whatif import what_if
 from tests import examples as x
 from tests.ledgers import MemoryLog
@@ -191,3 +194,23 @@ async def test_what_a_table_would_change_is_told_with_whom_it_asks_and_what_it_p
     assert "Intents: 3; otherwise would have gone 3." in told
     assert "people: 2 of finance, within 10 min; passes one at a time on its target (rest)" in told
     assert "Not in that catalogue, so that all it would say was missing: charge v1 (3)" in told
+
+
+@pytest.mark.parametrize("waiting", [(), (1, 3)])
+def test_who_was_overtaken_is_told_so_and_what_is_in_force(waiting: tuple[int, ...]) -> None:
+    """Whether the partitions have adopted theirs does not matter any more."""
+    done = PublishedEverywhere(7, was_published=True, partitions=4, waiting=waiting)
+    console = Console(width=400, no_color=True)
+    for overtaken_by, said in (
+        ("sha256:22", "not in force"),
+        (None, "sha256:11" if not waiting else "1, 3"),
+    ):
+        with console.capture() as told:
+            show_published(
+                console,
+                kind="policy",
+                done=dataclasses.replace(done, overtaken_by=overtaken_by),
+                content_hash="sha256:11",
+            )
+        assert said in told.get()
+        assert ("sha256:22" in told.get()) is (overtaken_by is not None)
