@@ -101,17 +101,16 @@ async def current(doors: Doors, key: str) -> ActionView | No:
     followed = await doors.ledger.progress(key, after_version=0, timeout_ms=0)
     if followed is not None:
         return views.of_progress(followed)
-    try:
-        async with asyncio.timeout(READ_MS_MAX / _MS_PER_S):
-            row = await doors.queries.action(ActionKey.parse(key).tenant, key)
-    except Exception as trouble:  # noqa: BLE001 - whatever a database does, it is not the caller's
-        logger.warning("read_model_not_answering", extra={"reason": repr(trouble)})
-        return No(Code.READ_MODEL_UNAVAILABLE)
+    row = await read(doors.queries.action(ActionKey.parse(key).tenant, key))
+    if isinstance(row, No):
+        return row
     return No(Rejection.UNKNOWN_ACTION) if row is None else views.of_row(row)
 
 
 async def read(asking: Awaitable[_Rows]) -> _Rows | No:
-    """What the read model answers, or that it does not."""
+    """What the read model answers, or that it does not. Raises BrokenInvariantError, ValueError
+    where it answers what cannot be: asking again would not help.
+    """
     try:
         async with asyncio.timeout(READ_MS_MAX / _MS_PER_S):
             return await asking

@@ -3,22 +3,14 @@
 Read from the read model, so it is as old as that is; `complete_to_version` says how far it goes.
 """
 
-import asyncio
-import logging
-from typing import Final
-
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from gateway.http.codes import Code
+from gateway.http import following
 from gateway.http.doors import Doors
-from gateway.http.limits import READ_MS_MAX, TIMELINE_ENTRIES_MAX
+from gateway.http.limits import TIMELINE_ENTRIES_MAX
 from gateway.http.problems import LedgerPlace, No
 from ledger.core.ids import ActionKey
 from ledger.core.rejections import Rejection
-
-logger = logging.getLogger("actionledger.http")
-
-_MS_PER_S: Final = 1_000
 
 
 class CauseView(BaseModel):
@@ -57,12 +49,11 @@ class TimelineView(BaseModel):
 
 async def timeline_of(doors: Doors, key: ActionKey) -> TimelineView | No:
     """The timeline of an action, its first thousand facts."""
-    try:
-        async with asyncio.timeout(READ_MS_MAX / _MS_PER_S):
-            rows = await doors.queries.timeline(key.tenant, str(key), limit=TIMELINE_ENTRIES_MAX)
-    except Exception as trouble:  # noqa: BLE001 - whatever a database does, it is not the caller's
-        logger.warning("read_model_not_answering", extra={"reason": repr(trouble)})
-        return No(Code.READ_MODEL_UNAVAILABLE)
+    rows = await following.read(
+        doors.queries.timeline(key.tenant, str(key), limit=TIMELINE_ENTRIES_MAX)
+    )
+    if isinstance(rows, No):
+        return rows
     if not rows:
         return No(Rejection.UNKNOWN_ACTION)
     entries = tuple(
