@@ -7,7 +7,7 @@ doors, executors, reconciler and the processors themselves; read by `decide` onl
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -212,6 +212,12 @@ class NoAnswer(Wire):
     kind: Literal["unresolved"] = "unresolved"
     code: Text
 
+
+PARTLY: Final = "partly_succeeded"
+"""The code of an attempt of whose effect only a part exists."""
+
+OTHER_AMOUNT: Final = "answer_with_another_amount"
+"""The code of a provider's answer that names another amount than was asked for: no proof of it."""
 
 ReportedOutcome = Annotated[
     Success | PartialSuccess | Refusal | NotSent | NoAnswer, Field(discriminator="kind")

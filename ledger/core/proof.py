@@ -30,6 +30,11 @@ PERSON: Final = "person"
 """What a person has signed at the review desk: evidence too, though no input of its kind."""
 
 
+def report_source(attempt: int, kind: str) -> str:
+    """The name of a holder's word about an attempt as a source, by the kind of its outcome."""
+    return f"report:{attempt}:{kind}"
+
+
 class May(StrEnum):
     """What a piece may prove. The letter is its mark in the table."""
 

@@ -8,6 +8,7 @@ back by ourselves, is told here from the stream alone.
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ledger.core.inputs import OTHER_AMOUNT, PARTLY
 from ledger.core.limits import INTEGER_MAX
 from ledger.core.money import Money, format_money
 from ledger.core.order import (
@@ -16,7 +17,7 @@ from ledger.core.order import (
     is_without_effect,
     original_of,
 )
-from ledger.core.proof import effects_told, given_back
+from ledger.core.proof import PERSON, effects_told, given_back, report_source
 from ledger.core.state import Action, Reversal, Stream
 
 AMOUNT_DIFFERS: Final = "original_amount_differs"
@@ -132,7 +133,7 @@ def differs_from_asked(stream: Stream, action: Action) -> str | None:
         return None
     for one in (original, *compensations_of(stream, original)):
         is_other = one.told is not None and bool(one.told.other_amount)
-        is_other = is_other or is_told_otherwise(original, one)
+        is_other = is_other or is_told_otherwise(original, one) or _is_answered_otherwise(one)
         is_doubtful = is_other and not is_without_effect(one)
         is_known = one.key == action.key or f"{AMOUNT_OF}{one.key}" in action.allowed
         if is_doubtful and not is_known:
@@ -152,6 +153,17 @@ def is_told_otherwise(original: Action, undo: Action) -> bool:
         for one in given_back(original)
         if one.reference in own
     )
+
+
+def _is_answered_otherwise(action: Action) -> bool:
+    """Whether the answer to an action of money was that only a part of it was done, or another
+    amount, and nobody but a person has said since that it is there.
+    """
+    if action.request.money is None or action.proof not in {None, PERSON}:
+        return False
+    codes = {one.code for one in action.attempts}
+    in_part = {report_source(one.number, "partial") for one in action.attempts}
+    return not codes.isdisjoint({PARTLY, OTHER_AMOUNT}) or not in_part.isdisjoint(action.sources)
 
 
 def of_whole(minor: int, whole: Money) -> str:

@@ -36,7 +36,7 @@ from ledger.core.facts import (
 )
 from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.core.offers import caller_holder, is_caller
-from ledger.core.proof import contradicts_itself, effects_told, is_told
+from ledger.core.proof import contradicts_itself, effects_told, is_told, report_source
 from ledger.core.rejections import Refused, Rejection
 from ledger.core.state import OPEN, Action, Attempt, AttemptStatus, Status
 from ledger.core.unchecked import writer_of
@@ -45,7 +45,6 @@ UNATTESTED: Final = "unattested:"
 """Before the code of a "no effect" that the caller says and the operation does not take for proof.
 """
 
-PARTLY: Final = "partly_succeeded"
 _attempt_succeeded, _action_completed = writer_of(AttemptSucceeded), writer_of(ActionCompleted)
 
 
@@ -143,8 +142,8 @@ def _partly_succeeded(
     stays open until then. Nothing is tried again: that would repeat the part that exists.
     """
     key, number = action.key, attempt.number
-    source = f"report:{number}:{outcome.kind}"
-    if attempt.code == PARTLY or source in action.sources:
+    source = report_source(number, outcome.kind)
+    if attempt.code == i.PARTLY or source in action.sources:
         return replayed(action, "already_recorded")
     if attempt.status is AttemptStatus.UNRESOLVED:
         draft.add(
@@ -156,7 +155,7 @@ def _partly_succeeded(
                 meaning=i.Meaning.EFFECT,
                 attempts_upto=number,
                 reference=outcome.reference,
-                code=PARTLY,
+                code=i.PARTLY,
             )
         )
     else:
@@ -165,12 +164,12 @@ def _partly_succeeded(
                 action=key,
                 version=draft.version(key),
                 attempt=number,
-                code=PARTLY,
+                code=i.PARTLY,
                 reference=outcome.reference,
                 result=outcome.result,
             )
         )
-    review(draft, key, PARTLY)
+    review(draft, key, i.PARTLY)
     _told_before(draft, action, outcome.reference)
     return draft.decided()
 
@@ -232,7 +231,7 @@ def _late(draft: Draft, action: Action, attempt: Attempt, outcome: i.ReportedOut
     """A report about an attempt that has its outcome: the same again changes nothing, another is
     kept as evidence.
     """
-    source = f"report:{attempt.number}:{outcome.kind}"
+    source = report_source(attempt.number, outcome.kind)
     said_before = outcome.kind == attempt.status
     if isinstance(outcome, i.Success):
         said_before = said_before and outcome.reference == action.reference
@@ -270,5 +269,5 @@ def _late(draft: Draft, action: Action, attempt: Attempt, outcome: i.ReportedOut
     is_new = reference not in effects_told(action)
     tell_effect(draft, action.key, Effect(reference, action.request.money, None, is_new))
     if isinstance(outcome, i.PartialSuccess):
-        review(draft, action.key, PARTLY)
+        review(draft, action.key, i.PARTLY)
     return draft.decided()

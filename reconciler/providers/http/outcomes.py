@@ -5,6 +5,7 @@ for, and names our action, account and amount where it names any; that only a ro
 statuses make a refusal; and that an answer which says both proves neither. Called by the performer.
 """
 
+from ledger.core.inputs import OTHER_AMOUNT
 from reconciler.providers.error_table import ErrorTable, Verdict, judge
 from reconciler.providers.http.answers import (
     UnreadableAnswer,
@@ -78,7 +79,7 @@ def _succeeded(
     ):
         return Unresolved("answer_for_another_action")
     if shape.money is not None and effect.money != request.money:
-        return Unresolved("answer_with_another_amount")
+        return Unresolved(OTHER_AMOUNT)
     whole = Succeeded(effect.reference, effect.result)
     told = whole if perform.parts is None else _of_parts(whole, answer, perform.parts)
     # An object that failed, or is still at work, is what a lookup would say of it as well.

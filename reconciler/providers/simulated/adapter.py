@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 import orjson
 from pydantic import JsonValue, ValidationError
 
+from ledger.core.inputs import OTHER_AMOUNT
 from ledger.core.strict_json import MalformedJson, parse
 from ledger.core.wire import Wire
 from reconciler.providers.error_table import DEFAULT, judge, retry_after_ms
@@ -233,7 +234,7 @@ def outcome_of(request: ProviderRequest, exchanged: Answered | Broken) -> Outcom
     if effect.metadata.action_key != request.action_key or effect.account != request.account:
         return Unresolved("answer_for_another_action")
     if effect.amount != request.money:
-        return Unresolved("answer_with_another_amount")
+        return Unresolved(OTHER_AMOUNT)
     return Succeeded(effect.id, _result(effect))
 
 

@@ -23,6 +23,7 @@ effect, so it is not read.
 
 from typing import Final
 
+from ledger.core.inputs import OTHER_AMOUNT
 from reconciler.providers.error_table import DEFAULT, judge
 from reconciler.providers.http.answers import (
     UnreadableAnswer,
@@ -83,7 +84,7 @@ def _told(request: ProviderRequest, effect: Effect, makes: Makes) -> Outcome:
     if effect.request_hash != request.request_hash:
         return Unresolved("answer_for_another_request")
     if effect.money != request.money:
-        return Unresolved("answer_with_another_amount")
+        return Unresolved(OTHER_AMOUNT)
     status = recorded(f"{makes}_{effect.status}") or f"{makes}_of_unknown_status"
     match effect.state:
         case "exists":

@@ -20,7 +20,7 @@ from tests import examples as x
 from tests.examples import CHARGE, PAYOUT
 from tests.examples_of_sagas import ITEMS, do
 from tests.travelling import Travelling
-from tests.unit.core.beside import Event, eur
+from tests.unit.core.beside import Event, eur, world
 
 UNDO = PAYOUT
 MORE = f"{PAYOUT}#more"
@@ -326,6 +326,39 @@ def test_what_the_charge_tells_of_our_own_refund_counts_too(
     event.propose(MORE, compensates=CHARGE, money=eur(3_990))
     assert reasons(event, MORE) == {"original_amount_differs"}
     assert event.goes_on() == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        i.PartialSuccess(reference="ch_1", result={"captured": 100}),
+        i.NoAnswer(code=i.OTHER_AMOUNT),
+    ],
+    ids=["a part of it", "another amount"],
+)
+def test_what_was_answered_to_be_another_amount_is_given_back_by_a_person_only(
+    answer: i.ReportedOutcome,
+) -> None:
+    """A part of the charge was captured, and a person says that this is the effect: how much of it
+    there is to give back is theirs to say.
+    """
+    event = Event(world(reliability="none", lookups=()))
+    event.start(CHARGE)
+    event.reports(CHARGE, answer)
+    event.settles(CHARGE, Move.EFFECT_EXISTS)
+    assert event.action().status is Status.COMPLETED
+    event.propose(UNDO, compensates=CHARGE, money=eur(1_000), acts=True)
+    assert reasons(event, UNDO) == {"original_amount_differs"}
+
+
+def test_what_was_answered_so_and_proven_to_be_whole_goes_back_by_itself() -> None:
+    """The provider says later that all of it was taken."""
+    event = Event()
+    event.start(CHARGE)
+    event.reports(CHARGE, i.NoAnswer(code=i.OTHER_AMOUNT))
+    event.take(x.found_out(Meaning.EFFECT, lookup=None))
+    event.propose(UNDO, compensates=CHARGE, money=eur(1_000), acts=True)
+    assert event.action(UNDO).status is Status.ATTEMPTING
 
 
 def test_a_reversal_of_another_effect_tells_of_a_second_one() -> None:
