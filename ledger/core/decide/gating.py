@@ -27,6 +27,7 @@ from ledger.core.order import has_something_to_undo
 from ledger.core.rejections import Rejection
 from ledger.core.reversals import AMOUNT_OF
 from ledger.core.state import FINAL, Action, Status
+from ledger.core.statement import Move
 
 GIVES_BACK: Final = frozenset({Status.AWAITING_APPROVAL, Status.NEEDS_REVIEW}) | FINAL
 """Where an action holds nothing, unless its effect is there or may be."""
@@ -184,12 +185,21 @@ def _uncounted(draft: Draft, action: Action) -> tuple[Wanted, ...]:
     held = [one for one in action.claims if one.is_held]
     taken, operation = {one.gate for one in held}, draft.operation(action)
     wanted: list[Wanted] = []
-    if completes or action.status is not Status.COMPLETED:
+    if completes or not (action.status is Status.COMPLETED or _was_counted(action)):
         wanted += budgets(action, draft.config, draft.now, held)
     if gates.target or (action.is_final and not completes):
         identity, targets = identity_of(action, operation), target_gates(action, operation)
         wanted += [Wanted(gate, identity=identity) for gate in sorted(targets) if gate not in taken]
     return tuple(wanted)
+
+
+def _was_counted(action: Action) -> bool:
+    """Whether a person has noted an effect of the action before, which its budgets count since:
+    what is told of it later is no second one. Of what was to undo something they may have noted no
+    more than that it did not.
+    """
+    noted = action.resolved is not None and action.resolved.move is Move.ACKNOWLEDGE
+    return noted and action.compensates is None
 
 
 def _ask_for_missing(draft: Draft, key: str) -> None:

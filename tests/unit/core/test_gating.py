@@ -446,6 +446,18 @@ def test_an_effect_counts_also_where_a_person_was_faster_than_the_gate() -> None
     assert world.target().reservations == ()
 
 
+def test_what_is_told_of_an_effect_that_came_late_counts_no_second_time() -> None:
+    """It was noted and counted; a dispute about it is another case, and no other effect."""
+    world = Crossing(ceiling(side_effects=3) + passes("run", target=True))
+    world.proposes(A, run="r1")
+    world.fails(A)
+    for meaning in (Meaning.EFFECT, Meaning.REVERSED):
+        said = x.found_out(meaning, key=A, lookup=None, source=f"webhook:{meaning}")
+        world.hears(said.model_copy(update={"reverses": x.REFERENCE}))
+        world.settles(A, Move.ACKNOWLEDGE)
+        assert world.run().used == {SIDE_EFFECTS: 1, EUR: 4_990}
+
+
 def exhausted() -> Crossing:
     """Every try was refused for now, a person has it, and everything is given back."""
     world = Crossing(ceiling(side_effects=3) + passes("run", target=True))
