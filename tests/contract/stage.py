@@ -126,7 +126,7 @@ class ProviderProcess:
         self._process: subprocess.Popen[bytes] | None = None
         # It speaks without TLS: nobody reads for it what the machine trusts.
         nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self._client = httpx.Client(trust_env=False, verify=nobody)
+        self._client = httpx.Client(trust_env=False, verify=nobody, timeout=PATIENCE_SECONDS)
         self.url = ""
 
     def start(self) -> None:
@@ -246,6 +246,7 @@ class SimulatedStage:
             headers={"Authorization": f"Bearer {API_KEY_PREFIX}{account}"},
             json={"amount": {"minor": 4_990, "currency": "USD"}},
             trust_env=False,
+            timeout=PATIENCE_SECONDS,
         )
         assert answer.status_code == 200
 

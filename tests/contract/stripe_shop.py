@@ -12,7 +12,7 @@ from reconciler.providers.port import Lookup, Outcome, ProviderRequest, Succeede
 from tests.contract.calls import finding, performing
 from tests.contract.stage import Behaviour
 from tests.contract.stripe_stage import StripeStage
-from tests.patience import PATIENCE_MS
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 
 OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 
@@ -101,7 +101,7 @@ class Shop:
     async def raw(self, path: str) -> bytes:
         """Read the bytes of an answer of the API."""
         headers = {"Authorization": f"Bearer sk_test_{self.account}"}
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_SECONDS) as client:
             answer = await client.get(f"{self.stage.process.url}{path}", headers=headers)
         return answer.content
 

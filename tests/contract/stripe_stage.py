@@ -13,6 +13,7 @@ from reconciler.providers.registry import ProviderSettings
 from reconciler.providers.stripe.adapter import capabilities_of as promised
 from reconciler.providers.stripe.simulated.requests import API_KEY_PREFIX
 from tests.contract.stage import Behaviour, ProviderProcess, SimulatedStage, running
+from tests.patience import PATIENCE_SECONDS
 
 MODULE: Final = "reconciler.providers.stripe.simulated"
 DESCRIPTION: Final = """
@@ -112,6 +113,7 @@ class StripeStage(SimulatedStage):
                 "confirm": "true",
             },
             trust_env=False,
+            timeout=PATIENCE_SECONDS,
         )
         assert answer.status_code == 200, answer.text
 

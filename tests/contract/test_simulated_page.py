@@ -13,7 +13,7 @@ from reconciler.providers.port import Deadlines, Finder, Performer
 from reconciler.providers.simulated.faults import Fault, Personality, Plain, WebhookStep
 from tests.contract.calls import Call
 from tests.contract.stage import Behaviour, ProviderProcess, SimulatedStage
-from tests.patience import PATIENCE_MS
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.tree import ROOT
 
 PAGE = (ROOT / "docs" / "SIMULATED.md").read_text(encoding="utf-8")
@@ -163,9 +163,10 @@ def test_every_command_is_taken_as_it_stands(process: ProviderProcess, command: 
     body = options[options.index("-d") + 1] if "-d" in options else ""
     method = "POST" if options else "GET"
     address = url.replace("$PROVIDER", process.url)
-    answer = httpx.request(method, address, content=body, headers=headers, trust_env=False)
-    assert answer.status_code == 200, answer.text
-    httpx.post(f"{process.url}/control/reset", trust_env=False).raise_for_status()
+    with httpx.Client(trust_env=False, timeout=PATIENCE_SECONDS) as client:
+        answer = client.request(method, address, content=body, headers=headers)
+        assert answer.status_code == 200, answer.text
+        client.post(f"{process.url}/control/reset").raise_for_status()
 
 
 async def test_the_steps_of_a_lost_answer_lead_where_the_page_says(

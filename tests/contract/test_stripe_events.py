@@ -17,7 +17,7 @@ from reconciler.webhooks import Verified
 from tests.contract.calls import eventually, now_ms
 from tests.contract.stripe_shop import Shop
 from tests.contract.stripe_stage import StripeStage
-from tests.patience import PATIENCE_MS
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSBzaW11bGF0ZWQgU3RyaXBl"
 
@@ -115,7 +115,7 @@ async def test_a_refund_of_ours_is_its_own_effect_and_anothers_gives_back(
             None,
         )
         events.clear()
-        async with httpx.AsyncClient(trust_env=False) as somebody:
+        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_SECONDS) as somebody:
             await somebody.post(
                 f"{stripe.process.url}/v1/refunds",
                 headers={"Authorization": f"Bearer sk_test_{shop.account}"},
@@ -212,7 +212,7 @@ async def test_a_payout_report_shows_every_movement(stripe: StripeStage) -> None
     refund = shop.refund(payment, 990)
     await shop.perform(refund)
     await shop.control("dispute", payment_intent=payment, amount=1_000)
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_SECONDS) as client:
         url = f"{stripe.process.url}/control/payouts/{shop.account}.csv"
         header, *rows = [line.split(",") for line in (await client.get(url)).text.splitlines()]
     read = [dict(zip(header, row, strict=True)) for row in rows]

@@ -36,6 +36,7 @@ from actionledger import (
 )
 from tests.crash.evidence import Json
 from tests.crash.machine import TENANTS
+from tests.patience import PATIENCE_SECONDS
 
 _What = TypeVar("_What")
 AGENTS_MAX = 24
@@ -182,7 +183,9 @@ async def script(provider_url: str, wanted: Sequence[Wish]) -> None:
         {"match": {"action_key": wish.key}, "fault": wish.fault, "webhooks": wish.webhooks}
         for wish in wanted
     ]
-    async with httpx.AsyncClient(base_url=provider_url, trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=provider_url, trust_env=False, timeout=PATIENCE_SECONDS
+    ) as client:
         for account, personality in PERSONALITIES.items():
             body = {"account": account, "personality": personality}
             (await client.post("/control/personality", json=body)).raise_for_status()

@@ -154,8 +154,8 @@ async def place(
                 await running.enter_async_context(alive(process, own, folder))
             ledger = await running.enter_async_context(Ledger(own.url, key))
             url = f"http://127.0.0.1:{theirs.http_port}"
-            provider = await running.enter_async_context(httpx.AsyncClient(base_url=url))
-            yield Place(ledger, provider, own)
+            client = httpx.AsyncClient(base_url=url, timeout=PATIENCE_SECONDS)
+            yield Place(ledger, await running.enter_async_context(client), own)
 
 
 @contextlib.asynccontextmanager

@@ -78,7 +78,7 @@ async def place(
                 for process in (*PROCESSES, Process.PROJECTOR):
                     await stack.enter_async_context(alive(process, own, folder))
                 ledger = await stack.enter_async_context(Ledger(own.url, key))
-                client = httpx.AsyncClient(base_url=stripe.url)
+                client = httpx.AsyncClient(base_url=stripe.url, timeout=PATIENCE_SECONDS)
                 yield Place(ledger, await stack.enter_async_context(client), own)
 
 
