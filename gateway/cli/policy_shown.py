@@ -193,6 +193,9 @@ def show_explained(console: "Console", found: "Explained") -> None:
             markup=False,
             soft_wrap=True,
         )
+    if ruling.row in BEFORE_THE_TABLE and decides is None:
+        console.print("[dim]No row is asked: the catalogue comes before the table.[/]")
+        return
     console.print()
     for one in found.rows:
         _show_row(console, one, is_ruling=one.row.name == ruling.row)

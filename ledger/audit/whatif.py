@@ -66,7 +66,7 @@ class WhatIf:
     """Intents so far, by what was ruled and what would be. Feed it records of each partition in
     order, from the first on; decisions before `since`, in log time, are not counted, nor intents of
     other tenants than `tenant` where one is named. `undeclared` counts those whose operation the
-    catalogue does not have, by its name and version.
+    catalogue does not have, by its name and version; `missing`, of the others, facts by their name.
     """
 
     policy: Policy
@@ -133,9 +133,11 @@ class WhatIf:
         if len(move.keys) < KEYS_SHOWN_MAX:
             move.keys.append(intent.action)
         self.intent_count += 1
-        self.missing.update(ruling.missing)
         if operation is None:
+            # That says why all else is missing, too.
             self.undeclared[f"{request.operation} v{request.version}"] += 1
+        else:
+            self.missing.update(ruling.missing)
 
     def _is_asked_about(self, key: str) -> bool:
         return self.tenant in {None, ActionKey.parse(key).tenant}

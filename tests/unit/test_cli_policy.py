@@ -10,14 +10,18 @@ from rich.console import Console
 
 from gateway.cli.app import run
 from gateway.cli.documents import show_published
-from gateway.cli.policy_shown import show_whatif
+from gateway.cli.policy_shown import explained_result, show_explained, show_whatif
 from gateway.wiring.documents import PublishedEverywhere
+from gateway.wiring.policy_desk import Explained
 from ledger.audit.whatif import what_if
+from ledger.core.policy import DEFAULT, NOT_FITTING
+from ledger.core.policy_tried import try_rows
 from tests import examples as x
 from tests.ledgers import MemoryLog
 from tests.policies import policy, row
 from tests.tree import ROOT
-from tests.unit.test_whatif import three
+from tests.unit.core.language import given
+from tests.unit.test_whatif import SMALL, three
 
 SHIPPED = ROOT / "ledger" / "policy.toml"
 PAYMENTS = ROOT / "examples" / "policies" / "payments.toml"
@@ -194,6 +198,34 @@ async def test_what_a_table_would_change_is_told_with_whom_it_asks_and_what_it_p
     assert "Intents: 3; otherwise would have gone 3." in told
     assert "people: 2 of finance, within 10 min; passes one at a time on its target (rest)" in told
     assert "Not in that catalogue, so that all it would say was missing: charge v1 (3)" in told
+
+
+def test_what_the_catalogue_denies_is_explained_without_rows() -> None:
+    """In what the request does not fit, and that no row was asked."""
+    action = given(x.recorded(), x.automatic()).action()
+    table = SMALL
+    rows = try_rows(table, None, action.request, "acme")
+    found = Explained(
+        action,
+        table,
+        in_force=True,
+        ruling=NOT_FITTING,
+        rows=rows,
+        problems=("/money/minor is 5000, and charge takes EUR in multiples of 3000",),
+    )
+    console = Console(width=200, no_color=True)
+    with console.capture() as said:
+        show_explained(console, found)
+    told = said.get()
+    assert "its request does not fit its operation any more" in told
+    assert "does not fit its declaration in force: /money/minor is 5000" in told
+    assert told.rstrip().endswith("No row is asked: the catalogue comes before the table.")
+    result = explained_result(found)
+    assert (result["declared"], len(result["problems"])) == (True, 1)
+    undeclared = dataclasses.replace(found, ruling=DEFAULT, is_declared=False, problems=())
+    with console.capture() as said:
+        show_explained(console, undeclared)
+    assert "charge v1 is not in the catalogue in force: nothing of it starts" in said.get()
 
 
 @pytest.mark.parametrize("waiting", [(), (1, 3)])

@@ -148,7 +148,7 @@ async def test_an_operation_that_is_no_more_is_named() -> None:
     """What the catalogue would have told is missing, and why is said: it has no such operation."""
     others = x.CATALOGUE_TEXT.replace('name = "charge"', 'name = "payment"')
     found = await what_if(MemoryLog(three().everything()), range(1), SMALL, x.catalogue(others))
-    assert found.undeclared == {"charge v1": 3}
+    assert (found.undeclared, found.missing) == ({"charge v1": 3}, {})
     assert {one.would_be.outcome for one in found.moves} == {"people"}
     assert (await tried(three(), SMALL)).undeclared == {}
 
