@@ -90,6 +90,11 @@ class Queries:
         rows = await self._rows(tenants, "sagas", max(0, min(limit, SAGAS_READ_MAX)))
         return await self._sagas(tenants, [(row["stream_key"], row["saga"]) for row in rows])
 
+    async def tenants(self, scope: TenantScope, *, limit: int = ROWS_READ_MAX) -> tuple[str, ...]:
+        """The tenants that have an action, in their order."""
+        rows = await self._rows(scope, "tenants", _bounded(limit))
+        return tuple(row["tenant_id"] for row in rows)
+
     async def saga(self, stream_key: str, name: str) -> Saga | None:
         """A saga of a business event, folded from everything that was recorded of it; or None. The
         key names its tenant. Raises BrokenInvariantError, ValueError where its stored facts lie.

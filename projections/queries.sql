@@ -723,6 +723,27 @@ where saga is not null
 order by created_at desc, stream_key, saga
 limit $2
 
+-- name: tenants
+-- Tenants that have an action, by one look into the primary key for each: they are few, and actions
+-- are many.
+with recursive found (tenant_id) as (
+    (select tenant_id from actionledger.actions order by tenant_id limit 1)
+    union all
+    select (
+        select actions.tenant_id
+        from actionledger.actions
+        where actions.tenant_id > found.tenant_id
+        order by actions.tenant_id
+        limit 1
+    )
+    from found
+    where found.tenant_id is not null
+)
+select tenant_id
+from found
+where tenant_id is not null and ($1::text is null or tenant_id = $1)
+limit $2
+
 -- name: revised_by
 -- The action that takes the place of another one; served by actions_revising.
 select action_key

@@ -85,13 +85,14 @@ def list_ceilings(
 ) -> None:
     """List every ceiling of the policy in force, with a bar for what its windows of now have used.
 
+    Windows are each tenant's own: where several tenants have actions, say whose.
+
     Example: actionledger ceiling list --tenant acme
     """
     from gateway.cli.place import settings
-    from gateway.wiring.local import TENANT
 
     out = Output("ceiling list", as_json=as_json)
-    found = asyncio.run(_ceilings(settings(), tenant or TENANT))
+    found = asyncio.run(_ceilings(settings(), tenant))
     out.answer(found, lambda console: _show_ceilings(console, found))
 
 
@@ -163,17 +164,32 @@ def _no_run(run: str, *, is_cut: bool) -> "UnknownActionError":
     )
 
 
-async def _ceilings(settings: "Settings", tenant: str) -> "CeilingList":
+async def _ceilings(settings: "Settings", tenant: str | None) -> "CeilingList":
     from gateway.http.run_views import ceiling_list
     from gateway.http.windows import gates_of_windows
     from gateway.wiring.documents import published_now
     from gateway.wiring.installation import open_pool
     from projections.queries import Queries
+    from projections.query_rows import ALL
 
     policy, now_ms = (await published_now(settings)).policy, _now_ms()
     async with await open_pool(settings) as pool:
-        gates = await gates_of_windows(Queries(pool), tenant, policy, now_ms)
-    return ceiling_list(tenant, gates, policy, now_ms)
+        own = tenant or _only_one(await Queries(pool).tenants(ALL))
+        gates = await gates_of_windows(Queries(pool), own, policy, now_ms)
+    return ceiling_list(own, gates, policy, now_ms)
+
+
+def _only_one(tenants: "Sequence[str]") -> str:
+    """The tenant that is meant where nobody names one."""
+    from gateway.cli.unknowns import TENANTS_NAMED_MAX
+    from gateway.wiring.local import TENANT
+
+    if len(tenants) > 1:
+        raise UsageError(
+            "Several tenants have actions.",
+            hint=f"Say which with --tenant: {', '.join(tenants[:TENANTS_NAMED_MAX])}.",
+        )
+    return tenants[0] if tenants else TENANT
 
 
 def _show_runs(console: "Console", found: "RunList") -> None:
@@ -210,6 +226,8 @@ def _show_ceilings(console: "Console", found: "CeilingList") -> None:
 
     if not found.ceilings:
         console.print("The policy in force has no ceiling.")
+    else:
+        console.print(f"Of {found.tenant}:", markup=False)
     for one in found.ceilings:
         window = "" if one.window is None else f", by the {one.window} in {one.zone}"
         limits = limits_words(one.limits)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gateway.cli.output import Json, Output
+from ledger.core.excerpt import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
     from gateway.unknowns import KeyWindow
     from projections.query_rows import UnknownRow
+
+TENANTS_NAMED_MAX = 20
 
 
 def unknowns(
@@ -33,19 +36,32 @@ def unknowns(
     from gateway.cli.place import settings
 
     out = Output("unknowns", as_json=as_json)
-    found = asyncio.run(_unknowns(settings(), tenant, limit))
-    out.answer({"unknowns": found}, lambda console: _show(console, found, tenant, limit))
+    found, tenants = asyncio.run(_unknowns(settings(), tenant, limit))
+
+    def shown(console: "Console") -> None:
+        if tenant is None or tenant in tenants:
+            _show(console, found, tenant, limit)
+            return
+        # Of a name that is misspelt nothing is uncertain, and all would look well.
+        there = ", ".join(tenants[:TENANTS_NAMED_MAX]) or "none"
+        told = f"No action is of a tenant {tenant}. There are: {there}."
+        console.print(visible(told), markup=False, soft_wrap=True)
+
+    out.answer({"unknowns": found}, shown)
 
 
 async def _unknowns(
     settings: "Settings", tenant: str | None, limit: int
-) -> "tuple[UnknownRow, ...]":
+) -> "tuple[tuple[UnknownRow, ...], tuple[str, ...]]":
+    """What is uncertain, and the tenants that have an action."""
     from gateway.wiring.installation import open_pool
     from projections.queries import Queries
     from projections.query_rows import ALL
 
     async with await open_pool(settings) as pool:
-        return await Queries(pool).unknowns(tenant or ALL, limit=limit)
+        queries = Queries(pool)
+        found = await queries.unknowns(ALL if tenant is None else tenant, limit=limit)
+        return found, await queries.tenants(ALL)
 
 
 def _show(

@@ -80,6 +80,10 @@ async def test_a_run_is_shown_with_a_bar_for_every_ceiling(terminal: Terminal) -
     ceilings = await operating(terminal, "ceiling", "list", "--tenant", "acme")
     assert f"per tenant, by the day in {ZONE}: 10000.00 EUR" in ceilings.out
     assert "10.00 EUR used of 10000.00 EUR" in ceilings.out
+    assert (await operating(terminal, "ceiling", "list")).out == ceilings.out, "the only tenant's"
+    misspelt = await operating(terminal, "unknowns", "--tenant", "Acme")
+    assert misspelt.out == "No action is of a tenant Acme. There are: acme.\n"
+    assert "✓ No action of acme" in (await operating(terminal, "unknowns", "--tenant", "acme")).out
     nobody = await operating(terminal, "run", "show", "nobody-knows-it", "--json")
     assert nobody.code == 1
 

@@ -405,6 +405,19 @@ async def test_lists_have_an_end(pool: asyncpg.Pool, queries: Queries) -> None:
     assert len(cases) == ROWS_READ_MAX
 
 
+async def test_tenants_are_those_that_have_an_action(pool: asyncpg.Pool, queries: Queries) -> None:
+    """Each once, however many actions it has, and of one scope none but its own."""
+    assert await queries.tenants(ALL) == ()
+    builder = LedgerBuilder()
+    for key in ("charge:v1:globex:e-1", "charge:v1:acme:e-1", "charge:v1:acme:e-2"):
+        builder.take(x.propose(key), executor=None)
+    await project(pool, builder)
+    assert await queries.tenants(ALL) == ("acme", "globex")
+    assert await queries.tenants("globex") == ("globex",)
+    assert await queries.tenants("Acme") == ()
+    assert await queries.tenants(ALL, limit=1) == ("acme",)
+
+
 async def test_reads_by_key_use_an_index(pool: asyncpg.Pool) -> None:
     """The reads on the way of a request never walk a whole table."""
     builder = LedgerBuilder()
