@@ -1,10 +1,9 @@
 """Bring owners the streams that they do not hold, and tell them what is due among those.
 
 A question to the database is waited for only briefly: while it does not answer, the inputs that
-need it wait, each with its inbox behind it, and all others go on, but for what is due by time in
-their partition: its answer may lie behind them. So do inputs about a stream whose rows somebody has
-damaged. Nothing is ever assumed of a stream that was not loaded. Called by the
-processor.
+need it wait, each with its inbox behind it, and all others go on; so does what is due by time in
+streams of which nothing waits. The same holds of inputs about a stream whose rows somebody has
+damaged. Nothing is ever assumed of a stream that was not loaded. Called by the processor.
 """
 
 import asyncio
@@ -15,6 +14,7 @@ from weakref import WeakKeyDictionary
 from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
+from ledger.log.topics import Topic
 from projections.cold import ColdStore, ColdStoreError
 from projections.states import ColdStreams, DamageTold
 from streams.clock import mono_ms
@@ -42,6 +42,8 @@ class ColdLoading:
         self._asked: dict[int, list[str]] = {}
         self._backoff_ms = 0
         self._quiet_until = 0
+        self._in_vain_since: int | None = None
+        """Since when inputs have been asked for in vain."""
         self._damaged: dict[str, int] = {}
         """Streams whose rows lie, and until when they are not asked for again."""
         self._told = DamageTold()
@@ -108,6 +110,7 @@ class ColdLoading:
             try:
                 taken_in = _take_in(owners, self._asked, loaded.result())
             except ColdStoreError as away:
+                self._ask_in_vain()
                 self._be_quiet(away)
                 continue
             crash_point("cold_taken_in")
@@ -115,10 +118,24 @@ class ColdLoading:
             self._tell(loaded.result())
             self._leave_alone(key for cold in loaded.result().values() for key in cold.damaged)
             if not taken_in:
+                self._ask_in_vain()
                 return
+            self._in_vain_since = None
             for partition, keys in self._asked.items():
                 if partition in owners:
                     self._leave_alone(_unknown(owners[partition], keys))
+
+    def is_out_of_reach(self, key: str) -> bool:
+        """Whether a stream that is not held will not come soon: its rows lie, or the database has
+        been away for longer than a moment.
+        """
+        now, since = mono_ms(), self._in_vain_since
+        is_away = since is not None and now - since >= COLD_BACKOFF_MS_MAX
+        return is_away or now < self._damaged.get(key, 0)
+
+    def _ask_in_vain(self) -> None:
+        if self._in_vain_since is None:
+            self._in_vain_since = mono_ms()
 
     def _not_held_up(
         self, owners: Owners, inputs: Mapping[int, Collection[Record]]
@@ -239,14 +256,17 @@ def _by_partition(records: Iterable[Record]) -> dict[int, list[Record]]:
 
 
 def _before(owner: Owner, records: Iterable[Record], damaged: Collection[str]) -> list[Record]:
-    """Of each inbox the inputs before the first about a damaged stream."""
+    """Of each inbox the inputs before the first about a damaged stream. What is internal does not
+    wait behind one.
+    """
     held_up: set[str] = set()
     before: list[Record] = []
     for record in records:
-        is_damaged = any(key in damaged for key in owner.missing([record]))
-        if record.topic not in held_up and not is_damaged:
+        if record.topic in held_up:
+            continue
+        if not any(key in damaged for key in owner.missing([record])):
             before.append(record)
-        else:
+        elif record.topic != Topic.INTERNAL:
             held_up.add(record.topic)
     return before
 

@@ -1,8 +1,8 @@
 """Ticks that wait: a timer must not win over an answer that already lies in an inbox.
 
 Without I/O. A tick is released once the other inboxes of its partition were read to where they
-ended when the tick was seen; an outcome lying there is then decided before the lapse. Called by the
-processor.
+ended when the tick was seen; an outcome lying there is then decided before the lapse, or it waits
+and the lapse with it: see `streams.waiting_inputs`. Called by the processor.
 """
 
 from collections import defaultdict, deque
@@ -44,12 +44,14 @@ class HeldTicks:
         self._read_to.clear()
 
     def read(self, record: Record) -> None:
-        """A record that is no tick was read, and is decided before any tick released after it."""
+        """A record that is no tick was read: it is decided before any tick released after it, or
+        waits, and no tick of its stream is decided before it.
+        """
         self._read_to[record.topic, record.partition] = record.offset + 1
 
     def passed(self, topic: str, partition: int, position: int) -> None:
-        """Everything below a position was read and none of it waits: behind the last record there
-        may be marks of somebody's transaction, which are never read.
+        """Everything below a position was read: behind the last record there may be marks of
+        somebody's transaction, which are never read.
         """
         place = topic, partition
         self._read_to[place] = max(position, self._read_to.get(place, 0))

@@ -174,6 +174,19 @@ COLD_STREAMS_AT_ONCE_MAX: Final = 500
 question: some 50 ms in which nobody else has a turn.
 """
 
+WAITING_INPUTS_MAX: Final = 50_000
+WAITING_BYTES_MAX: Final = 64 * 1_024 * 1_024
+"""How many inputs of one processor wait in memory for streams that are not to be had, or behind
+such, some 700 bytes each and what they say. At so many, or so much, nothing more is read of the
+inboxes in which they wait; what is due by time waits in their partitions until there is room.
+"""
+
+WAITING_TRIED_MAX: Final = 2_000
+"""How many that wait in one inbox have their turn in one round."""
+
+PASSED_OVER_MS: Final = 5_000
+"""After how long a tick comes again that was passed over, where nothing calls it before."""
+
 DAMAGED_ASKED_MS: Final = 10_000
 """How long a stream whose rows lie is not asked for again."""
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, UnknownError
 
+from ledger.core.errors import LedgerError
 from ledger.log import clients
 from ledger.log.crashpoints import crash_point
 from ledger.log.kafka import KafkaLog
@@ -161,8 +162,19 @@ class GroupMember(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka h
             try:
                 showing.result()
             except KafkaError as failure:
-                raise trouble_of(failure, "Reading as a member of a group") from failure
+                raise self._trouble_of(failure) from failure
             clients.check_fetching(self._consumer)
+
+    def _trouble_of(self, failure: KafkaError) -> LedgerError:
+        """What to do about it: the client does not know the broker's word for a name in use."""
+        name, doing = self._log.group_member, "Reading as a member of a group"
+        if name is not None and UnknownError.__name__ in repr(failure):
+            return LogUnreachableError(
+                f"{doing}: the broker let the member {name} go ({failure!r}).",
+                hint="See that no other process has the same ACTIONLEDGER_MEMBER; this process can "
+                "be started again.",
+            )
+        return trouble_of(failure, doing)
 
     def _check_joining(self) -> None:
         if asyncio.get_running_loop().time() > self._join_by_s:

@@ -35,7 +35,7 @@ from ledger.log.quarantine import quarantined
 from ledger.log.topics import Topic, partition_of
 from projections.states import ColdStreams
 from streams.deciding import Made, Seat, config_of, is_of_tick, make_decision, set_aside
-from streams.limits import STREAMS_HELD_MAX
+from streams.limits import PASSED_OVER_MS, STREAMS_HELD_MAX
 from streams.memory import StreamMemory
 from streams.offers import OfferBook
 from streams.ticking import Ticking
@@ -98,8 +98,8 @@ class Owner:
         checkpoint: PartitionFold | None = None,
         held_max: int = STREAMS_HELD_MAX,
     ) -> None:
-        """`checkpoint` is where the projection of the partition stands; without one the ledger is
-        fed from its genesis.
+        """`nonce` names this owner among all. `checkpoint` is where the projection of the partition
+        stands; without one the ledger is fed from its genesis.
         """
         self.partition = partition
         self.partitions = partitions
@@ -159,6 +159,11 @@ class Owner:
         # while a clock steps back would find that log time runs back.
         self._opened_at = appended.timestamp
         self._clock = (max(appended.timestamp, self.running_at(mono_ms)), mono_ms)
+
+    @property
+    def has_opened(self) -> bool:
+        """Whether it has opened an epoch; before that, what others opened is history."""
+        return self._opened_at > 0
 
     @property
     def is_configured(self) -> bool:
@@ -438,6 +443,14 @@ class Owner:
             return []
         fresh = self.ticking.next(self.running_at(mono_ms), self.memory, self._config)
         return [self._tick(key, when) for key, when in fresh.items()]
+
+    def passed_over(self, tick: Record, mono_ms: int) -> None:
+        """A tick is not decided, because an input about its stream waits, or because its stream is
+        not to be had. It comes again; before that, once the stream comes or changes.
+        """
+        key = (tick.key or b"").decode(errors="replace")
+        self.ticking.decided(key)
+        self.timetable.leave_alone(key, self.running_at(mono_ms) + PASSED_OVER_MS)
 
     def _tick(self, key: str, due: int) -> Outgoing:
         tick = i.Tick(stream=key, generation=self.generation, due_at=due)

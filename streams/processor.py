@@ -9,7 +9,6 @@ it sent: see `streams.owner`.
 
 import asyncio
 import logging
-import secrets
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -30,7 +29,7 @@ from streams.limits import STREAMS_HELD_BYTES_MAX, STREAMS_HELD_MAX
 from streams.log_time import LogTimeWatch
 from streams.member import GroupMember
 from streams.owner import Batch, LostContinuityError, Owner
-from streams.taking_over import catch_up, check_positions, open_epoch
+from streams.taking_over import catch_up, check_positions, nonce_of, open_epoch
 from streams.topics_watch import watch_topics
 from streams.waiting_inputs import WaitingInputs
 
@@ -66,6 +65,7 @@ class Processor:
         self._store = store
         self._cold = ColdLoading(store)
         self._waiting = WaitingInputs()
+        self._is_full = False
         self._partitions = partitions
         self._skew_ms = skew_ms
         self._generation = ""
@@ -160,23 +160,26 @@ class Processor:
         another inbox.
         """
         inputs, internal = self._sorted(records)
-        due = self._take_waiting(inputs)
+        waiting = self._waiting
         await self._cold.bring(
             self._owners,
             {
-                part: [*inputs.get(part, ()), *due[part], *internal.get(part, ())]
+                part: [*waiting.first(part), *inputs.get(part, ()), *internal.get(part, ())]
                 for part in self._owners
             },
         )
         work: dict[int, list[Record]] = {}
-        for partition, given in inputs.items():
-            work[partition] = self._with_streams(partition, given)
-            for record in work[partition]:
+        for partition, owner in self._owners.items():
+            fresh = inputs.get(partition, [])
+            work[partition] = waiting.decidable(owner, fresh)
+            for record in fresh:
                 self._held.read(record)
-        await self._release_internal(internal, due)
-        for partition, given in due.items():
-            work.setdefault(partition, []).extend(self._with_streams(partition, given))
-        self._inboxes.hold_back(self._waiting.places())
+        due = await self._released(internal)
+        for partition, owner in self._owners.items():
+            work[partition] += waiting.decidable_internal(
+                owner, due[partition], self._cold.is_out_of_reach, mono_ms()
+            )
+        self._hold_back(waiting.places_full())
         # Configuration is read by itself, and needs no stream.
         for partition, owner in self._owners.items():
             fresh = self._config.since(owner.position(Topic.CONFIG))
@@ -206,28 +209,22 @@ class Processor:
             self._check_not_ahead(self._owners[partition], appended_at)
         return inputs, internal
 
-    def _take_waiting(self, inputs: dict[int, list[Record]]) -> dict[int, list[Record]]:
-        """Put the inputs that waited for their streams before those that were read now; what is
-        internal of them, by partition, which has waited for other inboxes already.
-        """
-        due: dict[int, list[Record]] = {part: [] for part in self._owners}
-        for partition in list(self._waiting.partitions()):
-            waited = self._waiting.take(partition)
-            due[partition] = [one for one in waited if one.topic == Topic.INTERNAL]
-            first = [one for one in waited if one.topic != Topic.INTERNAL]
-            inputs[partition] = [*first, *inputs.get(partition, ())]
-        return due
+    def _hold_back(self, full: set[tuple[str, int]]) -> None:
+        """Read nothing more from inboxes in which too much waits; say so when it begins."""
+        if full and not self._is_full:
+            partitions = sorted({partition for _, partition in full})
+            logger.warning("waiting_inputs_full", extra={"partitions": partitions})
+        self._is_full = bool(full)
+        self._inboxes.hold_back(full)
 
-    def _with_streams(self, partition: int, inputs: list[Record]) -> list[Record]:
-        """Those of the inputs whose streams are held; the others wait from here on."""
-        return self._waiting.keep_back(partition, inputs, self._owners[partition].is_missing)
-
-    async def _release_internal(
-        self, internal: Mapping[int, Sequence[Record]], due: dict[int, list[Record]]
-    ) -> None:
-        """Add to `due` what is internal and may be decided: messages that no tick stands before,
-        and ticks once the other inboxes were read to where they ended when the tick was seen.
+    async def _released(
+        self, internal: Mapping[int, Sequence[Record]]
+    ) -> Mapping[int, list[Record]]:
+        """What is internal and waits for no other inbox, by partition: messages that no tick stands
+        before, and ticks once the other inboxes were read to where they ended when the tick was
+        seen.
         """
+        due: dict[int, list[Record]] = defaultdict(list)
         fresh: dict[int, Sequence[Record]] = {}
         for partition, came in internal.items():
             messages, rest = self._held.messages_first(partition, came)
@@ -238,11 +235,12 @@ class Processor:
             await self._hold(fresh)
         if self._held.is_holding():
             places = {(topic.value, part) for part in self._owners for topic in HELD_BACK_BY}
-            read_to = await self._inboxes.read_to(places - self._waiting.places())
+            read_to = await self._inboxes.read_to(places)
             for place, position in read_to.items():
                 self._held.passed(*place, position)
         for partition, released in self._held.release().items():
             due[partition] += released
+        return due
 
     async def _hold(self, ticks: Mapping[int, Sequence[Record]]) -> None:
         """Whatever lies in the other inboxes at this moment wins over a lapse."""
@@ -405,7 +403,7 @@ class Processor:
                 partition,
                 self._partitions,
                 self._generation,
-                secrets.token_hex(8),
+                nonce_of(self._log.group_member),
                 checkpoint=begins.get(partition),
             )
             owner.memory.held_max, owner.memory.held_bytes_max = held_max, held_bytes_max

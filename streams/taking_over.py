@@ -6,8 +6,11 @@ by the processor.
 """
 
 import logging
+import secrets
 from collections.abc import Callable, Collection
 
+from ledger.core.errors import LedgerError
+from ledger.core.records import EpochOpened
 from ledger.log.crashpoints import crash_point, crash_while
 from ledger.log.kafka import KafkaLog, KafkaReader
 from ledger.log.port import Appender
@@ -22,6 +25,36 @@ from streams.owner import Owner
 logger = logging.getLogger("actionledger")
 
 
+class NameTakenError(LedgerError):
+    """Two processes run as one member of the group."""
+
+
+def nonce_of(member: str | None) -> str:
+    """What an owner is called in the epochs that it opens: drawn anew for each, with the name of
+    its process in the group, if that has one.
+    """
+    drawn = secrets.token_hex(8)
+    return drawn if member is None else f"{member}/{drawn}"
+
+
+def check_name(owner: Owner, opened: EpochOpened) -> None:
+    """Of two processes with one name the older one goes: each would take the other's place in the
+    group for ever. Raises NameTakenError.
+
+    What was opened before this owner's own first epoch is history, perhaps of the process that it
+    stands in for; who opens one later runs beside it.
+    """
+    member, _, _ = owner.nonce.rpartition("/")
+    other, _, _ = opened.nonce.rpartition("/")
+    if owner.has_opened and opened.nonce != owner.nonce and member and member == other:
+        raise NameTakenError(
+            f"Another process runs as the member {member} too: it took over ledger "
+            f"{owner.partition} after this one had it.",
+            hint="Give every process an ACTIONLEDGER_MEMBER of its own, or none, and start this "
+            "one again.",
+        )
+
+
 async def catch_up(
     log: KafkaLog,
     ends_reader: KafkaReader,
@@ -30,7 +63,7 @@ async def catch_up(
     beat: Callable[[], None],
 ) -> None:
     """Fold each ledger partition from where its owner stands to its end. Raises TruncatedLogError,
-    ColdStoreError, and what reading raises.
+    NameTakenError, ColdStoreError, and what reading raises.
     """
     begins = {(Topic.LEDGER.value, one.partition): one.fold.next_offset for one in owners}
     ends = await ends_reader.end_offsets(begins)
@@ -51,7 +84,10 @@ async def catch_up(
                 part = records[begin : begin + COLD_STREAMS_AT_ONCE_MAX]
                 await cold.bring_all(by_partition, part)
                 for record in part:
-                    by_partition[record.partition].feed(record)
+                    owner = by_partition[record.partition]
+                    read = owner.feed(record)
+                    if isinstance(read, EpochOpened):
+                        check_name(owner, read)
                 crash_point("ledger_half_read")
                 beat()
     finally:

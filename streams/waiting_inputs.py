@@ -1,53 +1,156 @@
 """Inputs that wait because their stream has to be loaded first.
 
 Within one inbox partition nothing overtakes, so behind an input that waits its whole inbox waits;
-the other inboxes of the partition go on. Without I/O; called by the processor.
+the other inboxes of the partition go on. What is behind it is read on, as far as there is room: so
+it is known of which streams something waits. A timer of one of those is passed over, because its
+answer may be among it, and comes again; the timers of all others wait for nothing. What is internal
+says nothing that is not derived from state again, so it holds up nothing either: what is about a
+stream that is not to be had is passed over as if it had been lost. Without I/O; called by the
+processor.
 """
 
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable
+from enum import Enum, auto
+from itertools import islice
 
+from ledger.log.envelope import is_message
 from ledger.log.port import Record
+from ledger.log.topics import Topic
+from streams.limits import WAITING_BYTES_MAX, WAITING_INPUTS_MAX, WAITING_TRIED_MAX
+from streams.owner import Owner
+
+
+class Turn(Enum):
+    """What becomes of an input in this round."""
+
+    NOW = auto()
+    WAITS = auto()
+    PASSED_OVER = auto()
 
 
 class WaitingInputs:
-    """By partition the inputs that could not be decided yet, each inbox in order."""
+    """By partition and inbox the inputs that could not be decided yet, in order."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, list[Record]] = {}
+        self._inboxes: dict[int, dict[str, deque[Record]]] = {}
+        self._of_stream: Counter[tuple[int, bytes | None]] = Counter()
+        self._count = 0
+        self._bytes = 0
 
     def clear(self) -> None:
         """Nothing is owned any more; what waited is read again."""
-        self._waiting.clear()
+        self._inboxes.clear()
+        self._of_stream.clear()
+        self._count = self._bytes = 0
 
     def forget(self, partition: int) -> None:
         """The partition is read again from other positions."""
-        self._waiting.pop(partition, None)
-
-    def partitions(self) -> Iterable[int]:
-        """Partitions in which something waits."""
-        return self._waiting.keys()
+        for inbox in self._inboxes.pop(partition, {}).values():
+            while inbox:
+                self._take(inbox)
 
     def places(self) -> set[tuple[str, int]]:
         """Inboxes in which something waits."""
-        return {(one.topic, part) for part, inputs in self._waiting.items() for one in inputs}
+        return {(topic, part) for part, inboxes in self._inboxes.items() for topic in inboxes}
 
-    def take(self, partition: int) -> list[Record]:
-        """What waits in a partition, to be tried again before anything newer."""
-        return self._waiting.pop(partition, [])
+    def places_full(self) -> set[tuple[str, int]]:
+        """Inboxes of which nothing more is to be read, because too much waits."""
+        is_full = self._count >= WAITING_INPUTS_MAX or self._bytes >= WAITING_BYTES_MAX
+        return self.places() if is_full else set()
 
-    def keep_back(
-        self, partition: int, inputs: Iterable[Record], is_missing: Callable[[Record], bool]
+    def first(self, partition: int) -> list[Record]:
+        """Those that wait and have their turn next, each inbox in order."""
+        inboxes = self._inboxes.get(partition, {}).values()
+        return [one for inbox in inboxes for one in islice(inbox, WAITING_TRIED_MAX)]
+
+    def decidable(self, owner: Owner, fresh: Iterable[Record]) -> list[Record]:
+        """Of what waits and of what came behind it the inputs that can be decided now, each inbox
+        in order. What is internal has its turn after them: see `decidable_internal`.
+        """
+        now: list[Record] = []
+
+        def turn(record: Record) -> Turn:
+            return Turn.WAITS if owner.is_missing(record) else Turn.NOW
+
+        topics = set(self._inboxes.get(owner.partition, ())) - {Topic.INTERNAL.value}
+        self._go_through(owner.partition, topics, fresh, turn, {Turn.NOW: now})
+        return now
+
+    def decidable_internal(
+        self,
+        owner: Owner,
+        due: Iterable[Record],
+        is_out_of_reach: Callable[[str], bool],
+        mono_ms: int,
     ) -> list[Record]:
-        """Keep the inputs that have to wait; those that can be decided now, in order."""
-        held_up: set[str] = set()
-        go_on: list[Record] = []
-        wait: list[Record] = []
-        for record in inputs:
-            if record.topic in held_up or is_missing(record):
-                held_up.add(record.topic)
-                wait.append(record)
+        """Of the messages and ticks that wait for no other inbox those that can be decided now. A
+        tick that is passed over comes again, and so does a message: its sender waits for an answer.
+
+        `is_out_of_reach` says of a stream that is not held that it will not be had soon.
+        """
+        now: list[Record] = []
+        passed_over: list[Record] = []
+
+        def turn(record: Record) -> Turn:
+            if not is_message(record) and self.has_of(owner.partition, record.key):
+                return Turn.PASSED_OVER
+            if not owner.is_missing(record):
+                return Turn.NOW
+            is_in_vain = is_out_of_reach((record.key or b"").decode(errors="replace"))
+            return Turn.PASSED_OVER if is_in_vain else Turn.WAITS
+
+        into = {Turn.NOW: now, Turn.PASSED_OVER: passed_over}
+        self._go_through(owner.partition, {Topic.INTERNAL.value}, due, turn, into)
+        for record in passed_over:
+            if not is_message(record):
+                owner.passed_over(record, mono_ms)
+        return now
+
+    def has_of(self, partition: int, key: bytes | None) -> bool:
+        """Whether an input about this stream waits in an inbox that may answer a timer."""
+        return key is not None and (partition, key) in self._of_stream
+
+    def _go_through(
+        self,
+        partition: int,
+        topics: Collection[str],
+        fresh: Iterable[Record],
+        turn: Callable[[Record], Turn],
+        into: dict[Turn, list[Record]],
+    ) -> None:
+        """Give out what waits in these inboxes and what came fresh, until in each one waits."""
+        inboxes = self._inboxes.setdefault(partition, {})
+        for topic in topics:
+            inbox = inboxes.get(topic, deque())
+            for _ in range(min(len(inbox), WAITING_TRIED_MAX)):
+                given = turn(inbox[0])
+                if given is Turn.WAITS:
+                    break
+                into[given].append(self._take(inbox))
+            if not inbox:
+                inboxes.pop(topic, None)
+        for record in fresh:
+            given = Turn.WAITS if record.topic in inboxes else turn(record)
+            if given is Turn.WAITS:
+                self._put(inboxes.setdefault(record.topic, deque()), record)
             else:
-                go_on.append(record)
-        if wait:
-            self._waiting[partition] = [*self._waiting.get(partition, ()), *wait]
-        return go_on
+                into[given].append(record)
+
+    def _put(self, inbox: deque[Record], record: Record) -> None:
+        inbox.append(record)
+        self._count += 1
+        self._bytes += len(record.value)
+        if record.topic != Topic.INTERNAL:
+            self._of_stream[record.partition, record.key] += 1
+
+    def _take(self, inbox: deque[Record]) -> Record:
+        record = inbox.popleft()
+        self._count -= 1
+        self._bytes -= len(record.value)
+        if record.topic != Topic.INTERNAL:
+            stream = record.partition, record.key
+            self._of_stream[stream] -= 1
+            if not self._of_stream[stream]:
+                del self._of_stream[stream]
+        return record

@@ -293,6 +293,36 @@ async def test_a_processor_takes_partitions_over_with_damaged_rows_in_them(
             assert answer.decision.unchanged is not None
 
 
+async def test_what_is_due_by_time_is_done_beside_damaged_rows(
+    servers: Addresses, database_url: str
+) -> None:
+    """While an input about a damaged stream waits, another action of its partition, which waited
+    for capacity, is started by a timer and carried out: leases, lookups and deadlines of the whole
+    partition stood still until the rows were made anew.
+    """
+    bad = charge("bad")
+    async with installed(servers.kafka_bootstrap) as one, projected(database_url) as pool:
+        await one.processor(ColdStore(pool))
+        async with LedgerClient(one.log, PARTITIONS) as client:
+            async with running(one.log, pool, range(PARTITIONS)):
+                await proposed(client, bad)
+                await all_projected(one, pool)
+            await one.crash(0)
+            await pool.execute(
+                "delete from actionledger.streams where $1 = any (action_keys)", bad.key
+            )
+            await one.processor(ColdStore(pool))
+            beside = charge(beside_of(bad.key))
+            await proposed(client, beside)
+            with pytest.raises(UndecidedError):
+                await client.propose(bad, timeout_ms=1_000)
+            await one.executor()
+            await settled(client, beside.key, "completed")
+            await rebuild(one.log, pool, afterwards=Afterwards.SWAP)
+            assert (await proposed(client, bad)).decision.unchanged is not None
+            await settled(client, bad.key, "completed")
+
+
 def beside_of(key: str) -> str:
     """An event whose stream lies in the partition of another action's."""
     partition = partition_of(stream_key_of(key), PARTITIONS)

@@ -35,6 +35,9 @@ class Cold:
         self.model = model
         self.held_max = held_max
         self._asking: set[int] = set()
+        self._is_away = False
+        self._owed: dict[int, set[str]] = {}
+        """By partition, streams whose rows were found to lie: they are asked for by name."""
 
     def checkpoint(self, partition: int) -> PartitionFold | None:
         """Where a new owner may begin."""
@@ -43,8 +46,15 @@ class Cold:
     def bring_all(self, owner: Owner, records: Iterable[Record]) -> None:
         """Load what folding these ledger records needs, before anything else."""
         missing = [] if self.model is None else owner.missing(records)
+        missing = [key for key in missing if not owner.memory.is_left_out(key)]
         if missing and self.model is not None:
-            self._take_in(owner, missing, self.model.load(owner.partition, missing))
+            answer = self.model.load(owner.partition, missing)
+            owner.memory.leave_out(answer.damaged)
+            self._take_in(owner, missing, answer)
+
+    def out_of_reach(self, owner: Owner) -> Callable[[str], bool]:
+        """Which streams of an owner will not come soon: their rows lie, or the database is away."""
+        return lambda key: self._is_away or key in self._owed.get(owner.partition, ())
 
     def bring(self, seat: "Seat", records: Iterable[Record]) -> None:
         """Ask for what deciding these inputs needs; they wait for the answer."""
@@ -67,11 +77,13 @@ class Cold:
 
     def _asked_in_vain(self, partition: int) -> None:
         self._asking.discard(partition)
+        self._is_away = True
         self._wake(partition)
 
     def _answered(self, partition: int, asked: Sequence[str], answer: ColdStreams) -> None:
         """Whoever owns the partition by now takes it for what it is: an answer of then."""
         self._asking.discard(partition)
+        self._is_away = False
         seat = self.processor.seats.get(partition)
         if seat is not None:
             self._take_in(seat.owner, asked, answer)
@@ -82,6 +94,11 @@ class Cold:
         if not owner.take_in(asked, answer):
             world.reach("projection behind what is not held")
             return False
+        owed = self._owed.setdefault(owner.partition, set())
+        owed.difference_update(asked)
+        owed.update(key for key in asked if not owner.memory.knows(key))
+        if answer.damaged:
+            world.reach("rows of a stream lie")
         world.reach("cold stream loaded" if answer.streams else "cold stream is new")
         return True
 
@@ -110,6 +127,9 @@ class Cold:
             due = self.model.due(owner.partition, page.behind, page.until, page.limit)
             keys = [key for _, key in due]
             self._hold(seat, keys, partial(owner.timetable.page_read, page, due))
+        owed = sorted(self._owed.get(owner.partition, ()))
+        if owed:
+            self._hold(seat, owed, lambda: None)
         wanted = owner.ready_wanted(self.processor.mono_ms())
         if wanted is not None:
             wanted = replace(wanted, limit=PAGE_MAX)

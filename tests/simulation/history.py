@@ -49,6 +49,8 @@ CODEC_ASKED_EVERY = 64
 """In one history of so many every reader reads every byte itself."""
 SIGNED_EVERY = 16
 """In one history of so many signatures are real ones."""
+DAMAGED_MS = 30_000
+"""How long rows lie after everything else is well."""
 DRAIN_MS = 8_000
 """After everything is settled: what is still on its way arrives, and changes nothing."""
 
@@ -152,6 +154,8 @@ class History:
         self.callers.begin()
         world.time.run(until=begin + world.weather.chaos_ms)
         world.heal()
+        if self.model is not None and self.model.damaged:
+            self._live_with_damage(self.model)
         # Nobody decides what comes from the future before it has come.
         away_ms = max(world.weather.pause_ms, FAR_MS if world.is_stepped else 0)
         self.healthy_at = world.time.now + away_ms
@@ -159,6 +163,15 @@ class History:
         self._settle(world.time.now + SETTLED_BY_MS + longest)
         world.time.run(until=world.time.now + DRAIN_MS)
         self._settle(world.time.now + DRAIN_MS + longest)
+
+    def _live_with_damage(self, model: ReadModel) -> None:
+        """Everything is well again but the rows of one stream: the times of all others are kept
+        whose inputs do not wait behind it. Then those rows are made anew.
+        """
+        away_ms = max(self.world.weather.pause_ms, FAR_MS if self.world.is_stepped else 0)
+        self.world.time.run(until=self.world.time.now + away_ms + DAMAGED_MS)
+        laws.times_are_kept_beside_damage(self.world, self.observer, model)
+        model.damaged = frozenset()
 
     def _settle(self, bound: int) -> None:
         """Go on until everything has its end or a person, and the read model knows. Past the bound

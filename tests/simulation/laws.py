@@ -15,25 +15,32 @@ from ledger.core.state import Stream
 from ledger.log.envelope import encode_ledger, ledger_headers, read_ledger
 from ledger.log.port import Outgoing, Record
 from ledger.log.simulated import SimulatedLog
-from ledger.log.topics import Topic
+from ledger.log.topics import Topic, partition_of
 from projections.fold import Folding, read_batch
 from reconciler.matching import Matched
+from streams.deciding import config_of
+from streams.timetable import next_due_of
 from tests.crash import plain_fold
 from tests.crash.evidence import Raw, Run
 from tests.simulation.broken import law
 from tests.simulation.matchers import WebhookRows
+from tests.simulation.observer import Observer
 from tests.simulation.oracle import FINAL, Judge
-from tests.simulation.readmodel import Tables
-from tests.simulation.world import GENERATION
+from tests.simulation.readmodel import ReadModel, Tables
+from tests.simulation.world import GENERATION, World
 
 LEDGER, INTERNAL, ATTEMPTS = Topic.LEDGER.value, Topic.INTERNAL.value, Topic.ATTEMPTS.value
+LATE_MS = 15_000
+"""How late something may be that is due by time while all is well: a tick is passed over, perhaps,
+and comes again.
+"""
 ANSWERS = (Topic.INTENTS.value, Topic.APPROVALS.value, ATTEMPTS, Topic.EVIDENCE.value)
 """Inboxes that may hold the answer to a timer."""
 
 
 def timers_wait(log: SimulatedLog, judge: Judge) -> None:
-    """A tick is decided after everything that lay in the other inboxes when it came; what actions
-    and gates say to each other waits for nothing.
+    """A tick is decided after everything about its stream that lay in the other inboxes when it
+    came; what actions and gates say to each other waits for nothing.
     """
     for partition, decisions in judge.decisions.items():
         decided = dict.fromkeys(ANSWERS, 1)
@@ -45,7 +52,42 @@ def timers_wait(log: SimulatedLog, judge: Judge) -> None:
                 landing = log.landing_of(INTERNAL, partition, cause["offset"])
                 for topic, position in decided.items():
                     lay = log.landed_before(topic, partition, landing)
-                    law(position >= lay, "timers", f"tick {cause} before {topic} {position}")
+                    behind = log.read(topic, partition, position) if position < lay else ()
+                    waits = [
+                        one.offset
+                        for one in behind
+                        if one.offset < lay and one.key == record["stream"].encode()
+                    ]
+                    law(not waits, "timers", f"tick {cause} before {topic} {waits}")
+
+
+def times_are_kept_beside_damage(world: World, observer: Observer, model: ReadModel) -> None:
+    """V1, named `beside`: while nothing is known of one stream, of every other whatever is due by
+    time is done, unless an input about it waits in an inbox behind the first.
+    """
+    observer.look()
+    for fold in observer.folds:
+        config = config_of(fold.in_force)
+        waits = {
+            record.key
+            for topic in ANSWERS
+            for record in world.log.read(
+                topic, fold.partition, max(1, fold.positions.get(topic, 0))
+            )
+        }
+        for key, stream in observer.streams.items():
+            is_known = key not in model.damaged and key.encode() not in waits
+            if (
+                config is None
+                or not is_known
+                or partition_of(key, world.partitions) != fold.partition
+            ):
+                continue
+            now = world.time.now
+            due = next_due_of(stream, now, config)
+            law(due is None or due > now - LATE_MS, "beside", f"{key} was due at {due}, is {now}")
+            if waits and stream.actions:
+                world.reach("time kept beside a damaged stream")
 
 
 def callers_are_told_the_truth(log: SimulatedLog, judge: Judge) -> None:

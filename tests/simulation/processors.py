@@ -359,34 +359,29 @@ class Processor(Process):
         """The inputs to decide now: configuration first, ticks last and only when they may; nothing
         before its stream is held.
         """
-        partition, is_missing = seat.owner.partition, seat.owner.is_missing
-        waited = seat.waiting.take(partition)
-        again: list[Record] = []
-        inputs: list[Record] = []
-        for one in waited:
-            (again if one.topic == INTERNAL else inputs).append(one)
-        places = {one.topic for one in waited}
-        fresh, ticks = self._read(seat, places)
-        config = self.world.log.read(CONFIG, 0, seat.owner.position(CONFIG))
+        owner, waiting = seat.owner, seat.waiting
+        fresh, ticks = self._read(seat)
+        config = self.world.log.read(CONFIG, 0, owner.position(CONFIG))
         if self._is_ahead(seat, [*config, *fresh, *ticks]):
             return []
-        inputs += fresh
-        self.cold.bring(seat, [*inputs, *again, *ticks])
-        work = seat.waiting.keep_back(partition, inputs, is_missing)
-        for record in work:
+        self.cold.bring(seat, [*waiting.first(owner.partition), *fresh, *ticks])
+        work = waiting.decidable(owner, fresh)
+        for record in fresh:
             seat.held.read(record)
-        work += seat.waiting.keep_back(partition, [*again, *self._held(seat, ticks)], is_missing)
-        if seat.waiting.places():
+        due = self._held(seat, ticks)
+        out_of_reach = self.cold.out_of_reach(owner)
+        now = waiting.decidable_internal(owner, due, out_of_reach, self.mono_ms())
+        if waiting.places():
             self.world.reach("input waited for its stream")
-        return [*config, *work]
+            if now:
+                self.world.reach("timer or message decided beside an input that waits")
+        return [*config, *work, *now]
 
-    def _read(self, seat: Seat, waits: set[str]) -> tuple[list[Record], list[Record]]:
-        """Some of what lies in the inboxes, topics in any order, each in its own; and the ticks.
-        Behind an input that waits nothing of its inbox is read.
-        """
+    def _read(self, seat: Seat) -> tuple[list[Record], list[Record]]:
+        """Some of what lies in the inboxes, topics in any order, each in its own; and the ticks."""
         log, partition, positions = self.world.log, seat.owner.partition, seat.positions
         ends = {topic: log.end_offset(topic, partition) for topic in READ}
-        fresh = [topic for topic in READ if ends[topic] != positions[topic] and topic not in waits]
+        fresh = [topic for topic in READ if ends[topic] != positions[topic]]
         if not fresh or (
             any(ends[topic] < positions[topic] for topic in READ) and not self._may_read(seat)
         ):

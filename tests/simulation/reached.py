@@ -63,6 +63,9 @@ _READ_MODEL: Final = (
     "filter filled",
     "database away",
     "database slow",
+    "timer or message decided beside an input that waits",
+    "rows of a stream lie",
+    "time kept beside a damaged stream",
 )
 _LOG: Final = (
     "append without an answer",

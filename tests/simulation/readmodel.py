@@ -86,6 +86,8 @@ class ReadModel:
         self.live = Tables.empty(world.partitions)
         self.beside: Tables | None = None
         self.has_stopped = False
+        self.damaged: frozenset[str] = frozenset()
+        """Streams whose live rows somebody has edited; what is made anew is right again."""
 
     # What projectors do
 
@@ -105,7 +107,7 @@ class ReadModel:
         beside.went_back += live.went_back
         for part, fold in live.folds.items():
             beside.went_back += fold.next_offset > beside.folds[part].next_offset
-        self.live, self.beside = beside, None
+        self.live, self.beside, self.damaged = beside, None, frozenset()
         self.world.reach("rebuild swapped in")
         if not self.world.is_calm:
             self.world.reach("rebuild swapped in during traffic")
@@ -130,9 +132,13 @@ class ReadModel:
     def load(self, partition: int, keys: Collection[str]) -> ColdStreams:
         """The streams among `keys`, and how far the projection of their partition has come."""
         held = {key: self.live.streams[key] for key in keys if key in self.live.streams}
+        if held and not self.damaged and self.world.happens("rows_damaged"):
+            self.damaged = frozenset([min(held)])
+        lies = {key: "edited" for key in keys if key in self.damaged}
+        held = {key: one for key, one in held.items() if key not in lies}
         # As the rows have it, which is bytes.
         streams = {key: Held(load(dump(one.stream)), one.next_offset) for key, one in held.items()}
-        return ColdStreams(self.live.folds[partition].next_offset, streams)
+        return ColdStreams(self.live.folds[partition].next_offset, streams, lies)
 
     def keys(self, partition: int, behind: str, limit: int) -> tuple[list[str], int]:
         """The next keys of a partition, and how far its projection has come."""

@@ -358,7 +358,7 @@ DECIDING: Final[dict[str, Saboteur]] = {
     ),
     "money_not_compared": Saboteur(
         "a webhook of any amount completes",
-        100,
+        5,
         ((evidence, "tell_effect", _any_money_will_do),),
     ),
     "foreign_account_believed": Saboteur(

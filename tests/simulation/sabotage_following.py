@@ -196,7 +196,7 @@ FOLLOWING: Final[dict[str, Saboteur]] = {
     ),
     "own_record_not_checked": Saboteur(
         "what was sent is believed to stand where it was meant to",
-        3,
+        12,
         ((Owner, "_check_place", _checks_no_place),),
     ),
     "inputs_not_read_again": Saboteur(
@@ -221,7 +221,7 @@ FOLLOWING: Final[dict[str, Saboteur]] = {
     ),
     "one_key_on_two_partitions": Saboteur(
         "a key is decided in whatever partition it comes in",
-        270,
+        207,
         ((deciding, "_decided", _decides_what_lives_elsewhere),),
     ),
     "log_time_of_the_input": Saboteur(
@@ -256,7 +256,7 @@ FOLLOWING: Final[dict[str, Saboteur]] = {
     ),
     "lease_from_reading": Saboteur(
         "the holder counts its lease from when it reads its start",
-        25,
+        35,
         ((executors.Executor, "_begin", _counts_from_reading),),
     ),
     "last_check_before_connecting": Saboteur(
@@ -276,7 +276,7 @@ FOLLOWING: Final[dict[str, Saboteur]] = {
     ),
     "void_starts_acted_on": Saboteur(
         "an executor acts on a start that does not count",
-        17,
+        269,
         ((assignments, "PartitionFold", _Gullible),),
     ),
 }

@@ -291,7 +291,7 @@ GATES: Final[dict[str, Saboteur]] = {
     ),
     "over_applied_to_everybody": Saboteur(
         "a ceiling that a person let one action pass is passed by all",
-        185,
+        1239,
         ((gates, "_reached", _passed_once_passed_for_all),),
     ),
     "over_without_a_person": Saboteur(
@@ -311,7 +311,7 @@ GATES: Final[dict[str, Saboteur]] = {
     ),
     "gate_never_asks_again": Saboteur(
         "a grant that nobody has answered is not sent again",
-        13,
+        55,
         ((ticking, "send_grants_due", _never_asks_again),),
     ),
     "nothing_is_spent": Saboteur(

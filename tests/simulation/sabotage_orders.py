@@ -169,7 +169,7 @@ ORDERS: Final[dict[str, Saboteur]] = {
     ),
     "revised_goes_on": Saboteur(
         "what is revised starts all the same",
-        50,
+        80,
         ((evolving, "revised", _revised_goes_on),),
     ),
     "revision_unasked": Saboteur(
@@ -179,7 +179,7 @@ ORDERS: Final[dict[str, Saboteur]] = {
     ),
     "gives_way_late": Saboteur(
         "what is revised stands beside its revision although it surely has no effect",
-        50,
+        80,
         (
             (consequences, "give_way", _goes_nowhere),
             (intake, "give_way", _goes_nowhere),
@@ -202,7 +202,7 @@ ORDERS: Final[dict[str, Saboteur]] = {
     ),
     "plan_suspects_itself": Saboteur(
         "a step is held back for looking like another step of its plan",
-        328,
+        249,
         ((gating, "identity_of", _of_no_plan),),
     ),
     "original_not_named": Saboteur(
@@ -212,7 +212,7 @@ ORDERS: Final[dict[str, Saboteur]] = {
     ),
     "undone_in_the_order_of_doing": Saboteur(
         "what was done first is undone first",
-        328,
+        454,
         ((plans.Saga, "to_undo", property(_first_first)),),
     ),
     "undone_before_settled": Saboteur(

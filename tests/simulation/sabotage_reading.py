@@ -1,7 +1,7 @@
 """Seeded bugs in what reads back and tells: the read model, cold streams, webhooks, callers."""
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -12,10 +12,13 @@ from ledger.core.state import Stream
 from ledger.log.envelope import read_input
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
+from ledger.log.topics import Topic
 from projections.fold import Folding, Held, read_batch
 from projections.states import ColdStreams
 from streams.memory import StreamMemory
+from streams.owner import Owner
 from streams.timetable import DuePage, Timetable
+from streams.waiting_inputs import Turn, WaitingInputs
 from tests.simulation import finders, readmodel
 from tests.simulation.provider import Event
 from tests.simulation.sabotage import Saboteur
@@ -60,6 +63,44 @@ def _folded_to_nothing(self: StreamMemory, key: str) -> int:
 def _asks_for_no_timers(self: Timetable, now: int) -> DuePage | None:
     """The timers of streams that are let go are forgotten with them."""
     return None
+
+
+def _no_stream_has_an_answer(self: WaitingInputs, partition: int, key: bytes | None) -> bool:
+    """Timers win over answers that were read and wait."""
+    return False
+
+
+_original_decidable_internal = WaitingInputs.decidable_internal
+
+
+def _times_wait_with_an_inbox(
+    self: WaitingInputs,
+    owner: Owner,
+    due: Iterable[Record],
+    is_out_of_reach: Callable[[str], bool],
+    mono_ms: int,
+) -> list[Record]:
+    """While an input waits, whatever is due by time in its partition waits with it."""
+    others = {part for topic, part in self.places() if topic != Topic.INTERNAL}
+    if owner.partition not in others:
+        return _original_decidable_internal(self, owner, due, is_out_of_reach, mono_ms)
+    self._go_through(owner.partition, (), due, lambda _: Turn.WAITS, {})
+    return []
+
+
+def _internal_waits_in_order(
+    self: WaitingInputs,
+    owner: Owner,
+    due: Iterable[Record],
+    is_out_of_reach: Callable[[str], bool],
+    mono_ms: int,
+) -> list[Record]:
+    """Behind a timer of a stream that is not to be had all timers of its partition wait."""
+    return _original_decidable_internal(self, owner, due, lambda _: False, mono_ms)
+
+
+def _passed_over_for_good(self: Owner, tick: Record, mono_ms: int) -> None:
+    """A timer that is passed over does not come again."""
 
 
 _original_checkpoint = readmodel.ReadModel.checkpoint
@@ -147,9 +188,29 @@ def _hears_anybody(self: ActionsSeen, record: Record) -> str | None:
 
 
 READING: Final[dict[str, Saboteur]] = {
+    "waiting_answers_overtaken": Saboteur(
+        "a timer wins over an answer that was read and waits",
+        116,
+        ((WaitingInputs, "has_of", _no_stream_has_an_answer),),
+    ),
+    "times_wait_with_an_inbox": Saboteur(
+        "while an input waits for a damaged stream, the times of its partition stand still",
+        884,
+        ((WaitingInputs, "decidable_internal", _times_wait_with_an_inbox),),
+    ),
+    "times_wait_behind_a_damaged_stream": Saboteur(
+        "a timer of a damaged stream holds up all others",
+        97,
+        ((WaitingInputs, "decidable_internal", _internal_waits_in_order),),
+    ),
+    "passed_over_for_good": Saboteur(
+        "a timer that is passed over is never set again",
+        3,
+        ((Owner, "passed_over", _passed_over_for_good),),
+    ),
     "cold_state_below_the_floor": Saboteur(
         "a state is loaded that is older than what was let go",
-        350,
+        181,
         ((StreamMemory, "take_in", _believes_any_answer),),
     ),
     "not_held_is_new": Saboteur(
@@ -164,7 +225,7 @@ READING: Final[dict[str, Saboteur]] = {
     ),
     "row_ahead_is_folded_again": Saboteur(
         "decisions that a loaded row holds are folded a second time",
-        3,
+        897,
         ((StreamMemory, "folded_to", _folded_to_nothing),),
     ),
     "timers_let_go": Saboteur(
@@ -179,12 +240,12 @@ READING: Final[dict[str, Saboteur]] = {
     ),
     "projection_offset_alone": Saboteur(
         "offsets are written apart from their rows",
-        25,
+        2,
         ((readmodel.Projector, "_step", _offsets_before_rows),),
     ),
     "projection_commits_blindly": Saboteur(
         "a projector that stood still writes over what another has written since",
-        25,
+        514,
         ((readmodel.Projector, "_commit", _commits_whatever_stands_there),),
     ),
     "rebuild_swapped_in_early": Saboteur(

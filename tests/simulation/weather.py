@@ -125,6 +125,10 @@ MISSING: Final[Mapping[str, float]] = {
     "drops_after": 0.5,
 }
 """What befalls such events, and what makes them matter, at most so often."""
+DAMAGED: Final = 0.1
+"""The part of histories with a read model of which somebody edits rows, and they lie for a while
+after everything else was healed.
+"""
 IN_ORDER: Final = 0.07
 """The part of histories in which actions revise each other, undo each other, and are steps."""
 OTHERS: Final[Mapping[str, float]] = {
@@ -389,6 +393,15 @@ def with_others(weather: Weather, chance: random.Random) -> Weather:
         partitions=chance.choice((1, 2)),
         chaos_ms=chance.choice((4_000, 6_000, 9_000)),
     )
+
+
+def with_damage(weather: Weather, chance: random.Random) -> Weather:
+    """The same weather, and in some histories rows that somebody edited."""
+    if weather.held_max is None or weather.outlasts or chance.random() >= DAMAGED:
+        return weather
+    # Several streams, so that there are others than the damaged one.
+    shares = {**weather.shares, "rows_damaged": HALF * chance.random()}
+    return replace(weather, shares=shares, actions=max(3, weather.actions), partitions=1)
 
 
 def _asked(weather: Weather, chance: random.Random) -> Weather:

@@ -21,6 +21,7 @@ from tests.simulation.catalogue import published
 from tests.simulation.weather import (
     Weather,
     draw,
+    with_damage,
     with_desk,
     with_gates,
     with_misses,
@@ -65,6 +66,7 @@ class World:
             weather = with_others(weather, random.Random(f"jointly {seed}"))
             weather = with_silence(weather, random.Random(f"silence {seed}"))
             weather = with_misses(weather, random.Random(f"misses {seed}"))
+            weather = with_damage(weather, random.Random(f"damage {seed}"))
         self.weather = weather
         self.time = VirtualTime(BEGINS_AT - weather.before_midnight_ms)
         self.partitions = self.weather.partitions

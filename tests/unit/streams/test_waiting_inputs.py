@@ -1,44 +1,197 @@
 """Inputs that wait for their stream, and what goes on beside them."""
 
+import pytest
+
+from ledger.core import inputs as i
+from ledger.log.envelope import outgoing
+from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
+from projections.states import ColdStreams
+from streams import waiting_inputs as module
+from streams.limits import PASSED_OVER_MS
+from streams.owner import Owner
 from streams.waiting_inputs import WaitingInputs
+from tests.examples import T0, propose
+from tests.ledgers import GENERATION, LedgerBuilder
+
+HELD, COLD = "acme/held", "acme/cold"
 
 
-def record(topic: str, offset: int, key: str) -> Record:
+def never(key: str) -> bool:
+    """Every stream will come soon."""
+    return False
+
+
+def always(key: str) -> bool:
+    """No stream will come soon."""
+    return True
+
+
+@pytest.fixture
+def owner() -> Owner:
+    """An owner that began at the end of its ledger, and holds one stream of it."""
+    builder, fold = LedgerBuilder(), PartitionFold(0)
+    builder.take(propose())
+    for one in builder.records():
+        fold.feed(one)
+    owner = Owner(0, 1, GENERATION, "nonce", checkpoint=fold)
+    hold(owner, HELD)
+    return owner
+
+
+def hold(owner: Owner, key: str) -> None:
+    """The projection says that nothing came of a stream yet."""
+    assert owner.take_in([key], ColdStreams(owner.fold.next_offset, {}))
+
+
+def record(topic: str, offset: int, key: str, *, partition: int = 0, value: bytes = b"") -> Record:
     """An input of which only its place and its stream matter."""
-    return Record(topic, 0, offset, 0, key.encode(), b"", ())
+    return Record(topic, partition, offset, 0, key.encode(), value, ())
 
 
-def test_behind_an_input_that_waits_its_inbox_waits_and_others_go_on() -> None:
+def internal(offset: int, said: i.Tick | i.GateTaken, stream: str) -> Record:
+    """A tick or a message as it is read."""
+    sent = outgoing(said, stream=stream, subject=None, event_id="e-1", source="/tests")
+    return Record("internal", 0, offset, T0, sent.key, sent.value, sent.headers)
+
+
+def tick(offset: int, stream: str) -> Record:
+    """The time of a stream has come."""
+    return internal(offset, i.Tick(stream=stream, generation=GENERATION, due_at=T0), stream)
+
+
+def places(given: list[Record]) -> list[tuple[str, int]]:
+    """Where they lie."""
+    return [(one.topic, one.offset) for one in given]
+
+
+def test_behind_an_input_that_waits_its_inbox_waits_and_others_go_on(owner: Owner) -> None:
     """Within one inbox nothing overtakes; between inboxes there is no order."""
     waiting = WaitingInputs()
     inputs = [
-        record("intents", 0, "held"),
-        record("intents", 1, "cold"),
-        record("intents", 2, "held"),
-        record("attempts", 0, "held"),
+        record("intents", 0, HELD),
+        record("intents", 1, COLD),
+        record("intents", 2, HELD),
+        record("attempts", 0, HELD),
     ]
-    go_on = waiting.keep_back(0, inputs, lambda one: one.key == b"cold")
-    assert [(one.topic, one.offset) for one in go_on] == [("intents", 0), ("attempts", 0)]
+    assert places(waiting.decidable(owner, inputs)) == [("intents", 0), ("attempts", 0)]
     assert waiting.places() == {("intents", 0)}
-    assert [one.offset for one in waiting.take(0)] == [1, 2]
+    assert places(waiting.first(0)) == [("intents", 1), ("intents", 2)]
+    hold(owner, COLD)
+    assert places(waiting.decidable(owner, [])) == [("intents", 1), ("intents", 2)]
     assert waiting.places() == set()
 
 
-def test_what_waits_keeps_its_order_over_rounds() -> None:
-    """What was put back first comes first."""
+def test_what_waits_keeps_its_order_over_rounds(owner: Owner) -> None:
+    """What came first comes first, before what comes with its stream."""
     waiting = WaitingInputs()
-    waiting.keep_back(0, [record("intents", 0, "cold")], lambda _: True)
-    waiting.keep_back(0, [record("intents", 1, "cold")], lambda _: True)
-    assert [one.offset for one in waiting.take(0)] == [0, 1]
+    assert waiting.decidable(owner, [record("intents", 0, COLD)]) == []
+    assert waiting.decidable(owner, [record("intents", 1, HELD)]) == []
+    hold(owner, COLD)
+    given = waiting.decidable(owner, [record("intents", 2, HELD)])
+    assert [one.offset for one in given] == [0, 1, 2]
 
 
-def test_a_partition_that_is_read_again_has_nothing_that_waits() -> None:
-    """It comes again from its position."""
+def test_a_partition_that_is_read_again_has_nothing_that_waits(owner: Owner) -> None:
+    """It comes again from its position, and no tick waits for what came before."""
     waiting = WaitingInputs()
-    waiting.keep_back(0, [record("intents", 0, "cold")], lambda _: True)
-    waiting.keep_back(1, [record("intents", 0, "cold")], lambda _: True)
+    waiting.decidable(owner, [record("intents", 0, COLD), record("intents", 1, HELD)])
+    assert waiting.has_of(0, HELD.encode())
     waiting.forget(0)
-    assert list(waiting.partitions()) == [1]
+    assert waiting.places() == set()
+    assert not waiting.has_of(0, HELD.encode())
+    waiting.decidable(owner, [record("intents", 0, COLD)])
     waiting.clear()
-    assert list(waiting.partitions()) == []
+    assert waiting.places() == set()
+    assert not waiting.has_of(0, COLD.encode())
+
+
+def test_a_tick_is_decided_beside_an_input_that_waits(owner: Owner) -> None:
+    """A damaged stream, or a database that is away, holds up no time but that of the streams of
+    which something waits: leases and lookups of the whole partition stood still.
+    """
+    waiting = WaitingInputs()
+    waiting.decidable(owner, [record("intents", 0, COLD)])
+    assert waiting.decidable_internal(owner, [tick(0, HELD)], never, 0) == [tick(0, HELD)]
+
+
+def test_a_tick_does_not_overtake_an_answer_that_waits(owner: Owner) -> None:
+    """Behind the input that waits lies one about a stream that is held: its tick is passed over,
+    what was promised to it is free, and it comes again by itself.
+    """
+    waiting = WaitingInputs()
+    waiting.decidable(owner, [record("attempts", 0, COLD), record("attempts", 1, HELD)])
+    owner.ticking.on_their_way.add(HELD)
+    assert waiting.decidable_internal(owner, [tick(0, HELD)], never, 0) == []
+    assert ("internal", 0) not in waiting.places()
+    assert not owner.ticking.on_their_way
+    assert owner.next_due_at() == owner.running_at(0) + PASSED_OVER_MS
+    hold(owner, COLD)
+    assert len(waiting.decidable(owner, [])) == 2
+    assert waiting.decidable_internal(owner, [tick(1, HELD)], never, 0) == [tick(1, HELD)]
+
+
+def test_a_message_waits_for_no_other_inbox(owner: Owner) -> None:
+    """It answers nothing that a person or a provider says."""
+    waiting = WaitingInputs()
+    waiting.decidable(owner, [record("attempts", 0, COLD), record("attempts", 1, HELD)])
+    taken = i.GateTaken(
+        gate="acme/run:r", key="charge:v1:acme:held", round=1, generation=GENERATION
+    )
+    message = internal(0, taken, HELD)
+    assert waiting.decidable_internal(owner, [message], never, 0) == [message]
+
+
+def test_what_is_internal_waits_for_a_stream_only_while_that_is_to_come(owner: Owner) -> None:
+    """In order while it may come soon; and holds up nothing once it will not."""
+    waiting = WaitingInputs()
+    both = [tick(0, COLD), tick(1, HELD)]
+    assert waiting.decidable_internal(owner, both, never, 0) == []
+    assert waiting.places() == {("internal", 0)}
+    assert waiting.decidable_internal(owner, [], always, 0) == [tick(1, HELD)]
+    assert waiting.places() == set()
+    assert owner.next_due_at() == owner.running_at(0) + PASSED_OVER_MS
+
+
+def test_what_is_internal_is_decided_in_order_once_its_stream_has_come(owner: Owner) -> None:
+    """What came behind it meanwhile comes behind it."""
+    waiting = WaitingInputs()
+    assert waiting.decidable_internal(owner, [tick(0, COLD)], never, 0) == []
+    hold(owner, COLD)
+    assert waiting.decidable_internal(owner, [tick(1, HELD)], never, 0) == [
+        tick(0, COLD),
+        tick(1, HELD),
+    ]
+
+
+@pytest.mark.parametrize(("bound", "most"), [("WAITING_INPUTS_MAX", 3), ("WAITING_BYTES_MAX", 30)])
+def test_no_more_is_read_than_there_is_room_for(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
+    """In number and in bytes, over all partitions; there is room again when some were decided."""
+    monkeypatch.setattr(module, bound, most)
+    waiting = WaitingInputs()
+    given = [record("intents", 0, COLD, value=b"0123456789")]
+    given += [record("intents", offset, HELD, value=b"0123456789") for offset in (1, 2)]
+    waiting.decidable(owner, given[:2])
+    assert waiting.places_full() == set()
+    waiting.decidable(owner, given[2:])
+    assert waiting.places_full() == {("intents", 0)}
+    hold(owner, COLD)
+    assert waiting.decidable(owner, []) == given
+    assert waiting.places_full() == set()
+
+
+def test_a_long_queue_has_its_turn_a_part_at_a_time(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is behind that part waits, and so do the ticks of its streams."""
+    monkeypatch.setattr(module, "WAITING_TRIED_MAX", 2)
+    waiting = WaitingInputs()
+    waiting.decidable(owner, [record("intents", offset, COLD) for offset in range(3)])
+    assert len(waiting.first(0)) == 2
+    hold(owner, COLD)
+    assert [one.offset for one in waiting.decidable(owner, [])] == [0, 1]
+    assert waiting.has_of(0, COLD.encode())
+    fresh = [record("intents", 3, COLD)]
+    assert [one.offset for one in waiting.decidable(owner, fresh)] == [2, 3]
