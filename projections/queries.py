@@ -5,7 +5,7 @@ read model is never the last word on whether something may happen: that is decid
 """
 
 from asyncio import to_thread
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -45,7 +45,7 @@ from projections.query_rows import (
 from projections.roles import EVERY_TENANT, TENANT_SETTING
 from projections.rows import read_holds
 from projections.statements import LIVE_SCHEMA, statements
-from projections.states import FACT, ColdStreams, load_cold_streams, load_streams
+from projections.states import FACT, load_streams
 
 _View = TypeVar("_View")
 
@@ -285,11 +285,6 @@ class Queries:
         async with self._pool.acquire() as connection:
             found = await load_streams(connection, [stream_key], schema=self._schema)
         return found.get(stream_key)
-
-    async def cold_streams(self, partition: int, keys: Collection[str]) -> ColdStreams:
-        """See `states.load_cold_streams`."""
-        async with self._pool.acquire() as connection:
-            return await load_cold_streams(connection, partition, keys, schema=self._schema)
 
     async def streams_due(
         self, partition: int, until: int, *, limit: int = ROWS_READ_MAX

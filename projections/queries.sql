@@ -29,44 +29,6 @@ where not exists (
       )
   )
 
--- name: cold_streams
--- The partition's offset and the rows in one statement, hence one snapshot: "no row" means "new"
--- only for who knows up to where these rows speak.
-select
-    offsets.next_offset as projected_offset,
-    found.stream_key,
-    found.next_offset,
-    found.fold_version,
-    found.action_keys,
-    found.state
-from actionledger.projection_offsets as offsets
-left join (
-    select stream_key, next_offset, fold_version, action_keys, state
-    from actionledger.streams
-    where stream_key = any ($2::text[])
-    union all
-    select wanted.stream_key, null, null, null, null
-    from unnest($2::text[]) as wanted (stream_key)
-    where not exists (
-          select from actionledger.streams as one
-          where one.stream_key = wanted.stream_key
-          offset 0
-      )
-      and (
-          exists (
-              select from actionledger.actions as one
-              where one.stream_key = wanted.stream_key
-              offset 0
-          )
-          or exists (
-              select from actionledger.gates as one
-              where one.gate_key = wanted.stream_key
-              offset 0
-          )
-      )
-) as found on true
-where offsets.partition = $1
-
 -- name: facts
 -- All stored facts of some actions, those of a stream in the order of the log.
 select

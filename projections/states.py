@@ -151,28 +151,6 @@ async def _rows(connection: Connection, keys: Collection[str], schema: str) -> l
     return await connection.fetch(sql, list(keys), timeout=DATABASE_CALL_MS_MAX / 1_000)
 
 
-async def load_cold_streams(
-    connection: Connection, partition: int, keys: Collection[str], *, schema: str = LIVE_SCHEMA
-) -> ColdStreams:
-    """The streams among `keys`, and the offset up to which the projection of their partition went.
-
-    One snapshot: a caller that has let go of streams at higher offsets than `projected_offset`
-    must wait and ask again before "missing" means "new".
-    """
-    invariant(len(keys) <= STREAMS_ASKED_MAX, "more streams asked for than one query may")
-    async with one_snapshot(connection):
-        rows = await connection.fetch(
-            statements("queries.sql", schema)["cold_streams"],
-            partition,
-            list(keys),
-            timeout=DATABASE_CALL_MS_MAX / 1_000,
-        )
-        found = [row for row in rows if row["stream_key"] is not None]
-        loaded = await held_of(connection, found, schema)
-    projected_offset = rows[0]["projected_offset"] if rows else 0
-    return ColdStreams(projected_offset, loaded.streams, loaded.damaged)
-
-
 @dataclass(frozen=True, slots=True)
 class StoredStreams:
     """Streams as rows have them; by version of the fold how many another one wrote. These are in

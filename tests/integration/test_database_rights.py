@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
+from projections.cold import ColdStore
 from projections.grants import access_differences, stands_above_policies
 from projections.migrate import NOT_PROJECTED, migrate
 from projections.queries import Queries
@@ -269,8 +270,8 @@ async def test_each_process_can_do_its_work_under_its_role(
     async with pool_as(Role.PROJECTOR, database_url, size=3) as pool:
         await project(pool, builder)
     async with pool_as(Role.PROCESSOR, database_url, size=1) as pool:
-        found = await Queries(pool).cold_streams(0, [x.STREAM])
-        assert found.streams.keys() == {x.STREAM}
+        found = await ColdStore(pool).load({0: [x.STREAM]})
+        assert found[0].streams.keys() == {x.STREAM}
     async with pool_as(Role.GATEWAY, database_url, size=1) as pool:
         action = await Queries(pool).action("acme", x.CHARGE)
         assert action is not None

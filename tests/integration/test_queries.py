@@ -10,6 +10,7 @@ from ledger.core import inputs as i
 from ledger.core.ids import event_id, stream_key_of
 from ledger.core.state import Stream
 from ledger.core.statement import Move
+from projections.cold import ColdStore
 from projections.limits import ROWS_READ_MAX
 from projections.queries import Queries, lag
 from projections.query_rows import ALL, CauseRow
@@ -307,18 +308,17 @@ async def test_a_stream_comes_back_as_it_was(pool: asyncpg.Pool, queries: Querie
     assert await queries.stream("acme/nothing") is None
 
 
-async def test_cold_streams_say_up_to_where_they_speak(
-    pool: asyncpg.Pool, queries: Queries
-) -> None:
+async def test_cold_streams_say_up_to_where_they_speak(pool: asyncpg.Pool) -> None:
     """Missing keys are new as of the projected offset, even where nothing is found."""
     builder = story()
     await project(pool, builder)
-    found = await queries.cold_streams(0, [x.STREAM, "acme/new"])
+    store = ColdStore(pool)
+    found = (await store.load({0: [x.STREAM, "acme/new"]}))[0]
     assert found.projected_offset == builder.ends()[0]
     assert {key: held.stream for key, held in found.streams.items()} == builder.streams
-    nothing = await queries.cold_streams(0, ["acme/new"])
+    nothing = (await store.load({0: ["acme/new"]}))[0]
     assert (nothing.projected_offset, dict(nothing.streams)) == (builder.ends()[0], {})
-    assert (await queries.cold_streams(7, [x.STREAM])).projected_offset == 0
+    assert (await store.load({7: [x.STREAM]}))[7].projected_offset == 0
 
 
 @pytest.mark.parametrize(
@@ -329,14 +329,14 @@ async def test_cold_streams_say_up_to_where_they_speak(
     ],
 )
 async def test_a_foreign_state_is_folded_again_from_its_facts(
-    pool: asyncpg.Pool, queries: Queries, damage: str, caplog: pytest.LogCaptureFixture
+    pool: asyncpg.Pool, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What another version wrote, or somebody edited, is made anew from what is stored."""
     builder = history(32)
     await project(pool, builder)
     await pool.execute(damage)
     keys = [key for key, stream in builder.streams.items() if stream != Stream(key)]
-    found = await queries.cold_streams(0, keys)
+    found = (await ColdStore(pool).load({0: keys}))[0]
     assert {key: held.stream for key, held in found.streams.items()} == {
         key: builder.streams[key] for key in keys
     }
