@@ -215,7 +215,11 @@ TABLES: Final[Mapping[str, Guarded]] = MappingProxyType(
                 Role.OPERATOR: _READ,
             },
         ),
-        "schema_migrations": Guarded(has_tenant=False, rights={Role.OPERATOR: _READ}),
+        # Every process sees at its start whether the set-up step of its version has run.
+        "schema_migrations": Guarded(
+            has_tenant=False,
+            rights={role: _READ for role in Role if role is not Role.ANALYST},
+        ),
         "analyst_tenants": Guarded(
             has_tenant=True,
             rights={Role.ANALYST: _READ, Role.OPERATOR: _READ},

@@ -22,6 +22,8 @@ from ledger.log.follow import genesis_of
 from ledger.log.kafka import KafkaLog
 from ledger.log.principals import Principal
 from ledger.log.topics import Topic
+from projections.errors import MigrationError
+from projections.migrate import missing_migrations, read_migrations
 from projections.queries import Queries
 from projections.query_rows import OffsetRow
 from projections.text_order import require_text_order
@@ -40,6 +42,10 @@ NULL: Final = "null"
 
 class ForeignDatabaseError(LedgerError):
     """The tables were filled from another log, or that log has lost its end."""
+
+
+class NotSetUpError(LedgerError):
+    """The database lacks tables of this version: its set-up step has not run, or elsewhere."""
 
 
 class UnknownProviderError(LedgerError):
@@ -102,11 +108,12 @@ async def begin_at(log: KafkaLog, pool: asyncpg.Pool, genesis: Genesis) -> dict[
     making sure that log and tables belong together.
 
     Empty where the database does not answer, or has nothing yet: then the ledger is read from its
-    beginning. Raises ForeignDatabaseError, OtherTextOrderError.
+    beginning. Raises ForeignDatabaseError, NotSetUpError, OtherTextOrderError.
     """
     try:
         async with asyncio.timeout(BEGIN_SECONDS_MAX):
             await require_text_order(pool)
+            await _require_tables(pool)
             offsets = await Queries(pool).offsets()
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as away:
         logger.warning("begins_at_zero", extra={"reason": repr(away)})
@@ -134,6 +141,26 @@ async def folds_at(settings: Settings, log: KafkaLog) -> dict[int, PartitionFold
             folds[part].begin(view.begin)
             folds[part].positions = dict(view.positions)
     return folds
+
+
+async def _require_tables(pool: asyncpg.Pool) -> None:
+    """See that the set-up step of this version has run. A database that is ahead is left to whoever
+    reads it: while versions are changed, older processes run beside it.
+    """
+    try:
+        async with pool.acquire() as connection:
+            missing = await missing_migrations(connection)
+    except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+        missing = [migration.file for migration in read_migrations()]
+    except (MigrationError, asyncpg.InsufficientPrivilegeError):
+        return  # ahead; or set up by a version that did not let every login see this
+    if missing:
+        raise NotSetUpError(
+            f"The database lacks tables of this version: {missing[0]} was not applied"
+            f" ({len(missing)} of this kind).",
+            hint="`actionledger run setup` of this version makes them, as the owner of the "
+            "database; see that ACTIONLEDGER_DATABASE names the same one, and start this again.",
+        )
 
 
 async def _require_same_log(

@@ -290,6 +290,27 @@ async def check_genesis(log: KafkaLog, *, partitions: int) -> Genesis:
     return first
 
 
+async def require_topics(log: KafkaLog) -> None:
+    """See that somebody has made the ledger's topic: a process that is started before the set-up
+    step would wait for it. Asks again for a while: a broker that comes up knows none at first.
+    Raises TopicsError.
+    """
+    name = log.prefix + Topic.LEDGER
+    admin = await _admin(log)
+    try:
+        for _ in range(_ASKED_MAX):
+            if await _asked(lambda: clients.described(admin, [name])):
+                return
+            await asyncio.sleep(_ASK_AGAIN_SECONDS)
+    finally:
+        await admin.close()
+    raise TopicsError(
+        f"There is no topic {name}, or it is hidden from this login.",
+        hint="`actionledger run setup` makes the topics; see that ACTIONLEDGER_KAFKA and "
+        "ACTIONLEDGER_TOPIC_PREFIX name the same log, and start this again.",
+    )
+
+
 async def check_counts(log: KafkaLog, partitions: int, topics: Iterable[Topic] = Topic) -> None:
     """See that the broker's topics have the partitions of this installation: a key's partition
     follows from their number. Raises TopicsError.

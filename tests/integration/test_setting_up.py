@@ -12,6 +12,7 @@ from gateway.settings import Flush, Settings
 from gateway.wiring import run_setup
 from gateway.wiring.installation import (
     ForeignDatabaseError,
+    NotSetUpError,
     UnknownProviderError,
     begin_at,
     open_log,
@@ -27,10 +28,11 @@ from gateway.wiring.publishing import (
     publish_catalogue,
 )
 from ledger.core.policy import policy_hash
-from ledger.log.admin import check_topics, cluster_id
+from ledger.log.admin import TopicsError, apply_topics, check_topics, cluster_id
 from ledger.log.fold import Begin
 from ledger.log.follow import genesis_of, published_catalogue
 from ledger.log.published import read_published
+from projections.migrate import read_migrations
 from projections.projector import Projector
 from projections.text_order import OtherTextOrderError
 from tests import asking
@@ -138,6 +140,33 @@ async def test_processes_begin_where_the_tables_are(settings: Settings) -> None:
     away = replace(settings, database_url="postgresql://127.0.0.1:1/nowhere")
     async with await open_pool(away) as pool:
         assert await begin_at(log, pool, genesis) == {}
+
+
+async def test_a_process_that_is_started_before_the_set_up_step_is_told_so(
+    settings: Settings,
+) -> None:
+    """Without topics, without tables, and with those of an older version, each by name and with
+    what to do; a newer version's are left to who reads them.
+    """
+    log = open_log(settings, "test")
+    with pytest.raises(TopicsError, match=r"actionledger run setup"):
+        await genesis_of(log)
+    await apply_topics(log, partitions=2, generation="generation")
+    genesis = await genesis_of(log)
+    async with await open_pool(settings) as pool:
+        with pytest.raises(NotSetUpError, match=r"actionledger run setup"):
+            await begin_at(log, pool, genesis)
+        await set_up(settings)
+        assert await begin_at(log, pool, genesis) == {}
+        newest = read_migrations()[-1]
+        await pool.execute(
+            "update actionledger.schema_migrations set version = '9999' where version = $1",
+            newest.version,
+        )
+        assert await begin_at(log, pool, genesis) == {}
+        await pool.execute("delete from actionledger.schema_migrations where version = '9999'")
+        with pytest.raises(NotSetUpError, match=newest.file):
+            await begin_at(log, pool, genesis)
 
 
 async def test_a_database_of_another_log_is_refused(settings: Settings) -> None:
