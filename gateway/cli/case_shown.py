@@ -12,7 +12,7 @@ from rich.text import Text
 from gateway.cli.sheet_shown import ago, left, listed, marked, moment, payload, put, rows, subject
 from gateway.console.sheet import values_of
 from gateway.console.text import Shown, shown
-from gateway.http.cases import AttemptSheet, CaseEntry, CaseList, CaseSheet, EvidenceSheet
+from gateway.http.case_sheets import AttemptSheet, CaseEntry, CaseList, CaseSheet, EvidenceSheet
 from ledger.core.money import format_money
 
 if TYPE_CHECKING:

@@ -1,29 +1,30 @@
-"""A case that a person settles, as JSON: a list of what waits, and the sheet of one case.
+"""A case that a person settles: from what was recorded to the sheet and to its line in the list.
 
 Guarantees that a sheet holds why a person is needed, every attempt, every piece of evidence and
 every move that is safe now with what it would do; whatever a resolution is bound to stands on it.
-It is data to be shown, not to be believed: whoever signs compares it with what they sign. Made for
-the routes and the page of reviews, read by the command line.
+Called by the routes of reviews and by the pages.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
-
-from pydantic import JsonValue
+from typing import TYPE_CHECKING, Any, Final
 
 from gateway.console.why import BLOCKED, review_sentence
 from gateway.http import views
 from gateway.http.budgets import amount_words, measured
-from gateway.http.sheets import (
-    ActionSheet,
-    ListEntry,
-    OnSheet,
-    PersonsList,
-    of_action,
-    of_row,
+from gateway.http.case_sheets import (
+    AboutSheet,
+    AttemptSheet,
+    CaseEntry,
+    CaseSheet,
+    EvidenceSheet,
+    Kind,
+    MoveSheet,
+    ReasonSheet,
+    ResolvedSheet,
 )
+from gateway.http.sheets import of_action, of_row
 from ledger.core.blocking import blocking
 from ledger.core.ceilings import Ceiling
 from ledger.core.config import Config
@@ -38,8 +39,6 @@ from projections.query_rows import ActionRow, CaseRow, EventRow, ReviewRow
 if TYPE_CHECKING:
     from ledger.log.published import Published
 
-Kind = Literal["review", "alarm", "blocked"]
-
 OUTCOMES: Final = {
     "attempt.succeeded": "effect",
     "attempt.refused": "no_effect",
@@ -49,148 +48,6 @@ OUTCOMES: Final = {
     "attempt.absent": "absent",
 }
 """What the outcome of an attempt says about its effect, in the words of evidence."""
-
-
-class ReasonSheet(OnSheet):
-    """Why a person is needed: the name of the reason, and a sentence. `names` is what it is about
-    where that is not the action itself.
-    """
-
-    version: int
-    reason: str
-    sentence: str
-    opened_at: int
-    names: str | None = None
-
-
-class AboutSheet(OnSheet):
-    """What a case is about where that is not the action itself: the ceiling that it would pass,
-    with the window that counted, what was taken of it then, what this action needs, and the limit;
-    another action, with where to look at it; or how much of its amount was given back, and under
-    which names.
-    """
-
-    kind: Literal["ceiling", "action", "amounts"]
-    name: str
-    sentence: str
-    window: str | None = None
-    dimension: str | None = None
-    taken: int | None = None
-    wanted: int | None = None
-    limit: int | None = None
-    href: str | None = None
-    page: str | None = None
-
-
-class AttemptSheet(OnSheet):
-    """One try at the provider. No byte of it can leave after `last_byte_at`."""
-
-    number: int
-    status: str
-    code: str | None = None
-    holder: str
-    provider_key: str
-    started_at: int
-    lease_until: int
-    last_byte_at: int | None = None
-    ended_at: int | None = None
-
-
-class EvidenceSheet(OnSheet):
-    """One thing that is known about the effect: what an attempt came to (`response`), what the
-    provider said when it was asked (`lookup`), or by itself (`webhook`, a line of its settlement
-    file or of its list). `source_id` and `raw_sha256` say of which bytes, `occurred_at` when it
-    happened by the provider's word, `reverses` of which effect something was given back.
-    """
-
-    version: int
-    at: int
-    kind: str
-    meaning: str
-    attempt: int | None = None
-    attempts_upto: int | None = None
-    lookup: int | None = None
-    reference: str | None = None
-    money: Money | None = None
-    amount: str | None = None
-    code: str | None = None
-    result: dict[str, JsonValue] | None = None
-    source_id: str | None = None
-    raw_sha256: str | None = None
-    occurred_at: int | None = None
-    reverses: str | None = None
-
-
-class MoveSheet(OnSheet):
-    """Something that is safe to say now, and what it would do."""
-
-    move: str
-    sentence: str
-    needs_reference: bool
-
-
-class ResolvedSheet(OnSheet):
-    """How somebody settled an earlier case of the action."""
-
-    version: int
-    case: int
-    move: str
-    person: str
-    reference: str | None = None
-    accepts: str | None = None
-    comment: str
-    resolved_at: int
-
-
-class CaseSheet(ActionSheet):
-    """Everything that a person sees before they settle a case. `case` is the fact that opened it
-    and `moved` the newest one that tells something about it: a resolution names both, and counts
-    for nothing once they have changed.
-
-    `kind` is `alarm` where the action is final and stays so, `blocked` where it only waits for
-    another one that a person may let it pass; `about` is what the case names, and `accepts` what
-    whoever signs `allow` lets it pass. `key_window_closes_at` is until when the provider surely
-    knows the key of the attempts; one of `groups` settles it, anybody who is registered for the
-    tenant where none is named.
-    """
-
-    kind: Kind | None = None
-    case: int | None = None
-    moved: int | None = None
-    reasons: tuple[ReasonSheet, ...] = ()
-    about: AboutSheet | None = None
-    accepts: str | None = None
-    attempts: tuple[AttemptSheet, ...] = ()
-    evidence: tuple[EvidenceSheet, ...] = ()
-    key_window_closes_at: int | None = None
-    last_byte_at: int | None = None
-    groups: tuple[str, ...] = ()
-    moves: tuple[MoveSheet, ...] = ()
-    resolved: tuple[ResolvedSheet, ...] = ()
-
-
-class CaseEntry(ListEntry):
-    """One case that waits for a person, for a list."""
-
-    status: str
-    kind: Kind
-    reason: str
-    sentence: str
-    names: str | None = None
-    since: int
-
-
-class CaseList(PersonsList):
-    """The cases that wait, oldest first; `now` is the time at the ledger, `you` who looks, and
-    `tenants` those for which you decide (`*` is all of them). `blocked` are actions that go on by
-    themselves once another one is settled, and that a person may let pass before. `more` stands
-    there where more cases wait than are listed, `more_blocked` where more actions are blocked.
-    """
-
-    cases: tuple[CaseEntry, ...]
-    blocked: tuple[CaseEntry, ...] = ()
-    more: Literal[True] | None = None
-    more_blocked: Literal[True] | None = None
 
 
 def case_entry(row: ReviewRow) -> CaseEntry:
