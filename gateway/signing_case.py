@@ -6,7 +6,7 @@ sheet on which the newest that is known about the case is missing is refused. Pu
 command line and the pages.
 """
 
-from gateway.http.cases import CaseSheet
+from gateway.http.case_sheets import CaseSheet
 from gateway.signing_sheet import NothingToSignError, SheetDiffersError, check_action
 from ledger.core.limits import RESOLUTION_VALID_MS_MAX
 from ledger.core.request import request_hash

@@ -16,7 +16,7 @@ import httpx
 from pydantic import ValidationError
 
 from gateway.cli.proposing import MARGIN_MS, UnexpectedAnswerError, client_of, say_away
-from gateway.http.cases import CaseList, CaseSheet
+from gateway.http.case_sheets import CaseList, CaseSheet
 from gateway.http.sheets import DecisionSheet, WaitingList
 from ledger.core.errors import LedgerError
 from ledger.core.statement import SignedByKey

@@ -20,7 +20,7 @@ from gateway.cli.persons_desk import (
 )
 
 if TYPE_CHECKING:
-    from gateway.http.cases import CaseSheet
+    from gateway.http.case_sheets import CaseSheet
     from ledger.core.statement import Move
 
 group = typer.Typer(

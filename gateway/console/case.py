@@ -13,7 +13,7 @@ from gateway.console.limits import SHEET_CHARS_MAX, SHEET_ROWS_MAX
 from gateway.console.port import KnownCase
 from gateway.console.sheet import Value, WhyNot, amount, named, too_large, values_of
 from gateway.console.text import Shown, grouped, shown
-from gateway.http.cases import CaseSheet
+from gateway.http.case_sheets import CaseSheet
 from gateway.signing_case import check_case, resolution_of
 from gateway.signing_sheet import SheetDiffersError
 from ledger.core.canonical import canonicalize

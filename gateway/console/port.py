@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from gateway.http.cases import CaseEntry, CaseSheet
+from gateway.http.case_sheets import CaseEntry, CaseSheet
 from gateway.http.run_views import CeilingList, RunList, RunView
 from ledger.core.holds import Hold
 from ledger.core.operation import Risk

@@ -20,7 +20,8 @@ from gateway.console.port import (
     NotAnsweringError,
     Waiting,
 )
-from gateway.http.cases import CaseEntry, blocked_entry, case_entry, case_sheet_of
+from gateway.http.case_sheets import CaseEntry
+from gateway.http.cases import blocked_entry, case_entry, case_sheet_of
 from gateway.http.doors import nothing_newer
 from gateway.http.limits import RUN_ACTIONS_MAX
 from gateway.http.run_views import (

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.demo.stage import Stage
 from gateway.demo.waiting import until
-from gateway.http.cases import CaseSheet
+from gateway.http.case_sheets import CaseSheet
 from gateway.signing_case import resolution_of
 from gateway.wiring.installation import open_log
 from ledger.core.people import People, Person, PersonKey

@@ -11,7 +11,7 @@ from gateway.demo.claims import Claim
 from gateway.demo.colleagues import registered
 from gateway.demo.scene import Scene, effects, facts_of
 from gateway.demo.waiting import until
-from gateway.http.cases import CaseSheet
+from gateway.http.case_sheets import CaseSheet
 from ledger.core.statement import Move
 
 EVENT: Final = "renewal-2026-09-04-05"

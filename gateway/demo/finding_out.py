@@ -12,7 +12,7 @@ from gateway.demo.claims import Claim
 from gateway.demo.colleagues import Colleague, registered
 from gateway.demo.scene import Scene, effects, facts_of
 from gateway.demo.waiting import until
-from gateway.http.cases import CaseSheet
+from gateway.http.case_sheets import CaseSheet
 from gateway.wiring.local import ACCOUNT
 from gateway.wiring.publishing import default_catalogue
 from ledger.core.statement import Move

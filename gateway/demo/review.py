@@ -10,7 +10,7 @@ from gateway.demo.chapter import Chapter
 from gateway.demo.claims import Claim
 from gateway.demo.colleagues import Colleague, code_of, registered, stranger
 from gateway.demo.scene import Scene, effects, facts_of
-from gateway.http.cases import CaseSheet
+from gateway.http.case_sheets import CaseSheet
 from ledger.core.statement import Move, SignedByKey
 
 EVENT: Final = "welcome-2026-09-02-01"

@@ -12,13 +12,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gateway.http import following
-from gateway.http.cases import (
-    CaseList,
-    CaseSheet,
-    blocked_entry,
-    case_entry,
-    case_sheet_of,
-)
+from gateway.http.case_sheets import CaseList, CaseSheet
+from gateway.http.cases import blocked_entry, case_entry, case_sheet_of
 from gateway.http.doors import doors_of
 from gateway.http.limits import SHEETS_MAX
 from gateway.http.openapi import answer, problems

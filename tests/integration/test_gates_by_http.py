@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from actionledger import CallerMistake, NeedsReview, Succeeded
-from gateway.http.cases import CaseSheet
+from gateway.http.case_sheets import CaseSheet
 from ledger.core.statement import Move
 from tests.integration.asking_people import POLL_SECONDS, Office, office, refund_body
 from tests.integration.door import code_of

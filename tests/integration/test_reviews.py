@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from actionledger import NeedsReview, Succeeded
-from gateway.http.cases import CaseSheet
+from gateway.http.case_sheets import CaseSheet
 from gateway.signing_case import resolution_of
 from ledger.core.ids import stream_key_of
 from ledger.core.inputs import Evidence, EvidenceKind, Meaning

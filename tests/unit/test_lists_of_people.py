@@ -12,7 +12,7 @@ from rich.console import Console
 from gateway.cli.case_shown import show_cases
 from gateway.cli.sheet_shown import show_waiting
 from gateway.http.app import create_app
-from gateway.http.cases import CaseList
+from gateway.http.case_sheets import CaseList
 from gateway.http.doors import Instance
 from gateway.http.limits import SHEETS_MAX
 from gateway.http.sheets import WaitingList

@@ -18,7 +18,7 @@ from gateway.cli.output import Output, UsageError, count_of
 from gateway.cli.persons_desk import confirm
 from gateway.cli.sheet_shown import show_waiting
 from gateway.cli.webhooks_shown import WIDE_COLUMNS, show_list
-from gateway.http.cases import CaseList
+from gateway.http.case_sheets import CaseList
 from gateway.http.sheets import WaitingList
 from gateway.wiring.compare_desk import CannotCompareError, Report
 from ledger.log.port import AppendUnknownError

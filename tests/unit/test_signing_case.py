@@ -15,7 +15,8 @@ from gateway.console.pages import Pages
 from gateway.console.port import KnownCase
 from gateway.console.seals import Session, Visitor
 from gateway.console.site_file import Site
-from gateway.http.cases import AboutSheet, CaseSheet, EvidenceSheet, case_sheet_of
+from gateway.http.case_sheets import AboutSheet, CaseSheet, EvidenceSheet
+from gateway.http.cases import case_sheet_of
 from gateway.memory.installation import Installation, open_installation
 from gateway.signing_case import resolution_of
 from gateway.signing_sheet import NothingToSignError, SheetDiffersError
