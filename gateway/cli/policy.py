@@ -60,20 +60,20 @@ def check(
     """Read a policy and name every mistake with its line. Needs no server.
 
     Tells of ceilings that no row has an action pass and, with a catalogue, of names that no
-    operation bears and windows that nobody looks into: no mistakes, but often a slip of the pen.
-    Ends with 4 where there is a mistake.
+    operation bears and windows that nobody looks into; and of rows that take an agent's word for
+    where it acts: no mistakes, but often a slip of the pen. Ends with 4 where there is a mistake.
 
     Example: actionledger policy check examples/policies/payments.toml
     """
     from gateway.cli.policy_shown import ceilings_result, row_result, show_rows
-    from ledger.core.policy_notes import unguarded, unused_ceilings
+    from ledger.core.policy_notes import by_word_alone, unguarded, unused_ceilings
 
     out = Output("policy check", as_json=as_json)
     policy = _policy(out, file)
     known = None if catalogue is None else _catalogue(out, catalogue)
     unknown = () if known is None else _unknown(policy, known)
     open_ones = () if known is None else unguarded(policy, known)
-    unused = unused_ceilings(policy)
+    unused, by_word = unused_ceilings(policy), by_word_alone(policy)
     result = {
         "mistakes": [],
         "rows": [row_result(row) for row in policy.rows],
@@ -81,9 +81,13 @@ def check(
         "unknown_names": unknown,
         "unused_ceilings": [one.ceiling for one in unused],
         "unguarded": open_ones,
+        "by_word_alone": [one.row for one in by_word],
         "content_hash": policy.content_hash,
     }
-    out.answer(result, lambda console: show_rows(console, policy, (*unknown, *open_ones, *unused)))
+    out.answer(
+        result,
+        lambda console: show_rows(console, policy, (*unknown, *open_ones, *unused, *by_word)),
+    )
 
 
 @group.command("show")
@@ -247,7 +251,12 @@ def _notes(policy: "Policy") -> "Iterator[object]":
     import time
 
     from gateway.cli.place import settings
-    from ledger.core.policy_notes import too_few_people, unguarded, unused_ceilings
+    from ledger.core.policy_notes import (
+        by_word_alone,
+        too_few_people,
+        unguarded,
+        unused_ceilings,
+    )
 
     known = settings()
     from gateway.wiring.documents import published_now
@@ -257,6 +266,7 @@ def _notes(policy: "Policy") -> "Iterator[object]":
         yield from _unknown(policy, published.catalogue)
         yield from unguarded(policy, published.catalogue)
     yield from unused_ceilings(policy)
+    yield from by_word_alone(policy)
     yield from too_few_people(policy, published.people, time.time_ns() // 1_000_000)
 
 

@@ -1,5 +1,6 @@
 """What a decision table hardly means although it is well-formed: a ceiling that nothing passes,
-groups in which too few people could ever agree, a window for look-alikes that nobody looks into.
+groups in which too few people could ever agree, a window for look-alikes that nobody looks into,
+an agent's word where the catalogue's is wanted.
 
 Decides nothing: rows and people may be still to come. Called by the command line before a table or
 a catalogue is published.
@@ -68,6 +69,30 @@ class NobodyLooks:
             f"{self.operation} has a look_alike_window_ms, and nobody looks for look-alikes under "
             f"{', '.join(self.rows)}: set block_target there"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class WordAlone:
+    """A row that lets actions go ahead by an environment, which is what the agent says it is."""
+
+    row: str
+
+    def __str__(self) -> str:
+        return (
+            f"the row {self.row} lets go ahead whatever an agent says is in that environment: name "
+            "the accounts too, which are the catalogue's word"
+        )
+
+
+def by_word_alone(policy: Policy) -> tuple[WordAlone, ...]:
+    """Every row by which something goes ahead because of its environment, at whichever account."""
+    return tuple(
+        WordAlone(row.name)
+        for row in policy.rows
+        if row.outcome is Outcome.AUTOMATIC
+        and row.when.environment is not None
+        and row.when.account is None
+    )
 
 
 def unguarded(policy: Policy, catalogue: Catalogue) -> tuple[NobodyLooks, ...]:

@@ -36,7 +36,8 @@ def renewal(minor: int, currency: str = "EUR", **changed: object) -> Request:
         ("charge", renewal(30_001, "JPY"), "payment", "people"),
         ("charge", renewal(1_00, principal="agent:x"), "payment", "people"),
         ("charge", renewal(1_00, target="order:1"), "payment", "people"),
-        ("charge", renewal(9_000_000_00, environment="sandbox-3"), "sandbox", "automatic"),
+        # Where it would happen is the catalogue's word: an agent may call anything a sandbox.
+        ("charge", renewal(9_000_000_00, environment="sandbox-3"), "large", "people"),
         ("refund", request(20_00), "goodwill", "automatic"),
         ("refund", request(20_01), "refund", "confirmation"),
         ("refund", request(1_000_00), "refund", "confirmation"),
@@ -52,6 +53,14 @@ def test_payments(name: str, asked: Request, row: str, outcome: str) -> None:
     """Both sides of every limit."""
     asked = asked.model_copy(update={"operation": name})
     assert ruled(PAYMENTS, asked, money(name)) == (row, outcome)
+
+
+def test_a_test_account_may_do_anything_in_a_test() -> None:
+    """By the account that the catalogue declares, and only for what is meant as a test."""
+    tested = operation(name="charge", kind="money", account="sandbox-3")
+    asked = renewal(9_000_000_00, environment="sandbox-3")
+    assert ruled(PAYMENTS, asked, tested) == ("sandbox", "automatic")
+    assert ruled(PAYMENTS, renewal(9_000_000_00), tested) == ("large", "people")
 
 
 def test_a_tenant_may_be_excepted() -> None:
@@ -167,8 +176,18 @@ def test_scaling(asked: Request, row: str) -> None:
         (request(target="service:a"), operation(kind="delete"), "risky"),
         (request(target="backup:a"), operation(kind="delete"), "untouchable"),
         (request(target="cluster:ledger-1"), operation(kind="deploy"), "untouchable"),
-        (request(target="service:a", environment="staging"), operation(kind="delete"), "staging"),
-        (request(environment="dev-1"), operation(kind="deploy", target=None), "staging"),
+        (
+            request(target="service:a", environment="staging"),
+            operation(kind="delete", account="staging"),
+            "staging",
+        ),
+        (
+            request(environment="dev-1"),
+            operation(kind="deploy", target=None, account="dev-1"),
+            "staging",
+        ),
+        # The agent says that it is staging, and the catalogue that it is not.
+        (request(target="service:a", environment="staging"), operation(kind="delete"), "risky"),
         (request(target="service:a"), operation(kind="deploy"), "risky"),
         (request(target="service:a"), operation(kind="deploy", preview="provider"), "rollout"),
         (request(target="user:a"), operation(kind="permission"), "permission"),

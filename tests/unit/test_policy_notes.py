@@ -7,6 +7,8 @@ from ledger.core.policy_notes import (
     NobodyLooks,
     TooFewPeople,
     UnusedCeiling,
+    WordAlone,
+    by_word_alone,
     too_few_people,
     unguarded,
     unused_ceilings,
@@ -112,3 +114,28 @@ def test_a_window_that_nobody_looks_into_is_told(rows: str, open_ones: tuple[str
     assert unguarded(table, catalogue(SMALL)) == ()
     told = unguarded(table, CAREFUL)
     assert told == ((NobodyLooks("charge v1", open_ones),) if open_ones else ())
+
+
+@pytest.mark.parametrize(
+    ("when", "outcome", "is_told"),
+    [
+        ('when.environment = ["test"]', "automatic", True),
+        ('when.environment = ["test"]\nwhen.operation = ["charge"]', "automatic", True),
+        ('when.environment = ["test"]\nwhen.account = ["sandbox"]', "automatic", False),
+        ('when.environment = ["test"]', "confirmation", False),
+        ('when.account = ["sandbox"]', "automatic", False),
+    ],
+)
+def test_an_agents_word_for_where_it_acts_is_told(
+    when: str, outcome: str, *, is_told: bool
+) -> None:
+    """Whoever asks names the environment; at which account it happens the catalogue says."""
+    told = by_word_alone(policy(row("it", when, outcome)))
+    assert told == ((WordAlone("it"),) if is_told else ())
+
+
+@pytest.mark.parametrize("name", ["payments", "email", "infrastructure"])
+def test_no_example_is_worth_a_note_by_itself(name: str) -> None:
+    """They are patterns for tables of one's own."""
+    table = policy_of(ROOT / "examples" / "policies" / f"{name}.toml")
+    assert (by_word_alone(table), unused_ceilings(table)) == ((), ())
