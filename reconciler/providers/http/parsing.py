@@ -8,7 +8,8 @@ from pathlib import Path
 from ledger.core.mistakes import Mistake
 from reconciler.providers.described import parse_form, text_of
 from reconciler.providers.http.checks import contradictions
-from reconciler.providers.http.description import Description, built
+from reconciler.providers.http.description import Description
+from reconciler.providers.http.description_of_form import built
 from reconciler.providers.http.forms import AdapterForm
 
 
