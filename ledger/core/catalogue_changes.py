@@ -70,7 +70,7 @@ def _called(operation: Operation) -> str:
 
 def _between(was: Operation, now: Operation) -> Iterator[CatalogueChange]:
     called = _called(was)
-    yield from _principals(called, was, now)
+    yield from _who_and_where(called, was, now)
     yield from _money(called, was, now)
     yield from _target(called, was.target, now.target)
     yield from _parameters(called, was, now)
@@ -91,13 +91,18 @@ def _between(was: Operation, now: Operation) -> Iterator[CatalogueChange]:
                 )
 
 
-def _principals(called: str, was: Operation, now: Operation) -> Iterator[CatalogueChange]:
-    for pattern in was.principals:
-        if not covers(now.principals, (pattern,)):
-            yield _broken(called, "principals", pattern, None, "they may no longer ask")
-    for pattern in now.principals:
-        if not covers(was.principals, (pattern,)):
-            yield _change(called, "principals", None, pattern, says="they may ask")
+def _who_and_where(called: str, was: Operation, now: Operation) -> Iterator[CatalogueChange]:
+    for name, lost, gained in (
+        ("principals", "they may no longer ask", "they may ask"),
+        ("environments", "requests for it are refused", "requests for it are taken"),
+    ):
+        before, after = getattr(was, name), getattr(now, name)
+        for pattern in before:
+            if not covers(after, (pattern,)):
+                yield _broken(called, name, pattern, None, lost)
+        for pattern in after:
+            if not covers(before, (pattern,)):
+                yield _change(called, name, None, pattern, says=gained)
 
 
 def _money(called: str, was: Operation, now: Operation) -> Iterator[CatalogueChange]:

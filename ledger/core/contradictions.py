@@ -209,9 +209,10 @@ def _in_targets(operation: Operation) -> Iterator[Contradiction]:
 
 
 def _in_principals(operation: Operation) -> Iterator[Contradiction]:
-    for index, pattern in enumerate(operation.principals):
-        if any(character in "?[]" for character in pattern):
-            yield ("principals", index), "may hold * for any characters, and no other wildcard"
+    for name in ("principals", "environments"):
+        for index, pattern in enumerate(getattr(operation, name)):
+            if any(character in "?[]" for character in pattern):
+                yield (name, index), "may hold * for any characters, and no other wildcard"
 
 
 def _in_performer(operation: Operation) -> Iterator[Contradiction]:

@@ -156,6 +156,7 @@ class Operation(Wire):
     which an unknown outcome is looked up. `look_alike_window_ms`: how long an equal request is
     suspected to be a duplicate, and until the first is settled; 0 is off. `performer`: who may
     carry it out.
+    `environments`: which environments a request may name, as its account is for these.
     `allows_zero`: whether nought is an amount, as where a card is only checked; what moves money
     refuses it otherwise.
     `amount_multiple_of`: by currency, of how many minor units every amount has to be a multiple.
@@ -189,6 +190,9 @@ class Operation(Wire):
     principals: Annotated[
         tuple[Text, ...], Field(strict=False, min_length=1, max_length=CHOICES_MAX)
     ]
+    environments: Annotated[
+        tuple[Text, ...], Field(strict=False, min_length=1, max_length=CHOICES_MAX)
+    ] = ("*",)
     risk: Risk
     deadlines: Deadlines
     retries: Retries = Field(default_factory=_retries_of)
@@ -228,6 +232,13 @@ class Operation(Wire):
         return tuple(islice(self._problems(request), DIFFERENCES_MAX))
 
     def _problems(self, request: RecordedRequest) -> Iterator[Problem]:
+        if not _matches(request.environment, self.environments):
+            yield Problem(
+                "/environment",
+                ProblemCode.ENVIRONMENT_NOT_ALLOWED,
+                f"/environment must be {' or '.join(self.environments)}: {self.name} "
+                f"v{self.version} acts at the account {self.account}",
+            )
         yield from self._target_problems(request.target)
         yield from self._money_problems(request.money)
         for name, parameter in self.parameters.items():

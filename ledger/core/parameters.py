@@ -60,6 +60,7 @@ class ProblemCode(StrEnum):
     TARGET_PREFIX = "target_prefix"
     MONEY_MISSING = "money_missing"
     MONEY_NOT_ALLOWED = "money_not_allowed"
+    ENVIRONMENT_NOT_ALLOWED = "environment_not_allowed"
     AMOUNT_ZERO = "amount_zero"
     AMOUNT_NOT_A_MULTIPLE = "amount_not_a_multiple"
     PARAMETER_MISSING = "parameter_missing"

@@ -80,7 +80,7 @@ class WordAlone:
     def __str__(self) -> str:
         return (
             f"the row {self.row} lets go ahead whatever an agent says is in that environment: name "
-            "the accounts too, which are the catalogue's word"
+            "the accounts too, or give their operations environments in the catalogue"
         )
 
 

@@ -172,6 +172,8 @@ def test_principals_are_matched_by_pattern() -> None:
         ("step_ms = 60_000", "step_ms = 60_000.5", 32, "deadlines.step_ms", "whole number"),
         ("attempts_max = 3", "attempts_max = 1000", 35, "retries.attempts_max", "at most 20"),
         ("money = ", 'colour = "red"\nmoney = ', 7, "colour", "is not a known key here"),
+        ("money = ", "environments = []\nmoney = ", 7, "environments", "at least 1 entries"),
+        ("money = ", 'environments = ["a?"]\nmoney = ', 7, "environments[0]", "wildcard"),
         ("money = ", 'api_key = "sk_1"\nmoney = ', 7, "api_key", "never goes into the log"),
         # Contradictions.
         ("connect_ms = 2_000", "connect_ms = 10_001", 30, "deadlines.connect_ms", "response_ms"),

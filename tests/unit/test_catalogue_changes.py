@@ -113,6 +113,16 @@ def test_refusing_nothing_breaks_and_taking_it_does_not() -> None:
         assert (change.path, change.is_breaking) == ("allows_zero", is_breaking)
 
 
+def test_where_an_account_is_for_is_told_by_what_is_refused() -> None:
+    """Fewer environments refuse requests for the others; more refuse nobody."""
+    live = changed(("lookups =", 'environments = ["live", "eu-*"]\nlookups ='))
+    lost, *came = catalogue_changes(catalogue(SMALL), catalogue(live))
+    assert (lost.path, lost.was, lost.is_breaking) == ("environments", "*", True)
+    assert came == []
+    back = catalogue_changes(catalogue(live), catalogue(SMALL))
+    assert [(one.now, one.is_breaking) for one in back] == [("*", False)]
+
+
 def test_what_is_read_again_before_acting_is_named() -> None:
     """Whoever agrees is shown it from then on, and no request is refused for it."""
     told = 'preview = "provider"\nlookups ='
@@ -182,6 +192,7 @@ def test_every_field_of_an_operation_is_compared() -> None:
         "parameters",
         "personal",
         "principals",
+        "environments",
         "performer",
         "compensation_target",
     }

@@ -114,6 +114,25 @@ def test_a_value_outside_its_declaration_is_named(
     assert (path, code) in found(operation(), request(params={"amount": 1, name: value}))
 
 
+@pytest.mark.parametrize(
+    ("environments", "environment", "fits"),
+    [
+        (("*",), "anything", True),
+        (("live", "eu-*"), "live", True),
+        (("live", "eu-*"), "eu-west", True),
+        (("live", "eu-*"), "test", False),
+        (("live",), "Live", False),
+    ],
+)
+def test_what_is_said_of_the_environment_has_to_fit_the_account(
+    environments: tuple[str, ...], environment: str, *, fits: bool
+) -> None:
+    """An agent cannot call a test what happens at the account for what is live."""
+    asked = request(params={"amount": 1}, environment=environment)
+    expected = [] if fits else [("/environment", "environment_not_allowed")]
+    assert found(operation(environments=environments), asked) == expected
+
+
 def test_every_problem_is_named_at_once() -> None:
     """A caller mends a request in one round: target, money, values, missing and unknown fields."""
     declared = operation(money="required")
