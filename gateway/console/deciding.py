@@ -263,6 +263,8 @@ def outcome_of(decided: Decided, *, quorum: int = 1) -> Outcome:
 
 _UNCHANGED: Final = {
     "approved_already": "Your approval had been counted before: it counts once.",
+    "denied_already": "It had been denied before: it never starts.",
+    "withdrawn_already": "Your approval had been taken back before: it counts no more.",
     "asked_already": "People are being asked already.",
     "preview_under_way": "The provider is being asked already what would happen.",
     "resolved_already": "You had settled it so before: it counts once.",

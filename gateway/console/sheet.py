@@ -347,9 +347,21 @@ def _unreadable(
 
 
 def _is_of(preview: Preview, action: Action) -> bool:
-    """Whether the dry run says which effect the action undoes, and who carries it out."""
-    undone = None if preview.undoes is None else preview.undoes.action
-    return (undone, preview.performer) == (action.compensates, action.performer)
+    """Whether the dry run, which is signed, is of what the page shows beside it: the request, where
+    it goes, which effect it undoes, and who carries it out.
+    """
+    request, undoes = action.request, preview.undoes
+    undone = None if undoes is None else undoes.action
+    signed_and_shown = (
+        (preview.request_hash, action.request_hash),
+        (preview.target, request.target),
+        (preview.money, request.money),
+        (preview.provider, action.provider),
+        (preview.account, action.account),
+        (undone, action.compensates),
+        (preview.performer, action.performer),
+    )
+    return all(signed == beside for signed, beside in signed_and_shown)
 
 
 def _is_row_here(known: "Known", approval: Approval) -> bool:

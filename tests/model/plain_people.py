@@ -26,6 +26,7 @@ def new(fact: Json) -> Json:
         "shown": None,
         "round": None,
         "nonces": [],
+        "denied_by": None,
         "deadline": fact["step_deadline_at"],
         "tokens": [],
         "counted": 0,
@@ -72,6 +73,8 @@ def fold(action: Json, fact: Json) -> None:
             action["round"]["void"][fact["person"]] = fact["void_until"]
         case "approval.ended":
             action["round"]["ended"] = fact["reason"]
+        case "action.denied":
+            action["denied_by"] = fact["by"]
         case "attempt.started":
             action["tokens"].append(fact["fencing_token"])
             action["running"] = True
@@ -98,6 +101,9 @@ def worth(action: Json | None, said: Json, who: Json | None, at: int, skew_ms: i
     alive = asked["ended"] is None
     if yes and alive and said["nonce"] == asked["nonce"] and said["approver"] in asked["yes"]:
         return "approved_already"
+    again = _no_more_than_once(action, asked, said)
+    if again is not None:
+        return again
     if action["status"] in FINAL:
         return "already_final"
     if action["status"] == "needs_review":
@@ -116,6 +122,17 @@ def worth(action: Json | None, said: Json, who: Json | None, at: int, skew_ms: i
         granted = said["approver"] in asked["yes"]
         return "approval.withdrawn" if granted else "nothing_to_withdraw"
     return "approved_already" if is_met(action) else "approval.granted"
+
+
+def _no_more_than_once(action: Json, asked: Json, said: Json) -> str | None:
+    """A no, or a yes taken back, that was counted already."""
+    if said["nonce"] != asked["nonce"]:
+        return None
+    if said["decision"] == "deny":
+        return "denied_already" if action["denied_by"] == "person" else None
+    old = said["issued_at"] <= asked["void"].get(said["approver"], -1)
+    is_copy = said["decision"] == "withdraw" and old and said["approver"] not in asked["yes"]
+    return "withdrawn_already" if is_copy else None
 
 
 def _about_this(action: Json, said: Json) -> str | None:
@@ -153,7 +170,7 @@ def _in_time(asked: Json, said: Json, at: int, skew_ms: int) -> str | None:
     if asked["ended"] not in {None, "expired"}:
         return "nonce_dead"
     void_until = asked["void"].get(said["approver"], -1)
-    if said["decision"] == "approve" and said["issued_at"] <= void_until:
+    if said["decision"] != "deny" and said["issued_at"] <= void_until:
         return "nonce_dead"
     over_at = min(asked["expires_at"], said["expires_at"])
     if asked["ended"] is not None or at >= over_at:

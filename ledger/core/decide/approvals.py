@@ -5,7 +5,7 @@ another action, request, tenant, preview, policy or time. It is spent by the act
 Expired is never a denial: the action waits until it is asked about again.
 """
 
-from typing import Literal
+from typing import Final, Literal, assert_never
 
 from ledger.core.config import Config
 from ledger.core.decide.draft import Decided, Draft, refused_by, replayed
@@ -21,6 +21,9 @@ from ledger.core.people import Person
 from ledger.core.rejections import Rejection
 from ledger.core.state import Action, Approval, Status
 from ledger.core.statement import Resolution, Say, Signable, Statement
+
+BY_PERSON: Final = "person"
+"""Who denied an action, as its code says."""
 
 # --- answering -----------------------------------------------------------------------------------
 
@@ -42,8 +45,9 @@ def judge(draft: Draft, given: Judged) -> Decided:
     approval = action.approval
     if approval is None:
         return refused_by(Rejection.NOTHING_ASKED, action)
-    if _said_before(approval, statement):
-        return replayed(action, "approved_already")
+    said_before = _said_before(action, approval, statement)
+    if said_before is not None:
+        return replayed(action, said_before)
     if action.is_final:
         return refused_by(Rejection.ALREADY_FINAL, action)
     if action.status is Status.NEEDS_REVIEW:
@@ -117,19 +121,41 @@ def _untimely(
 
 
 def _is_taken_back(approval: Approval, statement: Statement) -> bool:
-    """Whether this is a yes from before its person took it back, or a copy of it."""
-    return statement.decision is Say.APPROVE and any(
+    """Whether this was said before its person took a yes back, or is a copy of what was said then:
+    neither the yes counts again, nor, against a new one, the word that took it back.
+    """
+    return statement.decision is not Say.DENY and _is_from_before(approval, statement)
+
+
+def _is_from_before(approval: Approval, statement: Statement) -> bool:
+    """Whether its person took a yes back no earlier than they signed this."""
+    return any(
         one.person == statement.approver and statement.issued_at <= one.void_until
         for one in approval.withdrawals
     )
 
 
-def _said_before(approval: Approval, statement: Statement) -> bool:
-    """Whether this person has said yes already: a double click is one approval."""
-    if statement.decision is not Say.APPROVE or statement.nonce != approval.nonce:
-        return False
+Repeated = Literal["approved_already", "denied_already", "withdrawn_already"]
+
+
+def _said_before(action: Action, approval: Approval, statement: Statement) -> Repeated | None:
+    """What has been counted already of what is asked now, or None: a double click counts once, and
+    whoever sends a decision again because they heard no answer is told that it holds.
+    """
+    if statement.nonce != approval.nonce:
+        return None
     is_granted = any(grant.person == statement.approver for grant in approval.grants)
-    return is_granted and approval.ended is None
+    match statement.decision:
+        case Say.APPROVE:
+            return "approved_already" if is_granted and approval.ended is None else None
+        case Say.DENY:
+            is_denied = action.status is Status.DENIED and action.code == BY_PERSON
+            return "denied_already" if is_denied else None
+        case Say.WITHDRAW:
+            is_counted = not is_granted and _is_from_before(approval, statement)
+            return "withdrawn_already" if is_counted else None
+        case _:
+            assert_never(statement.decision)
 
 
 def _counted(
@@ -142,7 +168,7 @@ def _counted(
             denied = ActionDenied(
                 action=key,
                 version=draft.version(key),
-                by="person",
+                by=BY_PERSON,
                 person=person,
                 key_id=given.key_id,
                 signed=given.signed,

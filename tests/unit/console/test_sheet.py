@@ -162,6 +162,8 @@ def test_a_sheet_that_is_not_what_would_be_signed_offers_nothing() -> None:
     assert of_action(replace(action, dry=replace(action.dry, content=content))) == (
         "sheet_incomplete"
     )
+    assert of_action(replace(action, provider="another")) == "sheet_incomplete"
+    assert of_action(replace(action, account="another")) == "sheet_incomplete"
     assert of_action(replace(action, dry=None)) == "sheet_incomplete"
     assert why(replace(whole, is_whole=False)) == "sheet_incomplete"
     assert why(replace(whole, policy=None)) == "policy_not_shown"
@@ -170,13 +172,29 @@ def test_a_sheet_that_is_not_what_would_be_signed_offers_nothing() -> None:
     assert of_action(replace(action, approval=approval)) == "policy_not_shown"
 
 
+def foreseen_for(action: Action) -> Action:
+    """The action with the hash of its request, and a dry run of that."""
+    asked, dry = action.approval, action.dry
+    assert asked is not None
+    assert dry is not None
+    assert dry.content is not None
+    found = request_hash(action.request)
+    content = dry.content.model_copy(update={"request_hash": found})
+    return replace(
+        action,
+        request_hash=found,
+        dry=replace(dry, content=content),
+        approval=replace(asked, preview_hash=preview_hash(content)),
+    )
+
+
 def test_more_than_a_person_can_read_is_shown_and_not_signed() -> None:
     """The limit is one of values, and one of characters; all of it is on the sheet."""
     whole = known(asked())
 
     def of(params: dict[str, JsonValue]) -> Sheet:
         request = whole.action.request.model_copy(update={"params": params})
-        action = replace(whole.action, request=request, request_hash=request_hash(request))
+        action = foreseen_for(replace(whole.action, request=request))
         return sheet_of(replace(whole, action=action), person("ada"), now_ms=x.T0)
 
     room = SHEET_CHARS_MAX - len("/text")

@@ -316,6 +316,23 @@ def test_a_copy_of_a_yes_that_was_taken_back_is_void() -> None:
     history.when(other, at=21).then(agreed(other, at=21))
 
 
+@pytest.mark.law("S4")
+def test_a_copy_of_a_withdrawal_takes_nothing_back_again() -> None:
+    """Sent once more it holds as it did; against a yes that followed it counts for nothing, up to
+    the last moment in which that yes could not have been signed. A new one does.
+    """
+    back = withdraws(at=20)
+    history = READY.when(back, at=20).then(withdrawn(back))
+    history.when(back, at=30).then_unchanged("withdrawn_already")
+    anew = approves(at=21 + SKEW_MS)
+    agreed_anew = history.when(anew, at=21 + SKEW_MS).then(agreed(anew, at=21 + SKEW_MS))
+    for copy in (back, withdraws(at=20 + SKEW_MS)):
+        late = judged(copy.statement, at=30 + SKEW_MS) if copy.statement else copy
+        agreed_anew.when(late, at=30 + SKEW_MS).then_rejected(Rejection.NONCE_DEAD)
+    again = withdraws(at=22 + SKEW_MS)
+    agreed_anew.when(again, at=22 + SKEW_MS).then(withdrawn(again))
+
+
 def test_only_ones_own_yes_can_be_taken_back() -> None:
     """Who granted nothing takes nothing back."""
     READY.when(withdraws("ben", at=20), at=20).then_rejected(Rejection.NOTHING_TO_WITHDRAW)
@@ -338,9 +355,22 @@ def test_one_no_is_enough(history: Given) -> None:
     after_it = history.when(no, at=20, offer=offer(at=20)).then(denied(no))
     assert after_it.action().status is Status.DENIED
     after_it.when(tick(), at=30, offer=offer(at=30)).then_unchanged("nothing_due")
-    after_it.when(no, at=30).then_rejected(Rejection.ALREADY_FINAL)
     ben = approves("ben", at=30)
     after_it.when(ben, at=30).then_rejected(Rejection.ALREADY_FINAL)
+    after_it.when(withdraws(at=30), at=30).then_rejected(Rejection.ALREADY_FINAL)
+
+
+def test_a_no_that_is_said_again_holds() -> None:
+    """Sent again because no answer was heard, or said by a second person too, it counts once; of
+    what ended otherwise, or under another nonce, there is nothing to deny.
+    """
+    no = denies("ben", at=20)
+    denied_by_ben = ASKED.when(no, at=20).then(denied(no))
+    for again in (no, denies("ben", at=30), denies("ada", at=30)):
+        denied_by_ben.when(again, at=30).then_unchanged("denied_already")
+    old = denies("ben", at=30, nonce="0" * 32)
+    denied_by_ben.when(old, at=30).then_rejected(Rejection.ALREADY_FINAL)
+    ASKED.and_then(cancelled()).when(no, at=30).then_rejected(Rejection.ALREADY_FINAL)
 
 
 def test_who_may_not_say_yes_may_not_say_no() -> None:
