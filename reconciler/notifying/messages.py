@@ -1,11 +1,13 @@
 """What people are told: in words for a mail, in JSON for a webhook.
 
 Guarantees that amounts, times and groups stand there as they were recorded, and that what an agent
-chose is quoted, on one line, with everything invisible spelled out. There is a link to look at it
-and nothing that decides: no button, no token, nothing to answer. Pure; called by the notifier.
+chose is quoted, on one line, with everything invisible spelled out and nothing that could become a
+link. There is a link to look at it and nothing that decides: no button, no token, nothing to
+answer. Pure; called by the notifier.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +25,10 @@ TRIAL: Final = "notify.trial"
 """The type of a message that nobody is wanted for: an operator tries a destination out."""
 
 _TARGET_CHARS_MAX: Final = 120
+
+# What programs that show mail turn into a link: two slashes, or a dot before what may be the name
+# of a top-level domain.
+_LINKING: Final = re.compile(r"//|\.(?=[A-Za-z]{2})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +134,11 @@ def _asked(one: Wanted) -> str:
 
 
 def _quoted(chosen: str) -> str:
-    """A text that an agent chose, on one line, where nothing in it can pass for ours."""
-    return json.dumps(excerpt(chosen, chars_max=_TARGET_CHARS_MAX), ensure_ascii=True)
+    """A text that an agent chose, on one line, where nothing in it can pass for ours, and of which
+    no program makes a link: the only ones in a mail lead to the pages.
+    """
+    quoted = json.dumps(excerpt(chosen, chars_max=_TARGET_CHARS_MAX), ensure_ascii=True)
+    return _LINKING.sub(lambda found: f"[{found[0]}]", quoted)
 
 
 def _time(at: int) -> str:

@@ -246,6 +246,25 @@ def test_what_an_agent_chose_stays_a_quoted_text(target: str) -> None:
     assert "Bcc" not in headers
 
 
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        ("https://evil.example/console/approve/x", "https:[//]evil[.]example/console/approve/x"),
+        ("order:www.evil.example", "order:www[.]evil[.]example"),
+        ("customer:ann@example.org", "customer:ann@example[.]org"),
+        ("order:A.18.42", "order:A.18.42"),
+    ],
+)
+def test_no_program_makes_a_link_of_what_an_agent_chose(target: str, shown: str) -> None:
+    """Neither of a target nor of a key: whoever follows a link in a mail comes to the pages."""
+    key = "refund:v1:acme:www.evil.example"
+    said = text(Message("msg_1", (wanted(target=target, action=key),), T0), PAGES)
+    assert f'  target      "{shown}", as the agent wrote it' in said
+    assert '  key         "refund:v1:acme:www[.]evil[.]example"' in said
+    links = re.findall(r"\S*(?:://|[a-z]\.[A-Za-z]{2})\S*", said)
+    assert links == [PAGES.one(key), PAGES.all]
+
+
 @given(st.text(max_size=200))
 def test_no_target_changes_any_other_line(target: str) -> None:
     """Whatever an agent writes, the rest of the mail is what it is without it."""
