@@ -35,8 +35,11 @@ from tests.policies import row
 from tests.servers import Addresses
 from tests.unit.signing.decisions import ADA_KEY, ADA_PASSKEY, registered
 
+LOOK_SECONDS = 0.05
+
 pytestmark = pytest.mark.servers
 
+LOOK_S = 0.05
 ADA = Person(name="ada", tenants=("acme",), groups=("finance",))
 BEN = Person(name="ben", tenants=("*",))
 
@@ -126,6 +129,13 @@ async def test_a_revocation_is_not_undone_by_an_older_copy(servers: Addresses) -
         assert await people_in_force(settings_of(one)) == now
 
 
+async def newest_table_begins_with(one: Installation, name: str) -> None:
+    """Wait until the table that was published last begins with a row of this name."""
+    async with asyncio.timeout(PATIENCE_MS / 1_000):
+        while (await read_published(one.log)).policy.rows[0].name != name:
+            await asyncio.sleep(LOOK_SECONDS)
+
+
 async def test_who_publishes_a_table_hears_that_another_one_overtook_it(
     servers: Addresses,
 ) -> None:
@@ -141,13 +151,9 @@ async def test_who_publishes_a_table_hears_that_another_one_overtook_it(
 
         async with asyncio.TaskGroup() as operators:
             overtaken = operators.create_task(publish(tables[0]))
-            async with asyncio.timeout(PATIENCE_MS / 1_000):
-                while (await read_published(one.log)).policy.rows[0].name != "first":
-                    await asyncio.sleep(0.05)
+            await newest_table_begins_with(one, "first")
             newest = operators.create_task(publish(tables[1]))
-            async with asyncio.timeout(PATIENCE_MS / 1_000):
-                while (await read_published(one.log)).policy.rows[0].name != "second":
-                    await asyncio.sleep(0.05)
+            await newest_table_begins_with(one, "second")
             # Nobody adopts anything before there is a processor.
             await one.processor()
         assert (overtaken.result().waiting, newest.result().waiting) == ((), ())
