@@ -11,6 +11,7 @@ from ledger.core.money import Money
 from reconciler.providers.http_exchange import Answered
 from reconciler.providers.port import MappedWebhook, ProviderRequest, Unrecognised, Unresolved
 from reconciler.providers.simulated.adapter import outcome_of
+from reconciler.providers.simulated.api import EffectRequest
 from reconciler.providers.simulated.book import Book, Line, UnreadableBook
 from reconciler.providers.simulated.control import Control, UnreadableState
 from reconciler.providers.simulated.faults import (
@@ -261,3 +262,21 @@ def test_a_webhook_without_meaning_is_said_to_have_none(raw: bytes, expected: Un
 def test_no_webhook_makes_the_mapping_raise(raw: bytes) -> None:
     """Any bytes have an answer."""
     assert isinstance(SimulatedMapping().map(raw), MappedWebhook | Unrecognised)
+
+
+@pytest.mark.parametrize(
+    ("money", "said"),
+    [
+        (Money(minor=12_000, currency="EUR"), "One refund of 120.00 EUR on order:A-1"),
+        (Money(minor=500, currency="JPY"), "One refund of 500 JPY on order:A-1"),
+        (Money(minor=1_250, currency="KWD"), "One refund of 1.250 KWD on order:A-1"),
+        (None, "One refund on order:A-1"),
+    ],
+)
+def test_people_read_what_would_happen_in_the_units_of_the_money(
+    money: Money | None, said: str
+) -> None:
+    """As it stands beside it on the sheet, and not a hundred times as much."""
+    asked = EffectRequest(target="order:A-1", amount=money)
+    fault, answer = Foresight().see(Asked("main", "refund", None), asked)
+    assert (fault, answer.effect) == (None, said)

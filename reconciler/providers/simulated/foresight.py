@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from ledger.core.limits import OBSERVED_MAX
+from ledger.core.money import format_money
 from ledger.core.wire import Text, Wire
 from reconciler.providers.simulated.api import EffectRequest, PreviewAnswer
 from reconciler.providers.simulated.faults import SCRIPTS_MAX, Asked, Delay, Match
@@ -110,8 +111,7 @@ class Foresight:
 def _answer(
     asked: Asked, body: EffectRequest, observed: dict[str, int | str | bool]
 ) -> PreviewAnswer:
-    amount = body.amount
-    of = "" if amount is None else f" of {amount.minor} {amount.currency} minor units"
+    of = "" if body.amount is None else f" of {format_money(body.amount)}"
     on = "" if body.target is None else f" on {body.target}"
     return PreviewAnswer(
         effect=f"One {asked.operation}{of}{on}",
