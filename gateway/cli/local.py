@@ -282,6 +282,8 @@ def _show_status(console: "Console", found: "Status") -> None:
             str(one.rss_bytes // 1_000_000) if one.rss_bytes else "-",
         )
     console.print(table)
+    if found.running is not None:
+        console.print("[dim]Addresses, API key and logs: actionledger up says them again[/]")
 
 
 def _duration(ms: int) -> str:
