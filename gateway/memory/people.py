@@ -47,6 +47,7 @@ class MemoryPeople:
         asked = action.approval
         if asked is None:
             raise ValueError(f"nobody is asked about {action.key}")
+        void = (one.void_until for one in asked.withdrawals if one.person == by)
         statement = Statement(
             ledger=ledger,
             decision=say,
@@ -59,7 +60,8 @@ class MemoryPeople:
             policy_hash=asked.policy_hash,
             row=asked.row,
             nonce=asked.nonce,
-            issued_at=now_ms,
+            # As the command line signs it: apart from what its person took back a moment ago.
+            issued_at=max(now_ms, 1 + max(void, default=-1)),
             expires_at=asked.expires_at,
             comment=comment,
         )

@@ -359,7 +359,7 @@ class Case:
         self.must(said["issued_at"] <= appended_at + SKEW_MS, "issued in the future")
         self.must(self.may_decide(person, last.groups), f"{person['name']} may not decide this")
         void = last.void_until.get(person["name"], -1)
-        self.must(decision != "approve" or said["issued_at"] > void, "a copy of what was withdrawn")
+        self.must(decision == "deny" or said["issued_at"] > void, "a copy from before a withdrawal")
         return said | {"appended_at": appended_at, "key_id": key_id}
 
     def may_decide(self, person: Json, groups: list[str]) -> bool:

@@ -347,7 +347,7 @@ async def test_a_test_that_names_nobody_or_nothing_is_told_so() -> None:
 
 
 async def test_what_was_agreed_can_be_taken_back_until_it_begins() -> None:
-    """A yes that was taken back counts no more."""
+    """A yes that was taken back counts no more, until its person says it anew."""
     async with testing.ledger(policy=ASKS) as world:
         asked = await world.ledger.propose(REFUND)
         await world.approve(asked.key)
@@ -356,6 +356,10 @@ async def test_what_was_agreed_can_be_taken_back_until_it_begins() -> None:
         result = await world.ledger.get(asked.key)
         assert isinstance(result, AwaitingApproval)
         assert result.granted == 1
+        await world.withdraw(asked.key, by="ben")
+        await world.approve(asked.key, by="ben")
+        await world.approve(asked.key)
+        assert isinstance(await world.ledger.wait(asked.key), Succeeded)
 
 
 async def test_a_changed_request_can_be_agreed_to_without_a_table(world: testing.World) -> None:
