@@ -110,7 +110,9 @@ def goes_beyond(stream: Stream, action: Action) -> str | None:
     others = [
         one
         for one in compensations_of(stream, original)
-        if one.key != action.key and has_something_to_undo(one) and not is_reversed(one)
+        if one.key != action.key
+        and (one.is_open or has_something_to_undo(one))
+        and not is_reversed(one)
     ]
     twice = [one for one in others if len(_done_again(one)) > 1]
     if not foreign and not twice:

@@ -105,6 +105,8 @@ class Orders:
         later = [one.key for one in self.actions.values() if one.revises == action.key]
         law(not later, "order", f"{action.key} starts, and {later} revise it")
         self._undoes_what_was_shown(action, fact)
+        if action.compensates is not None:
+            self._knows_how_much(action, self.actions[action.compensates])
         if action.is_open:
             return
         lineage = list(self._lineage(action))
@@ -167,6 +169,22 @@ class Orders:
             return
         there = [one for one in others if one.is_open or (one.has_effect and not one.is_reversed)]
         self._is_no_more(original, [*there, action])
+
+    def _knows_how_much(self, action: PlainAction, original: PlainAction) -> None:
+        """Neither what it undoes, nor what undoes that too, was told with another amount than was
+        asked for, unless a person lets it pass: also not where it is sent once more.
+        """
+        for one in (original, *self._others(action, original)):
+            asked = one.intent["request"].get("money")
+            told = [
+                piece.get("money") != asked
+                for piece in one.evidence
+                if piece["meaning"] == "effect" and piece["kind"] != "report"
+            ]
+            is_doubtful = original.money is not None and asked is not None and any(told)
+            is_let = f"amount_of:{one.key}" in action.gates.allowed
+            is_clear = is_let or not is_doubtful or one.is_without_effect
+            law(is_clear, "undo", f"{action.key} starts, and {one.key} is of another amount")
 
     def _is_no_more(self, original: PlainAction, some: list[PlainAction]) -> None:
         keys, whole = [one.key for one in some], original.money

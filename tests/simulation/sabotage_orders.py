@@ -74,6 +74,10 @@ def _any_amount(stream: Stream, given: i.Propose) -> Decided | None:
     """Whatever is asked for is given back."""
 
 
+def _of_any_amount(stream: Stream, action: Action) -> None:
+    """What was told of the amount that there is to undo keeps nothing back."""
+
+
 def _any_target(draft: Draft, given: i.Propose, operation: Operation) -> Decided | None:
     """Whatever is named is where it is given back."""
 
@@ -194,6 +198,15 @@ ORDERS: Final[dict[str, Saboteur]] = {
         "compensations undo more than there was",
         286,
         ((intake, "refusal_of_amount", _any_amount),),
+    ),
+    "undone_whatever_was_told": Saboteur(
+        "a compensation starts although its original was done in another amount",
+        12_914,
+        (
+            (schedule, "kept_back", _of_any_amount),
+            (compensations, "differs_from_asked", _of_any_amount),
+            (compensations, "goes_beyond", _of_any_amount),
+        ),
     ),
     "undone_elsewhere": Saboteur(
         "a compensation acts on another target than what it undoes",

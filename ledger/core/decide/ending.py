@@ -33,5 +33,12 @@ def review(draft: Draft, key: str, reason: ReviewReason, names: str | None = Non
     case = draft.action(key).case
     is_told = case is not None and reason in case.reasons
     if not is_told or (case is not None and case.reason == reason and case.names != names):
-        version = draft.version(key)
-        draft.add(ReviewOpened(action=key, version=version, reason=reason, names=names))
+        review_anew(draft, key, reason, names)
+
+
+def review_anew(draft: Draft, key: str, reason: ReviewReason, names: str | None) -> None:
+    """Hand the action to a person, also where its case is open for that reason: there is something
+    new of it.
+    """
+    version = draft.version(key)
+    draft.add(ReviewOpened(action=key, version=version, reason=reason, names=names))

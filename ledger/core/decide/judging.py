@@ -8,7 +8,7 @@ reordered evidence leads to the same. What may be proven at all says `ledger.cor
 from dataclasses import dataclass
 
 from ledger.core.decide.draft import Draft
-from ledger.core.decide.ending import review
+from ledger.core.decide.ending import review, review_anew
 from ledger.core.decide.schedule import after_no_effect, is_disputed
 from ledger.core.facts import ActionCompleted, AttemptRefused, Proof
 from ledger.core.inputs import Retry
@@ -145,9 +145,10 @@ def raise_reversals(draft: Draft, key: str) -> None:
         return
     whole, told = action.request.money, names_of(foreign)
     if whole is None:
-        review(draft, key, "reversed_elsewhere", told)
+        review_anew(draft, key, "reversed_elsewhere", told)
         return
-    review(draft, key, "reversed_elsewhere", f"{of_whole(minor_of(foreign, whole), whole)}: {told}")
+    told = f"{of_whole(minor_of(foreign, whole), whole)}: {told}"
+    review_anew(draft, key, "reversed_elsewhere", told)
     undone = [one for one in undoing if has_something_to_undo(one)]
     total = minor_of(foreign, whole) + sum(undone_minor(one, whole) for one in undone)
     if total > whole.minor:

@@ -328,6 +328,33 @@ def test_what_the_charge_tells_of_our_own_refund_counts_too(
     assert event.goes_on() == []
 
 
+def test_what_came_back_while_its_case_was_open_is_noted_with_it() -> None:
+    """All of it is told twice over: once as no amount and then as one, which is as much. Who has
+    seen the case has seen both, and is not asked about the same once more.
+    """
+    event = charged()
+    event.propose(UNDO, compensates=CHARGE, acts=True)
+    event.reports(UNDO, x.success("re_1"))
+    event.take(given_back(None))
+    assert names(event, "returned_too_much") == "99.80 EUR of 49.90 EUR: dp_1, re_1"
+    event.take(given_back(4_990))
+    event.settles(CHARGE, Move.ACKNOWLEDGE)
+    assert reasons(event) == set()
+
+
+def test_another_refund_that_may_be_there_counts_beside_what_came_back_elsewhere() -> None:
+    """Of 49.90 a refund of 20.00 is unknown and 20.00 came back at the bank: another one of 20.00
+    that was asked for before does not go by itself.
+    """
+    event = charged()
+    event.propose(UNDO, compensates=CHARGE, money=eur(2_000), acts=True)
+    event.propose(MORE, compensates=CHARGE, money=eur(2_000))
+    event.reports(UNDO, x.no_answer())
+    event.take(given_back(2_000))
+    assert reasons(event, MORE) == {"returned_already"}
+    assert event.goes_on() == []
+
+
 @pytest.mark.parametrize(
     "answer",
     [
