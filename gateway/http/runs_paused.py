@@ -78,7 +78,7 @@ class RunsPaused:
         found = await following.read(doors.queries.paused(tenant, run))
         shown = () if isinstance(found, No) else found
         for key, name in shown:
-            if name in names and key != given.key:
+            if name in names and key != given.key and await _still_waits(doors, key):
                 return key, name
         for key in self._newest.get((tenant, run), ()):
             known = await doors.ledger.progress(key, after_version=0, timeout_ms=0)
@@ -93,6 +93,14 @@ class RunsPaused:
         self._newest[name] = keys[:KEYS_KEPT_MAX]
         if len(self._newest) > RUNS_KEPT_MAX:
             self._newest.popitem(last=False)
+
+
+async def _still_waits(doors: Doors, key: str) -> bool:
+    """Whether an action that the tables show with a case has it still, as far as this door followed
+    it: whoever has just settled one may ask for more.
+    """
+    known = await doors.ledger.progress(key, after_version=0, timeout_ms=0)
+    return known is None or known.status == Status.NEEDS_REVIEW
 
 
 def _ceilings(doors: Doors, given: Propose, tenant: str) -> Iterator[Ceiling]:

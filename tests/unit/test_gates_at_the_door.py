@@ -176,6 +176,21 @@ async def test_a_door_knows_the_case_that_the_tables_do_not_show_yet(
     assert await run_loops(world, range(4, 60)) == {third.key}
 
 
+async def test_a_case_that_the_tables_show_and_that_is_over_refuses_nothing(
+    world: testing.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person has settled it a moment ago, and the tables are behind the log."""
+    first = await world.ledger.propose(refund("e1", target="order:1"))
+    await world.ledger.propose(refund("e2", target="order:2"))
+
+    async def behind(*_: object) -> tuple[tuple[str, str], ...]:
+        return ((first.key, "run"),)
+
+    monkeypatch.setattr(MemoryQueries, "paused", behind)
+    third = await world.ledger.propose(refund("e3", target="order:3"))
+    assert isinstance(third, NeedsReview)
+
+
 async def test_an_undo_is_taken_also_of_a_run_that_is_paused(world: testing.World) -> None:
     """What was to be undone and is not has to come to a person."""
     charge = Intent(
