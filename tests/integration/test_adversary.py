@@ -227,6 +227,8 @@ async def test_a_no_is_never_read_as_yes(people: Office) -> None:
     sheet = await asked_for(people, "return-1")
     no = sign(statement(sheet, "ada", Say.DENY), asking.KEYS["ada"])
     assert (await hand_in(people, sheet.key, no)).json()["status"] == "denied"
+    resent = (await hand_in(people, sheet.key, no)).json()
+    assert (resent["status"], resent["replayed"]) == ("denied", True)
     yes = await people.say(sheet, "ben")
     assert code_of(yes) == "already_final"
     again = await people.door.propose(refund_body("return-1"))

@@ -130,9 +130,8 @@ def _no_more_than_once(action: Json, asked: Json, said: Json) -> str | None:
         return None
     if said["decision"] == "deny":
         return "denied_already" if action["denied_by"] == "person" else None
-    old = said["issued_at"] <= asked["void"].get(said["approver"], -1)
-    is_copy = said["decision"] == "withdraw" and old and said["approver"] not in asked["yes"]
-    return "withdrawn_already" if is_copy else None
+    took_back = said["approver"] in asked["void"] and said["approver"] not in asked["yes"]
+    return "withdrawn_already" if said["decision"] == "withdraw" and took_back else None
 
 
 def _about_this(action: Json, said: Json) -> str | None:

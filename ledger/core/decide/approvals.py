@@ -124,12 +124,7 @@ def _is_taken_back(approval: Approval, statement: Statement) -> bool:
     """Whether this was said before its person took a yes back, or is a copy of what was said then:
     neither the yes counts again, nor, against a new one, the word that took it back.
     """
-    return statement.decision is not Say.DENY and _is_from_before(approval, statement)
-
-
-def _is_from_before(approval: Approval, statement: Statement) -> bool:
-    """Whether its person took a yes back no earlier than they signed this."""
-    return any(
+    return statement.decision is not Say.DENY and any(
         one.person == statement.approver and statement.issued_at <= one.void_until
         for one in approval.withdrawals
     )
@@ -152,8 +147,8 @@ def _said_before(action: Action, approval: Approval, statement: Statement) -> Re
             is_denied = action.status is Status.DENIED and action.code == BY_PERSON
             return "denied_already" if is_denied else None
         case Say.WITHDRAW:
-            is_counted = not is_granted and _is_from_before(approval, statement)
-            return "withdrawn_already" if is_counted else None
+            took_back = any(one.person == statement.approver for one in approval.withdrawals)
+            return "withdrawn_already" if took_back and not is_granted else None
         case _:
             assert_never(statement.decision)
 

@@ -323,7 +323,8 @@ def test_a_copy_of_a_withdrawal_takes_nothing_back_again() -> None:
     """
     back = withdraws(at=20)
     history = READY.when(back, at=20).then(withdrawn(back))
-    history.when(back, at=30).then_unchanged("withdrawn_already")
+    for said in (back, withdraws(at=30)):
+        history.when(said, at=30).then_unchanged("withdrawn_already")
     anew = approves(at=21 + SKEW_MS)
     agreed_anew = history.when(anew, at=21 + SKEW_MS).then(agreed(anew, at=21 + SKEW_MS))
     for copy in (back, withdraws(at=20 + SKEW_MS)):
