@@ -74,6 +74,7 @@ def test_what_became_known_meanwhile_has_to_be_read_first(stage: Stage, visiting
     page.locator("[data-said]", has_text="no longer what you were shown").wait_for()
     assert "review.resolved" not in stage.facts(key)
     # The browser tells of every answer that is a no.
+    anna.complained()
     assert len(anna.complaints) == 1
     anna.complaints.clear()
 

@@ -107,6 +107,12 @@ class Visit:
         self.page.wait_for_load_state("load")
         return bool(self.page.evaluate("document.documentElement.scrollWidth > window.innerWidth"))
 
+    def complained(self) -> str:
+        """What its browser complained of first, once it has: a page may show it before that."""
+        while not self.complaints:
+            self.page.wait_for_event("console")
+        return self.complaints[0]
+
     def _heard(self, said: ConsoleMessage) -> None:
         if said.type in {"error", "warning"}:
             self.complaints.append(said.text)
