@@ -49,6 +49,7 @@ from projections.query_rows import EventRow
 from projections.roles import Role
 from tests.integration.door import database, settings_for
 from tests.integration.installation import PARTITIONS, Installation, installed
+from tests.integration.test_projecting import ends
 from tests.passkeys import SoftwarePasskey
 from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.policies import zone_at_noon
@@ -275,6 +276,21 @@ class Stage:
             return [one.type for one in found].count(fact) >= times
 
         self.run(self.until(holds))
+
+    def catch_up(self) -> None:
+        """Wait until the tables have all that the log has now: what a gate answered may be in them
+        before what it counted, which is another partition's.
+        """
+        self.run(self._caught_up())
+
+    async def _caught_up(self) -> None:
+        wanted = await ends(self.one)
+
+        async def holds() -> bool:
+            offsets = await Queries(self.pool).offsets()
+            return all(offsets[part].next_offset >= end for part, end in wanted.items())
+
+        await self.until(holds)
 
     def only(self, key: str, fact: str) -> EventRow:
         """An action's one fact of a type, once it is projected: a page may tell of it before."""

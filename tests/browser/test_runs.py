@@ -34,6 +34,7 @@ def test_a_run_has_a_bar_for_every_ceiling_and_one_is_raised(
     stage.wait_for(first, "gate.answered", times=3)
     second = large(stage, "run-2", order="run-2", run="r-web")
     stage.wait_for(second, "review.opened")
+    stage.catch_up()
     page = visiting("anna").log_in("/console/runs")
     windows = page.get_by_role("region", name="Windows of now").inner_text()
     assert "reserved of 100000.00 EUR" in windows
@@ -59,6 +60,7 @@ def test_what_waits_for_another_action_is_let_pass(stage: Stage, visiting: Visit
     stage.wait_for(first, "gate.answered", times=3)
     second = large(stage, "wait-2", order="wait", run="r-wait-2")
     stage.wait_for(second, "gate.answered", times=3)
+    stage.catch_up()
     anna = visiting("anna", size=NARROW, scheme="dark")
     page = anna.log_in("/console/reviews")
     waits = page.get_by_role("region", name="Waiting for another action")
@@ -78,6 +80,7 @@ def test_other_tenants_runs_are_not_there(stage: Stage, visiting: Visiting) -> N
     """Somebody who is not registered for the tenant sees no run of it."""
     key = large(stage, "hidden-1", order="hidden", run="r-hidden")
     stage.wait_for(key, "gate.answered", times=3)
+    stage.catch_up()
     gus = visiting("gus")
     page = gus.log_in("/console/runs")
     assert "r-hidden" not in page.content()
