@@ -137,6 +137,22 @@ def test_which_input_became_what(here: Installation, proposed: dict[str, Any]) -
     assert "intent.recorded" in here.run("why", KEY).out
 
 
+def test_an_action_is_taken_back_while_nothing_has_begun(
+    here: Installation, proposed: dict[str, Any]
+) -> None:
+    """What waits for people is called off by whoever may propose, and again changes nothing; what
+    has had its effect is not.
+    """
+    asked = intent(minor=12_500, event="renewal-of-nobody")
+    waits = here.json("propose", "-", given=asked).result
+    assert waits["status"] == "awaiting_approval"
+    for _ in range(2):
+        taken = here.json("cancel", waits["key"], "--reason", "Sent in error.")
+        assert (taken.code, taken.result["status"]) == (0, "cancelled")
+    late = here.json("cancel", KEY)
+    assert (late.code, late.result["code"]) == (4, "already_final")
+
+
 def test_the_log_is_read_as_it_is(here: Installation, proposed: dict[str, Any]) -> None:
     """`log tail` shows records by topic, key and place, one a line, in full with --json."""
     lines = here.json("log", "tail", "--topic", "intents", "--key", KEY).out.splitlines()
