@@ -19,7 +19,7 @@ from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
 POISON = b"poison"
-RESTORED = 80
+RESTORED = 120
 """Rows that are made again, one each time something is looked at: for some seconds."""
 
 
@@ -307,7 +307,7 @@ async def test_an_app_that_makes_something_again_before_its_events_moves(
             app.made_again = lambda: made
             add_agent(app, shop.topic, handle, deadline_ms=500)
 
-        running = shop.start(add, stalled_after_ms=500)
+        running = shop.start(add, stalled_after_ms=2_000)
         await shop.put(b"behind it")
         await until(lambda: handled == [b"behind it"] or running.task.done(), "it is handled")
         assert not running.task.done()
