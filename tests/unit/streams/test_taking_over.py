@@ -38,16 +38,14 @@ def test_the_older_of_two_under_one_name_ends() -> None:
 
 @pytest.mark.parametrize(
     ("own", "other"),
-    [
-        (nonce_of("one"), nonce_of("two")),
-        (nonce_of("one"), nonce_of(None)),
-        (nonce_of(None), nonce_of("one")),
-        (nonce_of(None), nonce_of(None)),
-    ],
+    [("one", "two"), ("one", None), (None, "one"), (None, None)],
 )
-def test_who_has_another_name_or_none_takes_over_as_ever(own: str, other: str) -> None:
+def test_who_has_another_name_or_none_takes_over_as_ever(
+    own: str | None, other: str | None
+) -> None:
     """Partitions go to other members and come back."""
-    one = owner(own)
+    mine = nonce_of(own)
+    one = owner(mine)
     one.opened(Appended(one.fold.next_offset, T0), 0)
-    check_name(one, opened(other))
-    check_name(one, opened(own))
+    check_name(one, opened(nonce_of(other)))
+    check_name(one, opened(mine))
