@@ -8,7 +8,7 @@ before, and is not again. Must never change a row that is there. Run by the reco
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,10 +56,17 @@ class LostRows:
             )
         async with self._one_at_a_time:
             await self._make_whole(begins)
-            await self._desk.handle(records)
-            ends = {record.partition: record.offset + 1 for record in records}
-            for partition, last_row in (await self._last_rows(ends)).items():
-                self._seen[partition] = _Seen(last_row, ends[partition])
+            last_rows: dict[int, int] = {}
+            for place in await self._desk.handle(records):
+                last = last_rows.get(place.partition, place.offset)
+                last_rows[place.partition] = max(last, place.offset)
+            # Tables that were put back in between lack what was there before, and now have a row
+            # behind it, by which no later look would find that out.
+            await self._make_whole(begins)
+            for partition, end in {one.partition: one.offset + 1 for one in records}.items():
+                if (seen := self._seen.get(partition)) is not None:
+                    last_row = max(seen.last_row, last_rows.get(partition, -1))
+                    self._seen[partition] = _Seen(last_row, max(seen.whole_to, end))
 
     async def keep(self, handled: Callable[[], Mapping[int, int]], stop: asyncio.Event) -> None:
         """Look now and then whether tables are as far as what was handled, and make what they have
@@ -112,9 +119,10 @@ class LostRows:
             logger.warning("webhooks_made_again", extra=extra)
         return count
 
-    async def _last_rows(self, partitions: Collection[int]) -> dict[int, int]:
+    async def _last_rows(self, ends: Mapping[int, int]) -> dict[int, int]:
+        """Of each partition the last row below an offset, -1 where there is none."""
         async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
-            found = await connection.fetch(_sql("last_rows"), sorted(partitions))
+            found = await connection.fetch(_sql("last_rows"), list(ends), list(ends.values()))
         return {row["partition"]: row["last_row"] for row in found}
 
 

@@ -105,6 +105,10 @@ _Known: TypeAlias = Mapping[Reference, tuple[str, ...]]
 """Action keys by a name, or a key, that a provider has for them."""
 
 
+_Rowed: TypeAlias = tuple[Position, bool]
+"""What has a row now, and whether that was made by this."""
+
+
 class WebhookDesk:
     """Takes webhooks to where they belong, a batch at a time."""
 
@@ -133,20 +137,20 @@ class WebhookDesk:
         }
         self._window = WebhookWindow() if window is None else window
 
-    async def handle(self, records: Sequence[Record]) -> None:
-        """Take a batch to its end. Raises trouble of the surroundings only, see `is_trouble`, and
-        TopicMadeAnewError.
+    async def handle(self, records: Sequence[Record]) -> list[Position]:
+        """Take a batch to its end; what of it has a row. Raises trouble of the surroundings only,
+        see `is_trouble`, and TopicMadeAnewError.
         """
-        await self._each(records, is_again=False)
+        return [place for place, _ in await self._each(records, is_again=False)]
 
     async def handle_again(self, records: Sequence[Record]) -> int:
         """Take a batch to its end that was before; how many rows that has made. What cannot be
         handled was set aside then, and is not again; the window has counted all of it. Raises what
         `handle` does.
         """
-        return await self._each(records, is_again=True)
+        return sum(is_made for _, is_made in await self._each(records, is_again=True))
 
-    async def _each(self, records: Sequence[Record], *, is_again: bool) -> int:
+    async def _each(self, records: Sequence[Record], *, is_again: bool) -> list[_Rowed]:
         crash_point("webhooks_taken")
         try:
             return await self._handle(records, is_again=is_again)
@@ -157,17 +161,19 @@ class WebhookDesk:
                 if not is_again:
                     await self._set_aside(records[0], FAULT, repr(failure))
                 logger.exception("webhook_fault", extra=_place(records[0]))
-                return 0
+                return []
         # One record at a time tells the one at fault from those beside it.
-        return sum([await self._each([record], is_again=is_again) for record in records])
+        return [
+            rowed for record in records for rowed in await self._each([record], is_again=is_again)
+        ]
 
-    async def _handle(self, records: Sequence[Record], *, is_again: bool) -> int:
+    async def _handle(self, records: Sequence[Record], *, is_again: bool) -> list[_Rowed]:
         read = [self._understand(record) for record in records]
         for record, one in zip(records, read, strict=True):
             if isinstance(one, Unreadable) and not is_again:
                 await self._set_aside(record, one.reason, one.detail)
         taken = [one for one in read if isinstance(one, Understood)]
-        made = await self._take(taken, is_again=is_again) if taken else 0
+        made = await self._take(taken, is_again=is_again) if taken else []
         notes = [one for one in read if isinstance(one, Noted)]
         if notes:
             async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
@@ -206,8 +212,8 @@ class WebhookDesk:
         settled = await settled_lines(connection, moved)
         return self._rows(taken, matches, actions, known.decided, settled), known.decided
 
-    async def _take(self, taken: Sequence[Understood], *, is_again: bool) -> int:
-        """Tell and record them; how many rows that has made."""
+    async def _take(self, taken: Sequence[Understood], *, is_again: bool) -> list[_Rowed]:
+        """Tell and record them."""
         # One connection, so that nothing is asked of the pool or given back to it in between.
         async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
             rows, decided = await self._judged(connection, taken)
@@ -220,7 +226,7 @@ class WebhookDesk:
         log_batch(rows, repeated)
         if not is_again:
             self._count(rows, repeated)
-        return len(rows) - len(had)
+        return [(row.position, row.position not in had) for row in rows]
 
     def _count(self, rows: Sequence[WebhookRow], repeated: Collection[Position]) -> None:
         now_ms = self._now_ms()

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("actionledger")
 
-Handle = Callable[[Sequence[Record]], Awaitable[None]]
+Handle = Callable[[Sequence[Record]], Awaitable[object]]
 
 
 class EventDeadlineError(LedgerError):
@@ -172,7 +172,7 @@ async def settle(
     made = made_again()
     while True:
         try:
-            return await handle(records)
+            await handle(records)
         except Exception as failure:
             if not is_trouble(failure):
                 raise
@@ -188,6 +188,8 @@ async def settle(
                 "events_tried_again",
                 extra={"topic": records[0].topic, "count": len(records), "failure": repr(failure)},
             )
+        else:
+            return
         await asyncio.sleep(random.uniform(wait_ms / 2, wait_ms) / 1000)  # noqa: S311 - jitter
         wait_ms = min(wait_ms * 2, EVENT_BACKOFF_MAX_MS)
 

@@ -1,7 +1,7 @@
 """Rows of webhooks that the tables have lost, and records that never had one, on real servers."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import asyncpg
 import pytest
@@ -12,6 +12,7 @@ from ledger.log.topics import Topic
 from ledger.log.webhook_record import WebhookReceived, webhook_outgoing
 from reconciler.lost_rows import LostRows
 from reconciler.orphan_notes import OrphanNote, note_received
+from reconciler.parking import Position
 from reconciler.providers.port import MappedWebhook, Unrecognised
 from reconciler.providers.simulated.mapping import SimulatedMapping
 from reconciler.receiving import WebhookDesk
@@ -141,4 +142,50 @@ async def test_what_is_made_again_is_nothing_that_came_now(
         await look(whole, ends_of(records))
         assert whole.made_again == 1
         assert (window.webhooks(now_ms), window.matched_within(now_ms)) == counted
+        await appender.close()
+
+
+class PutBack(WebhookDesk):
+    """Postgres is restored just before, or just after, a batch is handled."""
+
+    when = ""
+
+    async def handle(self, records: Sequence[Record]) -> list[Position]:
+        """Lose all rows at the moment that is asked for."""
+        when, self.when = self.when, ""
+        if when == "before":
+            await lose_rows(self._pool)
+        places = await super().handle(records)
+        if when == "after":
+            await lose_rows(self._pool)
+        return places
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("is_started_again", [False, True])
+async def test_tables_that_are_put_back_while_a_batch_is_handled_lose_nothing(
+    servers: Addresses, database_url: str, when: str, *, is_started_again: bool
+) -> None:
+    """Between the look at what is missing and the rows of the batch, also where the process ends
+    with it and reads the batch a second time.
+    """
+    async with installed(servers.kafka_bootstrap) as one, migrated(database_url) as pool:
+        appender = SteadyAppender(one.log.appender)
+        taken = PutBack(appender, pool, SIMULATED, partitions=PARTITIONS, now_ms=wall_ms)
+        hooks = [settlement(f"evt_{number}", reference=f"ch_{number}") for number in range(3)]
+        await one.put(Topic.WEBHOOKS, 0, *(webhook_outgoing(hook) for hook in hooks))
+        records = await all_records(one, Topic.WEBHOOKS)
+        whole = LostRows(taken, pool, one.log)
+        await whole.handle(records[:2])
+        if is_started_again:
+            # What came of it was lost with the process, and the group's offset stayed before it.
+            await lose_rows(pool)
+            await taken.handle(records[2:])
+            whole = LostRows(taken, pool, one.log)
+        taken.when = when
+        await whole.handle(records[2:])
+        await look(whole, ends_of(records))
+        found = await rows(pool)
+        assert sorted(row["event_id"] for row in found.values()) == ["evt_0", "evt_1", "evt_2"]
+        assert await quarantine(one) == []
         await appender.close()
