@@ -116,6 +116,8 @@ class EventPuller:
         """
         source = self._sources[provider]
         now_ms = self._now_ms()
+        # What happened shortly before may be shown too late for this reading.
+        read_to = _time(max(0, now_ms - source.overlap_ms))
         async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
             position = await connection.fetchrow(
                 _sql("claim_pull"),
@@ -124,12 +126,14 @@ class EventPuller:
                 _time(now_ms - PULL_FIRST_MS),
                 _time(now_ms + source.interval_ms // 2),
                 _time(now_ms),
+                read_to,
             )
         if position is None:
             return None
         reading = _Reading(_milliseconds(position["seen_at"]))
-        read_to = _milliseconds(position["read_to"])
-        await self._look_for_hole(provider, account, source, read_to, now_ms)
+        await self._look_for_hole(
+            provider, account, source, _milliseconds(position["read_to"]), now_ms
+        )
         try:
             await self._read(provider, account, source, reading)
         except EventsFailed as failed:
@@ -146,7 +150,7 @@ class EventPuller:
             _time(self._now_ms()),
             reading.events,
             reading.missed,
-            _time(now_ms),
+            read_to,
         )
         if reading.missed:
             logger.warning(
@@ -163,15 +167,13 @@ class EventPuller:
             return
         kept_since = now_ms - source.kept_ms
         if read_to < kept_since:
-            # What the last reading's list showed too late for it may be lost as well.
-            since = max(0, read_to - source.overlap_ms)
-            await self._execute("note_hole", provider, account, _time(since), _time(kept_since))
+            await self._execute("note_hole", provider, account, _time(read_to), _time(kept_since))
             logger.error(
                 "events_may_be_lost",
                 extra={
                     "provider": provider,
                     "account": account,
-                    "since": _time(since).isoformat(),
+                    "since": _time(read_to).isoformat(),
                     "until": _time(kept_since).isoformat(),
                 },
             )

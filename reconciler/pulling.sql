@@ -5,7 +5,7 @@
 -- Take the reading of an account that is due, and put the next one off: of several inquirers one
 -- reads. A reading that was broken off is begun again when the next one is due.
 insert into actionledger.event_pulls as p (provider, account, seen_at, next_at, read_to)
-values ($1, $2, $3, $4, $5)
+values ($1, $2, $3, $4, $6)
 on conflict (provider, account) do update
 set next_at = excluded.next_at
 where p.next_at <= $5
@@ -31,8 +31,8 @@ join actionledger.webhooks as w
  and w.classification in ('unrecognised', 'duplicate');
 
 -- name: finish_pull
--- Everything up to this event is on the log, and there was nothing else when the reading began.
--- Never backwards.
+-- Everything up to this event is on the log, and there was nothing else of the time up to `read_to`
+-- when the reading began. Never backwards.
 update actionledger.event_pulls
 set seen_at = greatest(seen_at, $3), pulled_at = $4, events = events + $5, missed = missed + $6,
     read_to = greatest(read_to, $7), trouble = null

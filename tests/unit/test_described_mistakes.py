@@ -43,6 +43,11 @@ EDITS = [
     Edit("statuses = [409]", "statuses = [42]", "must be at least 200"),
     Edit('otherwise = "usual_statuses"', 'otherwise = "refused"', "must be 'usual_statuses'"),
     Edit('reference = "id"', 'reference = "id"\nrefrence = "id"', "is not a known key"),
+    Edit(
+        "overlap_seconds = 300\n",
+        "kept_days = 1\noverlap_seconds = 86_400\n",
+        "longer than overlap_seconds and two times interval_seconds",
+    ),
     # Where a request goes is not for a template to say.
     Edit("format = 1", 'format = 1\nbase_url = "ftp://x"', "must be http(s)://host"),
     Edit("format = 1", 'format = 1\nbase_url = "https://u:p@bank"', "no user, password"),

@@ -69,6 +69,7 @@ _FRAMING: Final = frozenset(
         "upgrade",
     }
 )
+_DAY_SECONDS: Final = 86_400
 _EMPTY: Final = 204
 _NEEDS_CODE: Final = "needs errors.code, which says where an answer has its code"
 _OK: Final = range(200, 300)
@@ -329,6 +330,10 @@ def _pull(path: TomlPath, pull: PullForm) -> Iterator[Found]:
         yield from _texts((*path, "query", name), text, _LISTING)
     yield from _headers((*path, "headers"), pull.headers, _LISTING)
     yield from _paging(path, pull)
+    late_seconds = pull.overlap_seconds + 2 * pull.interval_seconds
+    if pull.kept_days is not None and pull.kept_days * _DAY_SECONDS <= late_seconds:
+        why = "must be longer than overlap_seconds and two times interval_seconds"
+        yield (*path, "kept_days"), f"{why}: what is shown late would be gone at each reading"
 
 
 def _paging(path: TomlPath, paged: ListingForm | PullForm) -> Iterator[Found]:
