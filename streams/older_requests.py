@@ -12,7 +12,7 @@ from typing import Final
 from ledger.log.kafka import KafkaLog, KafkaReader
 from ledger.log.port import Record
 from ledger.log.topics import Topic
-from ledger.log.trouble import TruncatedLogError
+from ledger.log.trouble import LogUnreachableError, TruncatedLogError
 
 FETCH_BYTES: Final = 32 * 1_024
 """A few dozen records. What is fetched and passed over is garbage that is searched for seldom."""
@@ -34,8 +34,8 @@ class OlderRequests:
         self._reading: asyncio.Task[None] | None = None
 
     async def read(self, partition: int, offset: int) -> Record:
-        """The ledger record at a place. Raises TruncatedLogError where none comes in time, and what
-        reading raises.
+        """The ledger record at a place. Raises TruncatedLogError where others stand behind it and
+        none there, LogUnreachableError where none comes in time, and what reading raises.
         """
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read_on(), name="older_requests")
@@ -46,9 +46,9 @@ class OlderRequests:
             async with asyncio.timeout(READ_SECONDS_MAX):
                 return await asyncio.shield(found)
         except TimeoutError:
-            raise TruncatedLogError(
-                f"Nothing at ledger {partition} offset {offset}.",
-                hint="Check that the topic is the one this installation wrote.",
+            raise LogUnreachableError(
+                f"The record at ledger {partition} offset {offset} did not come in time.",
+                hint="See whether the broker is slow.",
             ) from None
         finally:
             wanted.pop(offset, None)
@@ -75,11 +75,21 @@ class OlderRequests:
         """Read from an offset on, and give what is wanted of it."""
         reader = await self._at(partition, offset)
         served = 0
-        for record in await reader.read(timeout_ms=READ_MS, records_max=RECORDS_AT_ONCE):
+        records = await reader.read(timeout_ms=READ_MS, records_max=RECORDS_AT_ONCE)
+        for record in records:
             found = self._wanted.get(record.partition, {}).get(record.offset)
             if found is not None and not found.done():
                 found.set_result(record)
                 served += 1
+        first = self._wanted.get(partition, {}).get(offset)
+        if records and first is not None and not first.done():
+            first.set_exception(
+                TruncatedLogError(
+                    f"Nothing at ledger {partition} offset {offset}.",
+                    hint="Check that the topic is the one this installation wrote.",
+                )
+            )
+            served += 1
         # Whoever waited takes its own off the list in its next step; where nothing came the place
         # is asked for again until its time is up.
         await asyncio.sleep(0 if served else PAUSE_SECONDS)

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from ledger.client.client import ClientFailedError, LedgerClient, UndecidedError
@@ -20,6 +21,8 @@ from ledger.log.steady import SteadyAppender
 from ledger.log.topics import Topic, partition_of
 from ledger.log.trouble import LogUnreachableError, TruncatedLogError
 from reconciler.topic_identity import TopicMadeAnewError, require_same_topic
+from streams import older_requests
+from streams.older_requests import OlderRequests
 from tests.integration.counting import CountingProvider
 from tests.integration.installation import (
     PARTITIONS,
@@ -175,6 +178,40 @@ async def test_webhooks_made_anew_are_not_taken_for_those_of_before(
         assert counted == {one.event_id: 1 for one in (*before, *after)}
         assert (before[0].event_id, "duplicate") in {(row[0], row[1]) for row in rows}
         await appender.close()
+
+
+async def test_a_request_that_does_not_come_in_time_is_not_said_to_be_lost(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only where another record stands behind its place and none there is it gone."""
+    proxy = KafkaProxy(int(servers.kafka_bootstrap.rpartition(":")[2]))
+    listening = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    proxy.port = listening.sockets[0].getsockname()[1]
+    async with installed(servers.kafka_bootstrap) as one:
+        ledger = one.log.prefix + Topic.LEDGER
+        producer = AIOKafkaProducer(
+            bootstrap_servers=one.log.bootstrap, transactional_id=one.log.prefix + "any"
+        )
+        await producer.start()
+        async with producer.transaction():
+            first = await producer.send_and_wait(ledger, b"first", key=b"k", partition=0)
+        async with producer.transaction():
+            await producer.send_and_wait(ledger, b"second", key=b"k", partition=0)
+        await producer.stop()
+        older = OlderRequests(KafkaLog(f"127.0.0.1:{proxy.port}", prefix=one.log.prefix))
+        try:
+            assert (await older.read(0, first.offset)).value == b"first"
+            # The mark of the transaction takes a place and is no record.
+            with pytest.raises(TruncatedLogError, match="Nothing at"):
+                await older.read(0, first.offset + 1)
+            assert (await older.read(0, first.offset + 2)).value == b"second"
+            proxy.holds_fetches = True
+            monkeypatch.setattr(older_requests, "READ_SECONDS_MAX", 0.5)
+            with pytest.raises(LogUnreachableError, match="did not come"):
+                await older.read(0, first.offset)
+        finally:
+            await older.close()
+    listening.close()
 
 
 async def test_a_broker_that_is_slow_is_no_topic_made_anew(
