@@ -202,7 +202,8 @@ def _add(listing: _Listing, record: Record, read: QuarantinedRecord) -> None:
         reason=read.reason,
         detail=read.detail,
         sha256=read.sha256,
-        size_bytes=len(read.value_base64) * 3 // 4 - read.value_base64[-2:].count("="),
+        size_bytes=read.whole_bytes
+        or len(read.value_base64) * 3 // 4 - read.value_base64[-2:].count("="),
         set_aside_at=record.timestamp if known is None else known.set_aside_at,
         copies=1 if known is None else known.copies + 1,
         redriven_to=None if known is None else known.redriven_to,

@@ -156,6 +156,14 @@ BATCH_BYTES_MAX = 512 * 1_024
 size.
 """
 
+QUARANTINED_BYTES_MAX = 2 * WEBHOOK_BYTES_MAX
+"""What of a record is kept whole in quarantine: its key, value and headers. Uncompressed no topic
+takes more; of one that a compressed batch brought the beginning is kept.
+"""
+
+QUARANTINED_BEGINNING_BYTES = 64 * 1_024
+"""How much of the value, and of the key, of a larger one."""
+
 OFFERS_REMEMBERED_MAX = 1_024
 """Incarnations whose offers one partition's owner keeps; older ones have lapsed long before."""
 

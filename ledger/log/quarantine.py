@@ -2,8 +2,9 @@
 what is behind them goes on.
 
 Guarantees that a record is kept with its bytes, key and headers, so that a redrive produces the
-same bytes again: identity and signature survive. Beside what was set aside stands what was put back
-and by whom. Written by every consumer; read by the quarantine desk.
+same bytes again: identity and signature survive. Of one that no topic takes uncompressed the
+beginning is kept, which says so and is never put back. Beside what was set aside stands what was
+put back and by whom. Written by every consumer; read by the quarantine desk.
 """
 
 import base64
@@ -13,6 +14,7 @@ from typing import Final, Literal
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
+from ledger.core.limits import QUARANTINED_BEGINNING_BYTES, QUARANTINED_BYTES_MAX
 from ledger.core.wire import Count, Text, Wire
 from ledger.log.envelope import CONTENT_TYPE, Unreadable
 from ledger.log.port import Headers, Outgoing, Record
@@ -25,7 +27,8 @@ _DETAIL_CHARS_MAX: Final = 1_000
 
 class QuarantinedRecord(Wire):
     """A record as it stood, and the reason for which it was set aside. Headers are name and base64
-    of the value, in their order.
+    of the value, in their order. `whole_bytes` where the record had more than is kept here: the
+    hash is that of its whole value.
     """
 
     topic: Text
@@ -37,6 +40,7 @@ class QuarantinedRecord(Wire):
     key_base64: str | None = None
     value_base64: str
     headers_base64: tuple[tuple[str, str], ...] = ()
+    whole_bytes: Count | None = None
 
     @property
     def place(self) -> str:
@@ -45,8 +49,10 @@ class QuarantinedRecord(Wire):
 
     def original(self) -> Outgoing:
         """The record as it stood; one without a key has an empty one. Raises ValueError where what
-        is kept is not what was set aside.
+        is kept is not what was set aside, or not all of it.
         """
+        if self.whole_bytes is not None:
+            raise ValueError(f"of its {self.whole_bytes} bytes only the beginning is kept")
         value = base64.b64decode(self.value_base64, validate=True)
         if sha256_of(value) != self.sha256:
             raise ValueError("the bytes do not have the hash under which they were set aside")
@@ -108,7 +114,16 @@ def sha256_of(value: bytes | None) -> str:
 
 
 def quarantined(record: Record, *, reason: str, detail: str) -> Outgoing:
-    """The record for the quarantine topic, keyed by the position it was read from."""
+    """The record for the quarantine topic, keyed by the position it was read from: one that fits
+    there whatever it was.
+    """
+    key, value, headers = record.key, record.value or b"", record.headers
+    whole_bytes = len(key or b"") + len(value)
+    whole_bytes += sum(len(name.encode(errors="surrogatepass")) + len(raw) for name, raw in headers)
+    is_whole = whole_bytes <= QUARANTINED_BYTES_MAX
+    if not is_whole:
+        key = None if key is None else key[:QUARANTINED_BEGINNING_BYTES]
+        value, headers = value[:QUARANTINED_BEGINNING_BYTES], ()
     body = QuarantinedRecord(
         topic=record.topic,
         partition=record.partition,
@@ -116,9 +131,10 @@ def quarantined(record: Record, *, reason: str, detail: str) -> Outgoing:
         reason=reason,
         detail=detail[:_DETAIL_CHARS_MAX].encode(errors="backslashreplace").decode(),
         sha256=sha256_of(record.value),
-        key_base64=None if record.key is None else _base64(record.key),
-        value_base64=_base64(record.value or b""),
-        headers_base64=_headers(record.headers),
+        key_base64=None if key is None else _base64(key),
+        value_base64=_base64(value),
+        headers_base64=_headers(headers),
+        whole_bytes=None if is_whole else whole_bytes,
     )
     return _outgoing(body.place, body.place, QUARANTINED_TYPE, body)
 

@@ -67,16 +67,16 @@ def plan_redrive(entry: QuarantinedRecord, partitions: int) -> Redrive | Blocked
         return Blocked(
             Obstacle.NOT_REDRIVABLE, why or "Nothing on this topic is taken from its inbox."
         )
-    try:
-        original = entry.original()
-    except ValueError as damaged:
-        return Blocked(Obstacle.DAMAGED, f"{str(damaged).capitalize()}.")
-    if entry.reason == Obstacle.TOO_LARGE:
+    if entry.reason == Obstacle.TOO_LARGE or entry.whole_bytes is not None:
         return Blocked(
             Obstacle.TOO_LARGE,
             "It, or the decision on it, is larger than a record may be, and would be set aside "
             "again. Its sender has to say the same in less.",
         )
+    try:
+        original = entry.original()
+    except ValueError as damaged:
+        return Blocked(Obstacle.DAMAGED, f"{str(damaged).capitalize()}.")
     stood = Record(
         entry.topic, entry.partition, 0, 0, original.key, original.value, original.headers
     )

@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaProducer
 
 from ledger.client.client import LedgerClient
 from ledger.core.limits import RECORD_BYTES_MAX
+from ledger.log.quarantine import sha256_of
 from ledger.log.topics import INBOXES, INPUT_BYTES_MAX, Topic, partition_of
 from tests.integration.counting import CountingProvider
 from tests.integration.faust_kit import until
@@ -70,6 +71,40 @@ async def put_poison(one: Installation, topic: Topic, partition: int) -> list[in
         return offsets
     finally:
         await producer.stop()
+
+
+async def test_a_large_record_of_a_small_batch_holds_nobody_up(servers: Addresses) -> None:
+    """A broker bounds what a batch is on its disk. A record of one that is larger than quarantine
+    takes is set aside by its beginning; the action behind it is carried out.
+    """
+    provider = CountingProvider()
+    proposal = charge("behind-it")
+    partition = partition_of("acme/behind-it", PARTITIONS)
+    large = bytes(8 * RECORD_BYTES_MAX)
+    async with installed(servers.kafka_bootstrap) as one:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=one.log.bootstrap,
+            compression_type="gzip",
+            max_batch_size=2 * len(large),
+        )
+        await producer.start()
+        try:
+            batch = producer.create_batch()
+            batch.append(key=b"acme/behind-it", value=large, timestamp=None)
+            batch.close()
+            topic = one.log.prefix + Topic.INTENTS
+            await (await producer.send_batch(batch, topic, partition=partition))
+        finally:
+            await producer.stop()
+        await one.processor()
+        await one.executor(provider)
+        async with LedgerClient(one.log, PARTITIONS) as client:
+            await client.propose(proposal, timeout_ms=PATIENCE_MS)
+            await settled(client, proposal.key, "completed")
+        (kept,) = await quarantine(one)
+    assert (kept.reason, kept.sha256) == ("too_large", sha256_of(large))
+    assert kept.whole_bytes == len(b"acme/behind-it") + len(large)
+    assert set(provider.calls.values()) == {1}
 
 
 @pytest.mark.case("C149")

@@ -1,5 +1,6 @@
 """Quarantine and the way back: whole records, and only where a redrive can help."""
 
+import base64
 from dataclasses import replace
 
 import pytest
@@ -9,14 +10,20 @@ from hypothesis import strategies as st
 from gateway.cli.quarantine import hex_rows, visible
 from gateway.wiring.quarantine_desk import Filter, Summary, blocked_again
 from ledger.core.inputs import Publish
+from ledger.core.limits import (
+    QUARANTINED_BEGINNING_BYTES,
+    RECORD_BYTES_MAX,
+    WEBHOOK_BYTES_MAX,
+)
 from ledger.log.envelope import Unreadable, outgoing
-from ledger.log.port import Outgoing, Record
+from ledger.log.port import Headers, Outgoing, Record
 from ledger.log.quarantine import (
     QuarantinedRecord,
     RedrivenRecord,
     quarantined,
     read_quarantine,
     redriven,
+    sha256_of,
 )
 from ledger.log.redrive import SOURCE_HEADER, Blocked, Obstacle, Redrive, plan_redrive
 from ledger.log.topics import partition_of
@@ -67,6 +74,29 @@ def test_a_record_is_kept_whole(key: bytes, value: bytes, headers: list[tuple[st
     entry = aside(Record("intents", 3, 17, 0, key, value, tuple(headers)))
     assert entry.original() == Outgoing(key, value, tuple(headers))
     assert entry.place == "intents/3/17"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "headers"),
+    [
+        (b"acme/x", bytes(3 * WEBHOOK_BYTES_MAX), ()),
+        (bytes(3 * WEBHOOK_BYTES_MAX), b"{}", ()),
+        (b"acme/x", b"{}", (("h", bytes(3 * WEBHOOK_BYTES_MAX)),)),
+    ],
+    ids=["value", "key", "headers"],
+)
+def test_of_what_is_larger_than_any_topic_takes_the_beginning_is_kept(
+    key: bytes, value: bytes, headers: Headers
+) -> None:
+    """It fits where it is set aside, has the hash of the whole, and is not put back."""
+    record = Record("intents", 3, 17, 0, key, value, headers)
+    assert len(quarantined(record, reason="too_large", detail="").value) < RECORD_BYTES_MAX
+    entry = aside(record)
+    assert entry.sha256 == sha256_of(value)
+    assert base64.b64decode(entry.value_base64) == value[:QUARANTINED_BEGINNING_BYTES]
+    assert obstacle(record) is Obstacle.TOO_LARGE
+    with pytest.raises(ValueError, match="only the beginning is kept"):
+        entry.original()
 
 
 def test_what_was_put_back_is_told_with_who_did_it() -> None:
