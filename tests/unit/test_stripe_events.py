@@ -275,6 +275,15 @@ def test_an_event_of_the_other_mode_means_nothing(
         assert mapped == Unrecognised("other_mode", "payment_intent.succeeded")
 
 
+def test_an_event_of_a_connected_account_means_nothing() -> None:
+    """Family hook-sec: its owner can write our mark into a payment of their own."""
+    said = json.loads(event("payment_intent.succeeded", PAYMENT))
+    theirs = json.dumps({**said, "account": "acct_1Connected"}).encode()
+    assert ALONE.map(theirs) == Unrecognised("other_account", "payment_intent.succeeded")
+    ours = json.dumps({**said, "account": None}).encode()
+    assert isinstance(ALONE.map(ours), MappedWebhook)
+
+
 def test_a_description_that_says_no_mode_takes_events_of_both() -> None:
     """Family hook-order: the keys may be of either, and nobody guesses."""
     assert all(isinstance(ALONE.map(moded(mode)), MappedWebhook) for mode in (True, False, None))

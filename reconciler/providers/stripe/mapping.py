@@ -9,6 +9,8 @@ without it was made by somebody else and gives back what a payment took. A dispu
 while it is open and when it is lost; under one reference, so it counts once. An inquiry
 (`warning_…`) moves no money. Endpoints of Connect in live mode are sent events of test mode too,
 under the same secret (docs.stripe.com/connect/webhooks): they speak of nothing that happened here.
+Nor does an event of a connected account, which names it under `account`: nothing is done there for
+one of ours, and whoever has it can write our mark into what is theirs.
 """
 
 from collections.abc import Mapping
@@ -127,6 +129,8 @@ class StripeMapping:
             return Unrecognised("unknown_event_type", event_type)
         if self._livemode is not None and value_at(event, ("livemode",)) is not self._livemode:
             return Unrecognised("other_mode", event_type)
+        if value_at(event, ("account",)) is not None:
+            return Unrecognised("other_account", event_type)
         try:
             return self._mapped(event, event_type)
         except UnreadableAnswer:
