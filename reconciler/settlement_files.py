@@ -20,7 +20,7 @@ from typing import Final, Protocol, TypeAlias, assert_never
 from pydantic import ValidationError
 
 from ledger.core.limits import INTEGER_CHARS_MAX, INTEGER_MAX
-from ledger.core.money import Money, exponent
+from ledger.core.money import Money, code_of, exponent
 from ledger.core.strict_json import JsonFault, MalformedJson, character_fault, parse
 from reconciler.limits import FILE_LINE_BYTES_MAX
 from reconciler.providers.http.answers import UnreadableAnswer, read_json
@@ -234,7 +234,7 @@ def _money(fields: Fields, columns: Columns) -> Money | None:
         raise _Bad("value_missing", "an amount needs a currency, and a currency an amount")
     if currency is None:
         raise _Bad("value_missing", f"{columns.currency} is empty")
-    code = currency.upper()
+    code = code_of(currency)
     try:
         digits = exponent(code)
     except ValueError as unknown:

@@ -47,6 +47,13 @@ def exponent(currency: str) -> int:
     return digits
 
 
+def code_of(written: str) -> str:
+    """The code of a currency from how others write it, in either case. What is not ASCII stays so,
+    and is no currency: capitals of some other letters are ASCII.
+    """
+    return written.upper() if written.isascii() else written
+
+
 def _known(currency: str) -> str:
     try:
         exponent(currency)

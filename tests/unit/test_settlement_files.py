@@ -149,6 +149,7 @@ def test_what_another_program_writes_into_a_pipe_is_read_to_its_end(tmp_path: Pa
         (f"1;p;;90071992547409.92;EUR;Sale;{DATE}", "not_an_amount"),
         (f"1;p;;-5.00;EUR;Sale;{DATE}", "negative_amount"),
         (f"1;p;;5.00;EURO;Sale;{DATE}", "unknown_currency"),
+        (f"1;p;;5.00;\N{LATIN SMALL LETTER DOTLESS I}dr;Sale;{DATE}", "unknown_currency"),
         (f"1;p;;5.00;;Sale;{DATE}", "value_missing"),
         (f"1;p;;;EUR;Sale;{DATE}", "value_missing"),
         (f";p;;5.00;EUR;Sale;{DATE}", "value_missing"),

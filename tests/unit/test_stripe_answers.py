@@ -285,6 +285,11 @@ def test_an_amount_that_is_sent_comes_back_as_it_was(minor: int, currency: str) 
     assert amount is None or money_of(amount, currency.lower()) == money
 
 
+def test_a_currency_of_other_letters_is_none() -> None:
+    """Their capitals are those of a code: it would be money that nobody named."""
+    assert money_of(100, "\N{LATIN SMALL LETTER DOTLESS I}dr") is None
+
+
 def test_an_amount_with_a_fraction_of_a_unit_is_no_money_of_ours() -> None:
     """Half a króna, and currencies that ISO does not know."""
     assert money_of(550, "isk") is None

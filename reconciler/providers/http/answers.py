@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Final, Literal, NoReturn, TypeAlias
 
 from ledger.core.limits import INTEGER_CHARS_MAX, INTEGER_MAX
-from ledger.core.money import Money, exponent
+from ledger.core.money import Money, code_of, exponent
 from ledger.core.strict_json import character_fault
 from reconciler.providers.limits import (
     CODE_CHARS_MAX,
@@ -179,7 +179,7 @@ class MoneyAt:
             return None
         if value is None or currency is None:
             raise UnreadableAnswer
-        code = currency.upper()
+        code = code_of(currency)
         try:
             minor = _whole(value) if self.unit == "minor" else _minor(value, exponent(code))
             return Money(minor=minor, currency=code)

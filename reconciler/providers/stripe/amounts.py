@@ -11,7 +11,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from ledger.core.limits import INTEGER_MAX
-from ledger.core.money import Money, exponent
+from ledger.core.money import Money, code_of, exponent
 
 _HUNDREDFOLD: Final = frozenset({"ISK", "UGX"})
 _HUNDREDTH: Final = frozenset({"MGA"})
@@ -32,7 +32,7 @@ def stripe_amount(money: Money) -> int | None:
 
 def money_of(amount: int, currency: str) -> Money | None:
     """What Stripe's amount and lower-case currency come to; None if that is no money of ours."""
-    code = currency.upper()
+    code = code_of(currency)
     if code in _HUNDREDFOLD:
         if amount % 100:
             return None
