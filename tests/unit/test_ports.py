@@ -17,20 +17,31 @@ import sys
 from gateway.local import limits
 from gateway.local.ports import Claims
 
-limits.PORT_MAX = limits.PORT_MIN + int(sys.argv[1]) - 1
+limits.PORT_MIN, width, count = map(int, sys.argv[1:])
+limits.PORT_MAX = limits.PORT_MIN + width - 1
 limits.PORT_TRIES_MAX = 10_000
 sys.stdin.readline()
 claims = Claims()
-print(*claims.choose(int(sys.argv[2])), flush=True)
+print(*claims.choose(count), flush=True)
 sys.stdin.readline()
 """
+
+
+def unused(width: int) -> int:
+    """Where a range begins that nobody listens in: below the one that servers of other tests are
+    given, who have any port of theirs at any time.
+    """
+    below = range(limits.PORT_MIN - width, 1_024, -width)
+    return next(at for at in below if all(map(ports.is_free, range(at, at + width))))
 
 
 @pytest.fixture
 def narrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A range of two ports, and locks of our own."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(limits, "PORT_MAX", limits.PORT_MIN + 1)
+    first = unused(2)
+    monkeypatch.setattr(limits, "PORT_MIN", first)
+    monkeypatch.setattr(limits, "PORT_MAX", first + 1)
 
 
 def test_ports_are_told_apart_from_those_of_outgoing_connections() -> None:
@@ -43,9 +54,11 @@ def test_ports_are_told_apart_from_those_of_outgoing_connections() -> None:
 
 def test_processes_that_choose_at_once_get_different_ports(tmp_path: Path) -> None:
     """Out of a range that is just wide enough: by chance they would not."""
+    asked = map(str, (unused(NARROW), NARROW, NARROW // AT_ONCE))
+    command = [sys.executable, "-c", CHOOSER, *asked]
     choosing = [
         subprocess.Popen(
-            [sys.executable, "-c", CHOOSER, str(NARROW), str(NARROW // AT_ONCE)],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
