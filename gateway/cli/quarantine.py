@@ -202,15 +202,25 @@ def _show_list(console: "Console", found: "Sequence[Summary]", total: int) -> No
         table.add_column(name, overflow="fold", justify="right" if name == "bytes" else "left")
     for one in found:
         back = "" if one.redriven_to is None else f"{one.redriven_to}, by {one.redriven_by}"
-        row = (one.place, _moment(one.set_aside_at), str(one.size_bytes), one.reason, back)
+        row = (one.place, _moment(one.set_aside_at), _size(one), one.reason, back)
         table.add_row(*(escape(visible(text)) for text in row))
     console.print(table)
     if len(found) < total:
         console.print(f"[dim]The newest {len(found)} of {total}; see --limit.[/]")
 
 
+def _size(one: "Summary") -> str:
+    """How many bytes it had, and how many of them there are where that is a part."""
+    if one.kept_bytes is None:
+        return str(one.size_bytes)
+    return f"{one.kept_bytes} of {one.size_bytes}"
+
+
 def _moment(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+_CUT: Final = " are kept: the beginning of key and value, and no header"
 
 
 def _show_record(
@@ -220,27 +230,34 @@ def _show_record(
     *,
     in_hex: bool,
 ) -> None:
+    from ledger.log.quarantine import sha256_of
+
+    is_whole = summary.kept_bytes is None
     rows = (
         ("stood at", summary.place),
         ("set aside", f"{_moment(summary.set_aside_at)} UTC"),
         ("reason", f"{entry.reason}: {entry.detail}"),
         ("sha256", entry.sha256),
+        ("bytes", f"{_size(summary)}{'' if is_whole else _CUT}"),
     )
     for name, value in rows:
         console.print(f"{name:<10} {visible(value)}", markup=False, soft_wrap=True)
     try:
-        original = entry.original()
+        kept = entry.kept()
     except ValueError as damaged:
         console.print(f"damaged    {damaged}", markup=False, soft_wrap=True)
-    else:
-        console.print(f"key        {visible(_text(original.key))}", markup=False, soft_wrap=True)
-        for header, raw in original.headers:
-            told = f"{visible(header)}: {visible(_text(raw))}"
-            console.print(f"header     {told}", markup=False, soft_wrap=True)
-        console.print(f"\n{_view(original.value, in_hex=in_hex)}\n", markup=False, soft_wrap=True)
+        return
+    if is_whole and sha256_of(kept.value) != entry.sha256:
+        console.print("damaged    these bytes have another hash", markup=False, soft_wrap=True)
+    console.print(f"key        {visible(_text(kept.key))}", markup=False, soft_wrap=True)
+    for header, raw in kept.headers:
+        told = f"{visible(header)}: {visible(_text(raw))}"
+        console.print(f"header     {told}", markup=False, soft_wrap=True)
+    shown = _view(kept.value, in_hex=in_hex, is_whole=is_whole)
+    console.print(f"\n{shown}\n", markup=False, soft_wrap=True)
 
 
-def _view(value: bytes, *, in_hex: bool) -> str:
+def _view(value: bytes, *, in_hex: bool, is_whole: bool) -> str:
     """The bytes for a person: JSON laid out where it is JSON, else text; or both beside each other
     in hexadecimal. The beginning, where there is much.
     """
@@ -248,7 +265,8 @@ def _view(value: bytes, *, in_hex: bool) -> str:
 
     head = value[:SHOWN_BYTES]
     left = len(value) - len(head)
-    more = f"\n… and {left} bytes more; --json has all of them" if left else ""
+    has = "all of them" if is_whole else "what is kept"
+    more = f"\n… and {left} bytes more; --json has {has}" if left else ""
     if in_hex:
         return hex_rows(head) + more
     try:

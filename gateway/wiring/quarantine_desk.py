@@ -49,8 +49,10 @@ class QuarantineFullError(LedgerError):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One record that was set aside, without its bytes. A record that several partitions set aside
-    (one of `config`) is one, `copies` many times; `redriven_to` is where it was last put back.
+    """One record that was set aside, without its bytes. `size_bytes` are those of its key, value
+    and headers as it stood; `kept_bytes`, where fewer are kept. A record that several partitions
+    set aside (one of `config`) is one, `copies` many times; `redriven_to` is where it was last put
+    back.
     """
 
     place: str
@@ -63,6 +65,7 @@ class Summary:
     copies: int = 1
     redriven_to: int | None = None
     redriven_by: str | None = None
+    kept_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,18 +199,23 @@ def _add(listing: _Listing, record: Record, read: QuarantinedRecord) -> None:
             hint="Something writes poison all the time: see `actionledger log tail --topic "
             "quarantine` and stop it first.",
         )
-    listing.found[read.place] = Summary(
+    listing.found[read.place] = summary_of(record, read, known)
+
+
+def summary_of(record: Record, read: QuarantinedRecord, known: Summary | None) -> Summary:
+    """What is told of a record; `known` is what others have set aside of the same place before."""
+    return Summary(
         place=read.place,
         topic=read.topic,
         reason=read.reason,
         detail=read.detail,
         sha256=read.sha256,
-        size_bytes=read.whole_bytes
-        or len(read.value_base64) * 3 // 4 - read.value_base64[-2:].count("="),
+        size_bytes=read.kept_bytes if read.whole_bytes is None else read.whole_bytes,
         set_aside_at=record.timestamp if known is None else known.set_aside_at,
         copies=1 if known is None else known.copies + 1,
         redriven_to=None if known is None else known.redriven_to,
         redriven_by=None if known is None else known.redriven_by,
+        kept_bytes=None if read.whole_bytes is None else read.kept_bytes,
     )
 
 

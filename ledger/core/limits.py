@@ -156,9 +156,13 @@ BATCH_BYTES_MAX = 512 * 1_024
 size.
 """
 
-QUARANTINED_BYTES_MAX = 2 * WEBHOOK_BYTES_MAX
-"""What of a record is kept whole in quarantine: its key, value and headers. Uncompressed no topic
-takes more; of one that a compressed batch brought the beginning is kept.
+QUARANTINE_BATCH_BYTES_MAX = 4 * WEBHOOK_BYTES_MAX
+"""What the topic `quarantine` takes at once."""
+
+QUARANTINED_BYTES_MAX = 3 * WEBHOOK_BYTES_MAX
+"""One record as it is written there, in base64 and with every escape: a key and a value as large as
+a batch that is not compressed brings (2 MiB) have room whole. Of what would be larger, as a
+compressed batch or strange header names may make it, the beginning is kept.
 """
 
 QUARANTINED_BEGINNING_BYTES = 64 * 1_024

@@ -8,7 +8,7 @@ which is what the continuity check looks for.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ledger.core.errors import LedgerError
 
@@ -35,6 +35,25 @@ class Outgoing(NamedTuple):
     key: bytes
     value: bytes
     headers: Headers = ()
+
+
+def size_of(record: Outgoing) -> int:
+    """The bytes of a record: of its key, its value and its headers. Of a name that is not UTF-8,
+    which a reader has with half a surrogate pair for each byte that is none, too.
+    """
+    headers = sum(len(name.encode(errors="replace")) + len(value) for name, value in record.headers)
+    return len(record.key) + len(record.value) + headers
+
+
+def batch_bytes_of(record: Outgoing) -> int:
+    """At most what a broker counts of a record that is sent by itself: with its batch around it,
+    and a length before each part.
+    """
+    return size_of(record) + _AROUND_BYTES + len(record.headers) * _AROUND_HEADER_BYTES
+
+
+_AROUND_BYTES: Final = 128
+_AROUND_HEADER_BYTES: Final = 10
 
 
 class Appended(NamedTuple):

@@ -2,9 +2,9 @@
 what is behind them goes on.
 
 Guarantees that a record is kept with its bytes, key and headers, so that a redrive produces the
-same bytes again: identity and signature survive. Of one that no topic takes uncompressed the
-beginning is kept, which says so and is never put back. Beside what was set aside stands what was
-put back and by whom. Written by every consumer; read by the quarantine desk.
+same bytes again: identity and signature survive. Of one that has no room here as it would be
+written, the beginning is kept, which says so and is never put back. Beside what was set aside
+stands what was put back and by whom. Written by every consumer; read by the quarantine desk.
 """
 
 import base64
@@ -17,7 +17,7 @@ from pydantic_core import to_json
 from ledger.core.limits import QUARANTINED_BEGINNING_BYTES, QUARANTINED_BYTES_MAX
 from ledger.core.wire import Count, Text, Wire
 from ledger.log.envelope import CONTENT_TYPE, Unreadable
-from ledger.log.port import Headers, Outgoing, Record
+from ledger.log.port import Outgoing, Record, size_of
 
 QUARANTINED_TYPE: Final = "actionledger.record.quarantined.v1"
 REDRIVEN_TYPE: Final = "actionledger.record.redriven.v1"
@@ -27,8 +27,8 @@ _DETAIL_CHARS_MAX: Final = 1_000
 
 class QuarantinedRecord(Wire):
     """A record as it stood, and the reason for which it was set aside. Headers are name and base64
-    of the value, in their order. `whole_bytes` where the record had more than is kept here: the
-    hash is that of its whole value.
+    of the value, in their order. `whole_bytes`, of key, value and headers, where the record had
+    more than is kept here: the hash is that of its whole value.
     """
 
     topic: Text
@@ -47,20 +47,36 @@ class QuarantinedRecord(Wire):
         """Where it stood: the name under which it is found again."""
         return place_of(self.topic, self.partition, self.offset)
 
+    def kept(self) -> Outgoing:
+        """What is kept of the record; one without a key has an empty one. Raises ValueError where
+        that is damaged.
+        """
+        return Outgoing(
+            base64.b64decode(self.key_base64 or "", validate=True),
+            base64.b64decode(self.value_base64, validate=True),
+            tuple(
+                (name, base64.b64decode(text, validate=True)) for name, text in self.headers_base64
+            ),
+        )
+
+    @property
+    def kept_bytes(self) -> int:
+        """How many bytes of key, value and headers that are."""
+        texts = [self.key_base64 or "", self.value_base64]
+        texts += [text for _, text in self.headers_base64]
+        names = sum(len(name.encode()) for name, _ in self.headers_base64)
+        return names + sum(len(text) * 3 // 4 - text[-2:].count("=") for text in texts)
+
     def original(self) -> Outgoing:
-        """The record as it stood; one without a key has an empty one. Raises ValueError where what
-        is kept is not what was set aside, or not all of it.
+        """The record as it stood. Raises ValueError where what is kept is not what was set aside,
+        or not all of it.
         """
         if self.whole_bytes is not None:
             raise ValueError(f"of its {self.whole_bytes} bytes only the beginning is kept")
-        value = base64.b64decode(self.value_base64, validate=True)
-        if sha256_of(value) != self.sha256:
+        kept = self.kept()
+        if sha256_of(kept.value) != self.sha256:
             raise ValueError("the bytes do not have the hash under which they were set aside")
-        key = base64.b64decode(self.key_base64 or "", validate=True)
-        headers = tuple(
-            (name, base64.b64decode(text, validate=True)) for name, text in self.headers_base64
-        )
-        return Outgoing(key, value, headers)
+        return kept
 
 
 class RedrivenRecord(Wire):
@@ -115,15 +131,35 @@ def sha256_of(value: bytes | None) -> str:
 
 def quarantined(record: Record, *, reason: str, detail: str) -> Outgoing:
     """The record for the quarantine topic, keyed by the position it was read from: one that fits
-    there whatever it was.
+    there whatever it was. A header without a value counts as one with an empty value.
     """
-    key, value, headers = record.key, record.value or b"", record.headers
-    whole_bytes = len(key or b"") + len(value)
-    whole_bytes += sum(len(name.encode(errors="surrogatepass")) + len(raw) for name, raw in headers)
-    is_whole = whole_bytes <= QUARANTINED_BYTES_MAX
-    if not is_whole:
-        key = None if key is None else key[:QUARANTINED_BEGINNING_BYTES]
-        value, headers = value[:QUARANTINED_BEGINNING_BYTES], ()
+    headers = tuple((name, value or b"") for name, value in record.headers)
+    stood = Outgoing(record.key or b"", record.value or b"", headers)
+    if _has_room(stood):
+        sent = _sent(record, reason, detail, stood)
+        if size_of(sent) <= QUARANTINED_BYTES_MAX:
+            return sent
+    beginning = Outgoing(
+        stood.key[:QUARANTINED_BEGINNING_BYTES], stood.value[:QUARANTINED_BEGINNING_BYTES]
+    )
+    return _sent(record, reason, detail, beginning, whole_bytes=size_of(stood))
+
+
+def _has_room(stood: Outgoing) -> bool:
+    """Whether a record may fit whole; of one for which that is certain nothing need be written out
+    to see that it does not. No text holds a header name that is not UTF-8.
+    """
+    least_bytes = len(stood.headers) * len('["",""]') + size_of(stood)
+    return least_bytes <= QUARANTINED_BYTES_MAX and all(
+        not any("\ud800" <= char <= "\udfff" for char in name)
+        for name, _ in stood.headers
+        if not name.isascii()
+    )
+
+
+def _sent(
+    record: Record, reason: str, detail: str, kept: Outgoing, *, whole_bytes: int | None = None
+) -> Outgoing:
     body = QuarantinedRecord(
         topic=record.topic,
         partition=record.partition,
@@ -131,10 +167,10 @@ def quarantined(record: Record, *, reason: str, detail: str) -> Outgoing:
         reason=reason,
         detail=detail[:_DETAIL_CHARS_MAX].encode(errors="backslashreplace").decode(),
         sha256=sha256_of(record.value),
-        key_base64=None if key is None else _base64(key),
-        value_base64=_base64(value),
-        headers_base64=_headers(headers),
-        whole_bytes=None if is_whole else whole_bytes,
+        key_base64=None if record.key is None else _base64(kept.key),
+        value_base64=_base64(kept.value),
+        headers_base64=tuple((name, _base64(value)) for name, value in kept.headers),
+        whole_bytes=whole_bytes,
     )
     return _outgoing(body.place, body.place, QUARANTINED_TYPE, body)
 
@@ -176,9 +212,3 @@ def _outgoing(key: str, event_id: str, kind: str, body: Wire) -> Outgoing:
 
 def _base64(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
-
-
-def _headers(headers: Headers) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (name.encode(errors="backslashreplace").decode(), _base64(value)) for name, value in headers
-    )

@@ -12,9 +12,9 @@ from typing import Final
 
 from ledger.log.attention_record import read_attention
 from ledger.log.envelope import Unreadable, read_input
-from ledger.log.port import Outgoing, Record
+from ledger.log.port import Outgoing, Record, batch_bytes_of
 from ledger.log.quarantine import QuarantinedRecord
-from ledger.log.topics import INBOXES, Topic, partition_of
+from ledger.log.topics import INBOXES, Topic, batch_bytes_max, partition_of
 from ledger.log.webhook_record import read_webhook
 
 SOURCE_HEADER: Final = "redriven-from"
@@ -67,7 +67,13 @@ def plan_redrive(entry: QuarantinedRecord, partitions: int) -> Redrive | Blocked
         return Blocked(
             Obstacle.NOT_REDRIVABLE, why or "Nothing on this topic is taken from its inbox."
         )
-    if entry.reason == Obstacle.TOO_LARGE or entry.whole_bytes is not None:
+    if entry.whole_bytes is not None:
+        return Blocked(
+            Obstacle.TOO_LARGE,
+            f"Of its {entry.whole_bytes} bytes {entry.kept_bytes} are kept: whole it had no room "
+            "here, and a part of it is not what was sent. Its sender has to say the same in less.",
+        )
+    if entry.reason == Obstacle.TOO_LARGE:
         return Blocked(
             Obstacle.TOO_LARGE,
             "It, or the decision on it, is larger than a record may be, and would be set aside "
@@ -96,7 +102,14 @@ def plan_redrive(entry: QuarantinedRecord, partitions: int) -> Redrive | Blocked
     source = next((value for name, value in original.headers if name == SOURCE_HEADER), None)
     headers = tuple(header for header in original.headers if header[0] != SOURCE_HEADER)
     marked = (*headers, (SOURCE_HEADER, source or entry.place.encode()))
-    return Redrive(entry.topic, entry.partition, original._replace(headers=marked))
+    put_back = original._replace(headers=marked)
+    if batch_bytes_of(put_back) > batch_bytes_max(Topic(entry.topic)):
+        return Blocked(
+            Obstacle.TOO_LARGE,
+            "It came in a compressed batch: by itself it is larger than its topic takes. Its "
+            "sender has to send it anew.",
+        )
+    return Redrive(entry.topic, entry.partition, put_back)
 
 
 def _unreadable(record: Record) -> Unreadable | None:

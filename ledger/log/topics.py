@@ -11,7 +11,12 @@ from functools import lru_cache
 
 from aiokafka.partitioner import murmur2
 
-from ledger.core.limits import INTENT_BYTES_MAX, RECORD_BYTES_MAX, WEBHOOK_BYTES_MAX
+from ledger.core.limits import (
+    INTENT_BYTES_MAX,
+    QUARANTINE_BATCH_BYTES_MAX,
+    RECORD_BYTES_MAX,
+    WEBHOOK_BYTES_MAX,
+)
 
 
 class Topic(StrEnum):
@@ -65,20 +70,26 @@ class TopicSpec:
     batch_bytes_max: int
 
 
+def batch_bytes_max(topic: Topic) -> int:
+    """What a topic takes at once."""
+    match topic:
+        case Topic.WEBHOOKS:
+            return WEBHOOK_BYTES_MAX * 2
+        case Topic.QUARANTINE:
+            return QUARANTINE_BATCH_BYTES_MAX
+        case _:
+            return RECORD_BYTES_MAX
+
+
 def specs(partitions: int) -> tuple[TopicSpec, ...]:
     """Every topic of an installation with `partitions` partitions a stream topic."""
-    sizes = {
-        Topic.WEBHOOKS: WEBHOOK_BYTES_MAX * 2,
-        # A quarantined record stands in base64 inside another: the largest one still has room.
-        Topic.QUARANTINE: WEBHOOK_BYTES_MAX * 4,
-    }
     retention = {Topic.INTERNAL: DAYS_3_MS, Topic.OFFERS: HOUR_MS}
     return tuple(
         TopicSpec(
             topic=topic,
             partitions=1 if topic is Topic.CONFIG else partitions,
             retention_ms=retention.get(topic, FOREVER_MS),
-            batch_bytes_max=sizes.get(topic, RECORD_BYTES_MAX),
+            batch_bytes_max=batch_bytes_max(topic),
         )
         for topic in Topic
     )

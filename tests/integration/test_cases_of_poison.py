@@ -107,6 +107,41 @@ async def test_a_large_record_of_a_small_batch_holds_nobody_up(servers: Addresse
     assert set(provider.calls.values()) == {1}
 
 
+async def test_strange_headers_hold_nobody_up(servers: Addresses) -> None:
+    """Names that grow to six times their length when they are written out, very many headers, and
+    one without a value: each record is set aside, and the action behind them is carried out.
+    """
+    provider = CountingProvider()
+    proposal = charge("behind-headers")
+    partition = partition_of("acme/behind-headers", PARTITIONS)
+    strange: list[list[tuple[str, bytes | None]]] = [
+        [("\x01" * 900_000, b"")],
+        [("", b"")] * 450_000,
+        [("h", None)],
+    ]
+    async with installed(servers.kafka_bootstrap) as one:
+        producer = AIOKafkaProducer(bootstrap_servers=one.log.bootstrap)
+        await producer.start()
+        try:
+            for headers in strange:
+                batch = producer.create_batch()
+                batch.append(key=b"k", value=b"{bad", timestamp=None, headers=headers)
+                batch.close()
+                topic = one.log.prefix + Topic.INTENTS
+                await (await producer.send_batch(batch, topic, partition=partition))
+        finally:
+            await producer.stop()
+        await one.processor()
+        await one.executor(provider)
+        async with LedgerClient(one.log, PARTITIONS) as client:
+            await client.propose(proposal, timeout_ms=PATIENCE_MS)
+            await settled(client, proposal.key, "completed")
+        kept = await quarantine(one)
+    whole = [each.whole_bytes for each in sorted(kept, key=lambda each: each.offset)]
+    assert whole == [len(b"k{bad") + 900_000, len(b"k{bad"), None]
+    assert set(provider.calls.values()) == {1}
+
+
 @pytest.mark.case("C149")
 async def test_c149_poison_in_every_inbox_holds_nobody_up(servers: Addresses) -> None:
     """C149: twelve kinds in each of the five inboxes. Each has one decision that names why, each

@@ -48,6 +48,14 @@ def intent() -> Outgoing:
     return outgoing(propose(), stream=STREAM, subject=None, event_id="e-1", source="/tests")
 
 
+def webhook() -> Outgoing:
+    """A webhook in order."""
+    received = WebhookReceived.of(
+        b"{}", provider="simulated", account="main", event_id="evt_1", sent_at=1, headers={}
+    )
+    return webhook_outgoing(received)
+
+
 def aside(record: Record, reason: str = "fault_in_decide") -> QuarantinedRecord:
     """The record as it is read back from quarantine."""
     sent = quarantined(record, reason=reason, detail="it said so")
@@ -94,9 +102,30 @@ def test_of_what_is_larger_than_any_topic_takes_the_beginning_is_kept(
     entry = aside(record)
     assert entry.sha256 == sha256_of(value)
     assert base64.b64decode(entry.value_base64) == value[:QUARANTINED_BEGINNING_BYTES]
-    assert obstacle(record) is Obstacle.TOO_LARGE
+    planned = plan_redrive(entry, PARTITIONS)
+    assert isinstance(planned, Blocked)
+    assert planned.obstacle is Obstacle.TOO_LARGE
+    kept = len(key[:QUARANTINED_BEGINNING_BYTES]) + len(value[:QUARANTINED_BEGINNING_BYTES])
+    assert entry.kept_bytes == kept
+    assert f"Of its {entry.whole_bytes} bytes {kept} are kept" in planned.why
     with pytest.raises(ValueError, match="only the beginning is kept"):
         entry.original()
+
+
+@pytest.mark.parametrize(
+    ("sent", "topic", "largest"),
+    [(intent(), "intents", RECORD_BYTES_MAX), (webhook(), "webhooks", 2 * WEBHOOK_BYTES_MAX)],
+    ids=["intents", "webhooks"],
+)
+def test_what_its_topic_takes_only_in_a_compressed_batch_is_not_put_back(
+    sent: Outgoing, topic: str, largest: int
+) -> None:
+    """It would be refused by the broker, with advice that helps nobody."""
+    headers = (("h", bytes(largest - 8_192)),)
+    planned = plan_redrive(aside(stood(sent._replace(headers=headers), topic)), PARTITIONS)
+    assert isinstance(planned, Redrive)
+    headers = (("h", bytes(largest)),)
+    assert obstacle(stood(sent._replace(headers=headers), topic)) is Obstacle.TOO_LARGE
 
 
 def test_what_was_put_back_is_told_with_who_did_it() -> None:
@@ -136,10 +165,7 @@ def test_what_is_set_aside_again_keeps_its_first_source() -> None:
 
 def test_a_webhook_goes_back_wherever_it_stood() -> None:
     """Its key is the provider's affair."""
-    received = WebhookReceived.of(
-        b"{}", provider="simulated", account="main", event_id="evt_1", sent_at=1, headers={}
-    )
-    record = stood(webhook_outgoing(received), "webhooks", partition=(HOME + 1) % PARTITIONS)
+    record = stood(webhook(), "webhooks", partition=(HOME + 1) % PARTITIONS)
     assert isinstance(plan_redrive(aside(record, "fault"), PARTITIONS), Redrive)
 
 
