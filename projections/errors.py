@@ -2,6 +2,7 @@
 
 LedgerError
 ├── MigrationError            the schema cannot be brought to what this program needs
+│   └── SchemaAheadError      a newer version has brought it further
 ├── ForeignLogError           the tables were filled from another log than this one
 ├── PartitionStoppedError     an accepted record cannot be projected; other partitions go on
 │   └── PartitionWaitsError   so it is until the damaged rows of a stream were made anew
@@ -47,6 +48,16 @@ class MigrationError(LedgerError):
     def __init__(self, message: str, *, hint: str, file: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.file = file
+
+
+class SchemaAheadError(MigrationError):
+    """A newer version of the program has migrated the schema further than this one knows."""
+
+    def __init__(self, schema: str, version: str) -> None:
+        super().__init__(
+            f"The schema {schema} has migration {version}, which this program does not know.",
+            hint="The database is ahead: run the newer version of the program.",
+        )
 
 
 class ForeignLogError(LedgerError):

@@ -16,7 +16,7 @@ from typing import Final
 
 import asyncpg
 
-from projections.errors import MigrationError
+from projections.errors import MigrationError, SchemaAheadError
 from projections.grants import apply_access
 from projections.limits import MIGRATION_LOCK_MS_MAX
 from projections.statements import LIVE_SCHEMA, LONG_WORK, Connection, check_schema, render
@@ -89,8 +89,8 @@ async def migrate(
 
     `without` names versions that are left out. Then brings in roles and rights as
     `projections.roles` declares them. Raises MigrationError where an applied file was changed,
-    where the database is ahead of this program, where SQL fails (its transaction is undone), or
-    where the lock is not to be had.
+    where SQL fails (its transaction is undone), or where the lock is not to be had, and
+    SchemaAheadError where the database is ahead of this program.
     """
     check_schema(schema)
     wanted = [
@@ -118,8 +118,8 @@ async def migrate(
 
 
 async def missing_migrations(connection: Connection, *, schema: str = LIVE_SCHEMA) -> list[str]:
-    """The files that are not applied yet. Reads only; raises MigrationError where the database is
-    ahead of this program, or an applied file is another one.
+    """The files that are not applied yet. Reads only; raises SchemaAheadError where the database is
+    ahead of this program, and MigrationError where an applied file is another one.
     """
     wanted = list(read_migrations())
     rows = await connection.fetch(
@@ -143,20 +143,21 @@ async def _lock(connection: Connection, schema: str) -> None:
 
 
 def _check(wanted: list[Migration], applied: dict[str, str], schema: str) -> None:
-    by_version = {migration.version: migration for migration in wanted}
-    for version in sorted(applied):
-        migration = by_version.get(version)
-        if migration is None:
+    """See that what was applied are files of this program. One that was changed first: a program
+    that is merely newer has the same ones.
+    """
+    for migration in wanted:
+        if applied.get(migration.version, migration.sha256) != migration.sha256:
             raise MigrationError(
-                f"The schema {schema} has migration {version}, which this program does not know.",
-                hint="The database is ahead: run the newer version of the program.",
-            )
-        if migration.sha256 != applied[version]:
-            raise MigrationError(
-                f"{migration.file} was changed after it had been applied to the schema {schema}.",
-                hint="Undo the change and put what it does into a new file with the next number.",
+                f"{migration.file} of this program is not the one that was applied to the schema "
+                f"{schema}: it was changed after it had been applied.",
+                hint="Run the program that set this database up; or undo the change and put what "
+                "it does into a new file with the next number.",
                 file=migration.file,
             )
+    unknown = sorted(applied.keys() - {migration.version for migration in wanted})
+    if unknown:
+        raise SchemaAheadError(schema, unknown[0])
 
 
 async def _bring_access(connection: Connection, schema: str) -> None:

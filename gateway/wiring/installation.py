@@ -22,7 +22,7 @@ from ledger.log.follow import genesis_of
 from ledger.log.kafka import KafkaLog
 from ledger.log.principals import Principal
 from ledger.log.topics import Topic
-from projections.errors import MigrationError
+from projections.errors import SchemaAheadError
 from projections.migrate import missing_migrations, read_migrations
 from projections.queries import Queries
 from projections.query_rows import OffsetRow
@@ -108,7 +108,7 @@ async def begin_at(log: KafkaLog, pool: asyncpg.Pool, genesis: Genesis) -> dict[
     making sure that log and tables belong together.
 
     Empty where the database does not answer, or has nothing yet: then the ledger is read from its
-    beginning. Raises ForeignDatabaseError, NotSetUpError, OtherTextOrderError.
+    beginning. Raises ForeignDatabaseError, NotSetUpError, MigrationError, OtherTextOrderError.
     """
     try:
         async with asyncio.timeout(BEGIN_SECONDS_MAX):
@@ -145,15 +145,16 @@ async def folds_at(settings: Settings, log: KafkaLog) -> dict[int, PartitionFold
 
 async def _require_tables(pool: asyncpg.Pool) -> None:
     """See that the set-up step of this version has run. A database that is ahead is left to whoever
-    reads it: while versions are changed, older processes run beside it.
+    reads it: while versions are changed, older processes run beside it. One that was set up with
+    other files under the same numbers is nobody's: MigrationError.
     """
     try:
         async with pool.acquire() as connection:
             missing = await missing_migrations(connection)
     except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
         missing = [migration.file for migration in read_migrations()]
-    except (MigrationError, asyncpg.InsufficientPrivilegeError):
-        return  # ahead; or set up by a version that did not let every login see this
+    except (SchemaAheadError, asyncpg.InsufficientPrivilegeError):
+        return  # the second: set up by a version that did not let every login see this
     if missing:
         raise NotSetUpError(
             f"The database lacks tables of this version: {missing[0]} was not applied"

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 
-from projections.errors import MigrationError
+from projections.errors import MigrationError, SchemaAheadError
 from projections.migrate import (
     FOLDER,
     NOT_PROJECTED,
@@ -92,6 +92,7 @@ async def test_a_changed_file_is_refused(connection: asyncpg.Connection, tmp_pat
     with pytest.raises(MigrationError, match="changed after") as refused:
         await migrate(connection, folder=tmp_path)
     assert refused.value.file == "0001_first.sql"
+    assert not isinstance(refused.value, SchemaAheadError)
 
 
 async def test_a_database_that_is_ahead_is_refused(
@@ -103,7 +104,7 @@ async def test_a_database_that_is_ahead_is_refused(
     newer.write_text("-- migrate:up\nselect 1;\n")
     await migrate(connection, folder=tmp_path)
     newer.unlink()
-    with pytest.raises(MigrationError, match="does not know"):
+    with pytest.raises(SchemaAheadError, match="does not know"):
         await migrate(connection, folder=tmp_path)
 
 
@@ -124,7 +125,7 @@ async def test_what_is_missing_is_told_and_what_is_ahead_is_refused(
         "insert into actionledger.schema_migrations (version, name, sha256)"
         " values ('9999', 'of_next_year', 'ab')"
     )
-    with pytest.raises(MigrationError, match="9999") as refused:
+    with pytest.raises(SchemaAheadError, match="9999") as refused:
         await missing_migrations(connection)
     assert "run the newer version" in refused.value.hint
 

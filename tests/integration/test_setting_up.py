@@ -32,6 +32,7 @@ from ledger.log.admin import TopicsError, apply_topics, check_topics, cluster_id
 from ledger.log.fold import Begin
 from ledger.log.follow import genesis_of, published_catalogue
 from ledger.log.published import read_published
+from projections.errors import MigrationError
 from projections.migrate import read_migrations
 from projections.projector import Projector
 from projections.text_order import OtherTextOrderError
@@ -145,8 +146,8 @@ async def test_processes_begin_where_the_tables_are(settings: Settings) -> None:
 async def test_a_process_that_is_started_before_the_set_up_step_is_told_so(
     settings: Settings,
 ) -> None:
-    """Without topics, without tables, and with those of an older version, each by name and with
-    what to do; a newer version's are left to who reads them.
+    """Without topics, without tables, and with those of an older version or of another build, each
+    by name and with what to do; a newer version's are left to who reads them.
     """
     log = open_log(settings, "test")
     with pytest.raises(TopicsError, match=r"actionledger run setup"):
@@ -158,12 +159,23 @@ async def test_a_process_that_is_started_before_the_set_up_step_is_told_so(
             await begin_at(log, pool, genesis)
         await set_up(settings)
         assert await begin_at(log, pool, genesis) == {}
-        newest = read_migrations()[-1]
+        first, *_, newest = read_migrations()
+        changed = "update actionledger.schema_migrations set sha256 = $2 where version = $1"
+        await pool.execute(changed, newest.version, "of another build")
+        with pytest.raises(MigrationError, match=newest.file) as refused:
+            await begin_at(log, pool, genesis)
+        assert "Run the program that set this database up" in refused.value.hint
+        await pool.execute(changed, newest.version, newest.sha256)
         await pool.execute(
             "update actionledger.schema_migrations set version = '9999' where version = $1",
             newest.version,
         )
         assert await begin_at(log, pool, genesis) == {}
+        # Whoever is ahead has the same files under the numbers that both know.
+        await pool.execute(changed, first.version, "of another build")
+        with pytest.raises(MigrationError, match=first.file):
+            await begin_at(log, pool, genesis)
+        await pool.execute(changed, first.version, first.sha256)
         await pool.execute("delete from actionledger.schema_migrations where version = '9999'")
         with pytest.raises(NotSetUpError, match=newest.file):
             await begin_at(log, pool, genesis)
