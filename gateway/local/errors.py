@@ -8,6 +8,7 @@
         ├── DiskFullError             path, free_bytes
         ├── FolderBusyError           path: another `up`, or a test, holds it
         ├── PortTakenError            port, wanted_by, holder
+        ├── NoPortFreeError           first, last, tries: none was found to choose
         ├── JarsUnavailableError      coordinate: could not be fetched
         ├── JarRefusedError           coordinate, expected, found: not what was locked
         ├── AccountMissingError       no account without rights to run Postgres as
@@ -102,6 +103,22 @@ class PortTakenError(LocalError):
         self.port = port
         self.wanted_by = wanted_by
         self.holder = holder
+
+
+class NoPortFreeError(LocalError):
+    """There are not as many free ports to choose from as are needed."""
+
+    def __init__(self, first: int, last: int, *, wanted: int, found: int, tries: int) -> None:
+        super().__init__(
+            f"Of the ports {first} to {last} on 127.0.0.1 {tries} were tried by chance, and "
+            f"{found} of them were free; {wanted} are needed.",
+            hint="Others listen there, or have chosen these ports for themselves. End other local "
+            "installations (`actionledger down`, with the ACTIONLEDGER_STATE of each) or programs "
+            "that are not needed, and run the same command again.",
+        )
+        self.first = first
+        self.last = last
+        self.tries = tries
 
 
 class JarsUnavailableError(LocalError):

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from gateway.local import limits
-from gateway.local.errors import FolderNotWritableError, PortTakenError
+from gateway.local.errors import FolderNotWritableError, NoPortFreeError, PortTakenError
 
 LOOPBACK = "127.0.0.1"
 
@@ -53,20 +53,31 @@ class Claims:
         self._held: list[int] = []
 
     def choose(self, count: int) -> list[int]:
-        """Choose different free ports, outside the range of outgoing connections.
+        """Choose different free ports, outside the range of outgoing connections: all or none.
 
         Raises:
-            PortTakenError: there are none.
+            NoPortFreeError: not so many were found.
 
         """
+        held_before = len(self._held)
         chosen: list[int] = []
         for _ in range(limits.PORT_TRIES_MAX):
             if len(chosen) == count:
-                return chosen
+                break
             port = random.randint(limits.PORT_MIN, limits.PORT_MAX)  # noqa: S311 - no secret
             if self._take(port):
                 chosen.append(port)
-        raise PortTakenError(limits.PORT_MIN, "a local server", None)
+        if len(chosen) == count:
+            return chosen
+        while len(self._held) > held_before:
+            os.close(self._held.pop())
+        raise NoPortFreeError(
+            limits.PORT_MIN,
+            limits.PORT_MAX,
+            wanted=count,
+            found=len(chosen),
+            tries=limits.PORT_TRIES_MAX,
+        )
 
     def keep(self, ports: Iterable[int]) -> None:
         """Hold ports that were agreed on before. Idempotent."""
@@ -99,7 +110,7 @@ def free_ports(count: int) -> list[int]:
     """Choose different free ports that nobody else is given for as long as this process lives.
 
     Raises:
-        PortTakenError: there are none.
+        NoPortFreeError: not so many were found.
 
     """
     return _OWN.choose(count)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.local import limits, ports
-from gateway.local.errors import FolderNotWritableError, PortTakenError
+from gateway.local.errors import FolderNotWritableError, NoPortFreeError
 from gateway.local.ports import Claims
 
 NARROW = 40
@@ -86,11 +86,36 @@ def test_a_port_is_nobody_elses_until_the_last_holder_lets_go() -> None:
     agreed = chooser.choose(2)
     keeper.keep(agreed)
     chooser.close()
-    with pytest.raises(PortTakenError):
+    with pytest.raises(NoPortFreeError) as refused:
         other.choose(1)
+    tried = f"{limits.PORT_MIN} to {limits.PORT_MAX} on 127.0.0.1 {limits.PORT_TRIES_MAX} were"
+    assert tried in refused.value.message
+    assert "0 of them were free; 1 are needed" in refused.value.message
+    assert "actionledger down" in refused.value.hint
     keeper.close()
     assert sorted(other.choose(2)) == sorted(agreed)
     other.close()
+
+
+@pytest.mark.usefixtures("narrow")
+def test_who_does_not_get_all_ports_leaves_each_to_others() -> None:
+    """All or none: what it found on its way is free again."""
+    first, other = Claims(), Claims()
+    with pytest.raises(NoPortFreeError, match="2 of them were free; 3 are needed"):
+        first.choose(3)
+    assert len(other.choose(2)) == 2
+    other.close()
+
+
+def test_the_last_try_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many tries as ports, where each finds one."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(limits, "PORT_MIN", unused(1))
+    monkeypatch.setattr(limits, "PORT_MAX", limits.PORT_MIN)
+    monkeypatch.setattr(limits, "PORT_TRIES_MAX", 1)
+    claims = Claims()
+    assert claims.choose(1) == [limits.PORT_MIN]
+    claims.close()
 
 
 def test_without_a_place_for_locks_the_folder_is_named(
