@@ -141,7 +141,7 @@ async def load_undamaged(
         return Loaded(held)
     async with one_snapshot(connection):
         again = await held_of(connection, await _rows(connection, foreign, schema), schema)
-    for key in foreign.keys() - again.streams.keys() - again.damaged.keys():
+    for key in sorted(foreign.keys() - again.streams.keys() - again.damaged.keys()):
         again.lies(key, "its row was there and is not any more")
     return Loaded(held | again.streams, again.damaged)
 

@@ -33,7 +33,8 @@ class Askers:
         with whoever's turn is next until nobody waits, so call it whenever questions have come, and
         now and then for those whose pause is over. `followed` may change meanwhile.
         """
-        for provider in {name for one in followed.values() for name in one.providers()}:
+        names = (name for one in followed.values() for name in one.providers())
+        for provider in dict.fromkeys(names):
             askers = self._at_work[provider]
             while len(askers) < LOOKUPS_AT_ONCE_MAX:
                 turn = self._next(provider, followed)

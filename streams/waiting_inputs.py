@@ -10,7 +10,7 @@ processor.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from itertools import islice
 
@@ -73,7 +73,9 @@ class WaitingInputs:
         def turn(record: Record) -> Turn:
             return Turn.WAITS if owner.is_missing(record) else Turn.NOW
 
-        topics = set(self._inboxes.get(owner.partition, ())) - {Topic.INTERNAL.value}
+        waits = self._inboxes.get(owner.partition, ())
+        # A list: texts of a set are in another order in each process, and so was what is decided.
+        topics = [topic for topic in waits if topic != Topic.INTERNAL]
         self._go_through(owner.partition, topics, fresh, turn, {Turn.NOW: now})
         return now
 
@@ -101,7 +103,7 @@ class WaitingInputs:
             return Turn.PASSED_OVER if is_in_vain else Turn.WAITS
 
         into = {Turn.NOW: now, Turn.PASSED_OVER: passed_over}
-        self._go_through(owner.partition, {Topic.INTERNAL.value}, due, turn, into)
+        self._go_through(owner.partition, (Topic.INTERNAL.value,), due, turn, into)
         for record in passed_over:
             if not is_message(record):
                 owner.passed_over(record, mono_ms)
@@ -114,7 +116,7 @@ class WaitingInputs:
     def _go_through(
         self,
         partition: int,
-        topics: Collection[str],
+        topics: Sequence[str],
         fresh: Iterable[Record],
         turn: Callable[[Record], Turn],
         into: dict[Turn, list[Record]],

@@ -170,8 +170,10 @@ def _in_amount(when: When, amount: AmountBounds) -> Iterator[tuple[TomlPath, str
                     (*path, "above", code),
                     f"must be less than at_most ({most[code]}): no amount lies between",
                 )
-        for code in most.keys() - above.keys():
-            yield (*path, "at_most", code), "has no above; give both bounds for each currency"
+        # In the order of the text: what is told of it is recorded.
+        for code in most:
+            if code not in above:
+                yield (*path, "at_most", code), "has no above; give both bounds for each currency"
     named = (above or {}) | (most or {})
     for place, code in enumerate(when.currency or ()):
         if code not in named:

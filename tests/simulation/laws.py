@@ -108,7 +108,7 @@ def callers_are_told_the_truth(log: SimulatedLog, judge: Judge) -> None:
             progress = seen.progress_of(key)
             if progress is not None:
                 told.add((key, str(progress.status), progress.reference))
-    for key, status, reference in told:
+    for key, status, reference in sorted(told, key=repr):
         action = judge.actions[key]
         if status == "completed":
             # What a report said late, because evidence of another effect was decided before it.

@@ -106,7 +106,7 @@ class Crossing:
             gate = self.gates.get(record["stream"])
             if gate is not None:
                 law(not gate.queue or gate.held, "S19", f"{gate.key}: nobody lets {gate.queue} in")
-            for key in {fact["action"] for fact in record.get("facts", ())}:
+            for key in dict.fromkeys(fact["action"] for fact in record.get("facts", ())):
                 self._is_at_rest(key, record, self.table(partition))
         self._at_the_end(book)
 
@@ -122,7 +122,7 @@ class Crossing:
         asked = [one for one in action.claims.values() if one["status"] in WAITING]
         names = {name for one in asked if not one.get("forced") for name in one["ceilings"]}
         gone = names - in_force.ceilings.keys()
-        law(not gone, "S19", f"{key} asks about {gone}, which nobody declares any more")
+        law(not gone, "S19", f"{key} asks about {sorted(gone)}, which nobody declares any more")
         ends = {fact["action"] for fact in record["facts"] if fact["type"] == "action.completed"}
         held = [one for one in action.claims.values() if one["status"] in HELD]
         if action.case is None:
@@ -133,7 +133,11 @@ class Crossing:
         if is_late and action.gates:
             forced = {gate for (gate, _), one in action.claims.items() if one.get("forced")}
             missing = {f"acme/target:{target}" for target in action.targets} - forced
-            law(not missing, "S19", f"{key} has an effect after all, and {missing} do not know")
+            law(
+                not missing,
+                "S19",
+                f"{key} has an effect after all, and {sorted(missing)} do not know",
+            )
 
     def _acts(self, fact: Json, record: Json, in_force: InForce) -> None:
         kind, key = fact["type"], fact["action"]
@@ -183,7 +187,9 @@ class Crossing:
                     if fact.get("forced"):
                         wanted |= {f"acme/target:{target}" for target in action.targets}
                     is_wanted = fact["gate"] in wanted
-                    law(is_wanted, "S19", f"{key} asks {fact['gate']}, and its row {wanted}")
+                    law(
+                        is_wanted, "S19", f"{key} asks {fact['gate']}, and its row {sorted(wanted)}"
+                    )
                 for name in fact.get("over") or ():
                     law(action.may_name(name), "S19", f"{key} passes {name}, and nobody signed it")
                 if fact["sends"] == 1 and not fact.get("forced"):
@@ -217,9 +223,9 @@ class Crossing:
         before = {other for other, status in held.items() if status in HELD}
         if gate.startswith("acme/target:"):
             late = {other for other in before if other > gate and other.startswith("acme/target:")}
-            law(not late, "S19", f"{key} asks {gate} and has {late} already")
+            law(not late, "S19", f"{key} asks {gate} and has {sorted(late)} already")
             waits = {other for other in before if held[other] != "granted"}
-            law(not waits, "S19", f"{key} asks {gate} while {waits} have not answered")
+            law(not waits, "S19", f"{key} asks {gate} while {sorted(waits)} have not answered")
 
     def _held(self, key: str, place: tuple[str, int], grant: int) -> bool:
         gate = self.gates.get(place[0])

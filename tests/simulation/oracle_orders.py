@@ -232,7 +232,7 @@ class Orders:
 
     def ends(self) -> None:
         """In the end every plan is done, undone, or in front of a person."""
-        for stream in self.linked:
+        for stream in sorted(self.linked):
             Plans(self._all(stream)).end()
 
 

@@ -164,7 +164,7 @@ def shrink(outcome: Outcome, saboteur: str | None = None) -> list[Struck]:
     before = -1
     while before != len(kept) and runs < SHRINKING_RUNS_MAX:
         before = len(kept)
-        kinds = [{one for one in kept if one[0] == kind} for kind in {fault for fault, _ in kept}]
+        kinds = [{one for one in kept if one[0] == kind} for kind in dict(kept)]
         singles = [{one} for one in reversed(kept)]
         for some in (*sorted(kinds, key=len, reverse=True), *singles):
             if some <= set(kept) and breaks_without(some):

@@ -63,7 +63,7 @@ def test_a_seed_is_a_history(seed: int) -> None:
 
 LIVE = """
 from tests.simulation.history import History
-for seed in range(460, 500):
+for seed in (0, 75, 98, 169, 252, 286, 328, *range(460, 500), 610, 679, 839, 907, 919, 959):
     history = History(seed)
     history.run()
     print(seed, history.digest())
@@ -71,8 +71,8 @@ for seed in range(460, 500):
 
 
 def test_a_seed_is_a_history_in_every_process() -> None:
-    """Nothing follows the order of a set of texts, which is another one in each process: seed 482
-    once was two histories.
+    """Nothing follows the order of a set of texts, which is another one in each process: of inputs
+    that had waited in several inboxes it made, in one seed of sixty, several histories.
     """
     told = {
         subprocess.run(
@@ -82,7 +82,7 @@ def test_a_seed_is_a_history_in_every_process() -> None:
             check=True,
             capture_output=True,
         ).stdout
-        for order in (1, 2)
+        for order in (1, 2, 3)
     }
     assert len(told) == 1
 

@@ -286,3 +286,15 @@ def test_a_character_that_cannot_be_kept_is_named_where_it_stands() -> None:
     found = mistakes(TABLE.replace('reason = "', 'reason = "\\u0000', 1))
     assert [one.path for one in found if "U+0000" in one.message] == ["row[0].reason"]
     assert isinstance(parse_policy(TABLE.replace('reason = "', 'reason = "\\\\u0000', 1)), Policy)
+
+
+def test_what_is_told_of_currencies_is_in_the_order_of_the_text() -> None:
+    """In every process: what is told of a table that nobody adopts is recorded by each owner."""
+    codes = ("USD", "CHF", "GBP", "JPY", "SEK", "NOK", "DKK")
+    most = ", ".join(f"{code} = 9" for code in codes)
+    text = changed(
+        "amount.at_most = { EUR = 50_00, USD = 60_00 }",
+        f"amount.above = {{ EUR = 1 }}\nwhen.amount.at_most = {{ EUR = 9, {most} }}",
+    )
+    told = [one.path.rpartition(".")[2] for one in mistakes(text) if "has no above" in one.message]
+    assert told == list(codes)

@@ -92,6 +92,17 @@ def test_what_waits_keeps_its_order_over_rounds(owner: Owner) -> None:
     assert [one.offset for one in given] == [0, 1, 2]
 
 
+def test_inboxes_have_their_turn_in_the_order_in_which_they_began_to_wait(owner: Owner) -> None:
+    """In every process: texts of a set are in another order in each."""
+    waiting = WaitingInputs()
+    topics = ["evidence", "intents", "attempts", "approvals"]
+    for offset in range(2):
+        waiting.decidable(owner, [record(topic, offset, COLD) for topic in topics])
+    hold(owner, COLD)
+    given = places(waiting.decidable(owner, [record("intents", 2, HELD)]))
+    assert given == [*((topic, offset) for topic in topics for offset in range(2)), ("intents", 2)]
+
+
 def test_a_partition_that_is_read_again_has_nothing_that_waits(owner: Owner) -> None:
     """It comes again from its position, and no tick waits for what came before."""
     waiting = WaitingInputs()
