@@ -41,6 +41,7 @@ from mode.threads import WorkerThread
 
 from ledger.core.errors import LedgerError
 from ledger.log.clients import CLOSE_DEADLINE_SECONDS, end
+from ledger.log.record_batches import read_any_header_names
 from streams.limits import (
     BROKER_AT_STOP_MS,
     COMMIT_BEFORE_REVOKE_MS,
@@ -341,6 +342,7 @@ class SafeConsumerThread(driver.AIOKafkaConsumerThread):
             await end(self._consumer, deadline_seconds=seconds)
 
     def _create_worker_consumer(self, transport: driver.Transport) -> AIOKafkaConsumer:
+        read_any_header_names()
         consumer = super()._create_worker_consumer(transport)
         consumer._fetch_max_wait_ms = FETCH_WAIT_MS  # noqa: SLF001 - Faust has no setting for it
         return consumer

@@ -24,6 +24,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from ledger.core.errors import LedgerError
 from ledger.log.login import refusal
+from ledger.log.record_batches import read_any_header_names
 from ledger.log.trouble import LogRefusedError, LogUnreachableError
 
 START_DEADLINE_SECONDS = 30.0
@@ -55,6 +56,7 @@ async def start(
 
     Raises LogUnreachableError, LogRefusedError.
     """
+    read_any_header_names()
     try:
         async with asyncio.timeout(deadline_seconds):
             await to_its_end(client.start())

@@ -31,6 +31,7 @@ from reconciler.providers.kafka.headers import Asked, asked_by, headers_of
 from reconciler.providers.kafka.mapping import EffectReport
 from reconciler.providers.port import ProviderRequest
 from reconciler.providers.postgres.connecting import Connection
+from tests.integration.strange_headers import STANDS_FOR, with_no_text
 from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
 
@@ -310,7 +311,8 @@ async def test_refused_records_do_not_block_their_partition(
 ) -> None:
     """On a real broker: of one partition what is good is made, what is not is in the topic of
     refusals in its order, one that is as large as the broker takes without its value, one that is
-    so by its headers without these; and every offset is committed.
+    so by its headers without these, as is one with a name of a header that is no text; and every
+    offset is committed.
     """
     prefix = f"refusing{secrets.token_hex(4)}."
     requests, refusals = f"{prefix}requests", f"{prefix}refused"
@@ -322,16 +324,20 @@ async def test_refused_records_do_not_block_their_partition(
         [NewTopic(requests, 1, 1), NewTopic(refusals, 1, 1, topic_configs=small)]
     )
     values = (
-        b"{", b'{"order": "gone"}', b"[%s" % (b" " * 8_000), b"[]", b"{}", b"{", b'{"order": 7}',
+        b"{", b'{"order": "gone"}', b"[%s" % (b" " * 8_000),
+        b"[]", b"{}", b"{", b"{", b'{"order": 7}',
     )  # fmt: skip
     further: dict[int, list[tuple[str, bytes | None]]] = {
         4: [("trace", b"t" * 8_000)],
         5: [("trace", None)],
+        6: [(STANDS_FOR, b"t")],
     }
     async with AIOKafkaProducer(bootstrap_servers=at) as producer:
         for place, value in enumerate(values):
             headers = [*further.get(place, []), *record(0).headers]
-            await producer.send_and_wait(requests, value, b"k", headers=headers)
+            batch = producer.create_batch()
+            batch.append(key=b"k", value=value, timestamp=None, headers=headers)
+            await (await producer.send_batch(with_no_text(batch), requests, partition=0))
     outbox = Outbox(at, (requests,), f"{prefix}group", KafkaAccess(), refusals)
     stop = asyncio.Event()
     consumer = OutboxConsumer(outbox, service.pool, service.act, service.told_then(stop))
@@ -355,9 +361,11 @@ async def test_refused_records_do_not_block_their_partition(
         "handling_failed",
         "handling_failed",
         "value_not_json",
+        "value_not_json",
     ]
-    assert [one.value for one in found] == [values[0], values[1], b"", values[3], b"", values[5]]
-    assert [one.key for one in found] == [b"k", b"k", b"k", b"k", None, b"k"]
+    kept = [values[0], values[1], b"", values[3], b"", values[5], b""]
+    assert [one.value for one in found] == kept
+    assert [one.key for one in found] == [b"k", b"k", b"k", b"k", None, b"k", None]
     assert dict(found[2].headers)["actionledger-refused-value"] == b"left_out"
     by_headers = dict(found[4].headers)
     assert by_headers["actionledger-refused-key-and-headers"] == b"left_out"

@@ -96,8 +96,9 @@ class RefusedRecord:
 
     def forms(self) -> Iterator["RefusedRecord"]:
         """The record whole, and then with less of it, for a broker that takes no more bytes than
-        the record had: without its value, and with nothing but what is said, which is always small.
-        Where it stands and the hash of its value are said in each.
+        the record had, or a header whose name is no UTF-8: without its value, and with nothing but
+        what is said, which is always small. Where it stands and the hash of its value are said in
+        each.
         """
         yield self
         without_value = (f"{_REFUSED}-value", b"left_out")
@@ -180,8 +181,8 @@ class OutboxConsumer:
             for form in larger:
                 try:
                     await self._write(producer, form)
-                except (MessageSizeTooLargeError, RecordListTooLargeError):
-                    continue
+                except (MessageSizeTooLargeError, RecordListTooLargeError, UnicodeEncodeError):
+                    continue  # the last: a name of theirs that is no text, which cannot be written
                 return
             await self._write(producer, smallest)
 
