@@ -21,7 +21,6 @@ from ledger.core.ids import (
     MalformedId,
     is_gate_key,
     is_stream_key,
-    stream_key_of,
 )
 from ledger.core.invariants import BrokenInvariantError
 from ledger.core.offers import Offer, offer_of_caller
@@ -39,6 +38,7 @@ from ledger.log.published import read_document
 from ledger.log.quarantine import sha256_of
 from ledger.log.topics import partition_of
 from ledger.signing.reading import read_signed
+from streams.internal_inputs import Internal, objection_to_internal
 
 TEXTS_REMEMBERED = 64
 
@@ -111,20 +111,11 @@ def make_decision(record: Record, seat: Seat) -> Made | None:
         case i.ReportStep():
             gate = given.gate if is_gate_key(given.gate) else None
             return _decided(record, given, cause, seat, gate)
-        case i.GateAsk() | i.GateAnswer() | i.GateKeep() | i.GateClose() | i.GateTaken():
-            return _of_message(record, given, cause, seat)
+        case i.GateAsk() | i.GateAnswer() | i.GateKeep() | i.GateClose() | i.GateTaken() | i.Tick():
+            return _of_internal(record, given, cause, seat)
         case i.Judge():
             judged = _judged(given, record.timestamp, seat)
             return _decided(record, judged, cause, seat, _stream_of_action(given.key))
-        case i.Tick() if given.generation != seat.generation:
-            why = Unreadable("foreign_generation", f"a tick of generation {given.generation}")
-            return _quarantined(record, cause, seat, why)
-        case i.Tick() if not is_stream_key(given.stream):
-            why = Unreadable("malformed_stream", "a tick of something that is no stream")
-            return _quarantined(record, cause, seat, why)
-        case i.Tick():
-            copied = written_with(cause, copied=f"{_TICK} due {given.due_at}")
-            return _decided(record, given, copied, seat, given.stream)
         case i.Publish():
             return Made(_published(given, cause, seat))
         case i.Offered():
@@ -143,28 +134,18 @@ def is_of_tick(decision: Decision) -> bool:
     return copied is None or copied.startswith(_TICK)
 
 
-def _of_message(record: Record, given: i.Message, cause: Cause, seat: Seat) -> Made:
-    """Decide what an action says to a gate, or a gate to an action. It is copied in few words: what
-    it led to are facts, and what it said follows from those of its sender.
+def _of_internal(record: Record, given: Internal, cause: Cause, seat: Seat) -> Made:
+    """Decide a tick, or what an action says to a gate, or a gate to an action. It is copied in few
+    words: what it led to are facts, and what it said follows from those of its sender.
     """
-    if given.generation != seat.generation:
-        why = Unreadable("foreign_generation", f"a message of generation {given.generation}")
+    why = objection_to_internal(given, seat.generation)
+    if why is not None:
         return _quarantined(record, cause, seat, why)
-    try:
-        of_action = stream_key_of(_action_of(given))
-    except MalformedId:
-        of_action = ""
-    # Whoever is answered has to be there: what is said to nothing would never come to an end.
-    if not is_gate_key(given.gate) or not of_action:
-        why = Unreadable("malformed_stream", "a message to or from something that is no stream")
-        return _quarantined(record, cause, seat, why)
-    stream = i.stream_of_message(given)
+    if isinstance(given, i.Tick):
+        copied = written_with(cause, copied=f"{_TICK} due {given.due_at}")
+        return _decided(record, given, copied, seat, given.stream)
     copied = written_with(cause, copied=_in_short(given))
-    return _decided(record, given, copied, seat, stream)
-
-
-def _action_of(given: i.Message) -> str:
-    return given.key if isinstance(given, i.GateAnswer | i.GateTaken) else given.action
+    return _decided(record, given, copied, seat, i.stream_of_message(given))
 
 
 def _in_short(given: i.Message) -> str:

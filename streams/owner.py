@@ -444,11 +444,10 @@ class Owner:
         fresh = self.ticking.next(self.running_at(mono_ms), self.memory, self._config)
         return [self._tick(key, when) for key, when in fresh.items()]
 
-    def passed_over(self, tick: Record, mono_ms: int) -> None:
-        """A tick is not decided, because an input about its stream waits, or because its stream is
+    def passed_over(self, key: str, mono_ms: int) -> None:
+        """The tick of a stream is not decided, because an input about it waits, or because it is
         not to be had. It comes again; before that, once the stream comes or changes.
         """
-        key = (tick.key or b"").decode(errors="replace")
         self.ticking.decided(key)
         self.timetable.leave_alone(key, self.running_at(mono_ms) + PASSED_OVER_MS)
 

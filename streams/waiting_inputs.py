@@ -5,7 +5,8 @@ the other inboxes of the partition go on. What is behind it is read on, as far a
 it is known of which streams something waits. A timer of one of those is passed over, because its
 answer may be among it, and comes again; the timers of all others wait for nothing. What is internal
 says nothing that is not derived from state again, so it holds up nothing either: what is about a
-stream that is not to be had is passed over as if it had been lost. Without I/O; called by the
+stream that is not to be had is passed over as if it had been lost. That is true of ticks and
+messages alone: whatever else lies there has its turn, and is set aside. Without I/O; called by the
 processor.
 """
 
@@ -14,9 +15,10 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from itertools import islice
 
-from ledger.log.envelope import is_message
+from ledger.core import inputs as i
 from ledger.log.port import Record
 from ledger.log.topics import Topic
+from streams.internal_inputs import read_internal
 from streams.limits import WAITING_BYTES_MAX, WAITING_INPUTS_MAX, WAITING_TRIED_MAX
 from streams.owner import Owner
 
@@ -92,21 +94,29 @@ class WaitingInputs:
         `is_out_of_reach` says of a stream that is not held that it will not be had soon.
         """
         now: list[Record] = []
-        passed_over: list[Record] = []
 
         def turn(record: Record) -> Turn:
-            if not is_message(record) and self.has_of(owner.partition, record.key):
-                return Turn.PASSED_OVER
-            if not owner.is_missing(record):
+            has_answer = self.has_of(owner.partition, record.key)
+            is_missing = owner.is_missing(record)
+            if not has_answer and not is_missing:
                 return Turn.NOW
-            is_in_vain = is_out_of_reach((record.key or b"").decode(errors="replace"))
-            return Turn.PASSED_OVER if is_in_vain else Turn.WAITS
+            given = read_internal(
+                record,
+                generation=owner.generation,
+                partition=owner.partition,
+                partitions=owner.partitions,
+            )
+            # Whatever else lies there is set aside, for which nobody looks at a stream.
+            if given is None or (not is_missing and not isinstance(given, i.Tick)):
+                return Turn.NOW
+            key = (record.key or b"").decode()
+            is_over = (has_answer and isinstance(given, i.Tick)) or is_out_of_reach(key)
+            if is_over and isinstance(given, i.Tick):
+                owner.passed_over(key, mono_ms)
+            return Turn.PASSED_OVER if is_over else Turn.WAITS
 
-        into = {Turn.NOW: now, Turn.PASSED_OVER: passed_over}
+        into = {Turn.NOW: now, Turn.PASSED_OVER: []}
         self._go_through(owner.partition, (Topic.INTERNAL.value,), due, turn, into)
-        for record in passed_over:
-            if not is_message(record):
-                owner.passed_over(record, mono_ms)
         return now
 
     def has_of(self, partition: int, key: bytes | None) -> bool:

@@ -99,7 +99,7 @@ def _internal_waits_in_order(
     return _original_decidable_internal(self, owner, due, lambda _: False, mono_ms)
 
 
-def _passed_over_for_good(self: Owner, tick: Record, mono_ms: int) -> None:
+def _passed_over_for_good(self: Owner, key: str, mono_ms: int) -> None:
     """A timer that is passed over does not come again."""
 
 

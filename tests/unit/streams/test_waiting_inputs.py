@@ -3,6 +3,8 @@
 import pytest
 
 from ledger.core import inputs as i
+from ledger.core.rejections import Rejection
+from ledger.core.wire import Wire
 from ledger.log.envelope import outgoing
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
@@ -15,6 +17,9 @@ from tests.examples import T0, propose
 from tests.ledgers import GENERATION, LedgerBuilder
 
 HELD, COLD = "acme/held", "acme/cold"
+
+
+TAKEN = i.GateTaken(gate="acme/run:r", key="charge:v1:acme:cold", round=1, generation=GENERATION)
 
 
 def never(key: str) -> bool:
@@ -49,7 +54,7 @@ def record(topic: str, offset: int, key: str, *, partition: int = 0, value: byte
     return Record(topic, partition, offset, 0, key.encode(), value, ())
 
 
-def internal(offset: int, said: i.Tick | i.GateTaken, stream: str) -> Record:
+def internal(offset: int, said: Wire, stream: str) -> Record:
     """A tick or a message as it is read."""
     sent = outgoing(said, stream=stream, subject=None, event_id="e-1", source="/tests")
     return Record("internal", 0, offset, T0, sent.key, sent.value, sent.headers)
@@ -146,10 +151,7 @@ def test_a_message_waits_for_no_other_inbox(owner: Owner) -> None:
     """It answers nothing that a person or a provider says."""
     waiting = WaitingInputs()
     waiting.decidable(owner, [record("attempts", 0, COLD), record("attempts", 1, HELD)])
-    taken = i.GateTaken(
-        gate="acme/run:r", key="charge:v1:acme:held", round=1, generation=GENERATION
-    )
-    message = internal(0, taken, HELD)
+    message = internal(0, TAKEN.model_copy(update={"key": "charge:v1:acme:held"}), HELD)
     assert waiting.decidable_internal(owner, [message], never, 0) == [message]
 
 
@@ -173,6 +175,61 @@ def test_what_is_internal_is_decided_in_order_once_its_stream_has_come(owner: Ow
         tick(0, COLD),
         tick(1, HELD),
     ]
+
+
+LONG = "k" * 2_000
+"""A key that no tick could name: whoever made one ended with its process."""
+OF_COLD = i.Tick(stream=COLD, generation=GENERATION, due_at=T0)
+
+
+def garbage(key: str, value: bytes = b"no event") -> Record:
+    """What nobody of ours has written."""
+    return Record("internal", 0, 0, T0, key.encode(errors="surrogateescape"), value, ())
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (garbage(COLD), "not_json"),
+        (garbage(LONG), "not_json"),
+        (garbage("acme/\udcff"), "not_json"),
+        (garbage(COLD, b""), "not_json"),
+        (garbage(COLD, internal(0, propose(), COLD).value), "not_an_event_of_this_topic"),
+        (internal(0, OF_COLD.model_copy(update={"generation": "g2"}), COLD), "foreign_generation"),
+        (internal(0, OF_COLD.model_copy(update={"stream": "cold"}), COLD), "malformed_stream"),
+        (internal(0, TAKEN.model_copy(update={"gate": COLD}), COLD), "malformed_stream"),
+        (internal(0, TAKEN.model_copy(update={"key": "no key"}), COLD), "malformed_stream"),
+    ],
+)
+def test_what_is_internal_and_no_tick_is_set_aside_whatever_waits(
+    owner: Owner, given: Record, reason: str
+) -> None:
+    """It was taken for a tick where an input of its key waits, or where that stream is not to be
+    had, and was gone without a trace.
+    """
+    waiting = WaitingInputs()
+    waiting.decidable(owner, [record("intents", 0, COLD), Record(*given)._replace(topic="intents")])
+    assert waiting.decidable_internal(owner, [given], always, 0) == [given]
+    assert waiting.decidable_internal(owner, [given], never, 0) == [given]
+    batch = owner.take([given], 0)
+    assert [read.quarantined is not None and read.quarantined.reason for read in batch.read] == [
+        reason
+    ]
+    assert len(batch.quarantine) == 1
+    assert owner.next_due_at() is None
+
+
+def test_a_tick_under_the_key_of_another_stream_is_refused_and_not_passed_over(
+    owner: Owner,
+) -> None:
+    """It is no tick of that stream."""
+    waiting = WaitingInputs()
+    waiting.decidable(owner, [record("intents", 0, COLD)])
+    strange = internal(0, OF_COLD.model_copy(update={"stream": HELD}), COLD)
+    assert waiting.decidable_internal(owner, [strange], always, 0) == [strange]
+    (read,) = owner.take([strange], 0).read
+    assert read.refused is not None
+    assert read.refused.code is Rejection.MISROUTED
 
 
 @pytest.mark.parametrize(("bound", "most"), [("WAITING_INPUTS_MAX", 3), ("WAITING_BYTES_MAX", 30)])
