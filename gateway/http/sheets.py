@@ -200,7 +200,12 @@ def sheet_of(
     more: Literal[True] | None = None,
 ) -> DecisionSheet:
     """The sheet of an action as it stands, for a person; with `more` as it was."""
-    dry = action.dry
+    dry, approval = action.dry, action.approval
+    shown = of_action(action, known)
+    if approval is not None:
+        # Another table that asks the same lets what is asked stand: the row that is signed is that
+        # of the table by which people were asked.
+        shown["policy"] = _policy(known.policies, approval.policy_hash, approval.row)
     return DecisionSheet(
         ledger=ledger,
         now=now_ms,
@@ -208,10 +213,10 @@ def sheet_of(
         href=views.sheet_href(action.key),
         page=views.page(action.key),
         preview=None if dry is None else dry.content,
-        asked=None if action.approval is None else _asked(action.approval, you),
+        asked=None if approval is None else _asked(approval, you),
         signed=tuple(SignedSheet.model_validate(_as_dict(one)) for one in signed),
         more=more,
-        **of_action(action, known),
+        **shown,
     )
 
 

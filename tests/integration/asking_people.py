@@ -87,6 +87,15 @@ class Office:
                     return dict(action)
                 await asyncio.sleep(POLL_SECONDS)
 
+    async def ruled(self, key: str, *, times: int) -> None:
+        """Wait until tables have ruled an action so many times."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                events = (await self.door.get(f"/v1/actions/{key}/timeline")).json()["entries"]
+                if sum(one["type"] == "policy.decided" for one in events) >= times:
+                    return
+                await asyncio.sleep(POLL_SECONDS)
+
 
 def statement(
     sheet: DecisionSheet, who: str, say: Say = Say.APPROVE, **changes: object

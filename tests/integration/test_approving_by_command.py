@@ -15,7 +15,13 @@ from gateway.local.ports import free_ports
 from gateway.signing_key_file import create_key_file
 from tests import asking
 from tests.commands import Said, told_beside
-from tests.integration.asking_people import POLL_SECONDS, Office, office, refund_body
+from tests.integration.asking_people import (
+    POLL_SECONDS,
+    Office,
+    office,
+    refund_body,
+    republish,
+)
 from tests.integration.door import charge_body
 from tests.patience import PATIENCE_SECONDS
 from tests.servers import Addresses
@@ -177,6 +183,23 @@ async def test_two_people_agree_and_one_takes_it_back(terminal: Terminal) -> Non
     assert (await terminal.run("approve", key, typed="y\n", who="gus")).code == 0
     await terminal.people.until(key, "completed")
     assert terminal.people.provider.calls[key] == 1
+
+
+async def test_another_table_that_asks_the_same_lets_what_is_asked_stand(
+    terminal: Terminal,
+) -> None:
+    """What waits is ruled anew and nobody is asked anew: the row that is shown is that of the table
+    under which people were asked, and whoever looks can sign it.
+    """
+    key = await terminal.asked_for(refund_body("return-5"))
+    asked = (await terminal.people.sheet(key, "ada")).asked
+    await republish(terminal.people.door, "policy", f"# Looked at again.\n{POLICY}")
+    await terminal.people.ruled(key, times=2)
+    said = await terminal.run("approve", key, typed="y\n")
+    assert said.code == 0, said.err
+    assert asked is not None
+    assert asked.policy_hash in said.err
+    await terminal.people.until(key, "completed")
 
 
 async def test_hostile_text_is_shown_as_what_it_is(terminal: Terminal) -> None:
