@@ -59,8 +59,7 @@ def _show_operation(console: "Console", operation: "Operation") -> None:
         console.print(f"  {name:<28} {_said(value)}", markup=False, soft_wrap=True)
     for name, parameter in operation.parameters.items():
         facts = parameter.model_dump(exclude_none=True)
-        told = ", ".join(f"{key} {_said(value)}" for key, value in facts.items())
-        console.print(f"  parameter {name:<18} {told}", markup=False, soft_wrap=True)
+        console.print(f"  parameter {name:<18} {_said(facts)}", markup=False, soft_wrap=True)
 
 
 def _said(value: Any) -> str:  # noqa: ANN401 - any field of an operation
@@ -70,11 +69,16 @@ def _said(value: Any) -> str:  # noqa: ANN401 - any field of an operation
         case bool():
             return "yes" if value else "no"
         case dict():
-            return ", ".join(f"{key} {_said(one)}" for key, one in value.items()) or "-"
+            return ", ".join(f"{key} {_quoted(one)}" for key, one in value.items()) or "-"
         case list() | tuple():
             return ", ".join(map(_said, value)) or "-"
         case _:
             return str(value)
+
+
+def _quoted(value: Any) -> str:  # noqa: ANN401 - any field of a table
+    """A value among others: a sentence says where it ends."""
+    return f"“{value}”" if isinstance(value, str) and " " in value else _said(value)
 
 
 def show_changes(

@@ -5,9 +5,11 @@ that was taken before may be refused, or an effect may come about another way. D
 Called by the command line.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from pydantic import BaseModel
 
 from ledger.core.catalogue import Catalogue
 from ledger.core.excerpt import excerpt
@@ -21,8 +23,9 @@ _MOVES_THE_EFFECT: Final = ("provider", "account", "reliability", "provider_key"
 """The same action would come about another way: another place, another promise, another key."""
 _TIMES: Final = (
     *("deadlines", "retries", "key_window_ms", "key_margin_ms", "settle_horizon_ms"),
-    *("search_lag_ms", "lookups", "second_attempt_after_absence", "look_alike_window_ms"),
+    *("search_lag_ms", "lookups", "second_attempt_after_absence"),
 )
+_LOOK_ALIKES: Final = ("look_alike_window_ms",)
 _WAITS: Final = ("target_parameters",)
 """What else an action acts on: one at a time where its row has it pass targets."""
 _RULES: Final = ("kind", "risk", "preview", "volatile", "tolerances")
@@ -81,14 +84,33 @@ def _between(was: Operation, now: Operation) -> Iterator[CatalogueChange]:
         (_RULES, False, "the policy may rule otherwise, and people are shown something else"),
         (_WAITS, False, "it may wait for others, and others for it"),
         (_TIMES, False, "it may take longer or shorter, and be tried more or less often"),
+        (_LOOK_ALIKES, False, "the same under another key may wait for a person, or not any more"),
         (_OTHERS, False, "told, and nothing of a request"),
     ):
         for name in names:
-            before, after = getattr(was, name), getattr(now, name)
-            if before != after:
+            for path, before, after in _apart(name, getattr(was, name), getattr(now, name)):
                 yield CatalogueChange(
-                    called, name, _shown(before), _shown(after), is_breaking, says
+                    called, path, _shown(before), _shown(after), is_breaking, says
                 )
+
+
+def _apart(path: str, was: object, now: object) -> Iterator[tuple[str, object, object]]:
+    """Where two values differ: of a table each member by itself, with its path."""
+    if was == now:
+        return
+    before, after = _members(was), _members(now)
+    if before is None or after is None:
+        yield path, was, now
+        return
+    for name in dict.fromkeys((*before, *after)):
+        yield from _apart(f"{path}.{name}", before.get(name), after.get(name))
+
+
+def _members(value: object) -> Mapping[str, object] | None:
+    """What a table holds, or None for what is none."""
+    if isinstance(value, BaseModel):
+        return {name: getattr(value, name) for name in type(value).model_fields}
+    return value if isinstance(value, dict) else None
 
 
 def _who_and_where(called: str, was: Operation, now: Operation) -> Iterator[CatalogueChange]:
@@ -248,6 +270,7 @@ def _shown(value: object) -> str:
         return str(value).lower()
     if isinstance(value, tuple):
         return excerpt(f"[{', '.join(map(str, value))}]")
-    dump = getattr(value, "model_dump", None)
-    shown = dump(exclude_defaults=True) if dump is not None else value
-    return excerpt(str(shown))
+    if isinstance(value, Target):
+        given = value.model_dump(exclude_defaults=True)
+        return excerpt(", ".join(f"{name}: {_shown(one)}" for name, one in given.items()))
+    return excerpt(str(value))

@@ -139,6 +139,9 @@ def complaints(
         inside = any(one["loc"][:-1] == error["loc"] for one in errors)
         if error["type"] == "too_short" and inside:
             continue
+        # Of a default that follows from what is refused pydantic says that there is none.
+        if error["type"] == "default_factory_not_called":
+            continue
         path, said = _in_words(error, model)
         yield (*at, *path), said
 

@@ -386,6 +386,18 @@ def test_every_mistake_is_named_at_once() -> None:
     ]
 
 
+def test_a_default_that_follows_from_a_mistake_is_none() -> None:
+    """Nobody wrote `lookups` or `retries`, and nobody is told of a mistake in them."""
+    text = changed(
+        ('reliability = "keyed"', 'reliability = "maybe"'),
+        ("lookups = [1_000, 2_000]\n", ""),
+        ("[operation.retries]\n", ""),
+        ("attempts_max = 3\nbackoff_base_ms = 100\nbackoff_max_ms = 1_000\n", ""),
+    )
+    (mistake,) = mistakes(text)
+    assert mistake.path == "operation[0].reliability"
+
+
 def test_a_misspelt_table_is_unknown_and_missing() -> None:
     """A slip in a table's name is told with the name that was meant, beside what is now missing."""
     missing, unknown = mistakes(changed(("[operation.risk]", "[operation.risks]")))

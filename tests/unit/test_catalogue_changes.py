@@ -51,15 +51,21 @@ def changes(*replaced: tuple[str, str], begin: str = SMALL) -> tuple[CatalogueCh
         ),
         ('type = "string"', 'type = "identifier"', "parameters.note.type", True),
         ("lookups = [1_000, 2_000]", "lookups = [1_000]", "lookups", False),
-        ("step_ms = 60_000", "step_ms = 70_000", "deadlines", False),
-        ("attempts_max = 3", "attempts_max = 4", "retries", False),
-        ('ambiguity = "low"', 'ambiguity = "high"', "risk", False),
+        ("step_ms = 60_000", "step_ms = 70_000", "deadlines.step_ms", False),
+        ("attempts_max = 3", "attempts_max = 4", "retries.attempts_max", False),
+        ('ambiguity = "low"', 'ambiguity = "high"', "risk.ambiguity", False),
         ("lookups =", 'kind = "money"\nlookups =', "kind", False),
         ("lookups =", 'personal = ["note"]\nlookups =', "personal", False),
         ("lookups =", 'performer = "either"\nlookups =', "performer", False),
         ("lookups =", 'target_parameters = ["note"]\nlookups =', "target_parameters", False),
         ("lookups =", 'performer = "caller"\nlookups =', "performer", True),
-        ("lookups =", "provider_key.length_max = 40\nlookups =", "provider_key", True),
+        (
+            "lookups =",
+            "provider_key.length_max = 40\nlookups =",
+            "provider_key.length_max",
+            True,
+        ),
+        ("lookups =", "look_alike_window_ms = 60_000\nlookups =", "look_alike_window_ms", False),
     ],
 )
 def test_a_difference_is_named_and_weighed(
@@ -131,8 +137,23 @@ def test_what_is_read_again_before_acting_is_named() -> None:
     found = catalogue_changes(catalogue(was), catalogue(now))
     assert [(one.path, one.is_breaking) for one in found] == [
         ("volatile", False),
-        ("tolerances", False),
+        ("tolerances.stock", False),
     ]
+    assert (found[1].was, found[1].now) == ("(absent)", "2")
+
+
+def test_no_value_is_shown_as_the_program_writes_it() -> None:
+    """Of a table the one member that differs, and a target in words: nobody reads dictionaries."""
+    (change,) = changes(("step_ms = 60_000", "step_ms = 70_000"))
+    assert (change.was, change.now) == ("60000", "70000")
+    (gone,) = changes(('[operation.target]\ndescription = "The order."\nprefix = "order:"\n', ""))
+    assert gone.was == "description: The order., prefix: order:"
+
+
+def test_who_notices_a_window_for_look_alikes_is_told() -> None:
+    """It neither delays nor repeats anything: it has a second request held back."""
+    (change,) = changes(("lookups =", "look_alike_window_ms = 60_000\nlookups ="))
+    assert "under another key" in change.says
 
 
 def test_operations_come_and_go() -> None:
@@ -180,7 +201,7 @@ def test_every_field_of_an_operation_is_compared() -> None:
     """A field that somebody adds to the declaration is not forgotten here."""
     tables = (
         *(module._MOVES_THE_EFFECT, module._WAITS, module._TIMES),
-        *(module._RULES, module._OTHERS),
+        *(module._RULES, module._OTHERS, module._LOOK_ALIKES),
     )
     own = {
         "name",

@@ -45,6 +45,7 @@ def test_a_catalogue_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "key_window_ms" in said
     assert "parameter customer" in said
+    assert "description “The provider's id of the customer.”, length_max 64" in said
     code, told = answer(capsys, "catalogue", "show", "refund", "--schema", "--file", str(SHIPPED))
     assert code == 0
     assert told["result"]["properties"]["charge"]["maxLength"] == 64
