@@ -8,6 +8,7 @@ counts, hashes and places. Called once by every process as it starts.
 import json
 import logging
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
@@ -81,14 +82,30 @@ class PlainLines(logging.Formatter):
 
 
 def _bounded(value: object) -> object:
-    if isinstance(value, str) and len(value) > VALUE_CHARS_MAX:
-        return f"{value[:VALUE_CHARS_MAX]}…"
-    return value
+    match value:
+        case str() if len(value) > VALUE_CHARS_MAX:
+            return f"{value[:VALUE_CHARS_MAX]}…"
+        case list() | tuple():
+            return _first_of(value)
+        case _:
+            return value
+
+
+def _first_of(several: Sequence[object]) -> list[object]:
+    """The first values, as many as are not too long together, and how many more there are."""
+    shown: list[object] = []
+    left = VALUE_CHARS_MAX
+    for value in map(_bounded, several):
+        left -= len(str(value))
+        if left < 0 and shown:
+            return [*shown, f"… and {len(several) - len(shown)} more"]
+        shown.append(value)
+    return shown
 
 
 def _shown(value: object) -> str:
     if isinstance(value, int):
         return str(value)
-    text = str(_bounded(str(value)))
+    text = str(_bounded(str(_bounded(value))))
     is_plain = text and text.isprintable() and " " not in text and '"' not in text
     return text if is_plain else json.dumps(text)

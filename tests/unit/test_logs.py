@@ -82,3 +82,19 @@ def test_a_long_value_is_cut(stream: io.StringIO) -> None:
     set_up_logs(LogLevel.INFO, LogFormat.JSON, stream)
     logger.info("offer_sent", extra={"reason": "x" * 100_000})
     assert len(stream.getvalue()) < VALUE_CHARS_MAX + 200
+
+
+@pytest.mark.parametrize("shape", LogFormat)
+def test_of_many_values_the_first_are_told(stream: io.StringIO, shape: LogFormat) -> None:
+    """Also where they are many together, or one of them is long: as reasons that quote a record."""
+    set_up_logs(LogLevel.INFO, shape, stream)
+    logger.info("inputs_quarantined", extra={"reasons": ["x" * 1_500, "y" * 100_000, *range(99)]})
+    line = stream.getvalue()
+    assert len(line) < VALUE_CHARS_MAX + 200
+    assert "x" * 1_500 in line
+    if shape is LogFormat.JSON:
+        assert json.loads(line)["reasons"] == ["x" * 1_500, "… and 100 more"]
+    stream.truncate(0)
+    logger.info("partitions_owned", extra={"partitions": list(range(500))})
+    if shape is LogFormat.JSON:
+        assert json.loads(stream.getvalue().lstrip("\0"))["partitions"] == list(range(500))
