@@ -269,6 +269,7 @@ def timeline(events: "Sequence[Mapping[str, Any]]") -> "Table":
     """Facts of an action in their order, and the input that each is because of. An action may take
     days: each stands in a line of its own, so that what happened keeps its room.
     """
+    from rich.markup import escape
     from rich.table import Table
 
     from gateway.cli.reading import fact_line
@@ -285,7 +286,7 @@ def timeline(events: "Sequence[Mapping[str, Any]]") -> "Table":
         table.add_row(
             str(event["version"]),
             clock(event["decided_at"]),
-            fact_line(event["data"]),
+            escape(fact_line(event["data"])),
             f"{event['partition']}:{event['ledger_offset']}",
             f"{cause['topic']} {cause['partition']}:{cause['offset']}",
         )

@@ -6,7 +6,7 @@ and offset. Changes nothing. Called by `log`, `why`, and the demonstration.
 
 import base64
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from ledger.core.holds import HOLD, RELEASE, parse_order
@@ -173,16 +173,36 @@ def fact_line(fact: Mapping[str, Any]) -> str:
         said = fact.get("outcome") or ("spent" if fact.get("spent") else "")
         about = fact.get("behind") or fact.get("like") or fact.get("reason")
         return _joined(str(fact["type"]), fact["gate"], said, about)
+    if fact.get("person"):
+        about = fact.get("reference") or fact.get("accepts")
+        return _joined(str(fact["type"]), fact.get("move"), about, _said_by(fact))
+    if fact.get("changes"):
+        return _joined(str(fact["type"]), fact.get("reason"), _moved(fact["changes"]))
     if fact.get("names"):
         return _joined(str(fact["type"]), fact.get("reason"), fact["names"])
     if fact.get("accepts"):
         return _joined(str(fact["type"]), fact.get("move"), fact["accepts"])
+    if fact["type"] == "approval.escalated":
+        return _joined(str(fact["type"]), ", ".join(fact.get("groups") or ()))
+    if fact["type"] == "action.denied":
+        return _joined(str(fact["type"]), "by", fact.get("by"))
     if fact.get("by") and fact["type"] in {"action.blocked", "action.superseded"}:
         return _joined(str(fact["type"]), fact.get("reason"), fact["by"])
     for name in ("reference", "reason", "code", "provider_key", "purpose", "meaning", "row"):
         if fact.get(name):
             return f"{fact['type']} {fact[name]}"
     return str(fact["type"])
+
+
+def _said_by(fact: Mapping[str, Any]) -> str:
+    """Who said it, and what they had to say."""
+    comment = " ".join(str(fact.get("comment") or "").split())
+    return f"by {fact['person']}" + (f": {comment}" if comment else "")
+
+
+def _moved(changes: Sequence[Mapping[str, str]]) -> str:
+    """What is another value than was shown, each with both."""
+    return ", ".join(f"{one['name']} {one['was']} → {one['now']}" for one in changes)
 
 
 def _amounts(amounts: Mapping[str, int] | None) -> str:

@@ -200,10 +200,11 @@ def lines(events: Sequence[EventRow]) -> Iterator[Line]:
 def _action(seen: Seen, known: Known) -> Response:
     action = known.action
     waits = blocking(action)
+    denied = [told(one.type, one.data) for one in known.events if one.type == "action.denied"]
     context: dict[str, Any] = {
         "action": action,
         "sheet": sheet_of(known, seen.visitor.person, now_ms=seen.now),
-        "why": why(action, now_ms=seen.now, hold=known.hold),
+        "why": why(action, now_ms=seen.now, hold=known.hold, denied=next(iter(denied), None)),
         "may_be_let_pass": waits is not None and waits.may_be_allowed,
         "is_asked": action.status is Status.AWAITING_APPROVAL and action.approval is not None,
         "evidence": [event for event in known.events if event.type == "evidence.recorded"],

@@ -36,8 +36,10 @@ def span(ms: int) -> str:
     return f"{seconds} s"
 
 
-def why(action: Action, *, now_ms: int, hold: Hold | None = None) -> str:
-    """One sentence: why the action is where it is, and what comes next."""
+def why(action: Action, *, now_ms: int, hold: Hold | None = None, denied: str | None = None) -> str:
+    """One sentence: why the action is where it is, and what comes next. `denied` is what the fact
+    says that denied it, in words.
+    """
     if hold is not None:
         reason = f": {hold.reason}" if hold.reason else ""
         return f"{hold.by} keeps new attempts from starting since {clock(hold.since)}{reason}."
@@ -62,7 +64,7 @@ def why(action: Action, *, now_ms: int, hold: Hold | None = None) -> str:
             code = action.code or "no reason given"
             return f"No attempt had an effect and none will follow: {code}."
         case Status.DENIED:
-            return _why_denied(action)
+            return _why_denied(action, denied)
         case Status.EXPIRED:
             return "Its own deadline passed before anything had begun."
         case Status.CANCELLED:
@@ -166,9 +168,13 @@ def _why_completed(action: Action) -> str:
     return f"Its effect is proven by {_PROOFS.get(action.proof or '', 'evidence')}."
 
 
-def _why_denied(action: Action) -> str:
+def _why_denied(action: Action, denied: str | None) -> str:
     if action.code == "person":
-        return "A person signed that it must not happen."
+        return (
+            "A person signed that it must not happen."
+            if denied is None
+            else f"{denied.rstrip('.')}."
+        )
     by_row = f"The row {action.policy_row} of the decision table denies it."
     return BEFORE_THE_TABLE.get(action.policy_row or "", by_row)
 
@@ -218,9 +224,21 @@ REVIEWS: Final[Mapping[str, str]] = {
 
 
 def told(kind: str, data: Mapping[str, Any]) -> str:
-    """A fact in a few words."""
-    template = FACTS.get(kind, kind)
-    return template.format_map(_Said(data))
+    """A fact in a few words, and in those of whoever signed it."""
+    template = (
+        _BY_PERSON if kind == "action.denied" and data.get("person") else FACTS.get(kind, kind)
+    )
+    said = template.format_map(_Said(data))
+    for change in data.get("changes") or ():
+        said += "; {name} was {was}, is {now}".format_map(_Said(change))
+    if kind == "approval.escalated":
+        said += f": {', '.join(data.get('groups') or ())}"
+    comment = " ".join(str(data.get("comment") or "").split())
+    return f"{said}: {comment}" if comment else said
+
+
+_BY_PERSON: Final = "{person} signed that it must not happen"
+"""Of what denied an action: the table, where no person did."""
 
 
 class _Said(dict[str, Any]):

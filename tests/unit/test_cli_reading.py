@@ -8,7 +8,7 @@ from rich.table import Table
 
 from gateway.cli.actions import timeline
 from gateway.cli.output import safe_console
-from gateway.cli.reading import content_of, document_of, say
+from gateway.cli.reading import content_of, document_of, fact_line, say
 from gateway.demo.telling import lines_of
 from ledger.log.port import Record
 
@@ -73,6 +73,49 @@ def test_what_others_wrote_is_text_at_a_terminal(
     assert said.count(spelled) == 3
     assert f"{spelled}\nnext\n" in said
     assert all(line.isprintable() for line in said.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("fact", "line"),
+    [
+        (
+            {"type": "approval.granted", "person": "ada", "comment": "She\ncalled."},
+            "approval.granted by ada: She called.",
+        ),
+        ({"type": "approval.withdrawn", "person": "ada"}, "approval.withdrawn by ada"),
+        ({"type": "action.denied", "by": "policy"}, "action.denied by policy"),
+        (
+            {"type": "action.denied", "by": "person", "person": "ada", "comment": "Paid."},
+            "action.denied by ada: Paid.",
+        ),
+        ({"type": "approval.escalated", "groups": ["a", "b"]}, "approval.escalated a, b"),
+        (
+            {
+                "type": "approval.ended",
+                "reason": "volatile_changed",
+                "changes": [{"name": "rate", "was": "1.10", "now": "1.11"}],
+            },
+            "approval.ended volatile_changed rate 1.10 → 1.11",
+        ),
+        (
+            {"type": "review.resolved", "move": "effect_exists", "reference": "ch_1"}
+            | {"person": "ada", "comment": "Seen there."},
+            "review.resolved effect_exists ch_1 by ada: Seen there.",
+        ),
+    ],
+)
+def test_who_said_what_and_what_moved_is_in_the_line(fact: dict[str, object], line: str) -> None:
+    """Nobody has to read JSON to know who agreed, who denied and why, and which value moved."""
+    assert fact_line(fact) == line
+
+
+def test_no_name_at_a_provider_is_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    """A reference in brackets is shown whole, and ends no command."""
+    fact = {"type": "action.completed", "reference": "re_[/b][red]1"}
+    cause = {"topic": "attempts", "partition": 0, "offset": 1}
+    event = {"version": 1, "decided_at": 0, "data": fact, "partition": 0, "ledger_offset": 1}
+    safe_console(to="stdout").print(timeline([{**event, "cause": cause}]))
+    assert "re_[/b][red]1" in capsys.readouterr().out
 
 
 def test_a_timeline_says_on_which_day_each_thing_happened(

@@ -37,6 +37,26 @@ def test_every_reason_and_fact_has_its_words() -> None:
         assert "…" not in told(event.type, event.data)
 
 
+def test_who_denied_it_and_why_is_told() -> None:
+    """By name and in their own words; of the table, that it was the table."""
+    data = {"by": "person", "person": "ada", "comment": "Paid last week.\nTwice."}
+    said = told("action.denied", data)
+    assert said == "ada signed that it must not happen: Paid last week. Twice."
+    action = replace(known(asked()).action, status=Status.DENIED, code="person")
+    assert why(action, now_ms=x.T0, denied="ada: Paid.") == "ada: Paid."
+    assert told("action.denied", {"by": "policy"}) == "It was denied by policy"
+
+
+def test_what_was_said_and_what_moved_is_told() -> None:
+    """A comment, both values, and which groups may decide now: nobody has to read the bytes."""
+    changes = [{"name": "rate", "was": "1.10", "now": "1.11"}]
+    said = told("approval.ended", {"reason": "volatile_changed", "changes": changes})
+    assert said == "What was asked came to nothing: volatile_changed; rate was 1.10, is 1.11"
+    said = told("approval.granted", {"person": "ada", "comment": "She called."})
+    assert said == "ada agreed: She called."
+    assert told("approval.escalated", {"groups": ["ops"]}) == "Further groups may decide: ops"
+
+
 def test_who_waits_is_told_for_whom_and_until_when() -> None:
     """The row, how many people, who agreed, and the end; and that running out is no denial."""
     action = known(asked()).action
