@@ -28,7 +28,7 @@ class Kept:
     raw: bytes
 
 
-@dataclass(slots=True)
+@dataclass
 class MailServer:
     """What it took, and what it does to whom: `faults` by recipient, each met once but for
     `always`.
@@ -36,6 +36,8 @@ class MailServer:
     `close_at_recipient`: ends the connection before DATA. `close_in_data`: after DATA, before the
     dot. `close_after_dot`, `slow`: takes the message first. `nonsense`: takes it and answers what
     is no reply. Else the reply itself, to RCPT or, after `data:`, to the message.
+
+    Without slots: aiosmtpd looks at every member, and before Python 3.11.3 one of slots raises.
     """
 
     port: int = 0
