@@ -17,7 +17,7 @@ from ledger.core.ids import is_stream_key
 from ledger.core.invariants import BrokenInvariantError, invariant
 from ledger.core.limits import DECISION_BYTES_MAX
 from ledger.core.offers import Offer
-from ledger.core.records import Decision, EpochOpened, LedgerRecord
+from ledger.core.records import Decision, LedgerRecord
 from ledger.core.state import Stream
 from ledger.core.unchecked import written_with
 from ledger.log.envelope import (
@@ -34,6 +34,7 @@ from ledger.log.port import Appended, Outgoing, Record
 from ledger.log.quarantine import quarantined
 from ledger.log.topics import Topic, partition_of
 from projections.states import ColdStreams
+from streams.barriers import barrier_of
 from streams.deciding import Made, Seat, config_of, is_of_tick, make_decision, set_aside
 from streams.limits import PASSED_OVER_MS, STREAMS_HELD_MAX
 from streams.memory import StreamMemory
@@ -134,18 +135,8 @@ class Owner:
         return read
 
     def barrier(self) -> Outgoing:
-        """The record that opens the next epoch, for exactly the place behind what was folded."""
-        opened = EpochOpened(
-            at=self.fold.next_offset,
-            epoch=self.fold.epoch + 1,
-            nonce=self.nonce,
-            adopted=self.fold.adopted,
-            holds=self.fold.holds or None,
-            policy=self.fold.policy,
-            people=self.fold.people,
-        )
-        value = encode_ledger(opened, generation=self.generation, partition=self.partition)
-        return Outgoing(b"epoch", value, ledger_headers(opened))
+        """The record that opens the next epoch."""
+        return barrier_of(self.fold, generation=self.generation, nonce=self.nonce)
 
     def opened(self, appended: Appended, mono_ms: int) -> None:
         """The barrier was acknowledged. Raises LostContinuityError when it stands elsewhere: this
