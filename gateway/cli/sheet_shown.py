@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gateway.console.sheet import Value
-    from ledger.core.preview import Revised, Undone
+    from ledger.core.preview import Change, Revised, Undone
 
 _STYLES: Final = {"hidden": "bold red", "odd": "bold yellow reverse", "rtl": "magenta"}
 _NAME_CHARS: Final = 13
 BY_CALLER: Final = "by its caller itself, with its own credentials; no executor stands between"
 MARGIN: Final = "    │ "
 """Stands before every line that somebody else wrote."""
+ROUNDS_SHOWN_MAX: Final = 5
+"""Rounds that came to nothing, the newest: one ends every ten minutes where nobody looks."""
 _MS_PER_S: Final = 1_000
 _S_PER_MINUTE: Final = 60
 
@@ -131,7 +133,14 @@ def _revised(console: "Console", earlier: "Revised | None") -> None:
     line.append(marked(shown(earlier.action)))
     line.append(f", which was {earlier.status} when people were asked")
     put(console, line)
-    for change in earlier.changes:
+    changed(console, earlier.changes)
+    if not earlier.changes:
+        console.print(Text("    it asks for exactly the same once more"))
+
+
+def changed(console: "Console", changes: "Iterable[Change]") -> None:
+    """Every value that is another one now, beside its old one."""
+    for change in changes:
         name, was, now = shown(change.name), shown(change.was), shown(change.now)
         line = Text("    ")
         line.append(marked(name))
@@ -141,8 +150,6 @@ def _revised(console: "Console", earlier: "Revised | None") -> None:
         line.append(marked(now))
         put(console, line)
         notes(console, (*name.notes, *was.notes, *now.notes))
-    if not earlier.changes:
-        console.print(Text("    it asks for exactly the same once more"))
 
 
 def _undone(earlier: "Undone") -> Iterator[tuple[str, str | Shown]]:
@@ -168,6 +175,9 @@ def _why(sheet: DecisionSheet) -> Iterator[tuple[str, str | Shown]]:
     who = "anybody who is registered for the tenant" if not asked.groups else ""
     yield "who may", who or shown(", ".join(asked.groups))
     yield "how many", f"{asked.quorum}; agreed so far: {len(asked.agreed)}"
+    if asked.escalate_at is not None:
+        further = ", ".join(asked.escalate_to)
+        yield "", shown(f"from {moment(asked.escalate_at)} on also of {further}")
     for one in asked.agreed:
         yield "agreed", shown(f"{one.person} at {moment(one.granted_at)}")
     if asked.ended is not None:
@@ -175,9 +185,16 @@ def _why(sheet: DecisionSheet) -> Iterator[tuple[str, str | Shown]]:
 
 
 def _history(console: "Console", sheet: DecisionSheet) -> None:
-    if not sheet.signed:
+    """What came to nothing before, with every value that is another one now; and who said what."""
+    if not sheet.signed and not sheet.earlier:
         return
     console.print(Text("Earlier", style="bold"))
+    for over in sheet.earlier[:ROUNDS_SHOWN_MAX]:
+        said = f"round {over.round} ended at {moment(over.ended_at)}: {over.sentence}"
+        put(console, Text("  ") + marked(shown(said)))
+        changed(console, over.changes)
+    if len(sheet.earlier) > ROUNDS_SHOWN_MAX:
+        console.print(Text(f"  and {len(sheet.earlier) - ROUNDS_SHOWN_MAX} rounds before these"))
     for one in sheet.signed:
         said = f"round {one.round}: {one.person} said {one.decision} at {moment(one.decided_at)}"
         comment = "" if one.comment is None else f": {one.comment}"

@@ -1,7 +1,7 @@
 """Earlier rounds: each time people were asked before, how that ended, and what has moved since.
 
 Guarantees that a value which differs from what somebody was shown earlier stands beside its old
-one. Pure; called for sheets.
+one. Pure; called for sheets, on pages and at a terminal.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +12,7 @@ from pydantic_core import from_json
 
 from gateway.console.text import Shown, shown
 from ledger.core.canonical import canonicalize
+from ledger.core.preview import Change
 from projections.query_rows import EventRow
 
 _ABSENT: Final = "(absent)"
@@ -28,14 +29,53 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """One round that came to nothing."""
+    """One round that came to nothing, and every value that is another one now."""
 
     round: int
     asked_at: int
     ended_at: int
     reason: str
     sentence: str
-    moved: tuple[Moved, ...]
+    changes: tuple[Change, ...]
+
+    @property
+    def moved(self) -> tuple[Moved, ...]:
+        """What has changed, as a page shows it."""
+        return tuple(Moved(shown(one.name), shown(one.was), shown(one.now)) for one in self.changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What somebody has signed about the action, in which round, and their words."""
+
+    round: int
+    person: str
+    did: str
+    decided_at: int
+    comment: Shown | None
+
+
+_DID: Final = {
+    "approval.granted": "agreed",
+    "approval.withdrawn": "took it back",
+    "action.denied": "denied it",
+}
+
+
+def remarks(events: Sequence[EventRow]) -> tuple[Remark, ...]:
+    """What people have signed about the action and what counted, in its order."""
+    return tuple(_remarks(events))
+
+
+def _remarks(events: Sequence[EventRow]) -> Iterator[Remark]:
+    number = 0
+    for event in events:
+        if event.type == "approval.requested":
+            number = event.data["round"]
+        person, comment = event.data.get("person"), event.data.get("comment")
+        if event.type in _DID and person is not None:
+            words = None if comment is None else shown(comment)
+            yield Remark(number, person, _DID[event.type], event.decided_at, words)
 
 
 WHY_ENDED: Final = {
@@ -69,7 +109,7 @@ def _rounds(events: Sequence[EventRow], newest: Mapping[str, Any]) -> Iterator[E
                 ended_at=event.decided_at,
                 reason=reason,
                 sentence=WHY_ENDED.get(reason, reason),
-                moved=(*_told(told.values()), *_differing(preview, newest, without=told)),
+                changes=(*_told(told.values()), *_differing(preview, newest, without=told)),
             )
 
 
@@ -81,21 +121,22 @@ def _newest_preview(events: Sequence[EventRow]) -> Mapping[str, Any]:
     return {}
 
 
-def _told(changes: Iterable[Mapping[str, str]]) -> Iterator[Moved]:
+def _told(changes: Iterable[Mapping[str, str]]) -> Iterator[Change]:
     """What the executor found moved when it read again."""
     for change in changes:
-        yield Moved(shown(change["name"]), shown(change["was"]), shown(change["now"]))
+        yield Change(name=change["name"], was=change["was"], now=change["now"])
 
 
 def _differing(
     was: Mapping[str, Any], now: Mapping[str, Any], *, without: Collection[str]
-) -> Iterator[Moved]:
+) -> Iterator[Change]:
     """What the dry run says differently, but for names that are told already."""
     before, after = dict(_leaves(was)), dict(_leaves(now))
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
         if old != new and name not in without:
-            yield Moved(shown(name), shown(_text(old, beside=new)), shown(_text(new, beside=old)))
+            was_text, now_text = _text(old, beside=new), _text(new, beside=old)
+            yield Change(name=name, was=was_text, now=now_text)
 
 
 def _leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:

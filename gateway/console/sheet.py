@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 
 from gateway.console.limits import SHEET_CHARS_MAX, SHEET_ROWS_MAX
-from gateway.console.rounds import Earlier, Moved, earlier_rounds
+from gateway.console.rounds import Earlier, Moved, Remark, earlier_rounds, remarks
 from gateway.console.text import Shown, grouped, shown
 from ledger.core.canonical import canonicalize
 from ledger.core.decide.asking import preview_is_under_way
@@ -107,6 +107,7 @@ class Sheet:
     row: Row | None
     row_reason: Shown | None
     earlier: tuple[Earlier, ...]
+    remarks: tuple[Remark, ...]
     may: tuple[Say, ...]
     why_not: WhyNot | None
 
@@ -197,6 +198,7 @@ def sheet_of(known: "Known", person: Person, *, now_ms: int) -> Sheet:
         row=row,
         row_reason=None if row is None else shown(row.reason),
         earlier=earlier_rounds(known.events),
+        remarks=remarks(known.events),
         may=() if why_not is not None else _may(action, person),
         why_not=why_not,
     )

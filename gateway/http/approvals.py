@@ -35,7 +35,6 @@ from ledger.core.rejections import Rejection
 from ledger.core.statement import Signed
 from ledger.core.wire import Text, Wire
 from ledger.signing.reading import Read, read_signed
-from projections.limits import ROWS_READ_MAX
 
 logger = logging.getLogger("actionledger.http")
 
@@ -220,11 +219,10 @@ async def _sheet(http: HttpRequest, doors: Doors, text: str) -> DecisionSheet | 
     if isinstance(signed, No):
         return signed
     return sheet_of(
-        found.action,
+        found,
         tuple(signed),
         doors.published(),
         ledger=doors.ledger_id,
         now_ms=doors.wall_clock_ms(),
         you=person.name,
-        more=None if found.is_whole and len(signed) < ROWS_READ_MAX else True,
     )

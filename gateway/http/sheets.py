@@ -7,20 +7,23 @@ the routes of approvals, read by the command line.
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from gateway.console.rounds import earlier_rounds
 from gateway.http import views
 from ledger.core.ids import ActionKey
 from ledger.core.money import Money, exponent, format_money
 from ledger.core.operation import Operation, Risk
 from ledger.core.policy import BEFORE_THE_TABLE, Policy
 from ledger.core.policy_contradictions import DEFAULT_ROW
-from ledger.core.preview import Preview
+from ledger.core.preview import Change, Preview
 from ledger.core.request import RecordedRequest
 from ledger.core.state import Action, Approval
-from projections.query_rows import ReviewRow, SignedRow, WaitingRow
+from projections.limits import ROWS_READ_MAX
+from projections.query_rows import CaseRow, ReviewRow, SignedRow, WaitingRow
 
 if TYPE_CHECKING:
     from ledger.log.published import Published
@@ -92,6 +95,19 @@ class SignedSheet(OnSheet):
     decided_at: int
 
 
+class EarlierSheet(OnSheet):
+    """A round that came to nothing: when people were asked and until when that stood, why it ended,
+    by name and in a sentence, and every value that is another one now.
+    """
+
+    round: int
+    asked_at: int
+    ended_at: int
+    reason: str
+    sentence: str
+    changes: tuple[Change, ...] = ()
+
+
 class ActionSheet(OnSheet):
     """What a person sees of an action, whatever they sign about it. `ledger` is the generation of
     the log, `now` the time there, for the countdown; times are milliseconds since
@@ -129,12 +145,13 @@ class ActionSheet(OnSheet):
 
 class DecisionSheet(ActionSheet):
     """Everything that a person sees before they decide. `preview` is None while the provider is to
-    say what it foresees.
+    say what it foresees. `earlier` has the rounds that came to nothing, newest first.
     """
 
     preview: Preview | None = None
     asked: AskedSheet | None = None
     signed: tuple[SignedSheet, ...] = ()
+    earlier: tuple[EarlierSheet, ...] = ()
 
 
 class ListEntry(OnSheet):
@@ -190,16 +207,16 @@ class WaitingList(PersonsList):
 
 
 def sheet_of(
-    action: Action,
+    found: CaseRow,
     signed: tuple[SignedRow, ...],
     known: "Published",
     *,
     ledger: str,
     now_ms: int,
     you: str,
-    more: Literal[True] | None = None,
 ) -> DecisionSheet:
     """The sheet of an action as it stands, for a person; with `more` as it was."""
+    action = found.action
     dry, approval = action.dry, action.approval
     shown = of_action(action, known)
     if approval is not None:
@@ -215,7 +232,8 @@ def sheet_of(
         preview=None if dry is None else dry.content,
         asked=None if approval is None else _asked(approval, you),
         signed=tuple(SignedSheet.model_validate(_as_dict(one)) for one in signed),
-        more=more,
+        earlier=tuple(EarlierSheet(**asdict(one)) for one in earlier_rounds(found.events)),
+        more=None if found.is_whole and len(signed) < ROWS_READ_MAX else True,
         **shown,
     )
 

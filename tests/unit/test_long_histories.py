@@ -97,7 +97,7 @@ async def test_a_sheet_of_a_cut_action_says_so_and_is_not_signed(*, is_whole: bo
         known, at = desk._published, desk.now_ms
         case = case_sheet_of(read, known, ledger="memory", now_ms=at, you="ada")
         assert (case.more, bool(case.moves)) == (told, is_whole)
-        asked = sheet_of(read.action, (), known, ledger="l", now_ms=at, you="ada", more=told)
+        asked = sheet_of(read, (), known, ledger="l", now_ms=at, you="ada")
         assert asked.more is told
     with pytest.raises(SheetDiffersError, match="outdated") if told else nullcontext():
         resolution_of(case, Move.ALLOW, reference=None, comment="It is due.")

@@ -7,7 +7,14 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from gateway.cli.sheet_shown import show_sheet
-from gateway.http.sheets import AskedSheet, DecisionSheet, OperationSheet, PolicySheet, SignedSheet
+from gateway.http.sheets import (
+    AskedSheet,
+    DecisionSheet,
+    EarlierSheet,
+    OperationSheet,
+    PolicySheet,
+    SignedSheet,
+)
 from gateway.signing_sheet import NothingToSignError, SheetDiffersError, statement_of
 from ledger.core.money import Money
 from ledger.core.preview import Change, Check, Foreseen, Preview, Revised, Undone, preview_hash
@@ -286,3 +293,28 @@ def test_the_terminal_says_that_the_caller_acts_itself() -> None:
     sheet = SHEET.model_copy(update={"preview": shown, "performer": "caller"})
     assert "carried out   by its caller itself" in printed(sheet)
     assert "by its caller" not in printed(SHEET)
+
+
+def test_who_is_asked_again_sees_why_and_what_has_moved() -> None:
+    """At a terminal as on the page: how the round before ended, both values, and which groups may
+    decide later on.
+    """
+    over = EarlierSheet(
+        round=1,
+        asked_at=1_000,
+        ended_at=2_000,
+        reason="volatile_changed",
+        sentence="What was shown no longer held just before acting.",
+        changes=(Change(name="balance", was="900", now="4\x1b[2J0"),),
+    )
+    asked = ASKED.model_copy(
+        update={"groups": ("finance",), "escalate_at": 61_000, "escalate_to": ("platform",)}
+    )
+    sheet = SHEET.model_copy(update={"asked": asked, "earlier": (over,) * 7})
+    out = io.StringIO()
+    show_sheet(Console(file=out, width=200, highlight=False), sheet, heading="")
+    said = out.getvalue()
+    assert "from 1970-01-01 00:01:01 UTC on also of platform" in said
+    assert said.count("round 1 ended at 1970-01-01 00:00:02 UTC: What was shown no longer") == 5
+    assert said.count(r"balance  was  900  is  4\u001b[2J0") == 5
+    assert "and 2 rounds before these" in said

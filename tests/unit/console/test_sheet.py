@@ -9,10 +9,11 @@ from gateway.console.deciding import LABELS
 from gateway.console.limits import SHEET_CHARS_MAX, SHEET_ROWS_MAX
 from gateway.console.pages import Pages
 from gateway.console.port import Known
-from gateway.console.rounds import earlier_rounds
+from gateway.console.rounds import WHY_ENDED, earlier_rounds
 from gateway.console.seals import Session, Visitor
 from gateway.console.sheet import Sheet, amount, sheet_of, values_of
 from gateway.console.site_file import Site
+from gateway.http.sheets import sheet_of as of_door
 from gateway.memory.queries import MemoryQueries
 from ledger.core import facts as f
 from ledger.core.money import Money
@@ -24,7 +25,9 @@ from ledger.core.request import request_hash
 from ledger.core.state import Action
 from ledger.core.statement import Say, statement_hash
 from ledger.log.envelope import read_ledger
+from ledger.log.published import Published
 from projections.queries import folded
+from projections.query_rows import CaseRow
 from tests import asking
 from tests import examples as x
 from tests.ledgers import ASKED, LedgerBuilder
@@ -424,3 +427,22 @@ def test_what_moved_stands_beside_what_was_shown() -> None:
     }
     assert moved["balance"] == ("900", "40")
     assert moved["target"][1] == "order:other"
+    case = CaseRow(known(builder).action, tuple(events), is_whole=True)
+    (told,) = of_door(case, (), Published(), ledger="g", now_ms=x.T0, you="ada").earlier
+    assert (told.round, told.sentence) == (1, WHY_ENDED["volatile_changed"])
+    assert told.changes[0] == Change(name="balance", was="900", now="40")
+    assert told.changes[-1].name == "target"
+
+
+def test_what_others_have_said_is_on_the_sheet() -> None:
+    """Whoever decides second reads why the first one agreed, and who took it back."""
+    events = list(known(asked()).events)
+    for kind, comment in (("approval.granted", "She\u200b called."), ("approval.withdrawn", None)):
+        data = {"type": kind, "person": "ben", "comment": comment}
+        events.append(replace(events[-1], type=kind, data=data))
+    found = replace(known(asked()), events=tuple(events))
+    granted, withdrawn = sheet_of(found, person("ada"), now_ms=x.T0).remarks
+    assert (granted.round, granted.person, granted.did) == (1, "ben", "agreed")
+    assert granted.comment is not None
+    assert granted.comment.is_marked
+    assert (withdrawn.did, withdrawn.comment) == ("took it back", None)
