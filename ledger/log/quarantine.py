@@ -22,7 +22,8 @@ from ledger.log.port import Outgoing, Record, size_of
 QUARANTINED_TYPE: Final = "actionledger.record.quarantined.v1"
 REDRIVEN_TYPE: Final = "actionledger.record.redriven.v1"
 
-_DETAIL_CHARS_MAX: Final = 1_000
+DETAIL_CHARS_MAX: Final = 1_000
+"""What is told of why a record is set aside: it may quote the record."""
 
 
 class QuarantinedRecord(Wire):
@@ -165,7 +166,7 @@ def _sent(
         partition=record.partition,
         offset=record.offset,
         reason=reason,
-        detail=detail[:_DETAIL_CHARS_MAX].encode(errors="backslashreplace").decode(),
+        detail=detail[:DETAIL_CHARS_MAX].encode(errors="backslashreplace").decode(),
         sha256=sha256_of(record.value),
         key_base64=None if record.key is None else _base64(kept.key),
         value_base64=_base64(kept.value),

@@ -13,7 +13,7 @@ from typing import Final
 from ledger.log.attention_record import read_attention
 from ledger.log.envelope import Unreadable, read_input
 from ledger.log.port import Outgoing, Record, batch_bytes_of
-from ledger.log.quarantine import QuarantinedRecord
+from ledger.log.quarantine import DETAIL_CHARS_MAX, QuarantinedRecord
 from ledger.log.topics import INBOXES, Topic, batch_bytes_max, partition_of
 from ledger.log.webhook_record import read_webhook
 
@@ -91,7 +91,12 @@ def plan_redrive(entry: QuarantinedRecord, partitions: int) -> Redrive | Blocked
         return Blocked(
             Obstacle.STILL_UNREADABLE,
             f"This version cannot read these bytes either ({unreadable.reason}: "
-            f"{unreadable.detail}). Its sender has to send it anew.",
+            f"{unreadable.detail[:DETAIL_CHARS_MAX]}). Its sender has to send it anew.",
+        )
+    if entry.partition >= partitions:
+        return Blocked(
+            Obstacle.MISROUTED,
+            f"Its topic has no partition {entry.partition}: who wrote this did not read it there.",
         )
     if entry.topic != Topic.WEBHOOKS and not _is_at_home(stood, partitions):
         return Blocked(

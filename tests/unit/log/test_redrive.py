@@ -18,6 +18,7 @@ from ledger.core.limits import (
 from ledger.log.envelope import Unreadable, outgoing
 from ledger.log.port import Headers, Outgoing, Record
 from ledger.log.quarantine import (
+    DETAIL_CHARS_MAX,
     QuarantinedRecord,
     RedrivenRecord,
     quarantined,
@@ -167,6 +168,21 @@ def test_a_webhook_goes_back_wherever_it_stood() -> None:
     """Its key is the provider's affair."""
     record = stood(webhook(), "webhooks", partition=(HOME + 1) % PARTITIONS)
     assert isinstance(plan_redrive(aside(record, "fault"), PARTITIONS), Redrive)
+
+
+def test_what_stood_nowhere_is_not_put_back() -> None:
+    """Whoever writes to quarantine may name any partition; the broker's client knows no answer."""
+    assert obstacle(stood(webhook(), "webhooks", partition=PARTITIONS)) is Obstacle.MISROUTED
+
+
+def test_why_a_record_cannot_be_read_is_told_in_short() -> None:
+    """Where it quotes the record."""
+    sent = outgoing(report(success()), stream=STREAM, subject=None, event_id="r", source="/t")
+    strange = sent._replace(value=sent.value[:-1] + b',"%b":1}' % (b"k" * 100_000))
+    planned = plan_redrive(aside(stood(strange, "attempts")), PARTITIONS)
+    assert isinstance(planned, Blocked)
+    assert planned.obstacle is Obstacle.STILL_UNREADABLE
+    assert len(planned.why) < DETAIL_CHARS_MAX + 200
 
 
 def test_what_a_redrive_cannot_help_is_named() -> None:
