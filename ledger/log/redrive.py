@@ -70,8 +70,9 @@ def plan_redrive(entry: QuarantinedRecord, partitions: int) -> Redrive | Blocked
     if entry.whole_bytes is not None:
         return Blocked(
             Obstacle.TOO_LARGE,
-            f"Of its {entry.whole_bytes} bytes {entry.kept_bytes} are kept: whole it had no room "
-            "here, and a part of it is not what was sent. Its sender has to say the same in less.",
+            f"Of its {entry.whole_bytes} bytes {entry.kept_bytes} are kept: it had no room here, "
+            "or the name of a header is not UTF-8. A part of it is not what was sent: its sender "
+            "has to send it anew.",
         )
     if entry.reason == Obstacle.TOO_LARGE:
         return Blocked(
