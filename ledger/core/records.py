@@ -37,7 +37,8 @@ class Adopted(Wire):
 
 class EpochOpened(Wire):
     """A new owner of the partition. Accepted only if it is exactly the next epoch at exactly its
-    place. It tells the configuration in force; None where there is nothing to tell.
+    place. It tells the configuration in force; None where there is nothing to tell, or where the
+    texts together have no room in one record: then they stand where they were adopted.
     """
 
     at: Count
