@@ -139,19 +139,20 @@ def _decide(
         statement = statement_of(sheet, say, comment=fitting(comment, "comment"))
         heading = f"You are asked about {sheet.key}. You say: {word}."
         show_sheet(eyes(), sheet, heading=heading)
+        if sheet.now >= statement.expires_at:
+            unsigned(out, "approval_expired", "Nobody decided in time, which is no denial.", _ASK)
         time_left = left(statement.expires_at, sheet.now)
         question = f"Sign this as {sheet.you}, {time_left}: {say.value}?"
         confirm(out, question, comment=statement.comment)
         now_ms = sheet.now + monotonic_ms() - began_ms
         if now_ms >= statement.expires_at:
-            unsigned(
-                out,
-                "approval_expired",
-                "It came too late: nothing was signed. `actionledger ask` has people asked again.",
-            )
+            unsigned(out, "approval_expired", "It came too late: nothing was signed.", _ASK)
         signed = sign(statement, signing_key)
         answer = answered(out, lambda: door.hand_in(key, signed))
     out.answer(answer, lambda console: _show_answer(console, answer))
+
+
+_ASK = "`actionledger ask` has people asked again."
 
 
 def _show_answer(console: "Console", answer: "Mapping[str, Any]") -> None:

@@ -298,7 +298,8 @@ def _why_not(known: "Known", person: Person, now_ms: int) -> WhyNot | None:
     if action.has_begun and not is_asked:
         return named(Rejection.APPROVAL_SPENT)
     if is_asked and (approval is None or preview_is_under_way(action)):
-        return _PREVIEW_UNDER_WAY
+        code = None if action.dry is None else action.dry.code
+        return _PREVIEW_UNDER_WAY if code is None else _foresaw_nothing(code)
     if approval is None:
         return named(Rejection.NOTHING_ASKED)
     if not person.may_decide_for(ActionKey.parse(action.key).tenant):
@@ -394,6 +395,18 @@ _PREVIEW_UNDER_WAY: Final = WhyNot(
     "The provider is asked first what would happen; there is nothing to sign yet.",
     "Look again in a moment.",
 )
+
+
+def _foresaw_nothing(code: str) -> WhyNot:
+    """Why there is nothing to sign where the provider was asked, and did not say."""
+    return WhyNot(
+        "preview_under_way",
+        f"The provider was asked what would happen, and did not say: {code}. It is asked again; "
+        "there is nothing to sign yet.",
+        "Look again in a moment; `actionledger show` has every time that it was asked.",
+    )
+
+
 _BEING_ASKED_ANEW: Final = WhyNot(
     "asked_anew",
     "What was asked no longer holds; people are being asked anew.",

@@ -32,6 +32,7 @@ PASSPHRASE = "correct horse battery staple"
 POLICY = (
     asking.asked("refund", valid_ms=600_000)
     + asking.asked("charge", quorum=2)
+    + asking.asked("ticket", valid_ms=1_000)
     + asking.EVERYTHING_GOES_AHEAD
 )
 HOSTILE = "Renewal \u202egnihton\u202c for p\u0430ypal\x1b[2J\u200b"
@@ -222,6 +223,23 @@ async def test_people_can_be_asked_again(terminal: Terminal) -> None:
     assert (said.result["status"], said.result["replayed"]) == ("awaiting_approval", True)
     unknown = await terminal.run("ask", "refund:v1:acme:nobody", "--json")
     assert (unknown.code, unknown.result["code"]) == (4, "unknown_action")
+
+
+async def test_nobody_is_asked_to_sign_what_ran_out(terminal: Terminal) -> None:
+    """It is shown, with what helps; a yes would be refused."""
+    body = {"operation": "ticket", "version": 1, "business_event": "late-1"}
+    body |= {"params": {"title": "Pack it"}, "environment": "production"}
+    key = await terminal.asked_for(body)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while (await terminal.people.until(key, "awaiting_approval"))["approval"]["state"] != (
+            "expired"
+        ):
+            await asyncio.sleep(POLL_SECONDS)
+    said = await terminal.run("approve", key, typed="y\n")
+    assert said.code == 4
+    assert "Sign this" not in said.err
+    assert "which is no denial" in said.out
+    assert "actionledger ask" in said.out
 
 
 async def test_a_key_that_nobody_registered_reads_nothing(terminal: Terminal) -> None:

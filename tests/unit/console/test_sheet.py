@@ -145,6 +145,19 @@ def test_what_is_over_offers_nothing() -> None:
     assert code(found) == "nothing_asked"
 
 
+def test_a_provider_that_does_not_say_what_would_happen_is_told_of() -> None:
+    """By its code: "look again in a moment" alone would be said for as long as it does not."""
+    whole = known(asked())
+    dry = whole.action.dry
+    assert dry is not None
+    failed = replace(dry, failed=2, code="volatile_missing", content=None, content_hash=None)
+    action = replace(whole.action, approval=None, dry=failed)
+    found = sheet_of(replace(whole, action=action), person("ada"), now_ms=x.T0)
+    assert code(found) == "preview_under_way"
+    assert found.why_not is not None
+    assert "did not say: volatile_missing" in found.why_not.sentence
+
+
 def test_a_sheet_that_is_not_what_would_be_signed_offers_nothing() -> None:
     """Every hash is computed again from what is shown; what differs, or is missing, is told."""
     whole = known(asked())
