@@ -25,6 +25,7 @@ _COLOURS: Final = {
     Outcome.DENY: "red",
 }
 _MARKS: Final = {True: "[green]✓[/]", False: "[red]✗[/]", None: "[yellow]?[/]"}
+NAME_CHARS: Final = len("risk.irreversibility:")
 _DEFAULT_REASON: Final = "No row matches: one person is asked."
 
 
@@ -56,7 +57,8 @@ def show_rows(console: "Console", policy: "Policy", notes: "Sequence[object]" = 
     table = Table(box=None, pad_edge=False, header_style="dim")
     has_gates = any(row.gates is not None for row in policy.rows)
     for name in ("row", "when", "outcome", *(("passes",) if has_gates else ())):
-        table.add_column(name, overflow="fold")
+        # The longest name of a condition stays whole, also where the terminal is narrow.
+        table.add_column(name, overflow="fold", min_width=NAME_CHARS if name == "when" else None)
     for row in policy.rows:
         when = "\n".join(f"{one.name}: {one.wanted}" for one in conditions(row.when))
         passes = (escape(passed(row.gates)),) if has_gates else ()

@@ -174,10 +174,10 @@ def _why(sheet: DecisionSheet) -> Iterator[tuple[str, str | Shown]]:
         return
     who = "anybody who is registered for the tenant" if not asked.groups else ""
     yield "who may", who or shown(", ".join(asked.groups))
-    yield "how many", f"{asked.quorum}; agreed so far: {len(asked.agreed)}"
     if asked.escalate_at is not None:
         further = ", ".join(asked.escalate_to)
         yield "", shown(f"from {moment(asked.escalate_at)} on also of {further}")
+    yield "how many", f"{asked.quorum}; agreed so far: {len(asked.agreed)}"
     for one in asked.agreed:
         yield "agreed", shown(f"{one.person} at {moment(one.granted_at)}")
     if asked.ended is not None:

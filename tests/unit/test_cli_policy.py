@@ -41,6 +41,19 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, An
     return code, json.loads(capsys.readouterr().out)
 
 
+def test_a_table_breaks_no_name_at_80_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of what a row asks each name is whole, so that it can be found in the table's text."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["policy", "show", "--file", str(SHIPPED)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines[:-2])) <= 80
+    said = " ".join(lines)
+    for name in ("risk.irreversibility:", "risk.security_impact:", "parameters.to:"):
+        assert name in said
+
+
 def test_a_policy_is_checked_line_by_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -314,7 +314,8 @@ def test_who_is_asked_again_sees_why_and_what_has_moved() -> None:
     out = io.StringIO()
     show_sheet(Console(file=out, width=200, highlight=False), sheet, heading="")
     said = out.getvalue()
-    assert "from 1970-01-01 00:01:01 UTC on also of platform" in said
+    whom, when = said.index("finance"), said.index("from 1970-01-01 00:01:01 UTC on also of platf")
+    assert whom < when < said.index("how many")
     assert said.count("round 1 ended at 1970-01-01 00:00:02 UTC: What was shown no longer") == 5
     assert said.count(r"balance  was  900  is  4\u001b[2J0") == 5
     assert "and 2 rounds before these" in said
