@@ -25,7 +25,9 @@ _COLOURS: Final = {
     Outcome.DENY: "red",
 }
 _MARKS: Final = {True: "[green]✓[/]", False: "[red]✗[/]", None: "[yellow]?[/]"}
-NAME_CHARS: Final = len("risk.irreversibility:")
+WIDE_COLUMNS: Final = 100
+_NARROW: Final = {"outcome": 16, "passes": 12}
+"""How wide the columns are at most that give way to the names of conditions."""
 _DEFAULT_REASON: Final = "No row matches: one person is asked."
 
 
@@ -58,7 +60,8 @@ def show_rows(console: "Console", policy: "Policy", notes: "Sequence[object]" = 
     has_gates = any(row.gates is not None for row in policy.rows)
     for name in ("row", "when", "outcome", *(("passes",) if has_gates else ())):
         # The longest name of a condition stays whole, also where the terminal is narrow.
-        table.add_column(name, overflow="fold", min_width=NAME_CHARS if name == "when" else None)
+        most = _NARROW.get(name) if console.width < WIDE_COLUMNS else None
+        table.add_column(name, overflow="fold", max_width=most)
     for row in policy.rows:
         when = "\n".join(f"{one.name}: {one.wanted}" for one in conditions(row.when))
         passes = (escape(passed(row.gates)),) if has_gates else ()
