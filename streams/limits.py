@@ -178,14 +178,20 @@ WAITING_INPUTS_MAX: Final = 50_000
 WAITING_BYTES_MAX: Final = 64 * 1_024 * 1_024
 """How many inputs of one processor wait in memory for streams that are not to be had, or behind
 such, some 700 bytes each and what they say. At so many, or so much, nothing more is read of the
-inboxes in which they wait; what is due by time waits in their partitions until there is room.
+inboxes in which they wait; what is due by time waits in their partitions until there is room. As
+many ticks, and what is behind them, wait for inboxes that are not read to their end yet; then
+nothing more is read of `internal` in their partitions.
 """
 
 WAITING_TRIED_MAX: Final = 2_000
 """How many that wait in one inbox have their turn in one round."""
 
 PASSED_OVER_MS: Final = 5_000
-"""After how long a tick comes again that was passed over, where nothing calls it before."""
+PASSED_OVER_MS_MAX: Final = 60_000
+"""After how long a tick comes again that was passed over, where nothing calls it before: twice as
+long each time, so that a database that is away for long is not told in thousands of records a
+second; and so the timer of a stream that is there again comes this much late at most.
+"""
 
 DAMAGED_ASKED_MS: Final = 10_000
 """How long a stream whose rows lie is not asked for again."""

@@ -36,7 +36,7 @@ from ledger.log.topics import Topic, partition_of
 from projections.states import ColdStreams
 from streams.barriers import barrier_of
 from streams.deciding import Made, Seat, config_of, is_of_tick, make_decision, set_aside
-from streams.limits import PASSED_OVER_MS, STREAMS_HELD_MAX
+from streams.limits import STREAMS_HELD_MAX
 from streams.memory import StreamMemory
 from streams.offers import OfferBook
 from streams.ticking import Ticking
@@ -342,6 +342,7 @@ class Owner:
         is_tick = read.cause.topic == Topic.INTERNAL and is_of_tick(read)
         if is_tick:
             self.ticking.decided(read.stream)
+        self.ticking.came(read.stream)
         if read.facts or read.gate:
             if self.memory.is_left_out(read.stream):
                 self.memory.pass_over(read.stream, read.at + 1)
@@ -403,8 +404,9 @@ class Owner:
         came = self.memory.take_in(keys, cold)
         if came is None:
             return False
-        if self._config is not None:
-            for stream in came.values():
+        for stream in came.values():
+            self.ticking.came(stream.key)
+            if self._config is not None:
                 self.timetable.schedule(stream, self.fold.decided_at, self._config)
         return True
 
@@ -439,8 +441,13 @@ class Owner:
         """The tick of a stream is not decided, because an input about it waits, or because it is
         not to be had. It comes again; before that, once the stream comes or changes.
         """
-        self.ticking.decided(key)
-        self.timetable.leave_alone(key, self.running_at(mono_ms) + PASSED_OVER_MS)
+        self.ticking.passed_over(key, self.running_at(mono_ms))
+
+    def put_off(self, key: str, mono_ms: int) -> None:
+        """The tick of a stream is not decided, because time stands still in the partition. It comes
+        again as soon as ticks are asked for.
+        """
+        self.ticking.put_off(key, self.running_at(mono_ms))
 
     def _tick(self, key: str, due: int) -> Outgoing:
         tick = i.Tick(stream=key, generation=self.generation, due_at=due)

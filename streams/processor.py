@@ -179,7 +179,7 @@ class Processor:
             work[partition] += waiting.decidable_internal(
                 owner, due[partition], self._cold.is_out_of_reach, mono_ms()
             )
-        self._hold_back(waiting.places_full())
+        self._hold_back(waiting.places_full() | self._held.places_full())
         # Configuration is read by itself, and needs no stream.
         for partition, owner in self._owners.items():
             fresh = self._config.since(owner.position(Topic.CONFIG))
@@ -213,7 +213,10 @@ class Processor:
         """Read nothing more from inboxes in which too much waits; say so when it begins."""
         if full and not self._is_full:
             partitions = sorted({partition for _, partition in full})
-            logger.warning("waiting_inputs_full", extra={"partitions": partitions})
+            topics = sorted({topic for topic, _ in full})
+            logger.warning(
+                "waiting_inputs_full", extra={"partitions": partitions, "topics": topics}
+            )
         self._is_full = bool(full)
         self._inboxes.hold_back(full)
 
@@ -222,11 +225,16 @@ class Processor:
     ) -> Mapping[int, list[Record]]:
         """What is internal and waits for no other inbox, by partition: messages that no tick stands
         before, and ticks once the other inboxes were read to where they ended when the tick was
-        seen.
+        seen. Where those are not read on, messages alone.
         """
         due: dict[int, list[Record]] = defaultdict(list)
         fresh: dict[int, Sequence[Record]] = {}
-        for partition, came in internal.items():
+        for partition, owner in self._owners.items():
+            came = internal.get(partition, ())
+            if self._waiting.stands_still(partition):
+                came = [*self._held.give_up(partition), *came]
+                due[partition] += self._waiting.without_ticks(owner, came, mono_ms())
+                continue
             messages, rest = self._held.messages_first(partition, came)
             due[partition] += messages
             if rest:
@@ -462,6 +470,9 @@ class Processor:
             self._offers_came.clear()
             now = mono_ms()
             for partition, owner in list(self._owners.items()):
+                # None would be decided before there is room, and each is a record of the log.
+                if self._waiting.stands_still(partition):
+                    continue
                 ticks: list[Outgoing] = owner.ticks(now)
                 if ticks:
                     appending = self._appender.append(Topic.INTERNAL, partition, ticks)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from ledger.core.config import Config
 from ledger.core.limits import TICKS_MAX
+from streams.limits import PASSED_OVER_MS, PASSED_OVER_MS_MAX
 from streams.memory import StreamMemory
 from streams.offers import OfferBook
 from streams.timetable import Timetable, Want, next_due_of
@@ -22,6 +23,8 @@ class Ticking:
         self.on_their_way: set[str] = set()
         """Streams with a tick that is not decided."""
         self._granted: set[str] = set()
+        self._pauses: dict[str, int] = {}
+        """How long the last tick of a stream was put off that is passed over again and again."""
 
     @property
     def slots_promised(self) -> int:
@@ -32,6 +35,23 @@ class Ticking:
         """The tick of a stream was answered."""
         self.on_their_way.discard(stream)
         self._granted.discard(stream)
+
+    def passed_over(self, stream: str, now: int) -> None:
+        """The tick of a stream was not decided: it comes again later, and ever later until the
+        stream comes or changes, because each is a record of the log.
+        """
+        pause_ms = min(PASSED_OVER_MS_MAX, max(PASSED_OVER_MS, 2 * self._pauses.get(stream, 0)))
+        self._pauses[stream] = pause_ms
+        self.put_off(stream, now + pause_ms)
+
+    def put_off(self, stream: str, until: int) -> None:
+        """The tick of a stream was not decided, and comes again then."""
+        self.decided(stream)
+        self._timetable.leave_alone(stream, until)
+
+    def came(self, stream: str) -> None:
+        """The stream is there, or has changed: whatever held up its tick is over."""
+        self._pauses.pop(stream, None)
 
     def next(self, now: int, memory: StreamMemory, config: Config) -> dict[str, int]:
         """The streams to tick, and since when each is due; they are on their way from here on."""

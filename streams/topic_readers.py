@@ -100,7 +100,10 @@ class TopicReaders:
                 one.reader.pause(one.topic, partition)
 
     def read_on(self, partition: int, positions: Mapping[str, int]) -> None:
-        """Read a partition on, each topic from its offset or from the beginning."""
+        """Read a partition on, each topic from its offset or from the beginning; nothing of it is
+        held back.
+        """
+        self._held_back = {place for place in self._held_back if place[1] != partition}
         for one in self._readers:
             one.forget(partition)
             one.reader.seek(one.topic, partition, positions.get(one.topic, 0))

@@ -17,8 +17,9 @@ from itertools import islice
 
 from ledger.core import inputs as i
 from ledger.log.port import Record
+from ledger.log.sizes import record_bytes
 from ledger.log.topics import Topic
-from streams.internal_inputs import read_internal
+from streams.internal_inputs import Internal, read_internal
 from streams.limits import WAITING_BYTES_MAX, WAITING_INPUTS_MAX, WAITING_TRIED_MAX
 from streams.owner import Owner
 
@@ -58,8 +59,17 @@ class WaitingInputs:
 
     def places_full(self) -> set[tuple[str, int]]:
         """Inboxes of which nothing more is to be read, because too much waits."""
-        is_full = self._count >= WAITING_INPUTS_MAX or self._bytes >= WAITING_BYTES_MAX
-        return self.places() if is_full else set()
+        return self.places() if self._is_full() else set()
+
+    def stands_still(self, partition: int) -> bool:
+        """Whether an inbox that may answer a timer is not read on, so that nothing of the partition
+        that is due by time can be done.
+        """
+        waits = self._inboxes.get(partition, ())
+        return self._is_full() and any(topic != Topic.INTERNAL for topic in waits)
+
+    def _is_full(self) -> bool:
+        return self._count >= WAITING_INPUTS_MAX or self._bytes >= WAITING_BYTES_MAX
 
     def first(self, partition: int) -> list[Record]:
         """Those that wait and have their turn next, each inbox in order."""
@@ -100,12 +110,7 @@ class WaitingInputs:
             is_missing = owner.is_missing(record)
             if not has_answer and not is_missing:
                 return Turn.NOW
-            given = read_internal(
-                record,
-                generation=owner.generation,
-                partition=owner.partition,
-                partitions=owner.partitions,
-            )
+            given = _read(owner, record)
             # Whatever else lies there is set aside, for which nobody looks at a stream.
             if given is None or (not is_missing and not isinstance(given, i.Tick)):
                 return Turn.NOW
@@ -118,6 +123,20 @@ class WaitingInputs:
         into = {Turn.NOW: now, Turn.PASSED_OVER: []}
         self._go_through(owner.partition, (Topic.INTERNAL.value,), due, turn, into)
         return now
+
+    def without_ticks(self, owner: Owner, internal: Iterable[Record], mono_ms: int) -> list[Record]:
+        """What has its turn of the internal records of a partition that stands still. Its ticks
+        cannot wait, or what is said between actions and gates would wait behind them; they come
+        again once time goes on.
+        """
+        rest: list[Record] = []
+        for record in internal:
+            given = _read(owner, record)
+            if isinstance(given, i.Tick):
+                owner.put_off(given.stream, mono_ms)
+            else:
+                rest.append(record)
+        return rest
 
     def has_of(self, partition: int, key: bytes | None) -> bool:
         """Whether an input about this stream waits in an inbox that may answer a timer."""
@@ -152,17 +171,26 @@ class WaitingInputs:
     def _put(self, inbox: deque[Record], record: Record) -> None:
         inbox.append(record)
         self._count += 1
-        self._bytes += len(record.value)
+        self._bytes += record_bytes(record)
         if record.topic != Topic.INTERNAL:
             self._of_stream[record.partition, record.key] += 1
 
     def _take(self, inbox: deque[Record]) -> Record:
         record = inbox.popleft()
         self._count -= 1
-        self._bytes -= len(record.value)
+        self._bytes -= record_bytes(record)
         if record.topic != Topic.INTERNAL:
             stream = record.partition, record.key
             self._of_stream[stream] -= 1
             if not self._of_stream[stream]:
                 del self._of_stream[stream]
         return record
+
+
+def _read(owner: Owner, record: Record) -> Internal | None:
+    return read_internal(
+        record,
+        generation=owner.generation,
+        partition=owner.partition,
+        partitions=owner.partitions,
+    )

@@ -10,8 +10,16 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+from ledger.log.port import Record
+
 MEASURED_AGAIN_MIN: Final = 8 * 1_024
 """Bytes added to an entry before it is measured again; at least as many as it had."""
+
+
+def record_bytes(record: Record) -> int:
+    """What a record says, wherever it says it: in its key, its value or its headers."""
+    headers = sum(len(name) + len(value) for name, value in record.headers)
+    return len(record.key or b"") + len(record.value) + headers
 
 
 class Sizes:

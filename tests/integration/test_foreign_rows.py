@@ -9,8 +9,12 @@ import pytest
 
 from ledger.client.client import LedgerClient, UndecidedError
 from ledger.core.ids import stream_key_of
+from ledger.core.inputs import Tick
+from ledger.core.records import Genesis
 from ledger.core.state import Stream
-from ledger.log.topics import partition_of
+from ledger.log.envelope import outgoing, read_ledger
+from ledger.log.port import Outgoing
+from ledger.log.topics import Topic, partition_of
 from projections import projector as module
 from projections.cold import ColdStore
 from projections.errors import DamagedRowsError
@@ -18,9 +22,9 @@ from projections.limits import COLD_CALL_MS_MAX, FOLDED_AGAIN_MAX
 from projections.rebuild import Afterwards, rebuild
 from projections.statements import Connection
 from projections.states import Loaded, load_streams, load_undamaged
-from streams import cold_loading
+from streams import cold_loading, waiting_inputs
 from tests.examples import propose, report, success
-from tests.integration.installation import PARTITIONS, charge, installed, settled
+from tests.integration.installation import PARTITIONS, Installation, charge, installed, settled
 from tests.integration.test_cold_streams import all_projected, proposed, settle
 from tests.ledgers import LedgerBuilder, MemoryLog, MemoryReader, history
 from tests.patience import PATIENCE_SECONDS
@@ -323,8 +327,69 @@ async def test_what_is_due_by_time_is_done_beside_damaged_rows(
             await settled(client, bad.key, "completed")
 
 
-def beside_of(key: str) -> str:
-    """An event whose stream lies in the partition of another action's."""
+async def test_where_too_much_waits_time_stands_still_and_what_is_internal_is_read_on(
+    servers: Addresses,
+    database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Beside a damaged stream its inbox is read no further, and no tick of its partition is decided
+    or written; behind a tick that lay there messages waited for it. Once the rows are made anew
+    everything has its turn.
+    """
+    monkeypatch.setattr(waiting_inputs, "WAITING_INPUTS_MAX", 1)
+    bad = charge("bad")
+    partition = partition_of(stream_key_of(bad.key), PARTITIONS)
+    beside, behind = (charge(event) for event in two_beside(bad.key))
+    async with installed(servers.kafka_bootstrap) as one, projected(database_url) as pool:
+        await one.processor(ColdStore(pool))
+        async with LedgerClient(one.log, PARTITIONS) as client:
+            async with running(one.log, pool, range(PARTITIONS)):
+                await proposed(client, bad)
+                await all_projected(one, pool)
+            await one.crash(0)
+            await pool.execute(
+                "delete from actionledger.streams where $1 = any (action_keys)", bad.key
+            )
+            await one.processor(ColdStore(pool))
+            await proposed(client, beside)
+            with pytest.raises(UndecidedError):
+                await client.propose(bad, timeout_ms=1_000)
+            (full,) = [line for line in caplog.records if line.message == "waiting_inputs_full"]
+            assert vars(full)["topics"] == [Topic.INTENTS]
+            stream = stream_key_of(beside.key)
+            tick = Tick(stream=stream, generation=await generation_of(one), due_at=1)
+            due = outgoing(tick, stream=stream, subject=None, event_id="t", source="/tests")
+            await one.executor()
+            await one.put(Topic.INTERNAL, partition, due, Outgoing(stream.encode(), b"garbage"))
+            with pytest.raises(UndecidedError):
+                await client.propose(behind, timeout_ms=1_000)
+            await until(
+                lambda: any(line.message == "input_quarantined" for line in caplog.records),
+                "what lies behind the tick is decided",
+            )
+            assert len(await one.records(Topic.INTERNAL, partition)) == 2
+            ticked = {one.cause.copied for one in await one.decisions()}
+            assert not any(copied and copied.startswith("tick") for copied in ticked)
+            await rebuild(one.log, pool, afterwards=Afterwards.SWAP)
+            for given in (bad, beside, behind):
+                await settled(client, given.key, "completed")
+
+
+async def generation_of(one: Installation) -> str:
+    """The generation of an installation's log."""
+    first = read_ledger((await one.records(Topic.LEDGER, 0))[0].value)
+    assert isinstance(first, Genesis)
+    return first.generation
+
+
+def two_beside(key: str) -> list[str]:
+    """Two events whose streams lie in the partition of another action's."""
     partition = partition_of(stream_key_of(key), PARTITIONS)
     events = (f"e{number}" for number in range(99))
-    return next(one for one in events if partition_of(f"acme/{one}", PARTITIONS) == partition)
+    return [one for one in events if partition_of(f"acme/{one}", PARTITIONS) == partition][:2]
+
+
+def beside_of(key: str) -> str:
+    """An event whose stream lies in the partition of another action's."""
+    return two_beside(key)[0]

@@ -152,6 +152,22 @@ async def test_a_place_that_is_held_back_is_read_on_when_it_may(
     assert await values(readers, 1) == [(INTENTS, 0, b"1")]
 
 
+async def test_a_place_that_is_put_anew_is_held_back_when_it_is_said_again(
+    one: Installation, readers: TopicReaders
+) -> None:
+    """Its partition is read on from another position; too much waits in it still, or again. It was
+    taken for held back already, and was read on without an end.
+    """
+    await readers.assign({0})
+    readers.read_on(0, {INTENTS: FIRST, ATTEMPTS: FIRST})
+    readers.hold_back({(INTENTS, 0)})
+    readers.read_on(0, {INTENTS: FIRST, ATTEMPTS: FIRST})
+    readers.hold_back({(INTENTS, 0)})
+    await put(one, INTENTS, b"1")
+    await put(one, ATTEMPTS, b"a")
+    assert await values(readers, 1) == [(ATTEMPTS, 0, b"a")]
+
+
 async def test_a_failure_that_is_seen_while_partitions_change_hands_is_raised_to_who_reads(
     one: Installation, readers: TopicReaders
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from ledger.core.catalogue import Catalogue, parse_catalogue
 from ledger.core.decide import gates, intake, questions
 from ledger.core.decide.questions import bound_of
+from streams import held_ticks, waiting_inputs
 from tests.simulation.catalogue import (
     RESERVATIONS,
     STREAM_ACTIONS,
@@ -27,11 +28,16 @@ _TOGETHER: Final[_Bounds] = (
 _SILENT: Final[_Bounds] = ((questions, "LOOKUPS_UNANSWERED_MAX", UNANSWERED),)
 """Where a provider never answers again every question is waited for, and the time is short."""
 
+_WAITING: Final = (waiting_inputs, held_ticks)
+
 
 @contextmanager
 def bounded(weather: Weather) -> Iterator[None]:
     """The ledger with the bounds of this weather; put back behind it."""
-    with _drawn_in(_TOGETHER if weather.together else _SILENT if weather.outlasts else ()):
+    most = weather.waiting_max
+    room = () if most is None else [(place, "WAITING_INPUTS_MAX", most) for place in _WAITING]
+    longest = _TOGETHER if weather.together else _SILENT if weather.outlasts else ()
+    with _drawn_in((*longest, *room)):
         yield
 
 

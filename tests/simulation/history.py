@@ -207,7 +207,7 @@ class History:
         self._accepted_means_kept()
         self._the_fold_agrees(judge)
         self._projections_agree()
-        laws.timers_wait(self.world.log, judge)
+        laws.timers_wait(self.world, judge)
         if self.webhooks is not None:
             laws.parked_webhooks_are_swept_up(self.world.log, judge, self.webhooks)
         if not self.world.seed % STATES_EVERY:

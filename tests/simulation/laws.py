@@ -38,10 +38,12 @@ ANSWERS = (Topic.INTENTS.value, Topic.APPROVALS.value, ATTEMPTS, Topic.EVIDENCE.
 """Inboxes that may hold the answer to a timer."""
 
 
-def timers_wait(log: SimulatedLog, judge: Judge) -> None:
-    """A tick is decided after everything about its stream that lay in the other inboxes when it
-    came; what actions and gates say to each other waits for nothing.
+def timers_wait(world: World, judge: Judge) -> None:
+    """A tick is decided after everything that lay in the other inboxes when it came; where inputs
+    may wait for a stream that is not held, after everything about its own stream. What actions and
+    gates say to each other waits for nothing.
     """
+    log, never_waits = world.log, world.weather.held_max is None
     for partition, decisions in judge.decisions.items():
         decided = dict.fromkeys(ANSWERS, 1)
         for record in decisions:
@@ -53,18 +55,21 @@ def timers_wait(log: SimulatedLog, judge: Judge) -> None:
                 for topic, position in decided.items():
                     lay = log.landed_before(topic, partition, landing)
                     behind = log.read(topic, partition, position) if position < lay else ()
+                    key = record["stream"].encode()
                     waits = [
                         one.offset
                         for one in behind
-                        if one.offset < lay and one.key == record["stream"].encode()
+                        if one.offset < lay and (never_waits or one.key == key)
                     ]
                     law(not waits, "timers", f"tick {cause} before {topic} {waits}")
 
 
 def times_are_kept_beside_damage(world: World, observer: Observer, model: ReadModel) -> None:
     """V1, named `beside`: while nothing is known of one stream, of every other whatever is due by
-    time is done, unless an input about it waits in an inbox behind the first.
+    time is done, unless an input about it waits in an inbox behind the first; or too much does.
     """
+    if world.weather.waiting_max is not None:
+        return
     observer.look()
     for fold in observer.folds:
         config = config_of(fold.in_force)

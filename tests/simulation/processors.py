@@ -42,7 +42,8 @@ class Seat:
     is_open: bool = False
     is_busy: bool = False
     wakes: bool = False
-    ticks_held: int = 0
+    full: set[tuple[str, int]] = field(default_factory=set)
+    """Inboxes that are not read on, because too much of them waits."""
     timer_at: int | None = None
     losses: int = 0
 
@@ -181,7 +182,7 @@ class Processor(Process):
         if not self._may_read(seat):
             return
         seat.held.begin(partition, seat.positions)
-        seat.ticks_held = 0
+        seat.full = set()
         seat.waiting.forget(partition)
         self.wake(seat)
 
@@ -353,7 +354,7 @@ class Processor(Process):
             if end_of(topic, partition) != positions[topic]:
                 return True
         is_behind = end_of(CONFIG, 0) > seat.owner.position(CONFIG)
-        return is_behind or seat.ticks_held > 0 or bool(seat.waiting.places())
+        return is_behind or seat.held.is_holding() or bool(seat.waiting.places())
 
     def _decidable(self, seat: Seat) -> list[Record]:
         """The inputs to decide now: configuration first, ticks last and only when they may; nothing
@@ -371,6 +372,9 @@ class Processor(Process):
         due = self._held(seat, ticks)
         out_of_reach = self.cold.out_of_reach(owner)
         now = waiting.decidable_internal(owner, due, out_of_reach, self.mono_ms())
+        seat.full = waiting.places_full() | seat.held.places_full()
+        if seat.full:
+            self.world.reach("inbox not read on")
         if waiting.places():
             self.world.reach("input waited for its stream")
             if now:
@@ -381,7 +385,11 @@ class Processor(Process):
         """Some of what lies in the inboxes, topics in any order, each in its own; and the ticks."""
         log, partition, positions = self.world.log, seat.owner.partition, seat.positions
         ends = {topic: log.end_offset(topic, partition) for topic in READ}
-        fresh = [topic for topic in READ if ends[topic] != positions[topic]]
+        fresh = [
+            topic
+            for topic in READ
+            if ends[topic] != positions[topic] and (topic, partition) not in seat.full
+        ]
         if not fresh or (
             any(ends[topic] < positions[topic] for topic in READ) and not self._may_read(seat)
         ):
@@ -403,14 +411,20 @@ class Processor(Process):
         before them do not.
         """
         log, partition = self.world.log, seat.owner.partition
+        if seat.waiting.stands_still(partition):
+            came = [*seat.held.give_up(partition), *ticks]
+            rest = seat.waiting.without_ticks(seat.owner, came, self.mono_ms())
+            if len(rest) < len(came):
+                self.world.reach("tick put off while its partition stands still")
+            if rest:
+                self.world.reach("message decided while its partition stands still")
+            return rest
         messages, ticks = (list(some) for some in seat.held.messages_first(partition, ticks))
         if ticks:
             ends = {topic: log.end_offset(topic, partition) for topic in HELD_BY}
             seat.held.hold(partition, ticks, ends)
         released = [*messages, *seat.held.release().get(partition, [])]
-        seat.ticks_held += len(messages)
-        seat.ticks_held += len(ticks) - len(released)
-        if seat.ticks_held:
+        if seat.held.is_holding():
             self.world.reach("tick held back")
             self.wake(seat)
         return released
@@ -447,6 +461,8 @@ class Processor(Process):
     def keep_time(self, seat: Seat) -> None:
         """Append the ticks that are due, and look again when the next one will be."""
         if not seat.is_open or self.seats.get(seat.owner.partition) is not seat:
+            return
+        if seat.waiting.stands_still(seat.owner.partition):
             return
         ticks = seat.owner.ticks(self.mono_ms())
         if ticks:

@@ -64,6 +64,9 @@ _READ_MODEL: Final = (
     "database away",
     "database slow",
     "timer or message decided beside an input that waits",
+    "inbox not read on",
+    "tick put off while its partition stands still",
+    "message decided while its partition stands still",
     "rows of a stream lie",
     "time kept beside a damaged stream",
 )

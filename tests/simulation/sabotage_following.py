@@ -276,7 +276,7 @@ FOLLOWING: Final[dict[str, Saboteur]] = {
     ),
     "void_starts_acted_on": Saboteur(
         "an executor acts on a start that does not count",
-        269,
+        22,
         ((assignments, "PartitionFold", _Gullible),),
     ),
 }

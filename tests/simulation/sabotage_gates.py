@@ -240,7 +240,7 @@ GATES: Final[dict[str, Saboteur]] = {
     ),
     "release_while_open": Saboteur(
         "what nobody knows the end of gives its budgets back",
-        13,
+        106,
         (
             (gating, "_is_over", _open_actions_give_back),
             (gating, "_give_back", _spends_what_has_completed),
@@ -253,7 +253,7 @@ GATES: Final[dict[str, Saboteur]] = {
     ),
     "answer_taken_twice": Saboteur(
         "a grant that comes twice is taken twice",
-        13,
+        2,
         (
             (gating, "answered", _takes_every_answer),
             (evolve_claims, "invariant", no_invariants),
@@ -261,7 +261,7 @@ GATES: Final[dict[str, Saboteur]] = {
     ),
     "keep_not_sent": Saboteur(
         "a gate that asks is never told that its grant is kept",
-        13,
+        55,
         ((gating, "_keep", _says_nothing),),
     ),
     "round_ignored": Saboteur(

@@ -257,7 +257,7 @@ PEOPLE: Final[dict[str, Saboteur]] = {
     ),
     "any_tenant_decides": Saboteur(
         "nobody asks for which tenants somebody decides",
-        274,
+        420,
         ((Person, "may_decide_for", _any_tenant),),
     ),
     "deny_read_as_approve": Saboteur(

@@ -103,6 +103,13 @@ def _passed_over_for_good(self: Owner, key: str, mono_ms: int) -> None:
     """A timer that is passed over does not come again."""
 
 
+def _time_goes_on(
+    self: WaitingInputs, owner: Owner, internal: Iterable[Record], mono_ms: int
+) -> list[Record]:
+    """Where an inbox is not read on its timers are decided as if it held no answer."""
+    return list(internal)
+
+
 _original_checkpoint = readmodel.ReadModel.checkpoint
 
 
@@ -208,6 +215,16 @@ READING: Final[dict[str, Saboteur]] = {
         3,
         ((Owner, "passed_over", _passed_over_for_good),),
     ),
+    "time_goes_on_at_the_bound": Saboteur(
+        "a timer wins over an answer that is not read, because too much waits",
+        3_073,
+        ((WaitingInputs, "without_ticks", _time_goes_on),),
+    ),
+    "put_off_for_good": Saboteur(
+        "a timer that came while too much waited is never set again",
+        71,
+        ((Owner, "put_off", _passed_over_for_good),),
+    ),
     "cold_state_below_the_floor": Saboteur(
         "a state is loaded that is older than what was let go",
         181,
@@ -245,7 +262,7 @@ READING: Final[dict[str, Saboteur]] = {
     ),
     "projection_commits_blindly": Saboteur(
         "a projector that stood still writes over what another has written since",
-        514,
+        549,
         ((readmodel.Projector, "_commit", _commits_whatever_stands_there),),
     ),
     "rebuild_swapped_in_early": Saboteur(

@@ -129,6 +129,11 @@ DAMAGED: Final = 0.1
 """The part of histories with a read model of which somebody edits rows, and they lie for a while
 after everything else was healed.
 """
+CROWDED: Final = 0.2
+"""The part of histories with a read model in which there is little room for what waits for its
+stream, so that inboxes are not read on.
+"""
+CROWDING: Final[Mapping[str, float]] = {"database_slow": 0.7, "database_away": 0.5}
 IN_ORDER: Final = 0.07
 """The part of histories in which actions revise each other, undo each other, and are steps."""
 OTHERS: Final[Mapping[str, float]] = {
@@ -256,6 +261,8 @@ class Weather:
     caches_errors: bool = False
     held_max: int | None = None
     """Streams that a processor holds; None where it has no database and holds all."""
+    waiting_max: int | None = None
+    """How many inputs may wait for their stream; None where there is room for as many as come."""
     projectors: int = 1
     projection_lag_ms: int = 30
     operations: tuple[str, ...] = OPERATIONS
@@ -402,6 +409,20 @@ def with_damage(weather: Weather, chance: random.Random) -> Weather:
     # Several streams, so that there are others than the damaged one.
     shares = {**weather.shares, "rows_damaged": HALF * chance.random()}
     return replace(weather, shares=shares, actions=max(3, weather.actions), partitions=1)
+
+
+def with_little_room(weather: Weather, chance: random.Random) -> Weather:
+    """The same weather, and in some histories room for few inputs that wait for their stream."""
+    if weather.held_max is None or weather.outlasts or chance.random() >= CROWDED:
+        return weather
+    drawn = {fault: most * chance.random() for fault, most in CROWDING.items()}
+    return replace(
+        weather,
+        shares={**weather.shares, **drawn},
+        waiting_max=chance.choice((1, 2, 3)),
+        actions=max(3, weather.actions),
+        chaos_ms=max(4_000, weather.chaos_ms),
+    )
 
 
 def _asked(weather: Weather, chance: random.Random) -> Weather:

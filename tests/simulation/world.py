@@ -24,6 +24,7 @@ from tests.simulation.weather import (
     with_damage,
     with_desk,
     with_gates,
+    with_little_room,
     with_misses,
     with_others,
     with_people,
@@ -67,6 +68,7 @@ class World:
             weather = with_silence(weather, random.Random(f"silence {seed}"))
             weather = with_misses(weather, random.Random(f"misses {seed}"))
             weather = with_damage(weather, random.Random(f"damage {seed}"))
+            weather = with_little_room(weather, random.Random(f"room {seed}"))
         self.weather = weather
         self.time = VirtualTime(BEGINS_AT - weather.before_midnight_ms)
         self.partitions = self.weather.partitions

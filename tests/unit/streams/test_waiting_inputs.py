@@ -4,10 +4,12 @@ import pytest
 
 from ledger.core import inputs as i
 from ledger.core.rejections import Rejection
+from ledger.core.state import Stream
 from ledger.core.wire import Wire
 from ledger.log.envelope import outgoing
 from ledger.log.fold import PartitionFold
 from ledger.log.port import Record
+from projections.fold import Held
 from projections.states import ColdStreams
 from streams import waiting_inputs as module
 from streams.limits import PASSED_OVER_MS
@@ -232,7 +234,7 @@ def test_a_tick_under_the_key_of_another_stream_is_refused_and_not_passed_over(
     assert read.refused.code is Rejection.MISROUTED
 
 
-@pytest.mark.parametrize(("bound", "most"), [("WAITING_INPUTS_MAX", 3), ("WAITING_BYTES_MAX", 30)])
+@pytest.mark.parametrize(("bound", "most"), [("WAITING_INPUTS_MAX", 3), ("WAITING_BYTES_MAX", 57)])
 def test_no_more_is_read_than_there_is_room_for(
     owner: Owner, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
 ) -> None:
@@ -263,3 +265,78 @@ def test_a_long_queue_has_its_turn_a_part_at_a_time(
     assert waiting.has_of(0, COLD.encode())
     fresh = [record("intents", 3, COLD)]
     assert [one.offset for one in waiting.decidable(owner, fresh)] == [2, 3]
+
+
+def test_keys_and_headers_take_room_as_well(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value is the least of what somebody sends who sends anything; what waits in `internal` is
+    counted as all else.
+    """
+    monkeypatch.setattr(module, "WAITING_BYTES_MAX", 2_000)
+    for large in (
+        tick(0, COLD)._replace(headers=(("h", b"x" * 2_000),)),
+        record("intents", 0, COLD)._replace(headers=(("x" * 2_000, b""),)),
+        record("intents", 0, LONG),
+    ):
+        waiting = WaitingInputs()
+        if large.topic == "internal":
+            waiting.decidable_internal(owner, [large], never, 0)
+        else:
+            waiting.decidable(owner, [record("intents", 0, COLD), large])
+        assert waiting.places_full() == {(large.topic, 0)}
+        waiting.forget(0)
+        assert waiting._bytes == 0
+
+
+def test_where_an_inbox_is_not_read_on_ticks_are_put_off_and_messages_are_not(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tick would wait for what is not read, and whatever comes behind it; what actions and gates
+    say to each other waited with it. It comes again as soon as time goes on.
+    """
+    monkeypatch.setattr(module, "WAITING_INPUTS_MAX", 2)
+    waiting = WaitingInputs()
+    message = internal(1, TAKEN, COLD)
+    came = [tick(0, HELD), message, garbage(HELD)]
+    waiting.decidable(owner, [record("attempts", 0, COLD)])
+    assert not waiting.stands_still(0)
+    waiting.decidable(owner, [record("attempts", 1, HELD)])
+    assert waiting.stands_still(0)
+    assert not waiting.stands_still(1)
+    owner.ticking.on_their_way.add(HELD)
+    assert waiting.without_ticks(owner, came, 0) == [message, garbage(HELD)]
+    assert not owner.ticking.on_their_way
+    assert owner.next_due_at() == owner.running_at(0)
+    hold(owner, COLD)
+    waiting.decidable(owner, [])
+    assert not waiting.stands_still(0)
+
+
+def test_time_goes_on_where_only_internal_is_not_read_on(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds no answer to a timer."""
+    monkeypatch.setattr(module, "WAITING_INPUTS_MAX", 1)
+    waiting = WaitingInputs()
+    waiting.decidable_internal(owner, [tick(0, COLD)], never, 0)
+    assert waiting.places_full() == {("internal", 0)}
+    assert not waiting.stands_still(0)
+
+
+def test_a_tick_that_is_passed_over_comes_again_ever_later_until_its_stream_is_there(
+    owner: Owner,
+) -> None:
+    """Each is a record of the log: a tick in five seconds for every stream that is out of reach
+    was a thousand in a second.
+    """
+    waiting, pauses, now = WaitingInputs(), [], owner.running_at(0)
+    for offset in range(6):
+        assert waiting.decidable_internal(owner, [tick(offset, COLD)], always, 0) == []
+        due_at = owner.next_due_at()
+        assert due_at is not None
+        pauses.append(due_at - now)
+    assert pauses == [5_000, 10_000, 20_000, 40_000, 60_000, 60_000]
+    held = {COLD: Held(Stream(COLD), owner.fold.next_offset)}
+    assert owner.take_in([COLD], ColdStreams(owner.fold.next_offset, held))
+    waiting.decidable(owner, [record("intents", 0, "acme/other"), record("intents", 1, COLD)])
+    assert waiting.decidable_internal(owner, [tick(6, COLD)], always, 0) == []
+    assert owner.next_due_at() == now + PASSED_OVER_MS
