@@ -48,7 +48,8 @@ class ColdLoading:
         """Streams whose rows lie, and until when they are not asked for again."""
         self._told = DamageTold()
         self._owed: WeakKeyDictionary[Owner, set[str]] = WeakKeyDictionary()
-        """Those of them that a page named: no later page does, so they are asked for by name."""
+        """Those of them that a page or an input named: no later one may, so they are asked for by
+        name."""
 
     async def checkpoints(
         self, partitions: Collection[int], *, generation: str
@@ -108,22 +109,38 @@ class ColdLoading:
             # It may be the answer to an earlier question.
             loaded, self._loading = self._loading, None
             try:
-                taken_in = _take_in(owners, self._asked, loaded.result())
+                is_of_use = self._came(owners, self._asked, loaded.result())
             except ColdStoreError as away:
                 self._ask_in_vain()
                 self._be_quiet(away)
                 continue
             crash_point("cold_taken_in")
-            self._backoff_ms = 0
-            self._tell(loaded.result())
-            self._leave_alone(key for cold in loaded.result().values() for key in cold.damaged)
-            if not taken_in:
-                self._ask_in_vain()
+            if not is_of_use:
                 return
-            self._in_vain_since = None
-            for partition, keys in self._asked.items():
-                if partition in owners:
-                    self._leave_alone(_unknown(owners[partition], keys))
+
+    def _came(
+        self,
+        owners: Owners,
+        asked: Mapping[int, Sequence[str]],
+        loaded: Mapping[int, ColdStreams],
+    ) -> bool:
+        """Take in what came of streams that inputs need; False where it says nothing yet. Those
+        whose rows lie are owed: what held up their timers may be gone before they come.
+        """
+        is_of_use = _take_in(owners, asked, loaded)
+        self._backoff_ms = 0
+        self._tell(loaded)
+        self._leave_alone(key for cold in loaded.values() for key in cold.damaged)
+        if not is_of_use:
+            self._ask_in_vain()
+            return False
+        self._in_vain_since = None
+        for partition, keys in asked.items():
+            if partition in owners:
+                lying = _unknown(owners[partition], keys)
+                self._leave_alone(lying)
+                self._owed.setdefault(owners[partition], set()).update(lying)
+        return True
 
     def is_out_of_reach(self, key: str) -> bool:
         """Whether a stream that is not held will not come soon: its rows lie, or the database has
@@ -190,8 +207,29 @@ class ColdLoading:
                     await self._load_due(self._store, owner)
                     await self._load_ready(self._store, owner)
                 await self._look_at_projection(self._store, owners())
+                await self._ask_again(self._store, owners())
             except ColdStoreError as away:
                 self._be_quiet(away)
+
+    async def _ask_again(self, store: ColdStore, owners: Owners) -> None:
+        """Ask once more for what was asked for in vain. Ticks that were passed over ask for nothing
+        more, so nobody heard that the database was back, and the first that came then was passed
+        over as well.
+        """
+        is_over = self._in_vain_since is None or self._loading is not None
+        if is_over or mono_ms() < self._quiet_until:
+            return
+        asked = self._part_of(
+            {
+                partition: _unknown(owners[partition], keys)
+                for partition, keys in self._asked.items()
+                if partition in owners
+            }
+        )
+        if asked:
+            self._came(owners, asked, await store.load(asked))
+        else:
+            self._in_vain_since = None
 
     async def _load_due(self, store: ColdStore, owner: Owner) -> None:
         page = owner.timetable.page_wanted(owner.running_at(mono_ms()))

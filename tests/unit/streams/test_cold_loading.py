@@ -15,7 +15,7 @@ from projections.fold import Held
 from projections.states import ColdStreams
 from streams import cold_loading as module
 from streams.cold_loading import ColdLoading
-from streams.limits import COLD_STREAMS_AT_ONCE_MAX, DAMAGED_ASKED_MS
+from streams.limits import COLD_BACKOFF_MS_MAX, COLD_STREAMS_AT_ONCE_MAX, DAMAGED_ASKED_MS
 from streams.owner import Owner
 from tests.examples import STREAM, T0, propose, report, success
 from tests.ledgers import GENERATION, LedgerBuilder
@@ -234,3 +234,79 @@ async def test_the_timer_of_a_damaged_stream_comes_back_once_its_rows_are_mended
     clock.now += DAMAGED_ASKED_MS
     await looked(loading, one)
     assert len(rows.asked) == asked
+
+
+class Away(Rows):
+    """A database that may be away."""
+
+    is_away = True
+
+    async def load(self, keys: Mapping[int, Collection[str]]) -> dict[int, ColdStreams]:
+        """Nothing, while it is away."""
+        loaded = await super().load(keys)
+        if self.is_away:
+            raise ColdStoreError("The database does not answer.", hint="Start it again.")
+        return loaded
+
+
+async def test_a_database_that_is_back_is_not_out_of_reach_though_nothing_waits_any_more(
+    clock: Clock,
+) -> None:
+    """The ticks that asked for it were passed over and ask for nothing more; the next one, hours
+    later, was passed over as well, although the database had been there all the time.
+    """
+    one = owner()
+    (given,) = inputs(1)
+    rows = Away(one.fold.next_offset)
+    loading = ColdLoading(rows)
+    await loading.bring({0: one}, {0: [given]})
+    assert not loading.is_out_of_reach("acme/e0")
+    clock.now += COLD_BACKOFF_MS_MAX
+    assert loading.is_out_of_reach("acme/e0")
+    await looked(loading, one)
+    assert loading.is_out_of_reach("acme/e0")
+    asked = len(rows.asked)
+    rows.is_away = False
+    await looked(loading, one)
+    assert len(rows.asked) == asked
+    clock.now += COLD_BACKOFF_MS_MAX
+    await looked(loading, one)
+    assert rows.asked[asked:] == [["acme/e0"]]
+    assert not loading.is_out_of_reach("acme/e1")
+    assert one.memory.knows("acme/e0")
+    await looked(loading, one)
+    assert len(rows.asked) == asked + 1
+
+
+async def test_a_database_is_back_as_well_where_others_have_brought_what_was_asked_for(
+    clock: Clock,
+) -> None:
+    """A page of timers brought it, and it is held."""
+    one = owner()
+    (given,) = inputs(1)
+    rows = Away(one.fold.next_offset)
+    loading = ColdLoading(rows)
+    await loading.bring({0: one}, {0: [given]})
+    rows.is_away, rows.timers = False, [(1, "acme/e0")]
+    clock.now += COLD_BACKOFF_MS_MAX
+    await looked(loading, one)
+    assert len(rows.asked) == 2
+    assert not loading.is_out_of_reach("acme/e1")
+
+
+async def test_a_stream_that_only_an_input_named_comes_back_once_its_rows_are_mended(
+    clock: Clock,
+) -> None:
+    """It was a tick, perhaps, which was passed over: its timer waited for the next one."""
+    builder = LedgerBuilder()
+    builder.take(propose())
+    one = owner(builder)
+    rows = Rows(one.fold.next_offset, damaged={STREAM})
+    rows.streams = dict(builder.streams)
+    loading = ColdLoading(rows)
+    given = Record("internal", 0, 0, 0, STREAM.encode(), b"", ())
+    await loading.bring({0: one}, {0: [given]})
+    rows.damaged = ()
+    clock.now += DAMAGED_ASKED_MS
+    await looked(loading, one)
+    assert one.memory.get(STREAM) == builder.streams[STREAM]
