@@ -177,9 +177,11 @@ def _why(sheet: DecisionSheet) -> Iterator[tuple[str, str | Shown]]:
     if asked.escalate_at is not None:
         further = ", ".join(asked.escalate_to)
         yield "", shown(f"from {moment(asked.escalate_at)} on also of {further}")
-    yield "how many", f"{asked.quorum}; agreed so far: {len(asked.agreed)}"
+    standing = sum(one.void is None for one in asked.agreed)
+    yield "how many", f"{asked.quorum}; agreed so far: {standing}"
     for one in asked.agreed:
-        yield "agreed", shown(f"{one.person} at {moment(one.granted_at)}")
+        over = "" if one.void is None else "; revoked since, so it counts no more"
+        yield "agreed", shown(f"{one.person} at {moment(one.granted_at)}{over}")
     if asked.ended is not None:
         yield "over", asked.ended
 

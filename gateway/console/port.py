@@ -57,7 +57,7 @@ class Known:
 
     `ledger` is the generation of the log. `policy` is the table by which people are asked, or else
     the one that ruled last; None where it is not known here. `is_whole` is False where a page would
-    read more facts than it may.
+    read more facts than it may. `people` is who may decide now.
     """
 
     action: Action
@@ -66,6 +66,7 @@ class Known:
     policy: Policy | None
     hold: Hold | None = None
     is_whole: bool = True
+    people: People | None = None
 
 
 @dataclass(frozen=True, slots=True)

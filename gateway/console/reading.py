@@ -140,6 +140,7 @@ class ConsoleReading:
             policy=None if asked is None else known.policies.get(asked),
             hold=hold_on(action, known.holds) if action.status in MAY_BE_HELD else None,
             is_whole=found.is_whole,
+            people=known.people,
         )
 
     async def cases(self, tenants: Sequence[str], *, limit: int) -> Sequence[CaseEntry]:

@@ -12,7 +12,9 @@ from pydantic_core import from_json
 
 from gateway.console.text import Shown, shown
 from ledger.core.canonical import canonicalize
+from ledger.core.people import People
 from ledger.core.preview import Change
+from ledger.core.state import Grant
 from projections.query_rows import EventRow
 
 _ABSENT: Final = "(absent)"
@@ -76,6 +78,12 @@ def _remarks(events: Sequence[EventRow]) -> Iterator[Remark]:
         if event.type in _DID and person is not None:
             words = None if comment is None else shown(comment)
             yield Remark(number, person, _DID[event.type], event.decided_at, words)
+
+
+def is_void(grant: Grant, people: People, at: int) -> bool:
+    """Whether whoever agreed, or the key that they did it with, proves nothing any more."""
+    person = people.signer(grant.key_id, at)
+    return person is None or person.name != grant.person
 
 
 WHY_ENDED: Final = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 
 from gateway.console.limits import SHEET_CHARS_MAX, SHEET_ROWS_MAX
-from gateway.console.rounds import Earlier, Moved, Remark, earlier_rounds, remarks
+from gateway.console.rounds import Earlier, Moved, Remark, earlier_rounds, is_void, remarks
 from gateway.console.text import Shown, grouped, shown
 from ledger.core.canonical import canonicalize
 from ledger.core.decide.asking import preview_is_under_way
@@ -94,7 +94,7 @@ class WhyNot:
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """What one person is shown of one action. `may` is what they can sign, nothing where `why_not`
-    says so.
+    says so; `void` has who agreed, and was revoked since.
     """
 
     action: Action
@@ -108,6 +108,7 @@ class Sheet:
     row_reason: Shown | None
     earlier: tuple[Earlier, ...]
     remarks: tuple[Remark, ...]
+    void: tuple[str, ...]
     may: tuple[Say, ...]
     why_not: WhyNot | None
 
@@ -199,9 +200,17 @@ def sheet_of(known: "Known", person: Person, *, now_ms: int) -> Sheet:
         row_reason=None if row is None else shown(row.reason),
         earlier=earlier_rounds(known.events),
         remarks=remarks(known.events),
+        void=tuple(_void(known, now_ms)),
         may=() if why_not is not None else _may(action, person),
         why_not=why_not,
     )
+
+
+def _void(known: "Known", now_ms: int) -> Iterator[str]:
+    """Who agreed, and proves nothing any more."""
+    approval, people = known.action.approval, known.people
+    if approval is not None and people is not None:
+        yield from (one.person for one in approval.grants if is_void(one, people, now_ms))
 
 
 def amount(money: Money) -> str:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from gateway.console.rounds import earlier_rounds
+from gateway.console.rounds import earlier_rounds, is_void
 from gateway.http import views
 from ledger.core.ids import ActionKey
 from ledger.core.money import Money, exponent, format_money
 from ledger.core.operation import Operation, Risk
+from ledger.core.people import People
 from ledger.core.policy import BEFORE_THE_TABLE, Policy
 from ledger.core.policy_contradictions import DEFAULT_ROW
 from ledger.core.preview import Change, Preview
@@ -56,11 +57,14 @@ class OperationSheet(OnSheet):
 
 
 class AgreedSheet(OnSheet):
-    """Somebody who has agreed in this round."""
+    """Somebody who has agreed in this round. `void` where they, or their key, were revoked since:
+    it counts no more, and people are asked anew before anything begins.
+    """
 
     person: str
     granted_at: int
     expires_at: int
+    void: Literal[True] | None = None
 
 
 class AskedSheet(OnSheet):
@@ -230,7 +234,7 @@ def sheet_of(
         href=views.sheet_href(action.key),
         page=views.page(action.key),
         preview=None if dry is None else dry.content,
-        asked=None if approval is None else _asked(approval, you),
+        asked=None if approval is None else _asked(approval, you, known.people, now_ms),
         signed=tuple(SignedSheet.model_validate(_as_dict(one)) for one in signed),
         earlier=tuple(EarlierSheet(**asdict(one)) for one in earlier_rounds(found.events)),
         more=None if found.is_whole and len(signed) < ROWS_READ_MAX else True,
@@ -295,7 +299,7 @@ def _policy(
     return PolicySheet(policy_hash=policy_hash, row=row, reason=reason)
 
 
-def _asked(approval: Approval, you: str) -> AskedSheet:
+def _asked(approval: Approval, you: str, people: People, now_ms: int) -> AskedSheet:
     void = [one.void_until for one in approval.withdrawals if one.person == you]
     return AskedSheet(
         round=approval.round,
@@ -311,7 +315,10 @@ def _asked(approval: Approval, you: str) -> AskedSheet:
         escalate_to=approval.escalate_to,
         agreed=tuple(
             AgreedSheet(
-                person=grant.person, granted_at=grant.granted_at, expires_at=grant.expires_at
+                person=grant.person,
+                granted_at=grant.granted_at,
+                expires_at=grant.expires_at,
+                void=True if is_void(grant, people, now_ms) else None,
             )
             for grant in approval.grants
         ),

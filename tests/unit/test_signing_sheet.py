@@ -8,6 +8,7 @@ from rich.console import Console
 
 from gateway.cli.sheet_shown import show_sheet
 from gateway.http.sheets import (
+    AgreedSheet,
     AskedSheet,
     DecisionSheet,
     EarlierSheet,
@@ -309,6 +310,7 @@ def test_who_is_asked_again_sees_why_and_what_has_moved() -> None:
     )
     asked = ASKED.model_copy(
         update={"groups": ("finance",), "escalate_at": 61_000, "escalate_to": ("platform",)}
+        | {"agreed": (AgreedSheet(person="zoe", granted_at=1, expires_at=2, void=True),)}
     )
     sheet = SHEET.model_copy(update={"asked": asked, "earlier": (over,) * 7})
     out = io.StringIO()
@@ -319,3 +321,5 @@ def test_who_is_asked_again_sees_why_and_what_has_moved() -> None:
     assert said.count("round 1 ended at 1970-01-01 00:00:02 UTC: What was shown no longer") == 5
     assert said.count(r"balance  was  900  is  4\u001b[2J0") == 5
     assert "and 2 rounds before these" in said
+    assert "1; agreed so far: 0" in said
+    assert "zoe at 1970-01-01 00:00:00 UTC; revoked since, so it counts no more" in said

@@ -17,7 +17,7 @@ from gateway.http.sheets import sheet_of as of_door
 from gateway.memory.queries import MemoryQueries
 from ledger.core import facts as f
 from ledger.core.money import Money
-from ledger.core.people import Person
+from ledger.core.people import NOBODY, Person
 from ledger.core.policy import AUTOMATIC
 from ledger.core.preview import Change, Preview, Undone, preview_hash
 from ledger.core.records import Decision
@@ -445,6 +445,22 @@ def test_what_moved_stands_beside_what_was_shown() -> None:
     assert (told.round, told.sentence) == (1, WHY_ENDED["volatile_changed"])
     assert told.changes[0] == Change(name="balance", was="900", now="40")
     assert told.changes[-1].name == "target"
+
+
+def test_who_agreed_and_was_revoked_since_is_told_to_count_no_more() -> None:
+    """On the page and at a terminal: whoever decides second is not the last, as it seems."""
+    builder = asked()
+    say(builder, "ada", Say.APPROVE)
+    found, now = replace(known(builder), people=ASKED.people), builder.decided_at(STREAM)
+    assert sheet_of(found, person("ben"), now_ms=now).void == ()
+    case = CaseRow(found.action, found.events, is_whole=True)
+    for people, is_over in ((ASKED.people, None), (NOBODY, True)):
+        published = Published(people=people)
+        told = of_door(case, (), published, ledger="g", now_ms=now, you="ben")
+        assert told.asked is not None
+        assert [one.void for one in told.asked.agreed] == [is_over]
+    gone = replace(found, people=NOBODY)
+    assert sheet_of(gone, person("ben"), now_ms=now).void == ("ada",)
 
 
 def test_what_others_have_said_is_on_the_sheet() -> None:
