@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
@@ -19,7 +19,7 @@ from aiokafka.structs import ConsumerRecord, RecordMetadata
 from ledger.core.limits import BATCH_BYTES_MAX, GROUP_SESSION_MS_DEFAULT, RECORD_BYTES_MAX
 from ledger.log import clients
 from ledger.log.access import OPEN, KafkaAccess
-from ledger.log.port import Appended, AppendUnknownError, Outgoing, Record
+from ledger.log.port import Appended, AppendUnknownError, Headers, Outgoing, Record
 from ledger.log.topics import Topic
 from ledger.log.trouble import LogUnreachableError, TruncatedLogError, trouble_of
 
@@ -273,11 +273,19 @@ def records_of(
             record.timestamp,
             record.key,
             record.value or b"",  # a record without a value is one that says nothing
-            record.headers,
+            _valued(record.headers),
         )
         for records in fetched.values()
         for record in records
     ]
+
+
+def _valued(headers: Sequence[tuple[str, bytes | None]]) -> Headers:
+    """Headers as they are; one that has no value, as some clients write it, with an empty one."""
+    for _, value in headers:
+        if value is None:
+            return tuple((name, value or b"") for name, value in headers)
+    return cast("Headers", headers)
 
 
 class KafkaLog:

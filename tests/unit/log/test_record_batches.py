@@ -12,6 +12,7 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledger.log.kafka import records_of
 from ledger.log.record_batches import read_any_header_names
 
 ALONE: Final[Any] = fetcher.PartitionRecords
@@ -130,3 +131,12 @@ def test_what_is_read_for_such_names_is_what_aiokafka_reads(
     lone = STRANGE.decode(errors="surrogateescape")
     assert ours[:-1] == alone[:-1]
     assert ours[-1] == replace(alone[-1], headers=((lone, b""),))
+
+
+def test_a_header_without_a_value_has_an_empty_one() -> None:
+    """Whoever counts or copies what a record bears need not think of it."""
+    given: list[Given] = [(1, None, None, [("h", None), ("i", b"1")]), (2, b"k", b"v", [])]
+    fetched = read(batch(12, given), 12, all_names=True)
+    first, second = records_of({PLACE: fetched}, prefix_chars=0)
+    assert (first.headers, first.value) == ((("h", b""), ("i", b"1")), b"")
+    assert second.headers == ()
