@@ -77,7 +77,7 @@ def test_two_people_agree_and_one_takes_it_back(stage: Stage, visiting: Visiting
     page = bert.log_in(f"/console/approve/{key}")
     page.get_by_role("button", name="Approve").click()
     page.get_by_text("Your approval counts").wait_for()
-    stage.wait_for(key, "approval.granted")
+    stage.wait_for(key, "approval.granted", times=2)
     page = anna.open(f"/console/approve/{key}")
     page.get_by_role("button", name="Approve").click()
     page.get_by_text("As many have agreed as had to").wait_for()

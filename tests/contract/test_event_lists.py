@@ -295,5 +295,8 @@ async def test_an_account_without_a_credential_is_named() -> None:
     with pytest.raises(EventsFailed, match="account_not_configured"):
         _ = [page async for page in source.list_events(account="x", since_at=0, timeout_ms=100)]
     with pytest.raises(EventsFailed, match="connect"):
-        _ = [page async for page in source.list_events(account="main", since_at=0, timeout_ms=999)]
+        _ = [
+            page
+            async for page in source.list_events(account="main", since_at=0, timeout_ms=PATIENCE_MS)
+        ]
     await source.close()

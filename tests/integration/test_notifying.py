@@ -432,10 +432,12 @@ async def test_a_webhook_that_points_elsewhere_is_not_followed(database_url: str
         assert await send(chat, trial, PAGES, None) == "http_307"
         assert receiver.tried == ["msg_1"]
         receiver.may_answer.clear()
-        assert await send(chat, trial, PAGES, None, timeout_ms=100) in {
-            "timed_out",
-            "answer_timed_out",
-        }
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            # A busy machine may be too slow to connect, which has another name.
+            late = "connect_timed_out"
+            while late == "connect_timed_out":
+                late = await send(chat, trial, PAGES, None, timeout_ms=100) or "taken"
+        assert late in {"timed_out", "answer_timed_out"}
         receiver.may_answer.set()
     gone = Webhook("gone", "http://127.0.0.1:9/", SECRET)
     assert await send(gone, trial, PAGES, None) == "connect_refused"

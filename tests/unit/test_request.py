@@ -202,10 +202,14 @@ def test_a_request_does_not_change() -> None:
 def test_marks_cannot_make_a_hash_expensive() -> None:
     """The text whose marks are slowest to put in order is refused at once; real ones are not."""
     marks = INTENT_BYTES_MAX // 4
-    began = time.process_time()
-    code, _ = refusal(params={"text": "a" + "\u0315" * marks + "\u0300" * marks})
-    assert time.process_time() - began < 0.5
-    assert code == "too_many_marks"
+    took: list[float] = []
+    # The quickest counts: a virtual processor that is taken away goes on counting for us.
+    for _ in range(3):
+        began = time.process_time()
+        code, _ = refusal(params={"text": "a" + "\u0315" * marks + "\u0300" * marks})
+        took.append(time.process_time() - began)
+        assert code == "too_many_marks"
+    assert min(took) < 0.5
     vietnamese = "Ti\u00ea\u0301ng Vi\u00ea\u0323t"
     form = canonical_form(request(params={"text": vietnamese}))
     assert form["params"] == {"text": unicodedata.normalize("NFC", vietnamese)}

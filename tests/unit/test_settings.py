@@ -80,7 +80,7 @@ def test_a_user_without_an_account_or_a_home_needs_none(monkeypatch: pytest.Monk
         raise KeyError(uid)
 
     monkeypatch.setattr(pwd, "getpwuid", nobody)
-    monkeypatch.delenv("HOME")
+    monkeypatch.delenv("HOME", raising=False)
     assert Settings.from_environment({}).state_dir == Path("/~/.local/state/actionledger")
 
 
