@@ -69,9 +69,17 @@ class Scene:
         answer.raise_for_status()
 
     async def status(self, key: str) -> str:
-        """How an action stands, as its agent is told."""
-        answer = await self.stage.door.get(f"/v1/actions/{key}", headers=self._as_agent())
-        return str(answer.json().get("status"))
+        """How an action stands, as its agent is told once the door knows what the chapter has read
+        of it: each follows the log for itself. Raises NotSeenError.
+        """
+        facts = (fact for one in self.witness.seen for fact in one["data"].get("facts") or ())
+        newest = max((fact["version"] for fact in facts if fact.get("action") == key), default=0)
+
+        async def told() -> str | None:
+            answer = (await self.get(f"/v1/actions/{key}")).json()
+            return str(answer.get("status")) if answer.get("version", 0) >= newest else None
+
+        return await until(f"{key} at the door, as it is in the log", told)
 
     async def get(self, path: str) -> httpx.Response:
         """Look at something, as an agent without the SDK does."""
