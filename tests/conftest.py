@@ -2,6 +2,7 @@
 
 import faulthandler
 import gc
+import os
 
 import pytest
 from hypothesis import settings
@@ -10,6 +11,16 @@ from hypothesis import settings
 # example is timed, which a busy machine would fail.
 settings.register_profile("derandomized", derandomize=True, deadline=None, max_examples=200)
 settings.load_profile("derandomized")
+
+# How wide and how coloured commands tell is each test's own case. Whoever starts the tests may have
+# been told otherwise, and some machines that run them for others always are.
+TERMINAL = (
+    *("COLUMNS", "LINES", "TERMINAL_WIDTH"),
+    *("FORCE_COLOR", "NO_COLOR", "PY_COLORS", "GITHUB_ACTIONS"),
+    *("TTY_COMPATIBLE", "TTY_INTERACTIVE"),
+)
+for variable in TERMINAL:
+    os.environ.pop(variable, None)
 
 pytest_plugins = ["tests.servers", "tests.order"]
 
