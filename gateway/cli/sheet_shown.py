@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gateway.console.sheet import Value
+    from gateway.http.sheets import DifferenceSheet
     from ledger.core.preview import Change, Revised, Undone
 
 _STYLES: Final = {"hidden": "bold red", "odd": "bold yellow reverse", "rtl": "magenta"}
@@ -138,7 +139,7 @@ def _revised(console: "Console", earlier: "Revised | None") -> None:
         console.print(Text("    it asks for exactly the same once more"))
 
 
-def changed(console: "Console", changes: "Iterable[Change]") -> None:
+def changed(console: "Console", changes: "Iterable[Change | DifferenceSheet]") -> None:
     """Every value that is another one now, beside its old one."""
     for change in changes:
         name, was, now = shown(change.name), shown(change.was), shown(change.now)

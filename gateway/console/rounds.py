@@ -13,7 +13,6 @@ from pydantic_core import from_json
 from gateway.console.text import Shown, shown
 from ledger.core.canonical import canonicalize
 from ledger.core.people import People
-from ledger.core.preview import Change
 from ledger.core.state import Grant
 from projections.query_rows import EventRow
 
@@ -30,6 +29,15 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """A value that is another one now, whole: as long as a dry run may tell it."""
+
+    name: str
+    was: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
 class Earlier:
     """One round that came to nothing, and every value that is another one now."""
 
@@ -38,7 +46,7 @@ class Earlier:
     ended_at: int
     reason: str
     sentence: str
-    changes: tuple[Change, ...]
+    changes: tuple[Difference, ...]
 
     @property
     def moved(self) -> tuple[Moved, ...]:
@@ -129,22 +137,21 @@ def _newest_preview(events: Sequence[EventRow]) -> Mapping[str, Any]:
     return {}
 
 
-def _told(changes: Iterable[Mapping[str, str]]) -> Iterator[Change]:
+def _told(changes: Iterable[Mapping[str, str]]) -> Iterator[Difference]:
     """What the executor found moved when it read again."""
     for change in changes:
-        yield Change(name=change["name"], was=change["was"], now=change["now"])
+        yield Difference(change["name"], change["was"], change["now"])
 
 
 def _differing(
     was: Mapping[str, Any], now: Mapping[str, Any], *, without: Collection[str]
-) -> Iterator[Change]:
+) -> Iterator[Difference]:
     """What the dry run says differently, but for names that are told already."""
     before, after = dict(_leaves(was)), dict(_leaves(now))
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
         if old != new and name not in without:
-            was_text, now_text = _text(old, beside=new), _text(new, beside=old)
-            yield Change(name=name, was=was_text, now=now_text)
+            yield Difference(name, _text(old, beside=new), _text(new, beside=old))
 
 
 def _leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:

@@ -20,7 +20,7 @@ from ledger.core.operation import Operation, Risk
 from ledger.core.people import People
 from ledger.core.policy import BEFORE_THE_TABLE, Policy
 from ledger.core.policy_contradictions import DEFAULT_ROW
-from ledger.core.preview import Change, Preview
+from ledger.core.preview import Preview
 from ledger.core.request import RecordedRequest
 from ledger.core.state import Action, Approval
 from projections.limits import ROWS_READ_MAX
@@ -99,6 +99,14 @@ class SignedSheet(OnSheet):
     decided_at: int
 
 
+class DifferenceSheet(OnSheet):
+    """A value that was shown, and the one that stands in its place now, both whole."""
+
+    name: str
+    was: str
+    now: str
+
+
 class EarlierSheet(OnSheet):
     """A round that came to nothing: when people were asked and until when that stood, why it ended,
     by name and in a sentence, and every value that is another one now.
@@ -109,7 +117,7 @@ class EarlierSheet(OnSheet):
     ended_at: int
     reason: str
     sentence: str
-    changes: tuple[Change, ...] = ()
+    changes: tuple[DifferenceSheet, ...] = ()
 
 
 class ActionSheet(OnSheet):
@@ -236,7 +244,9 @@ def sheet_of(
         preview=None if dry is None else dry.content,
         asked=None if approval is None else _asked(approval, you, known.people, now_ms),
         signed=tuple(SignedSheet.model_validate(_as_dict(one)) for one in signed),
-        earlier=tuple(EarlierSheet(**asdict(one)) for one in earlier_rounds(found.events)),
+        earlier=tuple(
+            EarlierSheet.model_validate(asdict(one)) for one in earlier_rounds(found.events)
+        ),
         more=None if found.is_whole and len(signed) < ROWS_READ_MAX else True,
         **shown,
     )

@@ -11,6 +11,7 @@ from gateway.http.sheets import (
     AgreedSheet,
     AskedSheet,
     DecisionSheet,
+    DifferenceSheet,
     EarlierSheet,
     OperationSheet,
     PolicySheet,
@@ -306,7 +307,7 @@ def test_who_is_asked_again_sees_why_and_what_has_moved() -> None:
         ended_at=2_000,
         reason="volatile_changed",
         sentence="What was shown no longer held just before acting.",
-        changes=(Change(name="balance", was="900", now="4\x1b[2J0"),),
+        changes=(DifferenceSheet(name="balance", was="900", now="4\x1b[2J0"),),
     )
     asked = ASKED.model_copy(
         update={"groups": ("finance",), "escalate_at": 61_000, "escalate_to": ("platform",)}

@@ -13,9 +13,11 @@ from gateway.console.rounds import WHY_ENDED, earlier_rounds
 from gateway.console.seals import Session, Visitor
 from gateway.console.sheet import Sheet, amount, sheet_of, values_of
 from gateway.console.site_file import Site
+from gateway.http.sheets import DifferenceSheet
 from gateway.http.sheets import sheet_of as of_door
 from gateway.memory.queries import MemoryQueries
 from ledger.core import facts as f
+from ledger.core.limits import TEXT_CHARS_MAX
 from ledger.core.money import Money
 from ledger.core.people import NOBODY, Person
 from ledger.core.policy import AUTOMATIC
@@ -428,7 +430,9 @@ def test_what_moved_stands_beside_what_was_shown() -> None:
     template = events[-1]
     events.append(replace(template, type=ended.type, data=ended.model_dump(mode="json")))
     preview = next(one for one in events if one.type == "preview.recorded")
-    again = {**preview.data, "content": {**preview.data["content"], "target": "order:other"}}
+    long = "é" * (4 * TEXT_CHARS_MAX)
+    content = {**preview.data["content"], "target": "order:other", "zz": long}
+    again = {**preview.data, "content": content}
     events.append(replace(preview, data=again))
     found = sheet_of(
         replace(known(builder), events=tuple(events)), person("ada"), now_ms=x.T0
@@ -443,8 +447,9 @@ def test_what_moved_stands_beside_what_was_shown() -> None:
     case = CaseRow(known(builder).action, tuple(events), is_whole=True)
     (told,) = of_door(case, (), Published(), ledger="g", now_ms=x.T0, you="ada").earlier
     assert (told.round, told.sentence) == (1, WHY_ENDED["volatile_changed"])
-    assert told.changes[0] == Change(name="balance", was="900", now="40")
-    assert told.changes[-1].name == "target"
+    assert told.changes[0] == DifferenceSheet(name="balance", was="900", now="40")
+    assert told.changes[-2].name == "target"
+    assert told.changes[-1] == DifferenceSheet(name="zz", was="(absent)", now=long)
 
 
 def test_who_agreed_and_was_revoked_since_is_told_to_count_no_more() -> None:
