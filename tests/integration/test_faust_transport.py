@@ -15,7 +15,7 @@ from streams.agents import EventDeadlineError, add_agent
 from streams.app import AppEndedError, SafeApp, StandstillError
 from streams.limits import STREAM_BUFFER_EVENTS_MAX
 from tests.integration.faust_kit import POLL_SECONDS, Workshop, until, workshop
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_MS, PATIENCE_SECONDS
 from tests.servers import Addresses
 
 POISON = b"poison"
@@ -142,7 +142,7 @@ async def test_an_agent_that_is_behind_gets_everything_once_and_in_order(
                 seen[record.partition].append(record.offset)
             await release.wait()
 
-        shop.start(lambda app: add_agent(app, shop.topic, handle, deadline_ms=20_000))
+        shop.start(lambda app: add_agent(app, shop.topic, handle, deadline_ms=PATIENCE_MS))
         count = STREAM_BUFFER_EVENTS_MAX + 500
         await asyncio.gather(
             *(
