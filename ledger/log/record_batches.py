@@ -10,6 +10,7 @@ a consumer.
 
 import struct
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, Final
 
 from aiokafka.consumer import fetcher
@@ -51,9 +52,16 @@ class _AnyNames(_PartitionRecords):  # type: ignore[misc]  # as above
             else:
                 return
 
+    @cached_property
+    def _whole_batches(self) -> Iterator[_DefaultRecordBatchPy]:
+        """What was fetched, each batch once: offsets only rise, and from the beginning again for
+        each such batch a fetch of thousands would take minutes in which nobody else has a turn.
+        """
+        return _batches(self._records.raw)
+
     def _of_batch_at(self, offset: int) -> Iterator[ConsumerRecord[Any, Any]]:
         """The records from an offset on, of the batch in which that is."""
-        batch = next(each for each in _batches(self._records.raw) if each.next_offset > offset)
+        batch = next(each for each in self._whole_batches if each.next_offset > offset)
         for record in _records(batch):
             if record.offset >= offset:
                 self.next_fetch_offset = record.offset + 1

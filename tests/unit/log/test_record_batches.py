@@ -140,3 +140,25 @@ def test_a_header_without_a_value_has_an_empty_one() -> None:
     first, second = records_of({PLACE: fetched}, prefix_chars=0)
     assert (first.headers, first.value) == ((("h", b""), ("i", b"1")), b"")
     assert second.headers == ()
+
+
+class Counted(bytes):
+    """Bytes that count how many parts were taken of them."""
+
+    taken = 0
+
+    def __getitem__(self, which: slice) -> bytes:  # type: ignore[override]  # only slices
+        self.taken += 1
+        return super().__getitem__(which)
+
+
+def test_each_batch_is_looked_at_once_however_many_have_such_names() -> None:
+    """A producer that sends each record by itself makes thousands of them in one fetch."""
+    read_any_header_names()
+    raw = b"".join(batch(at, [(1, None, None, [(STANDS_FOR, b"")])]) for at in range(50))
+    fetched = fetcher.MemoryRecords(raw.replace(STANDS_FOR.encode(), STRANGE))
+    counted = fetched.raw = Counted(fetched.raw)
+    arguments = (PLACE, fetched, None, 0, None, None)
+    records = fetcher.PartitionRecords(*arguments, check_crcs=False, isolation_level=0)
+    assert [one.offset for one in records] == list(range(50))
+    assert counted.taken == 50
