@@ -17,6 +17,7 @@ from gateway.cli.persons_desk import (
     fitting,
     own_door,
     show_answer,
+    unless_barred,
     unsigned,
 )
 
@@ -139,6 +140,11 @@ def _decide(
         statement = statement_of(sheet, say, comment=fitting(comment, "comment"))
         heading = f"You are asked about {sheet.key}. You say: {word}."
         show_sheet(eyes(), sheet, heading=heading)
+        has_agreed = sheet.asked is not None and sheet.you in {
+            one.person for one in sheet.asked.agreed
+        }
+        if not has_agreed:
+            unless_barred(out, sheet)
         if sheet.now >= statement.expires_at:
             unsigned(out, "approval_expired", "Nobody decided in time, which is no denial.", _ASK)
         time_left = left(statement.expires_at, sheet.now)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gateway.cli.person_door import DoorRefusedError, PersonDoor
+    from gateway.http.sheets import ActionSheet
     from ledger.signing.keys import SigningKey
 
 PANEL = "People"
@@ -77,6 +78,12 @@ def unsigned(out: Output, code: str, *sentences: str) -> NoReturn:
         lambda console: console.print("\n".join(sentences), markup=False, soft_wrap=True),
         Exit.REFUSED,
     )
+
+
+def unless_barred(out: Output, sheet: "ActionSheet") -> None:
+    """End without a signature where none of whoever looks would count."""
+    if sheet.barred is not None:
+        unsigned(out, sheet.barred.code, sheet.barred.sentence, sheet.barred.hint)
 
 
 def fitting(text: str | None, what: str) -> str | None:

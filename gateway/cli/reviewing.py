@@ -16,6 +16,7 @@ from gateway.cli.persons_desk import (
     fitting,
     own_door,
     show_answer,
+    unless_barred,
     unsigned,
 )
 
@@ -146,6 +147,7 @@ def resolve(
         named = fitting(reference, "reference")
         resolution = resolution_of(sheet, said, reference=named, comment=why)
         show_case(eyes(), sheet, heading=f"{sheet.key} needs a person. You say: {move}.")
+        unless_barred(out, sheet)
         _check_move(out, sheet, said, named, fitting(accepts, "accepts"))
         show_signed(eyes(), resolution)
         time_left = left(resolution.expires_at, sheet.now)

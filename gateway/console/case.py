@@ -11,7 +11,7 @@ from typing import Final
 
 from gateway.console.limits import SHEET_CHARS_MAX, SHEET_ROWS_MAX
 from gateway.console.port import KnownCase
-from gateway.console.sheet import Value, WhyNot, amount, named, too_large, values_of
+from gateway.console.sheet import Value, WhyNot, amount, barred_of, named, too_large, values_of
 from gateway.console.text import Shown, grouped, shown
 from gateway.http.case_sheets import CaseSheet
 from gateway.signing_case import check_case, resolution_of
@@ -97,10 +97,9 @@ def _why_not(sheet: CaseSheet, person: Person) -> WhyNot | None:
         return named(Rejection.NO_CASE)
     if not person.may_decide_for(sheet.tenant):
         return named(Rejection.NOT_FOR_TENANT)
-    if any(person.asks_as(name) for name in (sheet.request.principal, *sheet.behalf)):
-        return named(Rejection.REQUESTER_DECIDES)
-    if not person.is_in_one_of(sheet.groups):
-        return named(Rejection.NOT_IN_GROUP)
+    barred = barred_of(person, (sheet.request.principal, *sheet.behalf), sheet.groups)
+    if barred is not None:
+        return named(barred)
     return None if sheet.moves else _NOTHING_SAFE
 
 

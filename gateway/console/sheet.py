@@ -6,10 +6,10 @@ again from exactly what the sheet shows, and every value is on it whole. What is
 large to read leaves no decision to offer. Pure; called by the pages.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import JsonValue
 
@@ -313,15 +313,27 @@ def _why_not(known: "Known", person: Person, now_ms: int) -> WhyNot | None:
         return named(Rejection.NOTHING_ASKED)
     if not person.may_decide_for(ActionKey.parse(action.key).tenant):
         return named(Rejection.NOT_FOR_TENANT)
-    if any(person.asks_as(name) for name in (action.request.principal, *(action.behalf or ()))):
-        return named(Rejection.REQUESTER_DECIDES)
+    asks = (action.request.principal, *(action.behalf or ()))
+    barred = barred_of(person, asks, approval.groups)
+    if barred is Rejection.REQUESTER_DECIDES:
+        return named(barred)
     if approval.ended not in {None, "expired"}:
         return _BEING_ASKED_ANEW
     if approval.ended is not None or now_ms >= approval.expires_at:
         return named(Rejection.APPROVAL_EXPIRED)
-    if not person.is_in_one_of(approval.groups):
-        return named(Rejection.NOT_IN_GROUP)
-    return None
+    return None if barred is None else named(barred)
+
+
+def barred_of(
+    person: Person, asks: Collection[str], groups: tuple[str, ...]
+) -> Literal[Rejection.REQUESTER_DECIDES, Rejection.NOT_IN_GROUP] | None:
+    """Why whatever this person signs would not count, however it stands and whenever they do; None
+    where it may. `asks` are those who ask for the action or for whom it is asked, `groups` those of
+    which one decides.
+    """
+    if any(map(person.asks_as, asks)):
+        return Rejection.REQUESTER_DECIDES
+    return None if person.is_in_one_of(groups) else Rejection.NOT_IN_GROUP
 
 
 def _may(action: Action, person: Person) -> tuple[Say, ...]:

@@ -28,7 +28,7 @@ from gateway.http.openapi import answer, json_body, problems
 from gateway.http.persons import looking_at, person_of, readable
 from gateway.http.problems import No
 from gateway.http.routes import DoorRoute
-from gateway.http.sheets import DecisionSheet, WaitingList, entry_of, sheet_of
+from gateway.http.sheets import DecisionSheet, WaitingList, entry_of, for_person, sheet_of
 from gateway.http.views import ActionView, undecided
 from ledger.core.inputs import Judge
 from ledger.core.rejections import Rejection
@@ -218,7 +218,7 @@ async def _sheet(http: HttpRequest, doors: Doors, text: str) -> DecisionSheet | 
     signed = await following.read(doors.queries.signed(key.tenant, text))
     if isinstance(signed, No):
         return signed
-    return sheet_of(
+    sheet = sheet_of(
         found,
         tuple(signed),
         doors.published(),
@@ -226,3 +226,4 @@ async def _sheet(http: HttpRequest, doors: Doors, text: str) -> DecisionSheet | 
         now_ms=doors.wall_clock_ms(),
         you=person.name,
     )
+    return for_person(sheet, person, None if sheet.asked is None else sheet.asked.groups)

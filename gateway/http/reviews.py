@@ -20,6 +20,7 @@ from gateway.http.openapi import answer, problems
 from gateway.http.persons import looking_at, person_of, readable
 from gateway.http.problems import No
 from gateway.http.routes import DoorRoute
+from gateway.http.sheets import for_person
 from ledger.core.rejections import Rejection
 
 router = APIRouter(prefix="/v1", tags=["reviews"], route_class=DoorRoute)
@@ -90,10 +91,11 @@ async def _sheet(http: HttpRequest, text: str) -> CaseSheet | No:
         return found
     if found is None:
         return No(Rejection.UNKNOWN_ACTION)
-    return case_sheet_of(
+    sheet = case_sheet_of(
         found,
         doors.published(),
         ledger=doors.ledger_id,
         now_ms=doors.wall_clock_ms(),
         you=person.name,
     )
+    return for_person(sheet, person, None if sheet.case is None else sheet.groups)

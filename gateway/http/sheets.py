@@ -8,16 +8,17 @@ the routes of approvals, read by the command line.
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from gateway.console.rounds import earlier_rounds, is_void
+from gateway.console.sheet import barred_of, named
 from gateway.http import views
 from ledger.core.ids import ActionKey
 from ledger.core.money import Money, exponent, format_money
 from ledger.core.operation import Operation, Risk
-from ledger.core.people import People
+from ledger.core.people import People, Person
 from ledger.core.policy import BEFORE_THE_TABLE, Policy
 from ledger.core.policy_contradictions import DEFAULT_ROW
 from ledger.core.preview import Preview
@@ -120,13 +121,22 @@ class EarlierSheet(OnSheet):
     changes: tuple[DifferenceSheet, ...] = ()
 
 
+class BarredSheet(OnSheet):
+    """Why somebody may not decide, by name, in a sentence, and who may."""
+
+    code: str
+    sentence: str
+    hint: str
+
+
 class ActionSheet(OnSheet):
     """What a person sees of an action, whatever they sign about it. `ledger` is the generation of
     the log, `now` the time there, for the countdown; times are milliseconds since
     1970-01-01T00:00:00Z. `you` is the person who looks; `exponent` is how many decimals the
     currency has. `compensates` is the action whose effect it undoes; `performer` is set where no
     executor but the caller itself carries it out. `more` stands there where more was recorded than
-    is read: the sheet may be outdated, and nothing of it is to be signed.
+    is read: the sheet may be outdated, and nothing of it is to be signed. `barred` is why nothing
+    that `you` sign of it would count, because of who you are; only the ledger can say that it does.
     """
 
     ledger: str
@@ -153,6 +163,23 @@ class ActionSheet(OnSheet):
     recorded_at: int
     step_deadline_at: int
     more: Literal[True] | None = None
+    barred: BarredSheet | None = None
+
+
+AnySheet = TypeVar("AnySheet", bound=ActionSheet)
+
+
+def for_person(sheet: AnySheet, person: Person, groups: tuple[str, ...] | None) -> AnySheet:
+    """The sheet with why this person may not decide, if so; `groups` of which one decides, None
+    where nothing is asked.
+    """
+    asks = (sheet.request.principal, *sheet.behalf)
+    barred = None if groups is None else barred_of(person, asks, groups)
+    if barred is None:
+        return sheet
+    why = named(barred)
+    told = BarredSheet(code=why.code, sentence=why.sentence, hint=why.hint)
+    return sheet.model_copy(update={"barred": told})
 
 
 class DecisionSheet(ActionSheet):

@@ -33,6 +33,7 @@ POLICY = (
     asking.asked("refund", valid_ms=600_000)
     + asking.asked("charge", quorum=2)
     + asking.asked("ticket", valid_ms=1_000)
+    + asking.asked("email", more='groups = ["operations"]')
     + asking.EVERYTHING_GOES_AHEAD
 )
 HOSTILE = "Renewal \u202egnihton\u202c for p\u0430ypal\x1b[2J\u200b"
@@ -67,9 +68,9 @@ class Terminal:
         return key
 
 
-def with_key_files(folder: Path, *names: str) -> str:
+def with_key_files(folder: Path, *names: str, of_operations: str = "") -> str:
     """The people of `tests.asking`, and more who have key files in a folder, with the file of their
-    passphrase.
+    passphrase; of a group is the one who is named.
     """
     (folder / "passphrase").write_text(f"{PASSPHRASE}\n", encoding="utf-8")
     (folder / "passphrase").chmod(0o600)
@@ -77,6 +78,7 @@ def with_key_files(folder: Path, *names: str) -> str:
     for name in names:
         key = create_key_file(folder / f"{name}.pem", PASSPHRASE)
         text += f'[[person]]\nname = "{name}"\ntenants = ["acme"]\n'
+        text += 'groups = ["operations"]\n' if name == of_operations else ""
         text += f'keys = [{{ id = "{key.id}", kind = "ed25519", public = "{key.public}" }}]\n'
     return text
 
@@ -89,7 +91,7 @@ async def terminal(
     asks for its own action.
     """
     folder = tmp_path_factory.mktemp("terminal")
-    text = with_key_files(folder, "eve", "fay", "gus")
+    text = with_key_files(folder, "eve", "fay", "gus", of_operations="gus")
     async with office(servers, folder, POLICY, people=text) as people, served(people) as url:
         yield Terminal(people, url, folder)
 
@@ -240,6 +242,23 @@ async def test_nobody_is_asked_to_sign_what_ran_out(terminal: Terminal) -> None:
     assert "Sign this" not in said.err
     assert "which is no denial" in said.out
     assert "actionledger ask" in said.out
+
+
+async def test_who_may_not_decide_is_told_so_before_they_are_asked(terminal: Terminal) -> None:
+    """Everything is shown, nothing is signed, and whoever may decide still can."""
+    body = {"operation": "email", "version": 1, "business_event": "hello-1"}
+    mail = {"to": ["customer@example.com"], "subject": "Hello", "body": "Hello."}
+    key = await terminal.asked_for({**body, "params": mail, "environment": "production"})
+    for word in ("approve", "deny"):
+        said = await terminal.run(word, key, typed="y\n")
+        assert said.code == 4
+        assert "customer@example.com" in said.err
+        assert "Sign this" not in said.err
+        assert "Somebody of the groups named has to decide." in said.out
+    told = await terminal.run("approve", key, "--json", typed="y\n")
+    assert told.result == {"signed": False, "code": "not_in_group"}
+    assert (await terminal.run("approve", key, typed="y\n", who="gus")).code == 0
+    await terminal.people.until(key, "completed")
 
 
 async def test_a_key_that_nobody_registered_reads_nothing(terminal: Terminal) -> None:

@@ -16,9 +16,10 @@ pytestmark = pytest.mark.servers
 
 @pytest.fixture
 async def terminal(servers: Addresses, tmp_path: Path) -> AsyncIterator[Terminal]:
-    """The door on a port, nobody asked, and somebody with a key file who settles."""
-    text = with_key_files(tmp_path, "eve")
-    provider, policy = LosingProvider(), asking.EVERYTHING_GOES_AHEAD
+    """The door on a port, nobody asked, and two with key files, of whom one may settle."""
+    text = with_key_files(tmp_path, "eve", "fay", of_operations="eve")
+    provider = LosingProvider()
+    policy = '[review]\ngroups = ["operations"]\n' + asking.EVERYTHING_GOES_AHEAD
     async with (
         office(servers, tmp_path, policy, people=text, provider=provider) as people,
         served(people) as url,
@@ -58,6 +59,20 @@ async def test_a_person_sees_everything_of_a_case_and_settles_it(terminal: Termi
     settled = await terminal.people.until(key, "completed")
     assert (settled["reference"], settled["proof"]) == ("250-OK-8812", "person")
     assert terminal.people.provider.calls[key] == 1
+
+
+async def test_who_may_not_settle_is_told_so_before_they_are_asked(terminal: Terminal) -> None:
+    """The case is shown, and nothing is signed."""
+    key = await in_review(terminal.people, email_body("welcome-3"))
+    await case_of(terminal.people, key)
+    settle = ("review", "resolve", key, "--comment", "It is in the sent folder.", "--move")
+    named = (*settle, "effect_exists", "--reference", "250-OK-8812")
+    said = await terminal.run(*named, typed="y\n", who="fay")
+    assert said.code == 4
+    assert "attempt 1" in said.err
+    assert "Somebody of the groups named has to decide." in said.out
+    told = await terminal.run(*named, "--json", typed="y\n", who="fay")
+    assert told.result == {"signed": False, "code": "not_in_group"}
 
 
 async def test_what_is_not_safe_is_not_signed(terminal: Terminal) -> None:

@@ -13,7 +13,7 @@ from gateway.console.rounds import WHY_ENDED, earlier_rounds
 from gateway.console.seals import Session, Visitor
 from gateway.console.sheet import Sheet, amount, sheet_of, values_of
 from gateway.console.site_file import Site
-from gateway.http.sheets import DifferenceSheet
+from gateway.http.sheets import DifferenceSheet, for_person
 from gateway.http.sheets import sheet_of as of_door
 from gateway.memory.queries import MemoryQueries
 from ledger.core import facts as f
@@ -450,6 +450,22 @@ def test_what_moved_stands_beside_what_was_shown() -> None:
     assert told.changes[0] == DifferenceSheet(name="balance", was="900", now="40")
     assert told.changes[-2].name == "target"
     assert told.changes[-1] == DifferenceSheet(name="zz", was="(absent)", now=long)
+
+
+def test_a_sheet_says_of_whoever_looks_why_they_may_not_decide() -> None:
+    """Of who asks for the action, or is of no group that decides; nothing, where nothing is."""
+    found = known(asked())
+    case = CaseRow(found.action, found.events, is_whole=True)
+    sheet = of_door(case, (), Published(), ledger="g", now_ms=x.T0, you="ada")
+    asker = person("ada").model_copy(update={"principals": (found.action.request.principal,)})
+    for who, groups, code in (
+        (asker, (), "requester_decides"),
+        (person("ada"), ("nobody-is-in-it",), "not_in_group"),
+        (person("ada"), (), None),
+        (asker, None, None),
+    ):
+        barred = for_person(sheet, who, groups).barred
+        assert (barred and barred.code) == code
 
 
 def test_who_agreed_and_was_revoked_since_is_told_to_count_no_more() -> None:
