@@ -144,7 +144,8 @@ def show_answer(console: "Console", answer: "Mapping[str, Any]") -> None:
     if asked := answer.get("approval"):
         console.print(f"  people     {asked_line(asked)}", markup=False, soft_wrap=True)
     if denied := answer.get("denied"):
-        by = denied.get("person") or "the policy"
+        # The table, or the catalogue before it: the row says which.
+        by = denied.get("person") or "the rules in force"
         told = by + (f": {denied['comment']}" if denied.get("comment") else "")
         console.print(f"  denied by  {told}", markup=False, soft_wrap=True)
     if answer.get("ledger"):
@@ -155,6 +156,8 @@ def show_answer(console: "Console", answer: "Mapping[str, Any]") -> None:
         console.print(f"Why people are asked: actionledger policy explain {answer['key']}")
         return
     console.print(f"\nWhy: actionledger why {answer['key']}", soft_wrap=True)
+    if denied and denied.get("by") == "policy":
+        console.print(f"Which row: actionledger policy explain {answer['key']}", soft_wrap=True)
     if answer.get("status") == "needs_review":
         console.print(f"Settle it: actionledger review show {answer['key']}", soft_wrap=True)
 

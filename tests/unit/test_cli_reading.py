@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from rich.table import Table
 
-from gateway.cli.actions import timeline
+from gateway.cli.actions import show_answer, timeline
 from gateway.cli.output import safe_console
 from gateway.cli.reading import content_of, document_of, fact_line, say
 from gateway.demo.telling import lines_of
@@ -143,3 +143,22 @@ def test_a_timeline_says_on_which_day_each_thing_happened(
     )
     began = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
     assert began == ["2027-01-15", "1", "2", "2027-01-18", "3"]
+
+
+@pytest.mark.parametrize(
+    ("denied", "said"),
+    [
+        ({"by": "policy"}, ["denied by  the rules in force", "actionledger policy explain k"]),
+        ({"by": "person", "person": "ada", "comment": "Paid."}, ["denied by  ada: Paid.", ""]),
+    ],
+    ids=["rules", "person"],
+)
+def test_who_was_denied_is_told_by_whom(
+    capsys: pytest.CaptureFixture[str], denied: dict[str, str], said: list[str]
+) -> None:
+    """Of rules, which may be those of the table or of the catalogue, where the row stands."""
+    console = safe_console(to="stdout")
+    show_answer(console, {"key": "k", "status": "denied", "denied": denied})
+    out = capsys.readouterr().out
+    assert all(one in out for one in said)
+    assert ("policy explain" in out) == (denied["by"] == "policy")
