@@ -4,6 +4,7 @@ Guarantees that a value which differs from what somebody was shown earlier stand
 one. Pure; called for sheets, on pages and at a terminal.
 """
 
+import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -140,7 +141,8 @@ def _newest_preview(events: Sequence[EventRow]) -> Mapping[str, Any]:
 def _told(changes: Iterable[Mapping[str, str]]) -> Iterator[Difference]:
     """What the executor found moved when it read again."""
     for change in changes:
-        yield Difference(change["name"], change["was"], change["now"])
+        was, now = (None if each == _ABSENT else each for each in (change["was"], change["now"]))
+        yield Difference(change["name"], _text(was, beside=now), _text(now, beside=was))
 
 
 def _differing(
@@ -170,5 +172,8 @@ def _text(value: str | None, *, beside: str | None) -> str:
     """A value as it is read: a text without its quotes, unless what stands beside it is no text."""
     if value is None:
         return _ABSENT
-    is_text = value.startswith('"') and (beside is None or beside.startswith('"'))
-    return str(from_json(value)) if is_text else value
+    if value.startswith('"') and (beside is None or beside.startswith('"')):
+        # What an executor told is an excerpt: of one that was cut the quotes stay.
+        with contextlib.suppress(ValueError):
+            return str(from_json(value))
+    return value

@@ -425,7 +425,12 @@ def test_what_moved_stands_beside_what_was_shown() -> None:
         version=5,
         nonce="n",
         reason="volatile_changed",
-        changes=(Change(name="balance", was="900", now="40"),),
+        changes=(
+            Change(name="balance", was="900", now="40"),
+            Change(name="rate", was='"1.08"', now='"1.10"'),
+            Change(name="plan", was='"monthly"', now="(absent)"),
+            Change(name="text", was='"cut…', now='"whole"'),
+        ),
     )
     template = events[-1]
     events.append(replace(template, type=ended.type, data=ended.model_dump(mode="json")))
@@ -443,6 +448,9 @@ def test_what_moved_stands_beside_what_was_shown() -> None:
         for one in found[0].moved
     }
     assert moved["balance"] == ("900", "40")
+    assert moved["rate"] == ("1.08", "1.10")
+    assert moved["plan"] == ("monthly", "(absent)")
+    assert moved["text"] == ('"cut…', "whole")
     assert moved["target"][1] == "order:other"
     case = CaseRow(known(builder).action, tuple(events), is_whole=True)
     (told,) = of_door(case, (), Published(), ledger="g", now_ms=x.T0, you="ada").earlier
