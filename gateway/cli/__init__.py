@@ -14,8 +14,10 @@ def main() -> None:
 
     seek_cycles_seldom()  # before what the command needs is loaded
     from gateway.cli.app import run
-    from gateway.cli.stdout import guard_stdout
+    from gateway.cli.stdout import guard_stderr, guard_stdin, guard_stdout
 
+    guard_stdin()
+    guard_stderr()
     guard_stdout()
     code = run(sys.argv[1:])
     sys.stdout.flush()

@@ -32,6 +32,7 @@ AGAIN: Final = frozenset({408, 429, 502, 503, 504})
 MARGIN_MS: Final = 15_000
 MOVING: Final = frozenset({"undecided", "proposed", "ready", "attempting"})
 GOING_ON: Final = frozenset({"undecided", "running", "compensating"})
+UNDECIDED: Final = "undecided"
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -150,6 +151,10 @@ class Proposing:
                 "after_version": answer.get("version", 0),
             }
             later_status, later = self._ask("GET", answer["href"], None, params)
+            if later_status == httpx.codes.NOT_FOUND and answer["status"] == UNDECIDED:
+                # It is durable, and nobody has decided it: so long the door knows nothing of it.
+                time.sleep(AGAIN_EVERY_S)
+                continue
             if later_status != httpx.codes.OK:
                 return later_status, later
             _rest_unless_later(answer, later)
@@ -165,15 +170,16 @@ class Proposing:
         is_told = False
         while True:
             try:
-                status, answer = self._read(
-                    self._http.request(method, path, content=raw, headers=headers, params=params)
+                response = self._http.request(
+                    method, path, content=raw, headers=headers, params=params
                 )
             except httpx.TransportError:
                 if time.monotonic() > give_up_s:
                     raise
             else:
-                if status not in AGAIN or time.monotonic() > give_up_s:
-                    return status, answer
+                # What stands before the door answers for it in words of its own.
+                if response.status_code not in AGAIN or time.monotonic() > give_up_s:
+                    return self._read(response)
             if not is_told:
                 is_told = True
                 say_away(self._http.base_url, AGAIN_S_MAX)
@@ -184,7 +190,8 @@ class Proposing:
             answer = response.json()
         except ValueError:  # no JSON, or no text
             answer = None
-        if not isinstance(answer, dict):
+        named = "code" if response.is_error else "status"
+        if not isinstance(answer, dict) or not isinstance(answer.get(named), str):
             raise UnexpectedAnswerError(
                 f"What answers at {self._http.base_url} is no ledger ({response.status_code}).",
                 hint="Look at ACTIONLEDGER_URL.",

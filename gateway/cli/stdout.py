@@ -1,4 +1,5 @@
 """Where answers go: a stdout whose reader has left, or that has no room, ends the command in order.
+A stderr like that ends nothing: what is said beside the answer is left out.
 
 Guarantees an exit code that says so (`Exit.UNWRITTEN`, `Exit.CLOSED_PIPE`), one line where somebody
 has to know, and no stack: neither where the answer is written nor at the end of the process. What
@@ -47,6 +48,45 @@ class Stdout(TextIOWrapper):
                     "What the command did is done: look before you run it again.\n"
                 )
         raise SystemExit(int(Exit.UNWRITTEN))
+
+
+class Stderr(TextIOWrapper):
+    """The stderr of the process; a write or flush that fails is left out, and the next tried."""
+
+    def write(self, text: str) -> int:
+        """Write what can be written."""
+        with suppress(OSError):
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush what can be written."""
+        with suppress(OSError):
+            super().flush()
+
+
+def guard_stdin() -> None:
+    """A command that was started without any reads nothing from it, and asks nobody."""
+    if sys.stdin is None:
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - kept
+
+
+def guard_stderr() -> None:
+    """Put it in place of the one that Python made: a command that waits ended in a stack where it
+    said so, whatever it had done, and one that was started without any before it did anything.
+    """
+    made = sys.stderr
+    if made is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - kept
+    elif isinstance(made, TextIOWrapper):
+        encoding, errors, by_line = made.encoding, made.errors, made.line_buffering
+        sys.stderr = Stderr(
+            made.detach(),
+            encoding=encoding,
+            errors=errors,
+            line_buffering=by_line,
+            write_through=True,
+        )
 
 
 def guard_stdout() -> None:

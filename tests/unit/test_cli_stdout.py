@@ -102,3 +102,42 @@ def test_a_line_leaves_at_once_where_python_was_told_so(unbuffered: str, came: s
         check=True,
     )
     assert ended.stdout == came
+
+
+ALOUD = """
+import sys
+from gateway.cli.stdout import guard_stderr, guard_stdin
+guard_stdin()
+guard_stderr()
+sys.stderr.write("It is undecided; waiting.\\n")
+sys.stderr.flush()
+print(sys.stderr.isatty(), sys.stdin.isatty(), "went on")
+"""
+
+
+@pytest.mark.parametrize("closed", ["2>/dev/full", "2>&-", "2>&- <&-"])
+def test_a_command_goes_on_where_nobody_hears_what_it_says_beside_its_answer(closed: str) -> None:
+    """It ended in a stack where it said what it waits for, with the effect on its way; and where it
+    asked whether somebody looks, before it had done anything.
+    """
+    ended = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", ALOUD],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (0, "False False went on\n")
+
+
+@pytest.mark.parametrize("closed", ["2>/dev/full", "2>&-"])
+def test_a_wrong_usage_is_told_by_its_code_where_nobody_reads_a_word(
+    closed: str, tmp_path: Path
+) -> None:
+    """By that of a wrong usage, and not of a fault of the program."""
+    ended = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", COMMAND, "propose"],
+        env=os.environ | {"ACTIONLEDGER_STATE": str(tmp_path)},
+        check=False,
+    )
+    assert ended.returncode == Exit.USAGE

@@ -169,6 +169,68 @@ def test_who_waits_hears_for_what_also_while_the_door_is_started_again(
     )
 
 
+@pytest.mark.parametrize("missing", ["unknown_action", "unknown_saga"])
+def test_what_is_durable_and_undecided_is_refused_by_nobody(
+    monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """Until it is decided the door knows nothing of it: a wait that was told so ended as refused,
+    and the effect came about all the same.
+    """
+    monkeypatch.setattr(proposing, "AGAIN_EVERY_S", 0.0)
+    looks = 0
+
+    def answered(request: httpx.Request) -> httpx.Response:
+        nonlocal looks
+        answer = {"key": "charge:v1:acme:e", "href": "/v1/actions/charge:v1:acme:e", "version": 0}
+        if request.method == "POST":
+            return httpx.Response(202, json={**answer, "status": "undecided"})
+        looks += 1
+        if looks < 3:
+            return httpx.Response(404, json={"code": missing})
+        return httpx.Response(200, json={**answer, "status": "completed", "version": 5})
+
+    def asked(wait_ms: int) -> tuple[int, str]:
+        with Proposing("http://door.invalid", "key") as door:
+            door._http = httpx.Client(
+                base_url="http://door.invalid", transport=httpx.MockTransport(answered)
+            )
+            status, answer = door.propose(b"{}", wait_ms=wait_ms)
+            return status, answer["status"]
+
+    assert asked(60_000) == (202, "completed")
+    looks = -1_000_000
+    assert asked(50) == (202, "undecided")
+
+
+def test_what_stands_before_the_door_may_answer_for_it_in_its_own_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A gateway that is started again behind a proxy is away, and no other program."""
+    monkeypatch.setattr(proposing, "AGAIN_EVERY_S", 0.0)
+    answers = [
+        httpx.Response(502, content=b"<html>Bad Gateway</html>"),
+        httpx.Response(201, json={"key": "charge:v1:acme:e", "status": "completed"}),
+    ]
+    with Proposing("http://door.invalid", "key") as door:
+        door._http = httpx.Client(
+            base_url="http://door.invalid",
+            transport=httpx.MockTransport(lambda _: answers.pop(0)),
+        )
+        assert door.propose(b"{}", wait_ms=0)[0] == 201
+
+
+@pytest.mark.parametrize(("status", "answer"), [(200, {}), (301, {}), (404, {"detail": "No."})])
+def test_json_of_another_program_is_no_answer(status: int, answer: dict[str, str]) -> None:
+    """It was told as success with --json, and ended in a stack without."""
+    with Proposing("http://door.invalid", "key") as door:
+        door._http = httpx.Client(
+            base_url="http://door.invalid",
+            transport=httpx.MockTransport(lambda _: httpx.Response(status, json=answer)),
+        )
+        with pytest.raises(UnexpectedAnswerError, match="no ledger"):
+            door.propose(b"{}", wait_ms=0)
+
+
 def test_what_answers_with_no_text_is_no_ledger() -> None:
     """Bytes that are neither JSON nor text are named, and end in no stack."""
     with Proposing("http://door.invalid", "key") as door:

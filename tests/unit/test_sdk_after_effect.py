@@ -272,3 +272,40 @@ async def test_a_refusal_after_a_request_that_never_left_is_a_refusal() -> None:
     async with Ledger("http://ledger", "k", transport=transport, retries=HASTY) as ledger:
         with pytest.raises(CallerMistake):
             await ledger.propose(charge())
+
+
+class Undecided(httpx.AsyncBaseTransport):
+    """A ledger that takes offers, decides none before so many, and until then knows of nothing.
+    Time passes while it lets wait.
+    """
+
+    def __init__(self, decides: int | None) -> None:
+        self._left = decides
+        self.now_s = 0.0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """One request."""
+        if request.method == "GET":
+            self.now_s += int(request.url.params["wait_ms"]) / 1_000
+            problem = {"title": "No such action.", "code": "unknown_action", "hint": "Look."}
+            return httpx.Response(404, json=problem)
+        is_decided = self._left == 0
+        self._left = None if self._left is None else self._left - 1
+        told = {"key": "charge:v1:acme:renewal-1", "version": 0, "status": "undecided"}
+        done = {"version": 5, "status": "completed", "reference": "ch_1"}
+        return (
+            httpx.Response(200, json=told | done) if is_decided else httpx.Response(202, json=told)
+        )
+
+
+@pytest.mark.parametrize(("decides", "status"), [(2, "completed"), (None, "undecided")])
+async def test_an_offer_that_nobody_has_decided_is_no_unknown_action(
+    decides: int | None, status: str
+) -> None:
+    """It is durable, and may be started yet: a call that was told there was no such action left,
+    and the attempt that was then its own was unknown.
+    """
+    ledger = Undecided(decides)
+    async with Ledger("http://l", "k", transport=ledger, clock=lambda: ledger.now_s) as client:
+        result = await client.perform(charge(), Tool(), wait_ms=4_000)
+    assert getattr(result, "status", "completed") == status

@@ -23,6 +23,7 @@ from actionledger.errors import (
     CallerMistake,
     LedgerTrouble,
     OutcomeNotRecorded,
+    UnknownAction,
 )
 from actionledger.exchange import LOST, Exchange
 from actionledger.results import Blocked, Pending, Result
@@ -180,7 +181,13 @@ class Performance:
         reply = await self._exchange.follow(
             _path(result.key), after_version=result.version, wait_ms=wait_ms, clock=self._clock
         )
-        return read_reply(reply, result.key)
+        try:
+            return read_reply(reply, result.key)
+        except UnknownAction:
+            # It is durable, and nobody has decided it: so long the ledger knows nothing of it.
+            if not isinstance(result, Pending) or result.status != "undecided":
+                raise
+            return result
 
     def _left_ms(self, until_s: float) -> int:
         return int((until_s - self._clock()) * 1_000)
