@@ -23,6 +23,7 @@ from actionledger.performing import Act, Call, Effect, Performance
 from actionledger.results import FINAL, ApprovalExpired, Conflict, NeedsReview, Pending, Result
 from actionledger.runs import RunUsage, read_run
 from actionledger.sagas import Plan, SagaResult, plan_bytes, read_saga
+from actionledger.taken import Taken
 from actionledger.wire import Intent, intent_bytes, read_reply
 
 WAIT_MS_MAX: Final = 30_000
@@ -114,6 +115,7 @@ class Ledger:
             raise ValueError("api_key is empty, or has a blank or a line end; strip what was read")
         self._clock = clock
         self._told = _Told()
+        self._taken = Taken(clock)
         self._exchange = Exchange(
             base_url,
             api_key,
@@ -134,7 +136,8 @@ class Ledger:
         reply = await self._exchange.ask(
             "POST", "/v1/actions", query={"wait_ms": wait_ms}, body=body, wait_ms=wait_ms
         )
-        return read_reply(reply, intent)
+        result = read_reply(reply, intent)
+        return self._taken.told(result.key, result)
 
     async def perform(self, intent: Intent, act: Act, *, wait_ms: int = 10_000) -> Result:
         """Have one effect by calling `act` yourself, under the ledger: at most once, however often
@@ -146,7 +149,8 @@ class Ledger:
         comes back and `act` does not run. Raises ActionRaised for any other exception of `act`,
         OutcomeNotRecorded where the ledger could not be told, and what `propose` raises.
         """
-        return await Performance(self._exchange, intent, act, self._clock).run(wait_ms)
+        result = await Performance(self._exchange, intent, act, self._clock).run(wait_ms)
+        return self._taken.told(result.key, result)
 
     def action(
         self, intent_of: Callable[_P, Intent], *, wait_ms: int = 10_000
@@ -187,7 +191,13 @@ class Ledger:
 
     async def get(self, key: str) -> Result:
         """How the action stands now. Raises UnknownAction."""
-        return read_reply(await self._exchange.ask("GET", _path(key)), key)
+        return await self._look(key, self._clock())
+
+    async def _look(self, key: str, until_s: float) -> Result:
+        async def asking() -> Result:
+            return read_reply(await self._exchange.ask("GET", _path(key)), key)
+
+        return await self._taken.look(key, asking, until_s)
 
     async def wait(self, key: str, *, timeout_ms: int = 60_000) -> Result:
         """Wait until the action is final, needs a person, or becomes yours to perform
@@ -197,10 +207,11 @@ class Ledger:
         at once, and again at the soonest thirty seconds after this method said it last: until then
         it waits for somebody to move it. An action that was yours to perform when you called is
         waited for five seconds at most. An `Unknown` is waited for as well: the ledger is
-        finding out, which may take longer than `timeout_ms`, and then it is still unknown.
+        finding out, which may take longer than `timeout_ms`, and then it is still unknown. So is
+        what this client was told is taken and undecided, which the ledger does not know yet.
         """
         give_up_at, told = self._clock() + timeout_ms / 1_000, self._told.of(key)
-        result = seen = read_reply(await self._exchange.ask("GET", _path(key)), key)
+        result = seen = await self._look(key, give_up_at)
         rest_until = self._clock() + TURN_REST_MS / 1_000
         while not isinstance(result, (*FINAL, Conflict)):
             until = give_up_at
@@ -278,7 +289,8 @@ class Ledger:
         reply = await self._exchange.ask(
             "POST", "/v1/sagas", query={"wait_ms": wait_ms}, body=body, wait_ms=wait_ms
         )
-        return read_saga(reply, plan.business_event, plan.saga)
+        result = read_saga(reply, plan.business_event, plan.saga)
+        return self._taken.told(_saga_path(plan.business_event, plan.saga), result)
 
     async def saga(
         self, business_event: str, saga: str, *, timeout_ms: int = 0
@@ -289,7 +301,12 @@ class Ledger:
         """
         path, give_up_at = _saga_path(business_event, saga), self._clock() + timeout_ms / 1_000
         told = self._told.of(path)
-        result = read_saga(await self._exchange.ask("GET", path), business_event, saga)
+
+        async def asking() -> SagaResult | Conflict:
+            reply = await self._exchange.ask("GET", path)
+            return read_saga(reply, business_event, saga)
+
+        result = await self._taken.look(path, asking, give_up_at)
         while not (isinstance(result, Conflict) or result.is_final):
             until = give_up_at
             if result.needs_person:
