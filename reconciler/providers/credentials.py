@@ -7,6 +7,7 @@ credential. Called by the kinds of adapter.
 
 import logging
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,8 +30,10 @@ class UnreadableCredential(Exception):
         self.account = account
 
 
-_Stamp = tuple[int, int, int] | None
-"""What changes when a file is replaced; None where there is none."""
+_Stamp = tuple[int, int, int, int] | None
+"""What changes when a file is replaced; None where there is none, or no regular one: a pipe is read
+once, at the start, and whoever opened it again would wait for a writer and nobody else had a turn.
+"""
 
 
 @dataclass(slots=True)
@@ -67,6 +70,8 @@ class Credentials(Mapping[str, str]):
         if stamp != kept.stamp:
             kept.stamp = stamp
             try:
+                if stamp is None:
+                    raise UnreadableCredential(account, "its file is gone, or no regular one")
                 kept.text = read_credential(account, str(kept.path), Path())
             except UnreadableCredential as unreadable:
                 logger.warning(
@@ -86,7 +91,10 @@ def _stamp(path: Path) -> _Stamp:
         found = path.stat()
     except (OSError, ValueError):
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    # The last tells also where a file was copied into with its old time, as `cp -p` does.
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_ctime_ns
 
 
 def credentials_of(settings: ProviderSettings, files: Mapping[str, str]) -> Credentials:

@@ -1,6 +1,8 @@
 """Credentials that are replaced while calls are made: the next call has the new one."""
 
 import asyncio
+import os
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,3 +118,33 @@ def test_a_missing_file_is_named_at_the_start(tmp_path: Path) -> None:
     settings = ProviderSettings("bank", "http", adapter_file=tmp_path / "bank.toml")
     with pytest.raises(UnusableProvider, match="no credential for the account main"):
         credentials_of(settings, {"main": "main.key"})
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    """Nobody writes into it again, and whoever opened it would wait for that for ever."""
+    path = tmp_path / "main.key"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_text, args=("first\n",))
+    writer.start()
+    keys = Credentials({"main": path}, {})
+    writer.join()
+    found: list[str] = []
+    reader = threading.Thread(target=lambda: found.append(keys["main"]), daemon=True)
+    reader.start()
+    reader.join(PATIENCE_MS / 1_000)
+    assert found == ["first"]
+
+
+def test_a_file_written_in_place_with_its_old_time_counts(tmp_path: Path) -> None:
+    """As `cp -p` and `rsync --inplace` write; another of the same length is another one."""
+    path = tmp_path / "main.key"
+    replace(path, "first")
+    before = path.stat()
+    keys = Credentials({"main": path}, {})
+    path.write_text("other\n", encoding="utf-8")
+    # The clock of a file system ticks every few milliseconds.
+    while path.stat().st_ctime_ns == before.st_ctime_ns or path.stat().st_mtime_ns != (
+        before.st_mtime_ns
+    ):
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert keys["main"] == "other"
