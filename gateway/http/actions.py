@@ -148,7 +148,7 @@ async def _answer_proposal(http: HttpRequest, doors: Doors) -> _Yes | No:
     if differs is not None:
         return differs
     paused, quota = doors.runs_paused, doors.waiting_quota
-    over = None if paused is None else await paused.refusal(doors, given)
+    over = None if paused is None else await paused.refusal(doors, given, caller)
     if over is None and quota is not None:
         over = await quota.refusal(doors, given)
     if over is not None:

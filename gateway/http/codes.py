@@ -139,8 +139,8 @@ KINDS: Final[Mapping[Code, Kind]] = {
         409,
         "The run has reached a ceiling, and an action of it waits for a person. Nothing was "
         "recorded.",
-        "Do not try another key: stop the run, or wait until a person has settled the case that is "
-        "named; then ask again with the same request.",
+        "Do not try another key: stop the run, or wait until a person has settled that case; then "
+        "ask again with the same request.",
         "may_help_later",
     ),
     Code.MALFORMED_JSON: Kind(

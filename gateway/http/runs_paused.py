@@ -3,9 +3,10 @@ not fit either, is refused with the case that there is, so that a run that loops
 one for every key.
 
 Guarantees that only what is new, and would pass that ceiling, is refused: what fits, what undoes or
-revises something, and what was proposed before is answered as ever. Judged by the read model, and
-beside it by what this process let in and the tables do not show yet; what is under way at once may
-come to a case each. Called by the routes of proposals and plans.
+revises something, and what was proposed before is answered as ever, also where nobody has decided
+it yet; and that no agent hears of an action for whose like it may not ask. Judged by the read
+model, and beside it by what this process let in and the tables do not show yet; what is under way
+at once may come to a case each. Called by the routes of proposals and plans.
 """
 
 from collections import OrderedDict
@@ -13,14 +14,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from gateway.http import following, views
+from gateway.http.actions import may_ask
 from gateway.http.codes import Code
 from gateway.http.doors import Doors
 from gateway.http.problems import No, Original
+from gateway.keys import Caller
 from ledger.core.ceilings import Ceiling
 from ledger.core.decide.gate_demands import demand_of
 from ledger.core.gates import Gate
 from ledger.core.ids import ActionKey, GateKind, gate_key
 from ledger.core.inputs import Propose
+from ledger.core.rejections import Rejection
 from ledger.core.state import Status
 from projections.query_rows import GateRow
 
@@ -37,11 +41,14 @@ class RunsPaused:
     def __init__(self) -> None:
         self._newest: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
 
-    async def refusal(self, doors: Doors, given: Propose) -> No | None:
-        """Why a proposal is not taken now, or None."""
+    async def refusal(self, doors: Doors, given: Propose, caller: Caller) -> No | None:
+        """Why a proposal of a caller is not taken now, or None."""
         if given.run is None or given.revises is not None or given.compensates is not None:
             return None
         tenant = ActionKey.parse(given.key).tenant
+        if given.key in self._newest.get((tenant, given.run), ()):
+            # It may be in the log, undecided: whoever heard that it is not would ask otherwise.
+            return None
         if not any(_ceilings(doors, given, tenant)):
             return None
         found = await following.read(
@@ -62,11 +69,14 @@ class RunsPaused:
         if newest is not True:
             return newest or None
         known = await following.current(doors, given.key)
-        if not isinstance(known, No):
+        if not isinstance(known, No) or known.code is not Rejection.UNKNOWN_ACTION:
+            # It is there, or nobody can say just now that it is not.
             return None
-        detail = f"the ceiling {ceiling} of the run {given.run}: {key} waits for a person"
+        is_told = await may_ask(doors, caller, ActionKey.parse(key).operation) is True
+        waits = key if is_told else "an action of another agent"
+        detail = f"the ceiling {ceiling} of the run {given.run}: {waits} waits for a person"
         original = Original(key=key, href=views.href(key), status=Status.NEEDS_REVIEW.value)
-        return No(Code.RUN_PAUSED, detail=detail, original=original)
+        return No(Code.RUN_PAUSED, detail=detail, original=original if is_told else None)
 
     async def _case(
         self, doors: Doors, given: Propose, tenant: str, gate: Gate

@@ -159,7 +159,7 @@ async def _answer_open(http: HttpRequest, doors: Doors) -> _Yes | No:
     if differs is not None:
         return differs
     paused, quota, first = doors.runs_paused, doors.waiting_quota, _first_step(given)
-    over = None if paused is None else await paused.refusal(doors, first)
+    over = None if paused is None else await paused.refusal(doors, first, caller)
     if over is None and quota is not None:
         over = await quota.refusal(doors, first)
     if over is not None:
