@@ -30,9 +30,12 @@ SHOWN_WITHIN_S: Final = 10.0
 
 @dataclass(slots=True)
 class _Admitted:
-    """What was let in of one principal, by key, with the time; and whoever is being looked at."""
+    """What was let in of one principal, by key, with the time; what of it nothing was heard of for
+    long, which does not count; and whoever is being looked at.
+    """
 
     at_s: dict[str, float] = field(default_factory=dict)
+    unheard: tuple[str, ...] = ()
     looking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -60,11 +63,10 @@ class WaitingQuota:
             )
             shown = frozenset[str]() if isinstance(waiting, No) else frozenset(waiting)
             now_s = doors.monotonic_s()
-            admitted.at_s = {
-                key: at_s
-                for key, at_s in admitted.at_s.items()
-                if key not in shown and now_s - at_s < SHOWN_WITHIN_S
-            }
+            self._forget(admitted, shown, now_s)
+            if given.key in admitted.unheard:
+                # It may be in the log, undecided: whoever heard that it is not would ask otherwise.
+                return None
             counted = shown | admitted.at_s.keys()
             if given.key not in counted and len(counted) >= self._open_max:
                 counted = shown | {key for key in admitted.at_s if await _may_wait(doors, key)}
@@ -81,7 +83,20 @@ class WaitingQuota:
     def settled(self, given: Propose) -> None:
         """Nobody is asked about this one: it was refused, or goes ahead."""
         tenant = ActionKey.parse(given.key).tenant
-        self._of(tenant, given.request.principal).at_s.pop(given.key, None)
+        admitted = self._of(tenant, given.request.principal)
+        admitted.at_s.pop(given.key, None)
+        admitted.unheard = tuple(key for key in admitted.unheard if key != given.key)
+
+    def _forget(self, admitted: _Admitted, shown: frozenset[str], now_s: float) -> None:
+        """Count no more by itself what the tables show, and what they should have shown by now."""
+        late = (key for key, at_s in admitted.at_s.items() if now_s - at_s >= SHOWN_WITHIN_S)
+        unheard = [key for key in (*admitted.unheard, *late) if key not in shown]
+        admitted.unheard = tuple(unheard[-self._open_max :])
+        admitted.at_s = {
+            key: at_s
+            for key, at_s in admitted.at_s.items()
+            if key not in shown and now_s - at_s < SHOWN_WITHIN_S
+        }
 
     def _of(self, tenant: str, principal: str) -> _Admitted:
         name = (tenant, principal)

@@ -106,6 +106,20 @@ async def test_only_what_waits_for_people_is_counted() -> None:
     assert await admitted(quota, world, refund(8), refund(9)) == [True, False]
 
 
+async def test_what_is_taken_and_undecided_is_let_through_however_late() -> None:
+    """Nobody has decided it, and others took its place: asked for again it goes to the ledger. It
+    makes no room for anything else.
+    """
+    world, quota = World(), WaitingQuota(OPEN_MAX)
+    assert await admitted(quota, world, refund(0)) == [True]
+    world.shown["acme/agent:a"] = {refund(number).key for number in range(1, 1 + OPEN_MAX)}
+    for _ in range(2):
+        world.now_s += SHOWN_WITHIN_S + 1
+        assert await admitted(quota, world, refund(0), refund(9)) == [True, False]
+    quota.settled(refund(0))
+    assert await admitted(quota, world, refund(0)) == [False]
+
+
 async def test_what_is_over_makes_room_at_once() -> None:
     """Refused by the ledger, decided or cancelled before the tables ever showed it."""
     world, quota = World(), WaitingQuota(OPEN_MAX)
