@@ -33,6 +33,10 @@ from ledger.core.state import Status
 logger = logging.getLogger("actionledger.http")
 
 _MS_PER_S: Final = 1_000
+
+_BY_ITS_LINE: Final = frozenset({"revised_open", "original_open"})
+"""What an action waits for that takes as long as the other action does: seconds, or a person."""
+
 _Rows = TypeVar("_Rows")
 
 
@@ -124,12 +128,32 @@ async def read(asking: Awaitable[_Rows]) -> _Rows | No:
 async def until_settled(doors: Doors, view: ActionView, wait_ms: int) -> ActionView:
     """The action once it no longer moves by itself, or after `wait_ms`."""
     deadline_s = doors.monotonic_s() + wait_ms / _MS_PER_S
-    while view.is_moving:
+    while view.is_moving or await _is_let_go_soon(doors, view):
         later = await until_later(doors, view.key, view.version, _left_ms(doors, deadline_s))
         if later is None:
             return view
         view = views.newer(view, later)
     return view
+
+
+async def _is_let_go_soon(doors: Doors, view: ActionView) -> bool:
+    """Whether an action waits for one of its business event that takes no more than seconds."""
+    by = waits_for_line(view)
+    other = None if by is None else await _at_hand(doors, by)
+    return other is not None and is_settled_soon(other)
+
+
+def waits_for_line(view: ActionView) -> str | None:
+    """The key of what an action revises or compensates, while it waits for that; else None."""
+    waits = view.blocked if view.status == Status.BLOCKED else None
+    return waits.by if waits is not None and waits.reason in _BY_ITS_LINE else None
+
+
+def is_settled_soon(other: ActionView) -> bool:
+    """Whether what waits until an action is settled goes on within seconds: that one moves by
+    itself, or has ended. A success is told before the ledger has drawn from it what may follow.
+    """
+    return other.is_moving or (other.is_final and other.review is None)
 
 
 async def until_later(

@@ -2,6 +2,7 @@
 word.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -110,6 +111,21 @@ async def test_a_refund_that_is_registered_first_waits_for_its_charge(
     desk.provider.may_answer.set()
     await desk.until(key, "completed")
     assert provider.undone[key] == f"ef_{charge}"
+
+
+async def test_whoever_waits_for_a_refund_is_answered_once_its_charge_has_come_on(
+    desk: Office, provider: Undoing
+) -> None:
+    """The charge takes seconds, and so does what undoes it: the request waits for both."""
+    charge = await in_flight(desk, "undo-3")
+    asking = asyncio.create_task(
+        desk.door.propose(body_of_undo("undo-3", minor=4_990), query="?wait_ms=30000")
+    )
+    await desk.until("refund:v1:acme:undo-3", "blocked")
+    desk.provider.may_answer.set()
+    answer = (await asking).json()
+    assert answer["status"] == "completed", answer
+    assert provider.undone[answer["key"]] == f"ef_{charge}"
 
 
 async def test_a_revision_waits_is_let_pass_and_needs_a_yes(

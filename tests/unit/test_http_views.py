@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.http import views
+from gateway.http import following, views
 from gateway.http.problems import LedgerPlace
 from gateway.http.views import ActionView
 from ledger.client.client import Progress
@@ -218,6 +218,37 @@ def test_what_blocks_an_action_is_told_by_the_facts_of_a_decision() -> None:
     assert (view.blocked.by, view.blocked.href) == (OTHER, f"/v1/actions/{OTHER}")
     gone = f.ActionSuperseded(action=KEY, version=4, by="charge:v1:acme:e~2")
     assert views.of_decision(KEY, decision(gone), PLACE).status == "superseded"
+
+
+@pytest.mark.parametrize(
+    ("reason", "by"),
+    [("original_open", OTHER), ("revised_open", OTHER), ("target", None), ("saga_order", None)],
+)
+def test_what_waits_for_its_line_takes_as_long_as_that_does(reason: str, by: str | None) -> None:
+    """A turn comes by itself; what it undoes or revises is looked at."""
+    view = views.of_row(row(status="blocked", blocked_reason=reason, blocked_by=OTHER))
+    assert following.waits_for_line(view) == by
+    assert following.waits_for_line(ActionView(key=KEY, href="h", status=Status.READY)) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "review", "is_soon"),
+    [
+        (Status.ATTEMPTING, None, True),
+        (Status.COMPLETED, None, True),
+        (Status.COMPLETED, "evidence_conflicts", False),
+        (Status.FAILED, None, True),
+        (Status.UNKNOWN, None, False),
+        (Status.AWAITING_APPROVAL, None, False),
+        (Status.NEEDS_REVIEW, "declined", False),
+    ],
+)
+def test_an_end_that_is_told_frees_soon_what_waits_for_it(
+    status: Status, review: str | None, *, is_soon: bool
+) -> None:
+    """Also where the ledger has drawn nothing from it yet; not where a person has to move it."""
+    other = ActionView(key=OTHER, href="h", status=status, review=review)
+    assert following.is_settled_soon(other) is is_soon
 
 
 def test_what_a_case_is_about_is_told() -> None:
