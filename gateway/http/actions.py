@@ -5,7 +5,7 @@ another tenant is answered exactly as one that does not exist. Called by agents,
 without it.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final
@@ -44,6 +44,7 @@ from gateway.http.openapi import answer, header, json_body, optional_json_body, 
 from gateway.http.persons import is_from_person, looking_at
 from gateway.http.problems import No, Trouble
 from gateway.http.routes import DoorRoute
+from gateway.http.seeing import may_ask, timeline_told, told_to
 from gateway.http.timeline import TimelineView, timeline_of
 from gateway.http.views import ActionView
 from gateway.keys import Caller, Role
@@ -52,7 +53,6 @@ from ledger.core.ids import ActionKey
 from ledger.core.inputs import AskAgain, Cancel
 from ledger.core.rejections import Rejection
 from ledger.core.state import Status
-from projections.query_rows import ActionRow
 
 router = APIRouter(prefix="/v1/actions", tags=["actions"], route_class=DoorRoute)
 
@@ -177,7 +177,7 @@ async def _answer_proposal(http: HttpRequest, doors: Doors) -> _Yes | No:
         return _Yes(views.with_start(view, started), status)
     if wait.wait_ms:
         view = await following.until_settled(doors, view, wait.wait_ms)
-    return _Yes(view, status)
+    return _Yes(await told_to(doors, caller, view), status)
 
 
 def _waits_for_people(view: ActionView | No) -> bool:
@@ -205,9 +205,10 @@ async def get_action(http: HttpRequest, key: str) -> Response:
 
 
 async def _answer_look(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
-    key = await _key_of(http, doors, text)
-    if isinstance(key, No):
-        return key
+    asking = await _key_of(http, doors, text)
+    if isinstance(asking, No):
+        return asking
+    caller, key = asking
     poll = read_query(Poll, http)
     if isinstance(poll, No):
         return poll
@@ -216,7 +217,7 @@ async def _answer_look(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
     if poll.wait_ms and (isinstance(known, No) or (after is not None and known.version <= after)):
         later = await following.until_later(doors, str(key), after or 0, poll.wait_ms)
         known = known if later is None else later
-    return known if isinstance(known, No) else _Yes(known, 200)
+    return known if isinstance(known, No) else _Yes(await told_to(doors, caller, known), 200)
 
 
 @router.get(
@@ -230,11 +231,15 @@ async def _answer_look(http: HttpRequest, doors: Doors, text: str) -> _Yes | No:
 async def get_timeline(http: HttpRequest, key: str) -> Response:
     """Every recorded fact of the action, from the read model."""
     doors = doors_of(http)
-    own = await _key_of(http, doors, key)
-    answered = own if isinstance(own, No) else await timeline_of(doors, own)
+    asking = await _key_of(http, doors, key)
+    if isinstance(asking, No):
+        return asking.response()
+    caller, own = asking
+    answered = await timeline_of(doors, own)
     if isinstance(answered, No):
         return answered.response()
-    return Response(answered.model_dump_json(exclude_none=True), media_type=_JSON)
+    told = await timeline_told(doors, caller, answered)
+    return Response(told.model_dump_json(exclude_none=True), media_type=_JSON)
 
 
 @router.post(
@@ -263,19 +268,25 @@ async def _answer_cancel(http: HttpRequest, doors: Doors, text: str) -> _Yes | N
         return body
     given = Cancel(key=str(key), principal=caller.principal, reason=body.reason)
     return await _view_after(
-        doors, given.key, doors.ledger.cancel(given, timeout_ms=DECISION_MS_MAX)
+        doors, caller, given.key, doors.ledger.cancel(given, timeout_ms=DECISION_MS_MAX)
     )
 
 
-async def _view_after(doors: Doors, key: str, asking: Awaitable[Answer]) -> _Yes | No:
-    """How an action stands once the ledger has answered what was asked about it."""
+async def _view_after(
+    doors: Doors, caller: Caller | None, key: str, asking: Awaitable[Answer]
+) -> _Yes | No:
+    """How an action stands once the ledger has answered what was asked about it; a `caller` of None
+    is a person.
+    """
     asked = await following.ask(asking)
     if isinstance(asked, No):
         return asked
     if isinstance(asked, following.Undecided):
         return _Yes(views.undecided(key), 202)
     view = await following.decided(doors, key, asked)
-    return view if isinstance(view, No) else _Yes(view, 200)
+    if isinstance(view, No):
+        return view
+    return _Yes(view if caller is None else await told_to(doors, caller, view), 200)
 
 
 @router.post(
@@ -297,24 +308,28 @@ async def _answer_ask_again(http: HttpRequest, doors: Doors, text: str) -> _Yes 
     asking = await _asker_of(http, doors, text)
     if isinstance(asking, No):
         return asking
-    principal, key = asking
+    caller, principal, key = asking
     value = await read_optional_json(http, bytes_max=CANCEL_BYTES_MAX)
     body = value if isinstance(value, No) else read_model(NothingBody, value, Code.INVALID_BODY)
     if isinstance(body, No):
         return body
     given = AskAgain(key=str(key), principal=principal)
     return await _view_after(
-        doors, given.key, doors.ledger.ask_again(given, timeout_ms=DECISION_MS_MAX)
+        doors, caller, given.key, doors.ledger.ask_again(given, timeout_ms=DECISION_MS_MAX)
     )
 
 
-async def _asker_of(http: HttpRequest, doors: Doors, text: str) -> tuple[str, ActionKey] | No:
-    """Who may have people asked again: whoever may propose for the tenant, or decide for it."""
+async def _asker_of(
+    http: HttpRequest, doors: Doors, text: str
+) -> tuple[Caller | None, str, ActionKey] | No:
+    """Who may have people asked again: whoever may propose for the tenant, or decide for it. With
+    the caller where it is one, and the name under which it is asked.
+    """
     if not is_from_person(http, doors):
         asking = await _proposer_of(http, doors, text)
-        return asking if isinstance(asking, No) else (asking[0].principal, asking[1])
+        return asking if isinstance(asking, No) else (asking[0], asking[0].principal, asking[1])
     looking = await looking_at(http, doors, text)
-    return looking if isinstance(looking, No) else (looking[0].name, looking[1])
+    return looking if isinstance(looking, No) else (None, looking[0].name, looking[1])
 
 
 @router.post(
@@ -350,7 +365,7 @@ async def _answer_outcome(http: HttpRequest, doors: Doors, text: str) -> _Yes | 
         return _Yes(views.undecided(given.key), 202)
     view = asked if isinstance(asked, No) else await following.decided(doors, given.key, asked)
     doors.metrics.outcome(view.code.value if isinstance(view, No) else given.outcome.kind)
-    return view if isinstance(view, No) else _Yes(view, 200)
+    return view if isinstance(view, No) else _Yes(await told_to(doors, caller, view), 200)
 
 
 async def _proposer_of(http: HttpRequest, doors: Doors, text: str) -> tuple[Caller, ActionKey] | No:
@@ -362,10 +377,13 @@ async def _proposer_of(http: HttpRequest, doors: Doors, text: str) -> tuple[Call
     return key if isinstance(key, No) else (caller, key)
 
 
-async def _key_of(http: HttpRequest, doors: Doors, text: str) -> ActionKey | No:
-    """The key of a path, if whoever asks may look at that action."""
+async def _key_of(http: HttpRequest, doors: Doors, text: str) -> tuple[Caller, ActionKey] | No:
+    """Who asks, and the key of a path, if they may look at that action."""
     caller = caller_of(http, doors)
-    return caller if isinstance(caller, No) else await _allowed_key(doors, text, caller)
+    if isinstance(caller, No):
+        return caller
+    key = await _allowed_key(doors, text, caller)
+    return key if isinstance(key, No) else (caller, key)
 
 
 async def _allowed_key(doors: Doors, text: str, caller: Caller) -> ActionKey | No:
@@ -379,36 +397,6 @@ async def _allowed_key(doors: Doors, text: str, caller: Caller) -> ActionKey | N
     if isinstance(may, No):
         return may
     return key if may else No(Rejection.UNKNOWN_ACTION)
-
-
-async def may_ask(doors: Doors, caller: Caller, *operations: str) -> bool | No:
-    """Whether an agent may ask for at least one version of each operation, by the newest catalogue;
-    one that is not declared counts as allowed. Whoever is no agent may see all of the tenant.
-    """
-    return await doors.by_newest(
-        lambda: all(_may_ask(doors, caller, one) for one in operations), lambda may: not may
-    )
-
-
-async def may_see(doors: Doors, caller: Caller, rows: Sequence[ActionRow]) -> list[ActionRow]:
-    """The actions of whose operation the caller may ask; see `may_ask`. Where the newest catalogue
-    cannot be read in time the known one decides, and what it leaves out shows in a later look.
-    """
-    named = [(row, ActionKey.parse(row.action_key).operation) for row in rows]
-
-    def seen() -> list[ActionRow]:
-        return [row for row, operation in named if _may_ask(doors, caller, operation)]
-
-    by_newest = await doors.by_newest(seen, lambda some: len(some) < len(rows))
-    return seen() if isinstance(by_newest, No) else by_newest
-
-
-def _may_ask(doors: Doors, caller: Caller, operation: str) -> bool:
-    catalogue = doors.published().catalogue
-    if caller.role is not Role.AGENT or catalogue is None:
-        return True
-    versions = [one for one in catalogue.operations if one.name == operation]
-    return not versions or any(one.allows(caller.principal) for one in versions)
 
 
 def _meant(doors: Doors, caller: Caller, body: ProposeBody) -> Trouble:

@@ -14,7 +14,6 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gateway.http import following
-from gateway.http.actions import may_see
 from gateway.http.bodies import StepBody, read_json, read_model, run_gate, step_report
 from gateway.http.budgets import reached_budget, run_sentence
 from gateway.http.codes import Code
@@ -41,6 +40,7 @@ from gateway.http.run_views import (
     run_list,
     run_view,
 )
+from gateway.http.seeing import may_see
 from gateway.http.windows import gates_of_windows
 from gateway.keys import Caller
 from ledger.client.client import Answer

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from gateway.http import following, views
-from gateway.http.actions import may_ask
 from gateway.http.codes import Code
 from gateway.http.doors import Doors
 from gateway.http.problems import No, Original
+from gateway.http.seeing import may_ask
 from gateway.keys import Caller
 from ledger.core.ceilings import Ceiling
 from ledger.core.decide.gate_demands import demand_of

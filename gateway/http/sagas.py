@@ -14,7 +14,6 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gateway.http import following
-from gateway.http.actions import may_ask, may_see
 from gateway.http.bodies import (
     CancelBody,
     Poll,
@@ -52,6 +51,7 @@ from gateway.http.saga_views import (
     saga_view,
     undecided,
 )
+from gateway.http.seeing import may_ask, may_see
 from gateway.keys import Caller
 from ledger.client.client import Answer
 from ledger.core.evolve import Place, evolve

@@ -80,7 +80,8 @@ class ApprovalView(BaseModel):
 class BlockedView(BaseModel):
     """What the action waits for, and goes on by itself once it is there: another action (`by`), of
     which it needs the target, or which it revises, compensates or follows; or the answers of
-    `gates`, which come by themselves.
+    `gates`, which come by themselves. Whoever may not ask for the like of what holds the target is
+    not told what that is.
     """
 
     model_config = ConfigDict(frozen=True)

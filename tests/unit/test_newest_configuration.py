@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 import pytest
 
-from gateway.http.actions import may_ask, may_see
 from gateway.http.app import create_app
 from gateway.http.codes import Code
 from gateway.http.doors import Doors, Instance
 from gateway.http.problems import No
+from gateway.http.seeing import may_ask, may_see
 from gateway.keys import Caller, KeyFile, Role, create_key
 from gateway.settings import Settings
 from gateway.webhook_secrets import SecretsFile, rotate_secret
