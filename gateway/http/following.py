@@ -151,9 +151,12 @@ def waits_for_line(view: ActionView) -> str | None:
 
 def is_settled_soon(other: ActionView) -> bool:
     """Whether what waits until an action is settled goes on within seconds: that one moves by
-    itself, or has ended. A success is told before the ledger has drawn from it what may follow.
+    itself, or has ended. A success is told before the ledger has drawn from it what may follow. One
+    with an alarm has its reason under `review` or `code`.
     """
-    return other.is_moving or (other.is_final and other.review is None)
+    has_alarm = other.review is not None
+    has_alarm = has_alarm or (other.status == Status.COMPLETED and other.code is not None)
+    return other.is_moving or (other.is_final and not has_alarm)
 
 
 async def until_later(

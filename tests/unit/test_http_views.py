@@ -232,7 +232,7 @@ def test_what_waits_for_its_line_takes_as_long_as_that_does(reason: str, by: str
 
 
 @pytest.mark.parametrize(
-    ("status", "review", "is_soon"),
+    ("status", "told", "is_soon"),
     [
         (Status.ATTEMPTING, None, True),
         (Status.COMPLETED, None, True),
@@ -244,11 +244,14 @@ def test_what_waits_for_its_line_takes_as_long_as_that_does(reason: str, by: str
     ],
 )
 def test_an_end_that_is_told_frees_soon_what_waits_for_it(
-    status: Status, review: str | None, *, is_soon: bool
+    status: Status, told: str | None, *, is_soon: bool
 ) -> None:
-    """Also where the ledger has drawn nothing from it yet; not where a person has to move it."""
-    other = ActionView(key=OTHER, href="h", status=status, review=review)
-    assert following.is_settled_soon(other) is is_soon
+    """Also where the ledger has drawn nothing from it yet; not where a person has to move it. What
+    followed the log tells an alarm under `code`, the read model under `review`.
+    """
+    for name in ("review", "code"):
+        other = ActionView(key=OTHER, href="h", status=status).model_copy(update={name: told})
+        assert following.is_settled_soon(other) is is_soon
 
 
 def test_what_a_case_is_about_is_told() -> None:
