@@ -64,9 +64,13 @@ def _rest_unless_later(answer: Mapping[str, Any], later: Mapping[str, Any]) -> N
         time.sleep(AGAIN_EVERY_S)
 
 
-def say_away(url: object, for_s: float) -> None:
-    """That a command has not stopped, where it asks again."""
-    _say(f"The ledger at {url} does not answer yet; asking again for {for_s:.0f} s.")
+def say_away(url: object, for_s: float, status: int | None = None) -> None:
+    """That a command has not stopped, where it asks again: nothing answers, or what stands there
+    does with this status.
+    """
+    is_much = status == httpx.codes.TOO_MANY_REQUESTS
+    why = "is asked too often" if is_much else "does not answer yet"
+    _say(f"The ledger at {url} {why}; asking again for {for_s:.0f} s.")
 
 
 def _say(text: str) -> None:
@@ -167,7 +171,7 @@ class Proposing:
         """Ask, and again while the door is away: the same bytes are the same act."""
         give_up_s = time.monotonic() + AGAIN_S_MAX
         headers = None if raw is None else {"Content-Type": "application/json"}
-        is_told = False
+        is_told, status = False, None
         while True:
             try:
                 response = self._http.request(
@@ -176,13 +180,15 @@ class Proposing:
             except httpx.TransportError:
                 if time.monotonic() > give_up_s:
                     raise
+                status = None
             else:
                 # What stands before the door answers for it in words of its own.
                 if response.status_code not in AGAIN or time.monotonic() > give_up_s:
                     return self._read(response)
+                status = response.status_code
             if not is_told:
                 is_told = True
-                say_away(self._http.base_url, AGAIN_S_MAX)
+                say_away(self._http.base_url, AGAIN_S_MAX, status)
             time.sleep(AGAIN_EVERY_S)
 
     def _read(self, response: httpx.Response) -> tuple[int, dict[str, Any]]:

@@ -169,6 +169,31 @@ def test_who_waits_hears_for_what_also_while_the_door_is_started_again(
     )
 
 
+@pytest.mark.parametrize(
+    ("status", "why"), [(429, "is asked too often"), (503, "does not answer yet")]
+)
+def test_who_asks_again_says_why(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: int, why: str
+) -> None:
+    """A proxy that wants to be asked less often is no ledger that is away."""
+    monkeypatch.setattr(proposing, "AGAIN_EVERY_S", 0.0)
+    answers = iter(
+        (
+            httpx.Response(status, text="later"),
+            httpx.Response(201, json={"status": "completed", "replayed": False}),
+        )
+    )
+    with Proposing("http://door.invalid", "key") as door:
+        door._http = httpx.Client(
+            base_url="http://door.invalid",
+            transport=httpx.MockTransport(lambda _request: next(answers)),
+        )
+        assert door.propose(b"{}", wait_ms=0)[0] == 201
+    assert capsys.readouterr().err == (
+        f"The ledger at http://door.invalid {why}; asking again for 10 s.\n"
+    )
+
+
 @pytest.mark.parametrize("missing", ["unknown_action", "unknown_saga"])
 def test_what_is_durable_and_undecided_is_refused_by_nobody(
     monkeypatch: pytest.MonkeyPatch, missing: str
