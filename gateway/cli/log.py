@@ -39,7 +39,10 @@ def tail(
     key: Annotated[
         str | None, typer.Option(help="Only records of this action, or of this stream key.")
     ] = None,
-    last: Annotated[int, typer.Option(min=1, max=100_000, help="How many at most.")] = 20,
+    last: Annotated[
+        int,
+        typer.Option(min=1, max=100_000, help="How many at most; with --from and --follow all."),
+    ] = 20,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as records come.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -95,13 +98,21 @@ async def _tail(out: Output, settings: "Settings", wanted: _Wanted) -> None:
     places, ends = await _places(log, wanted)
     total = sum(end - places[place] for place, end in ends.items())
     async with aclosing(_read(log, places, ends)) as reading:
-        for record in await _found(reading, wanted, total):
+        async for record in _shown(reading, wanted, total):
             _say(out, record)
-        if not wanted.follow:
-            return
+
+
+async def _shown(
+    reading: "AsyncIterator[tuple[list[Record], bool]]", wanted: _Wanted, total: int
+) -> "AsyncIterator[Record]":
+    """What is shown, in order. Where it is followed from an offset on that is all from there."""
+    if wanted.begin is None or not wanted.follow:
+        for record in await _found(reading, wanted, total):
+            yield record
+    if wanted.follow:
         async for batch, _ in reading:
             for record in filter(wanted.has, batch):
-                _say(out, record)
+                yield record
 
 
 async def _found(
@@ -118,7 +129,7 @@ async def _found(
     with progress() as report:
         async for batch, is_new in reading:
             is_whole = wanted.begin is not None and len(found) >= wanted.last
-            if is_new or (is_whole and not wanted.follow):
+            if is_new or is_whole:
                 break
             found += filter(wanted.has, batch)
             if wanted.begin is None and len(found) > 2 * wanted.last:

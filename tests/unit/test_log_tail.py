@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -56,3 +57,19 @@ def test_from_an_offset_on_it_reads_no_further_than_it_shows() -> None:
     asked = wanted(begin=5, last=3)
     shown = asyncio.run(command._found(long(), asked, 1_000_000))
     assert [one.offset for one in shown] == [5, 6, 7]
+
+
+def test_what_is_followed_from_an_offset_on_has_no_gap() -> None:
+    """All that was there from it, however much, and then what is new; without an offset the last
+    ones come before what is new.
+    """
+
+    async def shown(asked: command._Wanted) -> list[int]:
+        there = [[record(0, offset, offset)] for offset in range(5, 12)]
+        following = command._shown(batches(*there), asked, 7)
+        return [one.offset async for one in following]
+
+    from_there = replace(wanted(begin=5, last=3), follow=True)
+    assert asyncio.run(shown(from_there)) == [5, 6, 7, 8, 9, 10, 11, 99]
+    assert asyncio.run(shown(replace(wanted(last=3), follow=True))) == [9, 10, 11, 99]
+    assert asyncio.run(shown(wanted(begin=5, last=3))) == [5, 6, 7]
