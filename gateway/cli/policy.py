@@ -207,6 +207,7 @@ def whatif(
     from gateway.cli.place import settings
     from gateway.cli.policy_shown import show_whatif, whatif_result
     from gateway.cli.progress import progress
+    from gateway.cli.tenants import tell_without_intent
     from gateway.local.progress import Progress
 
     out = Output("policy whatif", as_json=as_json)
@@ -227,6 +228,8 @@ def whatif(
                 progress=lambda done, of: report(Progress("ledger", done, of, "records")),
             )
         )
+    if tenant is not None and not found.intent_count and not found.unruled_count:
+        tell_without_intent(tenant)
     code = Exit.DIFFERENCES if found.difference_count else Exit.OK
     out.answer(whatif_result(found), lambda console: show_whatif(console, found), code)
 

@@ -101,6 +101,7 @@ def _now_ms() -> int:
 
 
 async def _runs(settings: "Settings", tenant: str | None, limit: int) -> "RunList":
+    from gateway.cli.tenants import tell_if_without_action
     from gateway.http.run_views import run_list
     from gateway.wiring.documents import published_now
     from gateway.wiring.installation import open_pool
@@ -110,6 +111,7 @@ async def _runs(settings: "Settings", tenant: str | None, limit: int) -> "RunLis
     policy = (await published_now(settings)).policy
     async with await open_pool(settings) as pool:
         found = await Queries(pool).runs(ALL if tenant is None else tenant, limit=limit)
+        await tell_if_without_action(Queries(pool), tenant)
     return run_list(found, policy, _now_ms())
 
 
@@ -165,6 +167,7 @@ def _no_run(run: str, *, is_cut: bool) -> "UnknownActionError":
 
 
 async def _ceilings(settings: "Settings", tenant: str | None) -> "CeilingList":
+    from gateway.cli.tenants import tell_if_without_action
     from gateway.http.run_views import ceiling_list
     from gateway.http.windows import gates_of_windows
     from gateway.wiring.documents import published_now
@@ -176,18 +179,19 @@ async def _ceilings(settings: "Settings", tenant: str | None) -> "CeilingList":
     async with await open_pool(settings) as pool:
         own = tenant or _only_one(await Queries(pool).tenants(ALL))
         gates = await gates_of_windows(Queries(pool), own, policy, now_ms)
+        await tell_if_without_action(Queries(pool), tenant)
     return ceiling_list(own, gates, policy, now_ms)
 
 
 def _only_one(tenants: "Sequence[str]") -> str:
     """The tenant that is meant where nobody names one."""
-    from gateway.cli.unknowns import TENANTS_NAMED_MAX
+    from gateway.cli.tenants import named
     from gateway.wiring.local import TENANT
 
     if len(tenants) > 1:
         raise UsageError(
             "Several tenants have actions.",
-            hint=f"Say which with --tenant: {', '.join(tenants[:TENANTS_NAMED_MAX])}.",
+            hint=f"Say which with --tenant: {named(tenants)}.",
         )
     return tenants[0] if tenants else TENANT
 

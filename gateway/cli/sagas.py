@@ -164,6 +164,7 @@ async def _saga(settings: "Settings", event: str, saga: str, tenant: str | None)
 
 
 async def _sagas(settings: "Settings", tenant: str | None, limit: int) -> "SagaList":
+    from gateway.cli.tenants import tell_if_without_action
     from gateway.http.saga_views import SagaList, saga_line
     from gateway.wiring.installation import open_pool
     from projections.queries import Queries
@@ -171,6 +172,7 @@ async def _sagas(settings: "Settings", tenant: str | None, limit: int) -> "SagaL
 
     async with await open_pool(settings) as pool:
         found = await Queries(pool).sagas(ALL if tenant is None else tenant, limit=limit)
+        await tell_if_without_action(Queries(pool), tenant)
     return SagaList(now=time.time_ns() // 1_000_000, sagas=tuple(map(saga_line, found)))
 
 

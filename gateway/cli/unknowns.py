@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gateway.cli.output import Json, Output
-from ledger.core.excerpt import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
     from gateway.unknowns import KeyWindow
     from projections.query_rows import UnknownRow
-
-TENANTS_NAMED_MAX = 20
 
 
 def unknowns(
@@ -36,24 +33,20 @@ def unknowns(
     from gateway.cli.place import settings
 
     out = Output("unknowns", as_json=as_json)
-    found, tenants = asyncio.run(_unknowns(settings(), tenant, limit))
+    found, is_stranger = asyncio.run(_unknowns(settings(), tenant, limit))
 
     def shown(console: "Console") -> None:
-        if tenant is None or tenant in tenants:
+        if not is_stranger:
             _show(console, found, tenant, limit)
-            return
-        # Of a name that is misspelt nothing is uncertain, and all would look well.
-        there = ", ".join(tenants[:TENANTS_NAMED_MAX]) or "none"
-        told = f"No action is of a tenant {tenant}. There are: {there}."
-        console.print(visible(told), markup=False, soft_wrap=True)
 
     out.answer({"unknowns": found}, shown)
 
 
 async def _unknowns(
     settings: "Settings", tenant: str | None, limit: int
-) -> "tuple[tuple[UnknownRow, ...], tuple[str, ...]]":
-    """What is uncertain, and the tenants that have an action."""
+) -> "tuple[tuple[UnknownRow, ...], bool]":
+    """What is uncertain, and whether the tenant that is named has no action at all."""
+    from gateway.cli.tenants import tell_if_without_action
     from gateway.wiring.installation import open_pool
     from projections.queries import Queries
     from projections.query_rows import ALL
@@ -61,7 +54,7 @@ async def _unknowns(
     async with await open_pool(settings) as pool:
         queries = Queries(pool)
         found = await queries.unknowns(ALL if tenant is None else tenant, limit=limit)
-        return found, await queries.tenants(ALL)
+        return found, await tell_if_without_action(queries, tenant)
 
 
 def _show(

@@ -81,8 +81,17 @@ async def test_a_run_is_shown_with_a_bar_for_every_ceiling(terminal: Terminal) -
     assert f"per tenant, by the day in {ZONE}: 10000.00 EUR" in ceilings.out
     assert "10.00 EUR used of 10000.00 EUR" in ceilings.out
     assert (await operating(terminal, "ceiling", "list")).out == ceilings.out, "the only tenant's"
-    misspelt = await operating(terminal, "unknowns", "--tenant", "Acme")
-    assert misspelt.out == "No action is of a tenant Acme. There are: acme.\n"
+    for words in (("unknowns",), ("run", "list"), ("saga", "list"), ("ceiling", "list")):
+        misspelt = await operating(terminal, *words, "--tenant", "Acme", "--json")
+        assert misspelt.err == "No action is of a tenant Acme. There are: acme.\n", words
+        assert misspelt.code == 0, words
+    assert (await operating(terminal, "unknowns", "--tenant", "Acme")).out == ""
+    table = terminal.folder / "table.toml"
+    table.write_text(POLICY, encoding="utf-8")
+    tried = await operating(
+        terminal, "policy", "whatif", "--policy", str(table), "--tenant", "Acme"
+    )
+    assert tried.err.endswith("No intent that was looked at is of a tenant Acme.\n")
     assert "✓ No action of acme" in (await operating(terminal, "unknowns", "--tenant", "acme")).out
     nobody = await operating(terminal, "run", "show", "nobody-knows-it", "--json")
     assert nobody.code == 1
