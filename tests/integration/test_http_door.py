@@ -456,6 +456,10 @@ async def test_a_fault_of_ours_leaves_a_number_and_no_stack(
 
 async def test_metrics_hold_no_callers_text(door: Door) -> None:
     """Paths, providers and methods that a caller made up do not become labels."""
+    for minor in (4_990, 4_991):
+        told = await door.propose(charge_body("counted", minor=minor))
+    assert code_of(told) == "conflicted"
+    await door.get("/v1/actions/charge:v1:acme:counted")
     await door.http.get(f"/{CANARY}")
     await door.http.post(f"/v1/webhooks/{CANARY}", content=b"{}")
     await door.http.request(CANARY.upper(), "/v1/actions")
