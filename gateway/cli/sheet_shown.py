@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.cells import cell_len
 from rich.text import Text
 
-from gateway.console.sheet import values_of
+from gateway.console.sheet import risk_levels, values_of
 from gateway.console.text import Shown, shown
 from gateway.http.sheets import ActionSheet, DecisionSheet, WaitingEntry, WaitingList
 from ledger.core.money import exponent, format_money
@@ -78,8 +78,7 @@ def subject(sheet: ActionSheet) -> Iterator[tuple[str, str | Shown]]:
     for name in sheet.behalf:
         yield "on behalf of", shown(name)
     if risk is not None:
-        levels = risk.model_dump()
-        yield "risk", ", ".join(f"{name.replace('_', ' ')} {levels[name]}" for name in levels)
+        yield "risk", risk_levels(risk)
 
 
 def payload(console: "Console", sheet: ActionSheet) -> None:

@@ -11,7 +11,17 @@ from typing import Final
 
 from gateway.console.limits import SHEET_CHARS_MAX, SHEET_ROWS_MAX
 from gateway.console.port import KnownCase
-from gateway.console.sheet import Value, WhyNot, amount, barred_of, named, too_large, values_of
+from gateway.console.sheet import (
+    Value,
+    WhyNot,
+    amount,
+    barred_of,
+    described,
+    named,
+    risk_levels,
+    too_large,
+    values_of,
+)
 from gateway.console.text import Shown, grouped, shown
 from gateway.http.case_sheets import CaseSheet
 from gateway.signing_case import check_case, resolution_of
@@ -32,6 +42,8 @@ class CasePage:
     """
 
     sheet: CaseSheet
+    description: Shown | None
+    risk: str | None
     target: Shown | None
     money: str | None
     values: tuple[Value, ...]
@@ -75,13 +87,15 @@ class CasePage:
 
 def case_page_of(known: KnownCase, person: Person) -> CasePage:
     """The page of a case for a person."""
-    sheet, request = known.sheet, known.sheet.request
+    sheet, request, declared = known.sheet, known.sheet.request, known.sheet.operation
     values = tuple(values_of(canonical_form(request)["params"]))
     results = {one.version: tuple(values_of(one.result)) for one in sheet.evidence if one.result}
     shown_values = [*values, *(value for some in results.values() for value in some)]
     why_not = _why_not(sheet, person) or _unreadable(known, shown_values)
     return CasePage(
         sheet=sheet,
+        description=described(declared.description),
+        risk=None if declared.risk is None else risk_levels(declared.risk),
         target=None if request.target is None else shown(request.target),
         money=None if request.money is None else amount(request.money),
         values=values,

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from gateway.http.case_sheets import CaseEntry, CaseSheet
 from gateway.http.run_views import CeilingList, RunList, RunView
 from ledger.core.holds import Hold
-from ledger.core.operation import Risk
+from ledger.core.operation import Operation, Risk
 from ledger.core.people import People, PersonKey
 from ledger.core.policy import Policy
 from ledger.core.records import Decision
@@ -56,7 +56,8 @@ class Known:
     """Everything that is known of an action: as its facts fold, and the facts themselves.
 
     `ledger` is the generation of the log. `policy` is the table by which people are asked, or else
-    the one that ruled last; None where it is not known here. `is_whole` is False where a page would
+    the one that ruled last; None where it is not known here. `declared` is the operation in the
+    newest catalogue, None where it is not there. `is_whole` is False where a page would
     read more facts than it may. `people` is who may decide now.
     """
 
@@ -67,6 +68,7 @@ class Known:
     hold: Hold | None = None
     is_whole: bool = True
     people: People | None = None
+    declared: Operation | None = None
 
 
 @dataclass(frozen=True, slots=True)

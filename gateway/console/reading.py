@@ -42,7 +42,7 @@ from ledger.core.config import MAY_BE_HELD, hold_on
 from ledger.core.errors import LedgerError
 from ledger.core.ids import ActionKey, MalformedId, check_component, stream_key
 from ledger.core.inputs import AskAgain, Judge
-from ledger.core.operation import Risk
+from ledger.core.operation import Operation, Risk
 from ledger.core.people import People, PersonKey
 from ledger.core.sagas import Saga
 from ledger.core.statement import Signed
@@ -141,6 +141,7 @@ class ConsoleReading:
             hold=hold_on(action, known.holds) if action.status in MAY_BE_HELD else None,
             is_whole=found.is_whole,
             people=known.people,
+            declared=self._declared(key),
         )
 
     async def cases(self, tenants: Sequence[str], *, limit: int) -> Sequence[CaseEntry]:
@@ -309,11 +310,12 @@ class ConsoleReading:
         )
 
     def _risk(self, key: str) -> Risk | None:
+        declared = self._declared(key)
+        return None if declared is None else declared.risk
+
+    def _declared(self, key: str) -> Operation | None:
         catalogue, named = self._published().catalogue, ActionKey.parse(key)
-        if catalogue is None:
-            return None
-        operation = catalogue.operation(named.operation, named.version)
-        return None if operation is None else operation.risk
+        return None if catalogue is None else catalogue.operation(named.operation, named.version)
 
 
 async def _handed_in(asking: Awaitable[Answer]) -> Decided:

@@ -20,6 +20,7 @@ from ledger.core.canonical import canonicalize
 from ledger.core.decide.asking import preview_is_under_way
 from ledger.core.ids import ActionKey
 from ledger.core.money import Money, exponent
+from ledger.core.operation import Risk
 from ledger.core.people import Person
 from ledger.core.policy import Row
 from ledger.core.policy_contradictions import DEFAULT_ROW
@@ -94,12 +95,15 @@ class WhyNot:
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """What one person is shown of one action. `may` is what they can sign, nothing where `why_not`
-    says so; `void` has who agreed, and was revoked since.
+    says so; `void` has who agreed, and was revoked since. `description` and `risk` are what the
+    newest catalogue says of the operation, None where it does not know it.
     """
 
     action: Action
     tenant: str
     ledger: str
+    description: Shown | None
+    risk: str | None
     target: Shown | None
     money: str | None
     values: tuple[Value, ...]
@@ -186,12 +190,14 @@ def sheet_of(known: "Known", person: Person, *, now_ms: int) -> Sheet:
     preview = None if action.dry is None else action.dry.content
     values = tuple(values_of(canonical_form(action.request)["params"]))
     foreseen = None if preview is None else _foreseen(preview)
-    row = _row(known)
+    row, declared = _row(known), known.declared
     why_not = _why_not(known, person, now_ms) or _unreadable(known, values, foreseen)
     return Sheet(
         action=action,
         tenant=ActionKey.parse(action.key).tenant,
         ledger=known.ledger,
+        description=described(None if declared is None else declared.description),
+        risk=None if declared is None else risk_levels(declared.risk),
         target=None if action.request.target is None else shown(action.request.target),
         money=None if action.request.money is None else amount(action.request.money),
         values=values,
@@ -218,6 +224,17 @@ def amount(money: Money) -> str:
     digits = exponent(money.currency)
     whole, rest = divmod(money.minor, 10**digits)
     return f"{whole:,}" + (f".{rest:0{digits}d}" if digits else "") + f" {money.currency}"
+
+
+def described(text: str | None) -> Shown | None:
+    """What a catalogue says that an operation does."""
+    return None if text is None else shown(text)
+
+
+def risk_levels(risk: Risk) -> str:
+    """Every fact that a policy decides by, with its level."""
+    levels = risk.model_dump()
+    return ", ".join(f"{name.replace('_', ' ')} {levels[name]}" for name in levels)
 
 
 def values_of(value: JsonValue, path: tuple[str | int, ...] = ()) -> Iterator[Value]:

@@ -38,6 +38,10 @@ def test_a_person_approves_with_their_passkey(stage: Stage, visiting: Visiting) 
     page = visiting("anna").log_in()
     page.get_by_role("row", name=key).get_by_role("link").click()
     page.get_by_role("cell", name="requested_by_customer").wait_for()
+    would = page.get_by_role("region", name="What would happen").inner_text()
+    assert "Refund a charge, in whole or in part." in would
+    assert "irreversibility high" in would
+    assert "(keyed)" in would
     page.get_by_role("button", name="Approve").click()
     page.get_by_role("heading", name="Approved", exact=True).wait_for()
     assert page.locator(".outcome-name").inner_text() == "approval.granted"
