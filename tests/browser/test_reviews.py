@@ -43,9 +43,9 @@ def test_what_is_not_said_is_not_signed(stage: Stage, visiting: Visiting) -> Non
     stage.claim(key, "evt_2", "ch_10", 4_990)
     anna = visiting("anna", size=NARROW, scheme="dark")
     page = anna.log_in(f"/console/review/{key}")
-    payload = page.get_by_role("region", name="Payload").inner_text()
-    assert "Charge a customer's stored payment method." in payload
-    assert "irreversibility" in payload
+    declared = page.get_by_role("region", name="The operation").inner_text()
+    assert "Charge a customer's stored payment method." in declared
+    assert "irreversibility medium" in declared
     button = page.get_by_role("button", name="Sign and settle it")
     button.click()
     assert page.locator("[data-said]").inner_text() == ""
