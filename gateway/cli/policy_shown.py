@@ -263,24 +263,16 @@ def _said_result(said: "Said") -> dict[str, Any]:
 
 
 def show_whatif(console: "Console", found: "WhatIf") -> None:
-    """Counts from row to row, differences first, each with some of its actions."""
-    from rich.table import Table
-
+    """Counts from row to row, differences first, each with one of its actions."""
     console.print(
         f"Intents: {found.intent_count:,}; otherwise would have gone {found.difference_count:,}."
     )
     if found.unruled_count:
         told = "steps of plans, and what waits for another action"
         console.print(f"Not ruled yet, and not counted: {found.unruled_count:,} ({told}).")
-    if not found.moves:
-        return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("count", justify="right")
-    for name in ("was", "would be", "such as"):
-        table.add_column(name, overflow="fold")
+    width = max((len(f"{one.count:,}") for one in found.moves), default=0)
     for one in found.moves:
-        table.add_row(f"{one.count:,}", *_move(one), style="" if one.is_difference else "dim")
-    console.print(table)
+        _move(console, one, width)
     for called, counted in (
         ("Not in that catalogue, so that all it would say was missing", found.undeclared),
         ("Facts that were missing", found.missing),
@@ -290,10 +282,17 @@ def show_whatif(console: "Console", found: "WhatIf") -> None:
             console.print(f"{called}: {told}", markup=False, soft_wrap=True)
 
 
-def _move(one: "Move") -> tuple[str, str, str]:
+def _move(console: "Console", one: "Move", width: int) -> None:
+    """How many went from where to where, and whole, to be copied, the key of one of them."""
     from rich.markup import escape
 
-    return _place(one.was), _place(one.would_be), escape(one.keys[0] if one.is_difference else "")
+    style = "" if one.is_difference else "dim"
+    line = f"{one.count:{width},}  {_place(one.was)}"
+    if one.is_difference:
+        line += f"  [dim]→[/]  {_place(one.would_be)}"
+    console.print(line, style=style, soft_wrap=True)
+    if one.is_difference:
+        console.print(f"{'':{width}}  [dim]such as[/] {escape(one.keys[0])}", soft_wrap=True)
 
 
 def _place(said: "Said") -> str:

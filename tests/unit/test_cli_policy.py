@@ -204,9 +204,10 @@ async def test_what_a_table_would_change_is_told_with_whom_it_asks_and_what_it_p
     )
     others = x.catalogue(x.CATALOGUE_TEXT.replace('name = "charge"', 'name = "payment"'))
     found = await what_if(MemoryLog(three().everything()), range(1), table, others)
-    console = Console(width=200, no_color=True)
+    console = Console(width=40, no_color=True)
     with console.capture() as said:
         show_whatif(console, found)
+    assert f"such as {found.moves[0].keys[0]}\n" in said.get(), "a key is whole at any width"
     told = " ".join(said.get().split())
     assert "Intents: 3; otherwise would have gone 3." in told
     assert "people: 2 of finance, within 10 min; passes one at a time on its target (rest)" in told
