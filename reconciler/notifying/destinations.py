@@ -7,7 +7,7 @@ whoever checks a file.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -195,11 +195,12 @@ def read_destinations(path: Path) -> Destinations | tuple[Mistake, ...]:
     document = read_toml(text, "file of destinations", bytes_max=DOCUMENT_BYTES_MAX)
     if not isinstance(document, Document):
         return document
+    secrets, found = _secrets(_files_named(document.content), path.parent)
     try:
         form = _Form.model_validate(document.content)
     except ValidationError as refused:
-        return document.mistakes(complaints(refused, _Form, at=()))
-    secrets, found = _secrets(form, path.parent)
+        # Both at once: whoever corrects a file is told of it all.
+        return document.mistakes([*complaints(refused, _Form, at=()), *found])
     found += _wrong(form)
     return document.mistakes(found) if found else _built(form, secrets)
 
@@ -224,13 +225,24 @@ def _wrong(form: _Form) -> Iterator[Found]:
         yield ("smtp", "security"), "may be none on this machine only"
 
 
-def _secrets(form: _Form, folder: Path) -> tuple[dict[TomlPath, str], list[Found]]:
+def _files_named(content: Mapping[str, object]) -> dict[TomlPath, str]:
+    """The files of secrets by where they are named, as far as the document has its form."""
+    webhooks = content.get("webhook")
+    held: list[tuple[TomlPath, object, str]] = [(("smtp",), content.get("smtp"), "password_file")]
+    for index, one in enumerate(webhooks if isinstance(webhooks, list) else ()):
+        held.append((("webhook", index), one, "secret_file"))
+    named: dict[TomlPath, str] = {}
+    for place, table, member in held:
+        name = table.get(member) if isinstance(table, dict) else None
+        if isinstance(name, str):
+            named[*place, member] = name
+    return named
+
+
+def _secrets(
+    named: Mapping[TomlPath, str], folder: Path
+) -> tuple[dict[TomlPath, str], list[Found]]:
     """Every secret by where it is named, and what is wrong with their files."""
-    named: dict[TomlPath, str] = {
-        ("webhook", index, "secret_file"): one.secret_file for index, one in enumerate(form.webhook)
-    }
-    if form.smtp is not None and form.smtp.password_file is not None:
-        named["smtp", "password_file"] = form.smtp.password_file
     secrets: dict[TomlPath, str] = {}
     found: list[Found] = []
     for place, name in named.items():

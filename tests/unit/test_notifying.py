@@ -147,6 +147,18 @@ def test_mail_without_a_server_is_a_mistake(file: Path) -> None:
     ]
 
 
+def test_what_is_wrong_with_secrets_is_told_beside_what_is_wrong_with_the_form(file: Path) -> None:
+    """Whoever corrects a file is told of all of it at once, also where it is nonsense."""
+    broken = FILE.replace('"ops.secret"', '"missing.secret"', 1).replace("host = ", "hosts = ", 1)
+    file.write_text(broken, encoding="utf-8")
+    mistakes = read_destinations(file)
+    assert isinstance(mistakes, tuple)
+    assert {"webhook[0].secret_file", "smtp.hosts"} <= {one.path for one in mistakes}
+    for nonsense in ("webhook = 3", "webhook = [1, {}]", "smtp = []", "[smtp]\npassword_file = 3"):
+        file.write_text(nonsense, encoding="utf-8")
+        assert isinstance(read_destinations(file), tuple), nonsense
+
+
 # --- whom --------------------------------------------------------------------------------------
 
 
