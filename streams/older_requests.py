@@ -7,6 +7,8 @@ against it before anything is sent. Called by the executor.
 
 import asyncio
 import contextlib
+from collections import Counter
+from collections.abc import Iterator
 from typing import Final
 
 from ledger.log.kafka import KafkaLog, KafkaReader
@@ -29,6 +31,7 @@ class OlderRequests:
     def __init__(self, log: KafkaLog) -> None:
         self._log = log
         self._wanted: dict[int, dict[int, asyncio.Future[Record]]] = {}
+        self._waiting: Counter[asyncio.Future[Record]] = Counter()
         self._came = asyncio.Event()
         self._readers: dict[int, KafkaReader] = {}
         self._reading: asyncio.Task[None] | None = None
@@ -40,7 +43,10 @@ class OlderRequests:
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read_on(), name="older_requests")
         wanted = self._wanted.setdefault(partition, {})
-        found = wanted.setdefault(offset, asyncio.get_running_loop().create_future())
+        found = wanted.get(offset)
+        if found is None or found.done():
+            found = wanted[offset] = asyncio.get_running_loop().create_future()
+        self._waiting[found] += 1
         self._came.set()
         try:
             async with asyncio.timeout(READ_SECONDS_MAX):
@@ -51,25 +57,39 @@ class OlderRequests:
                 hint="See whether the broker is slow.",
             ) from None
         finally:
-            wanted.pop(offset, None)
+            self._waiting[found] -= 1
+            if not self._waiting[found]:
+                # The last who waits for a place takes it off the list.
+                del self._waiting[found]
+                if wanted.get(offset) is found:
+                    del wanted[offset]
 
     async def _read_on(self) -> None:
-        """Serve what is wanted, the oldest of a partition first. A failure is everybody's who waits
-        now; whoever comes later begins anew.
+        """Serve what is wanted. A failure is everybody's who waits by then; whoever comes later, be
+        it while readers are let go, begins anew.
         """
-        try:
-            while True:
-                await self._came.wait()
-                self._came.clear()
-                while places := [(part, min(of)) for part, of in self._wanted.items() if of]:
-                    for partition, offset in places:
-                        await self._serve(partition, offset)
-        except Exception as failure:  # noqa: BLE001 - told to each that waits
-            for of_partition in self._wanted.values():
-                for found in of_partition.values():
+        while True:
+            await self._came.wait()
+            self._came.clear()
+            try:
+                await self._serve_all()
+            except Exception as failure:  # noqa: BLE001 - told to each that waits
+                for found in (one for of in self._wanted.values() for one in of.values()):
                     if not found.done():
                         found.set_exception(failure)
-            await self._let_go()
+                await self._let_go()
+
+    async def _serve_all(self) -> None:
+        """Serve until nothing is wanted, the oldest of a partition first."""
+        while places := list(self._oldest()):
+            for partition, offset in places:
+                await self._serve(partition, offset)
+
+    def _oldest(self) -> Iterator[tuple[int, int]]:
+        for partition, wanted in self._wanted.items():
+            offsets = [offset for offset, found in wanted.items() if not found.done()]
+            if offsets:
+                yield partition, min(offsets)
 
     async def _serve(self, partition: int, offset: int) -> None:
         """Read from an offset on, and give what is wanted of it."""
