@@ -186,6 +186,9 @@ nothing more is read of `internal` in their partitions.
 WAITING_TRIED_MAX: Final = 2_000
 """How many that wait in one inbox have their turn in one round."""
 
+WELL_AGAIN_MS: Final = 60_000
+"""How long there has to be room for what waits before it is told anew that there is none."""
+
 PASSED_OVER_MS: Final = 5_000
 PASSED_OVER_MS_MAX: Final = 60_000
 """After how long a tick comes again that was passed over, where nothing calls it before: twice as

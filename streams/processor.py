@@ -31,7 +31,7 @@ from streams.member import GroupMember
 from streams.owner import Batch, LostContinuityError, Owner
 from streams.taking_over import catch_up, check_positions, nonce_of, open_epoch
 from streams.topics_watch import watch_topics
-from streams.waiting_inputs import WaitingInputs
+from streams.waiting_inputs import Fullness, WaitingInputs
 
 logger = logging.getLogger("actionledger")
 
@@ -65,7 +65,7 @@ class Processor:
         self._store = store
         self._cold = ColdLoading(store)
         self._waiting = WaitingInputs()
-        self._is_full = False
+        self._fullness = Fullness()
         self._partitions = partitions
         self._skew_ms = skew_ms
         self._generation = ""
@@ -211,13 +211,12 @@ class Processor:
 
     def _hold_back(self, full: set[tuple[str, int]]) -> None:
         """Read nothing more from inboxes in which too much waits; say so when it begins."""
-        if full and not self._is_full:
+        if self._fullness.begins(full, mono_ms()):
             partitions = sorted({partition for _, partition in full})
             topics = sorted({topic for topic, _ in full})
             logger.warning(
                 "waiting_inputs_full", extra={"partitions": partitions, "topics": topics}
             )
-        self._is_full = bool(full)
         self._inboxes.hold_back(full)
 
     async def _released(

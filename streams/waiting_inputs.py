@@ -11,7 +11,7 @@ processor.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum, auto
 from itertools import islice
 
@@ -20,7 +20,12 @@ from ledger.log.port import Record
 from ledger.log.sizes import record_bytes
 from ledger.log.topics import Topic
 from streams.internal_inputs import Internal, read_internal
-from streams.limits import WAITING_BYTES_MAX, WAITING_INPUTS_MAX, WAITING_TRIED_MAX
+from streams.limits import (
+    WAITING_BYTES_MAX,
+    WAITING_INPUTS_MAX,
+    WAITING_TRIED_MAX,
+    WELL_AGAIN_MS,
+)
 from streams.owner import Owner
 
 
@@ -30,6 +35,22 @@ class Turn(Enum):
     NOW = auto()
     WAITS = auto()
     PASSED_OVER = auto()
+
+
+class Fullness:
+    """Whether it is worth a word that too much waits: once, until all has been well for a while.
+    What fills and empties in turn would be told every few seconds.
+    """
+
+    def __init__(self) -> None:
+        self._full_at: int | None = None
+
+    def begins(self, full: Collection[tuple[str, int]], mono_ms: int) -> bool:
+        """Whether places are full now and none was for as long as `WELL_AGAIN_MS`."""
+        if not full:
+            return False
+        last, self._full_at = self._full_at, mono_ms
+        return last is None or mono_ms - last > WELL_AGAIN_MS
 
 
 class WaitingInputs:

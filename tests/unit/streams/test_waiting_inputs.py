@@ -12,9 +12,9 @@ from ledger.log.port import Record
 from projections.fold import Held
 from projections.states import ColdStreams
 from streams import waiting_inputs as module
-from streams.limits import PASSED_OVER_MS
+from streams.limits import PASSED_OVER_MS, WELL_AGAIN_MS
 from streams.owner import Owner
-from streams.waiting_inputs import WaitingInputs
+from streams.waiting_inputs import Fullness, WaitingInputs
 from tests.examples import T0, propose
 from tests.ledgers import GENERATION, LedgerBuilder
 
@@ -340,3 +340,14 @@ def test_a_tick_that_is_passed_over_comes_again_ever_later_until_its_stream_is_t
     waiting.decidable(owner, [record("intents", 0, "acme/other"), record("intents", 1, COLD)])
     assert waiting.decidable_internal(owner, [tick(6, COLD)], always, 0) == []
     assert owner.next_due_at() == now + PASSED_OVER_MS
+
+
+def test_that_too_much_waits_is_told_once_until_there_was_room_for_a_while() -> None:
+    """What fills and empties every few seconds is one trouble; what comes back later is another."""
+    fullness, full = Fullness(), {("intents", 0)}
+    told = [fullness.begins(full if at % 2 == 0 else (), at) for at in range(4)]
+    assert told == [True, False, False, False]
+    assert not fullness.begins(full, WELL_AGAIN_MS)
+    assert not fullness.begins(full, 2 * WELL_AGAIN_MS), "it was full all the while"
+    assert not fullness.begins((), 3 * WELL_AGAIN_MS + 1)
+    assert fullness.begins(full, 3 * WELL_AGAIN_MS + 1)
