@@ -186,7 +186,9 @@ def follow_compensations(draft: Draft) -> None:
         elif has_something_to_undo(original) and _is_given_up(draft, original, action):
             review(draft, action.key, GIVEN_UP, original.key)
         elif action.status in NOT_BEGUN and (told := goes_beyond(draft.stream, action)):
-            review(draft, action.key, RETURNED_ALREADY, told)
+            # What came back may be what is on its way: its answer says so, or runs out of time.
+            if not _is_another_on_its_way(draft.stream, action):
+                review(draft, action.key, RETURNED_ALREADY, told)
         elif _has_its_turn(action) and (told := differs_from_asked(draft.stream, action)):
             review(draft, action.key, AMOUNT_DIFFERS, told)
         elif action.status in NOT_BEGUN and not action.has_begun:
@@ -223,6 +225,11 @@ def _undone_late(stream: Stream, original: Action, action: Action) -> str | None
     undone = (one for one in (*others, action) if not is_reversed(one))
     taken = sum((one.request.money or whole).minor for one in undone)
     return name if taken > whole.minor else None
+
+
+def _is_another_on_its_way(stream: Stream, action: Action) -> bool:
+    """Whether an answer to another compensation of the same original is still awaited."""
+    return any(one.running is not None for one in undoing(stream, action))
 
 
 def _has_its_turn(action: Action) -> bool:

@@ -145,7 +145,7 @@ def start(draft: Draft, key: str, operation: Operation) -> None:
         return
     if _had_its_turn(action, offer):
         return
-    if not may_begin(draft.stream, action) or kept_back(draft.stream, action) is not None:
+    if not may_go_now(draft.stream, action):
         return
     if not has_room_to_undo(draft.stream, action, draft.config, draft.now):
         return
@@ -463,6 +463,13 @@ def awaits_offer(action: Action, now: int) -> bool:
     if action.status is not Status.UNKNOWN or timer is None:
         return False
     return timer.purpose == "retry" and timer.due_at <= now
+
+
+def may_go_now(stream: Stream, action: Action) -> bool:
+    """Whether nothing of its own stream keeps an action from its next start: no step of its plan,
+    and nothing that was told of what it undoes.
+    """
+    return may_begin(stream, action) and kept_back(stream, action) is None
 
 
 def may_take_offer(action: Action, now: int, config: Config) -> bool:

@@ -5,11 +5,14 @@ sent again by itself, and a person is told as soon as nobody else can say what b
 from dataclasses import replace
 from typing import Final
 
+import pytest
+
 from ledger.core.catalogue import Catalogue
 from ledger.core.config import Config
-from ledger.core.inputs import Meaning
+from ledger.core.inputs import Meaning, ReportedOutcome
 from ledger.core.state import Status
 from ledger.core.statement import Move
+from streams.timetable import Timetable
 from tests import examples as x
 from tests.examples import CHARGE, PAYOUT
 from tests.unit.core.beside import Event, eur, world
@@ -97,3 +100,58 @@ def test_one_that_can_be_looked_up_is_asked_about_first() -> None:
         event.take(x.found_out(Meaning.PENDING, key=UNDO, lookup=number, reference="re_1"))
     assert case(event) == ("original_amount_differs", CHARGE)
     assert event.count("attempt.started", UNDO) == 1
+
+
+# --- two in part ---------------------------------------------------------------------------------
+
+
+def one_on_its_way_and_told() -> Event:
+    """Of 49.90 a refund of 20.00 is on its way and another one of 20.00 is ready; the provider
+    tells of the charge that 20.00 were given back before the first has its answer.
+    """
+    event = Event()
+    event.completes(CHARGE)
+    event.start(UNDO, compensates=CHARGE, money=eur(2_000))
+    event.propose(MORE, compensates=CHARGE, money=eur(2_000))
+    told = x.found_out(Meaning.REVERSED, lookup=None, source="evt_1", money=eur(2_000))
+    event.take(told.model_copy(update={"reference": "re_1", "reverses": x.REFERENCE}))
+    return event
+
+
+def test_what_came_back_before_the_answer_to_a_refund_keeps_another_one_waiting() -> None:
+    """Whose that is says the answer, which is awaited: until then nothing more leaves, nobody is
+    asked to let more go back than was taken, and no tick is written for it.
+    """
+    event = one_on_its_way_and_told()
+    assert (event.action(MORE).status, case(event, MORE)) == (Status.READY, None)
+    assert event.goes_on() == []
+    timetable = Timetable()
+    timetable.schedule(event.known.stream, x.T0 + event.now, event.known.config)
+    assert list(timetable.awaiting) == []
+
+
+def test_the_answer_by_that_name_lets_the_other_refund_go() -> None:
+    """What came back is what was sent: 29.90 are left."""
+    event = one_on_its_way_and_told()
+    event.reports(UNDO, x.success("re_1"))
+    timetable = Timetable()
+    timetable.schedule(event.known.stream, x.T0 + event.now, event.known.config)
+    assert list(timetable.awaiting) == [event.known.stream.key]
+    assert event.goes_on() == ["attempt.started"]
+
+
+@pytest.mark.parametrize("answer", [x.success("re_2"), x.no_answer()])
+def test_any_other_answer_hands_the_other_refund_to_a_person(answer: ReportedOutcome) -> None:
+    """20.00 came back elsewhere, or nobody knows: with both, 60.00 may come back."""
+    event = one_on_its_way_and_told()
+    event.reports(UNDO, answer)
+    assert case(event, MORE) == ("returned_already", "20.00 EUR of 49.90 EUR: re_1")
+
+
+def test_an_answer_that_never_comes_hands_the_other_refund_to_a_person() -> None:
+    """Nobody waits beyond the time that the holder has."""
+    event = one_on_its_way_and_told()
+    event.now = event.action(UNDO).attempts[-1].lease_until - x.T0 + 60_000
+    event.goes_on()
+    assert event.action(UNDO).status is Status.UNKNOWN
+    assert case(event, MORE) == ("returned_already", "20.00 EUR of 49.90 EUR: re_1")
