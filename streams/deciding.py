@@ -13,7 +13,7 @@ from ledger.core import inputs as i
 from ledger.core.catalogue import Catalogue, Mistake, adopted_catalogue
 from ledger.core.config import Config
 from ledger.core.decide import Decided, decide
-from ledger.core.decide.schedule import holders_that_declined, may_take_offer
+from ledger.core.decide.schedule import holders_that_declined, may_go_now, may_take_offer
 from ledger.core.evolve import Place
 from ledger.core.holds import NotOrderable, objection_to, order_hash, parse_order
 from ledger.core.ids import (
@@ -28,7 +28,6 @@ from ledger.core.people import NOBODY, People, adopted_people, objection_to_peop
 from ledger.core.policy import AUTOMATIC, Policy, adopted_policy
 from ledger.core.records import Adopted, Cause, Decision, Quarantined
 from ledger.core.rejections import Detail, Refused, Rejection, Unchanged
-from ledger.core.sagas import may_begin
 from ledger.core.state import Stream
 from ledger.core.unchecked import writer_of, written_with
 from ledger.log.envelope import Unreadable, read_input
@@ -255,7 +254,7 @@ def _offer_for(
         case i.Tick():
             for action in stream.actions:
                 may_start = may_take_offer(action, seat.decided_at, config)
-                if may_start and may_begin(stream, action):
+                if may_start and may_go_now(stream, action):
                     declined = holders_that_declined(action)
                     offer = seat.pick(action.request.operation, declined)
                     if offer is not None:

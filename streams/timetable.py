@@ -17,8 +17,13 @@ from ledger.core.config import Config
 from ledger.core.decide.approvals import lapse
 from ledger.core.decide.asking import is_shown_otherwise
 from ledger.core.decide.ruling import MAY_BE_RULED_ANEW, needs_ruling
-from ledger.core.decide.schedule import due_at, holders_that_declined, may_take_offer, turn
-from ledger.core.sagas import may_begin
+from ledger.core.decide.schedule import (
+    due_at,
+    holders_that_declined,
+    may_go_now,
+    may_take_offer,
+    turn,
+)
 from ledger.core.state import Action, Status, Stream
 from streams.limits import (
     AWAITING_HELD_MAX,
@@ -98,7 +103,7 @@ class Timetable:
         wants = [
             (action.request.operation, holders_that_declined(action))
             for action in stream.actions
-            if may_take_offer(action, now, config) and may_begin(stream, action)
+            if may_take_offer(action, now, config) and may_go_now(stream, action)
         ]
         self._await(stream.key, tuple(wants))
         when = next_due_of(stream, now, config)
