@@ -190,12 +190,13 @@ def _may_go_on(action: Action, operation: Operation, config: Config, now: int) -
 def _comes_back(action: Action, case: Case, operation: Operation, config: Config) -> bool:
     """Whether it would come back to a person with the same question if it were tried again: what is
     in its way stands in its own business event or in the table. What a gate says may be otherwise.
+    What else was in its way comes back as a question of its own, with an answer that lets it pass.
     """
-    if not case.reasons.isdisjoint(_KEPT_BACK):
+    if case.reason in _KEPT_BACK:
         return True
     if case.reason == "suspected_duplicate" and action.compensates is not None:
         return case.names is not None and stream_key_of(case.names) == stream_key_of(action.key)
-    if "ceiling_reached" not in case.reasons or action.has_begun:
+    if case.reason != "ceiling_reached" or action.has_begun:
         return False
     ruled = replace(action, gates=ruling_on(action, operation, config).gates)
     return reached_alone(ruled, config) is not None

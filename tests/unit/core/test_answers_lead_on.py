@@ -159,6 +159,11 @@ def refused_by_gate(reason: ReviewReason, names: str | None) -> Case:
     return told_of(event, CHARGE)
 
 
+def refused_by_gate_too(case: Case) -> Case:
+    """A gate that was asked before says no to what is a person's already."""
+    return case._replace(known=case.known.and_then(review("gate_full", key=case.key)))
+
+
 def reversed_so(minor: int) -> Case:
     """What was taken is given back elsewhere, beside a refund of all of it or alone."""
     event = charged()
@@ -215,6 +220,7 @@ CASES: Final[dict[str, Case]] = {
     "ceiling_reached": refused_by_gate("ceiling_reached", "run"),
     "suspected_duplicate": refused_by_gate("suspected_duplicate", "charge:v1:acme:renewal-2"),
     "gate_full": refused_by_gate("gate_full", None),
+    "gate_full, and returned already": refused_by_gate_too(undone_otherwise(noted, is_open=False)),
 }
 
 
@@ -299,3 +305,15 @@ def test_no_answer_leads_back_to_its_own_question(name: str, move: Move) -> None
     action = known.action(case.key)
     assert question(action) != before
     assert action.is_final or action.case is not None or asks_outside(action, T0 + case.at)
+
+
+def test_what_another_reason_hides_is_asked_about_once_it_is_tried_again() -> None:
+    """A full gate leads the case, and has no name that could be let pass: whoever has it tried
+    again is asked about what came back elsewhere, which can be.
+    """
+    case = CASES["gate_full, and returned already"]
+    known = answered(case, Move.TRY_AGAIN)
+    asked = question(known.action(case.key))
+    assert asked is not None
+    assert asked[0] == "returned_already"
+    assert Move.ALLOW in desk.offered(known, at=case.at, key=case.key)
