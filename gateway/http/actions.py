@@ -408,6 +408,13 @@ def _meant(doors: Doors, caller: Caller, body: ProposeBody) -> Trouble:
         if caller.role is not Role.AGENT or one.allows(caller.principal)
     ]
     versions = sorted(one.version for one in known if one.name == body.operation)
+    if body.version in versions:
+        # The door has read a newer catalogue than the partition had adopted when it decided.
+        return Trouble(
+            path="/version",
+            code="not_adopted_yet",
+            message=f"{body.operation} v{body.version} has just been published: ask again",
+        )
     if versions:
         there = " and ".join(map(str, versions[-VERSIONS_NAMED_MAX:]))
         return Trouble(

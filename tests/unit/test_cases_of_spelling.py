@@ -11,8 +11,14 @@ from typing import Any
 import httpx
 import pytest
 
+from gateway.http.actions import _meant
+from gateway.http.bodies import ProposeBody
+from gateway.keys import Caller, Role
 from gateway.memory.installation import ADDRESS, Installation, open_installation
 from gateway.wiring.publishing import default_catalogue
+from ledger.core.catalogue import Catalogue, parse_catalogue
+from ledger.log.published import Published
+from tests.doors import doors_over
 
 INTENT: dict[str, Any] = {
     "operation": "charge",
@@ -147,6 +153,21 @@ async def test_a_misspelt_operation_is_told_with_what_was_meant(
     (named,) = told["problems"]
     assert named["path"] == path
     assert named["message"].endswith(message)
+
+
+def test_a_version_that_was_just_published_is_not_named_as_what_was_meant() -> None:
+    """The door has read it and the partition had not: the same again, in a moment, is right."""
+    catalogue = parse_catalogue(default_catalogue())
+    assert isinstance(catalogue, Catalogue), catalogue
+    known = Published()
+    known.catalogue = catalogue
+    body = ProposeBody.model_validate_json(TEXT)
+    caller = Caller("0" * 16, "acme", "agent:test", Role.AGENT)
+    told = _meant(doors_over(None, lambda: known), caller, body)
+    assert (told.code, told.message) == (
+        "not_adopted_yet",
+        "charge v1 has just been published: ask again",
+    )
 
 
 async def test_a_slip_names_no_operation_that_its_caller_may_not_ask_for() -> None:
