@@ -177,9 +177,10 @@ def blocked_line(reason: str, by: str | None, gates: "Sequence[str]" = ()) -> st
     """What an action waits for, and that it goes on by itself."""
     from gateway.console.why import BLOCKED
 
-    if by is None:
+    if by is None and reason not in BLOCKED:
         return f"{', '.join(gates) or 'a gate'}, which answers by itself"
-    return BLOCKED[reason].format(by)
+    # An agent is not told of an action for whose like it may not ask.
+    return BLOCKED[reason].format(by or "another action")
 
 
 _COLOURS = {"completed": "green", "unknown": "yellow", "needs_review": "yellow", "failed": "red"}

@@ -456,9 +456,9 @@ async def test_a_fault_of_ours_leaves_a_number_and_no_stack(
 
 async def test_metrics_hold_no_callers_text(door: Door) -> None:
     """Paths, providers and methods that a caller made up do not become labels."""
-    for minor in (4_990, 4_991):
-        told = await door.propose(charge_body("counted", minor=minor))
-    assert code_of(told) == "conflicted"
+    await door.propose(charge_body("counted"))
+    again = await door.propose(charge_body("counted", minor=4_991))
+    assert code_of(again) == "conflicted"
     await door.get("/v1/actions/charge:v1:acme:counted")
     await door.http.get(f"/{CANARY}")
     await door.http.post(f"/v1/webhooks/{CANARY}", content=b"{}")

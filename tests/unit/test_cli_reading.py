@@ -146,6 +146,22 @@ def test_a_timeline_says_on_which_day_each_thing_happened(
 
 
 @pytest.mark.parametrize(
+    ("waits", "said"),
+    [
+        ({"reason": "target", "by": "charge:v1:acme:e"}, "charge:v1:acme:e holds the same target"),
+        ({"reason": "target"}, "another action holds the same target"),
+        ({"reason": "gates", "gates": ["acme/run:r1"]}, "acme/run:r1, which answers by itself"),
+    ],
+)
+def test_what_waits_is_told_also_to_whom_the_other_is_not_named(
+    capsys: pytest.CaptureFixture[str], waits: dict[str, object], said: str
+) -> None:
+    """No gate is waited for where another action is at work."""
+    show_answer(safe_console(to="stdout"), {"key": "k", "status": "blocked", "blocked": waits})
+    assert f"waits for  {said}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
     ("denied", "said"),
     [
         ({"by": "policy"}, ["denied by  the rules in force", "actionledger policy explain k"]),

@@ -1,7 +1,7 @@
 """What an agent is told of actions that it may not ask for: that its own waits."""
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +17,9 @@ from ledger.core.catalogue import Catalogue, parse_catalogue
 from ledger.core.state import Status
 from ledger.log.published import Published
 from tests.doors import doors_over
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 CASHIER, CLERK = "agent:cashier", "agent:clerk"
 CATALOGUE = default_catalogue().replace('principals = ["*"]', f'principals = ["{CASHIER}"]', 1)
@@ -42,7 +45,9 @@ async def world() -> AsyncIterator[testing.World]:
 
 def intent(operation: str, event: str) -> Intent:
     """What acts on the one order."""
-    params = {"charge": "ch_1"} if operation == "refund" else {"customer": "cus_1"}
+    params: dict[str, JsonValue] = (
+        {"charge": "ch_1"} if operation == "refund" else {"customer": "cus_1"}
+    )
     return Intent(
         operation=operation,
         business_event=event,
