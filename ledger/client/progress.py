@@ -99,6 +99,10 @@ class Progress:
     """What its case is about."""
     performer: Literal["caller"] | None = None
     """`caller` where whoever asked for it carries it out, None where an executor does."""
+    is_early: bool = False
+    """Whether a success is told by the report alone: the ledger's decision comes as a later version,
+    and until then nothing follows from it.
+    """
 
 
 class ActionsSeen:
@@ -306,6 +310,7 @@ class ActionsSeen:
                 ledger_partition=partition,
                 ledger_offset=offset,
                 attempts=action.counted_attempts,
+                is_early=True,
             )
         return Progress(
             key=key,

@@ -162,14 +162,16 @@ class Installation:
 
 
 async def settled(client: LedgerClient, key: str, *statuses: str) -> Progress:
-    """Wait until an action has one of the statuses."""
+    """Wait until an action has one of the statuses, by what stands in the ledger: a success is told
+    before, and whoever reads the log or the tables then may come too early.
+    """
     version = 0
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             progress = await client.progress(key, after_version=version, timeout_ms=1_000)
             if progress is not None:
                 version = progress.version
-                if progress.status in statuses:
+                if progress.status in statuses and not progress.is_early:
                     return progress
 
 

@@ -73,9 +73,11 @@ def test_a_success_is_told_when_its_report_is_durable_and_stays_told(charged: Fo
     early = charged.progress
     assert (early.status, early.reference, early.proof) == ("completed", REFERENCE, "report")
     assert early.version == before.version + 1
+    assert early.is_early
     charged.take(report(success()))
     assert charged.progress.status == "completed"
     assert charged.progress.version > early.version
+    assert not charged.progress.is_early
 
 
 def test_a_success_stays_told_when_the_lease_lapses_before_the_ledger_comes_to_it(
