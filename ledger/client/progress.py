@@ -100,7 +100,7 @@ class Progress:
     performer: Literal["caller"] | None = None
     """`caller` where whoever asked for it carries it out, None where an executor does."""
     is_early: bool = False
-    """Whether a success is told by the report alone: the ledger's decision comes as a later version,
+    """Whether a success is told by the report alone; the decision comes as a later version,
     and until then nothing follows from it.
     """
 
