@@ -4,6 +4,7 @@ import asyncio
 import json
 from datetime import date
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -27,6 +28,9 @@ from actionledger.exchange import ASKING_MAX, EARLY_MS, WAITING_MAX
 from tests.flaky import FlakyTransport
 from tests.patience import PATIENCE_SECONDS
 from tests.unit.test_performing import EITHER, charge
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 KEY = "charge:v1:acme:renewal-1"
 COMPLETED = json.dumps({"key": KEY, "status": "completed", "version": 5, "reference": "ch_1"})
@@ -147,6 +151,35 @@ async def test_what_json_cannot_say_is_the_callers_mistake(value: object) -> Non
         with pytest.raises(CallerMistake, match="no JSON form"):
             await client.open_saga(plan)
     assert not transport.seen
+
+
+async def test_what_is_nested_without_end_is_the_callers_mistake() -> None:
+    """Also where it was put in after the intent was made; nobody meets a recursion."""
+    deep: JsonValue = "x"
+    for _ in range(100_000):
+        deep = [deep]
+    transport = FlakyTransport(answering(), [])
+    async with ledger(transport) as client:
+        later = INTENT.model_copy(update={"params": {}})
+        later.params["x"] = deep
+        with pytest.raises(CallerMistake, match="no JSON form"):
+            await client.propose(later)
+        step = PlannedStep(operation="charge", params={"of": {}})
+        step.params["of"] = deep
+        plan = Plan(saga="s", business_event="e", environment="test", steps=(step,))
+        with pytest.raises(CallerMistake, match="no JSON form"):
+            await client.open_saga(plan)
+    assert not transport.seen
+
+
+async def test_who_asks_too_often_is_told_so_and_for_how_long() -> None:
+    """A proxy that holds back is no ledger that is away."""
+    held = httpx.MockTransport(lambda _: httpx.Response(429, headers={"retry-after": "30"}))
+    async with ledger(held, Retries(attempts_max=1)) as client:
+        with pytest.raises(LedgerUnavailable) as raised:
+            await client.propose(INTENT)
+    told = "status 429: it is asked too often, and wants to be left alone for 30 s"
+    assert told in str(raised.value)
 
 
 async def test_a_long_answer_is_cut() -> None:

@@ -289,7 +289,8 @@ class Exchange:
             return _NoReply(type(error).__name__, may_be_taken=not isinstance(error, _NOT_SENT))
         status = response.status_code
         if status in _AGAIN:
-            return _NoReply(f"status {status}", _retry_after_ms(response), status != _NOT_TAKEN)
+            wait_ms = _retry_after_ms(response)
+            return _NoReply(_why(status, wait_ms), wait_ms, status != _NOT_TAKEN)
         return Reply(status, raw, self._origin)
 
     async def close(self) -> None:
@@ -335,6 +336,14 @@ def _is_later(reply: Reply, version: int) -> bool:
         return int(told) > version
     except (ValueError, TypeError, KeyError):
         return reply.status >= min(_REFUSED)
+
+
+def _why(status: int, wait_ms: int) -> str:
+    """Why a request was not answered, as whoever reads it can act on."""
+    if status != _NOT_TAKEN:
+        return f"status {status}"
+    again = f", and wants to be left alone for {wait_ms // 1_000} s" if wait_ms else ""
+    return f"status {status}: it is asked too often{again}"
 
 
 def _retry_after_ms(response: httpx.Response) -> int:

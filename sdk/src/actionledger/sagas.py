@@ -14,7 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from actionledger.errors import CallerMistake, Trouble, UnexpectedAnswer
 from actionledger.exchange import Reply
 from actionledger.results import Conflict, is_named
-from actionledger.wire import NO_JSON, OTHER_VERSION, Money, about_another, read_problem
+from actionledger.wire import (
+    NO_JSON,
+    NOT_SAID,
+    OTHER_VERSION,
+    Money,
+    about_another,
+    read_problem,
+)
 
 SagaStatus = Literal[
     "undecided", "running", "compensating", "completed", "compensated", "stuck", "unknown"
@@ -212,7 +219,7 @@ def plan_bytes(plan: Plan) -> bytes:
     try:
         body = plan.model_dump(exclude_none=True, warnings=False)
         return json.dumps(body, allow_nan=False).encode()
-    except (TypeError, ValueError) as error:
+    except NOT_SAID as error:
         raise CallerMistake(
             "The plan has no JSON form.",
             hint=NO_JSON,

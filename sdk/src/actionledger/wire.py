@@ -262,18 +262,22 @@ OTHER_VERSION: Final = (
 )
 
 
+NOT_SAID: Final = (TypeError, ValueError, RecursionError)
+"""What is raised where something has no JSON form, or one that is nested without end."""
+
+
 def intent_bytes(intent: Intent, caller: Mapping[str, JsonValue] | None = None) -> bytes:
     """The intent as JSON; what JSON cannot say is the caller's mistake, found before it is sent.
 
     `caller` is the offer of a call that performs the action itself. Raises CallerMistake.
     """
-    body = intent.model_dump(exclude_none=True, warnings=False)
-    if caller is not None:
-        body["caller"] = dict(caller)
     try:
+        body = intent.model_dump(exclude_none=True, warnings=False)
+        if caller is not None:
+            body["caller"] = dict(caller)
         # ASCII, so that half a character reaches the ledger as what it is and is refused by name.
         return json.dumps(body, allow_nan=False).encode()
-    except (TypeError, ValueError) as error:  # a parameter may be put in after it was checked
+    except NOT_SAID as error:  # a parameter may be put in after it was checked
         raise CallerMistake(
             "The intent has no JSON form.",
             hint=NO_JSON,
