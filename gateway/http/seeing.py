@@ -8,25 +8,21 @@ no agent are told everything. Called by the routes of actions, runs and sagas.
 from collections.abc import Sequence
 from typing import Final
 
-from pydantic import JsonValue
-
 from gateway.http.doors import Doors
 from gateway.http.problems import No
-from gateway.http.timeline import TimelineView
+from gateway.http.timeline import Entry, TimelineView
 from gateway.http.views import ActionView, BlockedView
 from gateway.keys import Caller, Role
-from ledger.core.ids import ActionKey
+from ledger.core.ids import ActionKey, MalformedId
 from projections.query_rows import ActionRow
 
-_OF_OTHERS: Final = frozenset({"target"})
-"""What an action waits for that its caller has not named: who is at work on the same target. What
-it revises, compensates or follows in its saga its caller has named.
+_SAME_TARGET: Final = "target"
+"""What an action waits for that its caller has not named. What it revises, compensates or follows
+in its saga its caller has.
 """
 
 _LOOKS_LIKE: Final = "suspected_duplicate"
-
-_NAMES_ANOTHER: Final = {"gate.answered": ("behind", "like"), "review.opened": ("names",)}
-"""Members of facts that may name an action which its caller has not named."""
+"""The reason of the case that names an action which its caller has not named."""
 
 
 async def may_ask(doors: Doors, caller: Caller, *operations: str) -> bool | No:
@@ -62,9 +58,9 @@ def _may_ask(doors: Doors, caller: Caller, operation: str) -> bool:
 async def told_to(doors: Doors, caller: Caller, view: ActionView) -> ActionView:
     """An action as its caller is told of it: another one is named where it may ask for its like."""
     waits = view.blocked
-    by = waits.by if waits is not None and waits.reason in _OF_OTHERS else None
-    if waits is not None and by is not None and not await _may_hear_of(doors, caller, by):
-        view = view.model_copy(update={"blocked": BlockedView(reason=waits.reason)})
+    by = waits.by if waits is not None and waits.reason == _SAME_TARGET else None
+    if by is not None and not await _may_hear_of(doors, caller, by):
+        view = view.model_copy(update={"blocked": BlockedView(reason=_SAME_TARGET)})
     like = view.review_names if view.review == _LOOKS_LIKE else None
     if like is not None and not await _may_hear_of(doors, caller, like):
         view = view.model_copy(update={"review_names": None})
@@ -75,23 +71,35 @@ async def timeline_told(doors: Doors, caller: Caller, timeline: TimelineView) ->
     """The facts of an action as its caller is told of them; see `told_to`."""
     entries = []
     for entry in timeline.entries:
-        names = _NAMES_ANOTHER.get(entry.type, ())
-        if entry.type == "review.opened" and entry.data.get("reason") != _LOOKS_LIKE:
-            names = ()
-        hidden = [one for one in names if await _is_hidden(doors, caller, entry.data.get(one))]
-        data = {name: value for name, value in entry.data.items() if name not in hidden}
-        entries.append(entry.model_copy(update={"data": data}) if hidden else entry)
+        data = dict(entry.data)
+        for name in _names_another(entry):
+            key = data.get(name)
+            if isinstance(key, str) and not await _may_hear_of(doors, caller, key):
+                del data[name]
+        entries.append(entry.model_copy(update={"data": data}))
     return timeline.model_copy(update={"entries": tuple(entries)})
 
 
-async def _is_hidden(doors: Doors, caller: Caller, named: JsonValue) -> bool:
-    return isinstance(named, str) and not await _may_hear_of(doors, caller, named)
+def _names_another(entry: Entry) -> tuple[str, ...]:
+    """The members of a fact that may name an action which its caller has not named."""
+    match entry.type:
+        case "gate.answered":
+            return ("behind", "like")
+        case "review.opened" if entry.data.get("reason") == _LOOKS_LIKE:
+            return ("names",)
+        case _:
+            return ()
 
 
 async def _may_hear_of(doors: Doors, caller: Caller, key: str) -> bool:
     """Whether a caller may see the action of a key. Where the newest catalogue cannot be read in
-    time it may not: nobody is refused by that, and a later look tells.
+    time it may not: nobody is refused by that, and a later look tells. Nor may an agent see what
+    stands in an edited row and is no key.
     """
     if caller.role is not Role.AGENT:
         return True
-    return await may_ask(doors, caller, ActionKey.parse(key).operation) is True
+    try:
+        operation = ActionKey.parse(key).operation
+    except MalformedId:
+        return False
+    return await may_ask(doors, caller, operation) is True

@@ -134,6 +134,7 @@ def entry(kind: str, **data: Any) -> Entry:  # noqa: ANN401 - as JSON has it
         ("gate.answered", {"outcome": "queued", "behind": CHARGE}, {"outcome": "queued"}),
         ("gate.answered", {"outcome": "refused", "like": CHARGE}, {"outcome": "refused"}),
         ("gate.answered", {"behind": REFUND}, {"behind": REFUND}),
+        ("gate.answered", {"behind": None}, {"behind": None}),
         (
             "review.opened",
             {"reason": "suspected_duplicate", "names": CHARGE},
